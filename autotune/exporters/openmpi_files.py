@@ -1,0 +1,203 @@
+"""Further files of Open MPI and UCX (step 12 of the flow)."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from autotune.errors import UserError
+from autotune.exporters.parts import commented, remarks, settings, tables
+from autotune.reach import reaches
+from autotune.recommend import Recommendation
+from autotune.stacks import coll_tuned
+from autotune.trial import Rule
+
+JSON_FILE, TUNE_FILE, HAN_FILE, UCX_FILE = (
+    "coll_tuned_rules.json",
+    "autotune.tune",
+    "coll_han_rules.conf",
+    "ucx.conf",
+)
+"""Names of the files."""
+
+HAN_COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
+"""Components that a rule of HAN can name."""
+
+HAN_LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, "component": 2}
+"""Per-size value → topological level: inside a node, between nodes, the whole communicator."""
+
+HAN_COLLECTIVES = frozenset(
+    {"allgather", "allgatherv", "allreduce", "barrier", "bcast", "gather", "reduce", "scatter"}
+)
+"""Collectives for which HAN has dynamic rules."""
+
+_JSON_NAMES = {"reduce_scatter": "reducescatter", "reduce_scatter_block": "reducescatterblock"}
+
+
+class CollTunedJson:
+    """Rules of ``coll_tuned`` as Open MPI 6 reads them."""
+
+    name = "coll_tuned_json"
+    summary = f"{JSON_FILE}: per-size rules of coll_tuned in JSON (Open MPI 6.0 and later)"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The rules; what has no rule is left to the stack.
+
+        Raises:
+            UserError: rules that ``coll_tuned`` cannot say.
+        """
+        path = directory.absolute() / JSON_FILE
+        collectives = {
+            _JSON_NAMES.get(collective, collective): _json_tables(collective, by_size)
+            for collective, by_size in coll_tuned.table(recommendation.rules).items()
+        }
+        document = {
+            "comment": [
+                *remarks(recommendation),
+                f"use: --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename {path}",
+            ],
+            "rule_file_version": 3,
+            "module": "tuned",
+            "collectives": collectives,
+        }
+        return {JSON_FILE: json.dumps(document, indent=1, ensure_ascii=False) + "\n"}
+
+
+class Tune:
+    """What ``mpirun --tune`` reads, in the subset that 4.1 and 5.0 both read right."""
+
+    name = "tune"
+    summary = f"{TUNE_FILE}: for mpirun --tune (Open MPI 4.1, 5.0; srun does not read it)"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The file and, where sizes are told apart, the rules file.
+
+        Raises:
+            UserError: a value with spaces, or rules that ``coll_tuned`` cannot say.
+        """
+        found = settings(recommendation, directory)
+        for name, value in {**found.mca, **found.other}.items():
+            if not value or any(c.isspace() or c in "'\"" for c in value):
+                raise UserError(
+                    f"{name}={value!r} cannot be written to a file for --tune",
+                    "such a file takes no empty values, no spaces and no quotes; use openmpi_mca instead",
+                )
+        path = directory.absolute() / TUNE_FILE
+        lines = commented([*remarks(recommendation), "", f"use: mpirun --tune {path} …"])
+        lines += [f"--mca {name} {value}" for name, value in found.mca.items()]
+        lines += [f"-x {name}={value}" for name, value in found.other.items()]
+        return {TUNE_FILE: "\n".join(lines) + "\n", **found.files}
+
+
+class HanRules:
+    """Dynamic rules of ``coll_han``: which component works at which level."""
+
+    name = "han_rules"
+    summary = f"{HAN_FILE}: per-size rules of coll_han (Open MPI 4.1, 5.0)"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The rules file.
+
+        Raises:
+            UserError: no rule names a component, or one that HAN does not know.
+        """
+        path = directory.absolute() / HAN_FILE
+        blocks: dict[str, list[str]] = {}
+        for collective, by_size in tables(recommendation.rules).items():
+            levels = {k for table in by_size.values() for r in table for k in r.choice if k in HAN_LEVELS}
+            if not levels:
+                continue
+            if collective not in HAN_COLLECTIVES:
+                raise UserError(
+                    f"coll_han has no rules for {collective}", f"it has: {', '.join(sorted(HAN_COLLECTIVES))}"
+                )
+            ordered = sorted(levels, key=HAN_LEVELS.__getitem__)
+            lines = [f"{len(ordered)}  # levels"]
+            for level in ordered:
+                lines += [f"{HAN_LEVELS[level]}  # {level}", *_han_level(level, by_size)]
+            blocks[collective] = lines
+        if not blocks:
+            raise UserError(
+                "no rule of this recommendation names a component for coll_han",
+                f"per-size values: {', '.join(HAN_LEVELS)}",
+            )
+        head = [
+            *remarks(recommendation),
+            "",
+            "use: --mca coll_han_use_dynamic_file_rules 1",
+            f"     --mca coll_han_dynamic_rules_filename {path}",
+        ]
+        lines = [*commented(head), f"{len(blocks)}  # collectives"]
+        for collective, block in blocks.items():
+            lines += [collective, *block]
+        return {HAN_FILE: "\n".join(lines) + "\n"}
+
+
+class UcxConf:
+    """What UCX reads itself, under any MPI."""
+
+    name = "ucx_conf"
+    summary = f"{UCX_FILE}: UCX variables, read from $UCX_CONFIG_DIR, $HOME or the working directory"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The file; without any variable where the recommendation sets none.
+
+        Raises:
+            UserError: rules that ``coll_tuned`` cannot say.
+        """
+        found = settings(recommendation, directory)
+        variables = {name: value for name, value in found.other.items() if name.startswith("UCX_")}
+        head = [*remarks(recommendation), "", f"use: UCX_CONFIG_DIR={directory.absolute()} mpirun …"]
+        return {UCX_FILE: "\n".join([*commented(head), *(f"{n}={v}" for n, v in variables.items())]) + "\n"}
+
+
+def _json_tables(
+    collective: str, by_size: Mapping[int, tuple[coll_tuned.Row, ...]]
+) -> list[dict[str, object]]:
+    """Bounds are inclusive there, the first match wins, and without a match the stack decides."""
+    starts = list(by_size)
+    found = []
+    for start, end in zip(starts, [*starts[1:], None], strict=True):
+        rows = by_size[start]
+        rules = [
+            {
+                "msg_size_min": row.threshold_bytes,
+                "msg_size_max": "inf" if after is None else after.threshold_bytes - 1,
+                "alg": coll_tuned.enumerator(collective, row.algorithm),
+                "faninout": row.fanout,
+                "seg_size": row.segment_bytes,
+                "reqs": 0,
+            }
+            for row, after in zip(rows, [*rows[1:], None], strict=True)
+            if row.algorithm
+        ]
+        if rules:
+            bounds = {"comm_size_min": start} | ({} if end is None else {"comm_size_max": end - 1})
+            found.append({**bounds, "comm_rank_distribution": "any", "rules": rules})
+    return found
+
+
+def _han_level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
+    """The configurations of one level: the first one must be for 1 rank, its first row for 0 bytes.
+
+    Inside nodes and between them the size of the communicator is that of the level, which a campaign does
+    not tell: one table, that of the largest communicator, holds for all. Message sizes are per rank or block.
+    """
+    starts = [(1, max(by_size))]
+    if level == "component":
+        starts = reaches(sorted(by_size))
+        starts = [(1, 0), *(start for start in starts if start != (2, 0))]
+    lines = [f"{len(starts)}  # sizes"]
+    for start, owner in starts:
+        rows: list[tuple[int, str]] = []
+        for rule in by_size[owner] if owner else ():
+            name = str(rule.choice.get(level, "han" if level == "component" else "tuned"))
+            if name not in HAN_COMPONENTS:
+                raise UserError(
+                    f"coll_han knows no component {name!r}", f"it knows {', '.join(HAN_COMPONENTS)}"
+                )
+            if not rows or rows[-1][1] != name:
+                rows.append((rule.min_bytes, name))
+        rows = rows or [(0, "han")]
+        lines += [f"{start}  # ranks and more", f"{len(rows)}  # rows"]
+        lines += [f"{bound} {name}" for bound, name in rows]
+    return lines

@@ -1,0 +1,214 @@
+"""Plain tables: `Processes,Size,Latency` and its relatives.
+
+The first line that is neither empty nor a comment names the columns; case, blanks, quotes and underscores
+do not matter, and units may stand in a name, in brackets or as its last word: `Latency (us)`, `time_ms`,
+`Message Size [KiB]`. Without one a latency is in µs and a size in bytes; KB is 1024 bytes, as in all MPI
+benchmarks. Commas, semicolons, tabs and bars delimit. Columns of other names become labels.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from autotune.importers.measurement import Measurement
+from autotune.importers.runlog import Log, measurement
+from autotune.measure.bandwidth import OPERATIONS
+
+__all__ = ["SHARED", "Kind", "announces", "read", "rows"]
+
+_KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
+_BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
+_TIME_US = {"ns": 1e-3, "nsec": 1e-3, "us": 1.0, "usec": 1.0, "µs": 1.0, "μs": 1.0, "microseconds": 1.0}
+_TIME_US |= {"ms": 1e3, "msec": 1e3, "milliseconds": 1e3, "s": 1e6, "sec": 1e6, "seconds": 1e6}
+_MBPS = {"MB/s": 1.0, "mb/s": 1.0, "Mbytes/sec": 1.0, "MiB/s": 1.048576, "GB/s": 1e3, "GiB/s": 1073.741824}
+_MBPS |= {"B/s": 1e-6, "Mb/s": 0.125, "Mbit/s": 0.125, "Gb/s": 125.0, "Gbit/s": 125.0}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_DELIMITERS = (",", ";", "\t", "|")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a column can hold, and how people call it."""
+
+    names: str
+    """Names, lower case, words joined by underscores, separated by blanks."""
+    units: Mapping[str, float] = field(default_factory=dict)
+    """Unit → factor to this project's."""
+    whole: bool = False
+    """Whole numbers only."""
+    text: bool = False
+    """No number at all."""
+    unit_needed: str = ""
+    """Those of the names that mean nothing without a unit."""
+
+
+SHARED: Mapping[str, Kind] = {
+    "collective": Kind("collective operation benchmark function", text=True),
+    "comm_size": Kind(
+        "processes procs process nprocs np ranks nranks comm_size communicator_size number_of_processes",
+        whole=True,
+    ),
+    "message_bytes": Kind(
+        "size message_size msg_size msize message_bytes bytes message_length", _BYTES, whole=True
+    ),
+}
+"""Columns that tables of measurements and of calls have in common."""
+
+_MEASURED: Mapping[str, Kind] = {
+    **SHARED,
+    "latency_us": Kind(
+        "latency avg_latency average_latency mean_latency median_latency avg average mean median t_avg",
+        _TIME_US,
+        unit_needed="time avg_time runtime duration",
+    ),
+    "min_us": Kind("min min_latency minimum t_min", _TIME_US, unit_needed="min_time"),
+    "max_us": Kind("max max_latency maximum t_max", _TIME_US, unit_needed="max_time"),
+    "iterations": Kind("iterations repetitions reps nrep samples", whole=True),
+    "bandwidth_MBps": Kind("bandwidth bw", _MBPS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of one table."""
+
+    title: str
+    name: str = ""
+    """Of its kind; empty for a label."""
+    unit: float = 1.0
+    """Factor to this project's unit; not a number where the title should say one."""
+
+
+def announces(log: Log, kinds: Mapping[str, Kind] = _MEASURED) -> bool:
+    """Whether the first line of the table names a size and one more of the kinds that are not shared."""
+    return _readable(_header(log, kinds)[2])
+
+
+def read(log: Log) -> list[Measurement]:
+    """A record per row.
+
+    Raises:
+        TableError: No rows, a row of another length, a value that is no number or out of range, two columns
+            of the same meaning, or a time without a unit.
+    """
+    unnamed = {"comm_size": None, "latency_us": None, "collective": _named_after(log.name)}
+    found = []
+    for number, values, labels in rows(log, _MEASURED):
+        if isinstance(collective := values.get("collective"), str):
+            values["collective"] = collective.lower().removeprefix("mpi_")
+        merged = {**unnamed, **values}
+        found.append(measurement(log, number, benchmark="", version="", labels=labels, **merged))
+    return found
+
+
+def rows(
+    log: Log, kinds: Mapping[str, Kind]
+) -> Iterator[tuple[int, dict[str, str | float], tuple[tuple[str, str], ...]]]:
+    """The rows of a table.
+
+    Args:
+        log: The text.
+        kinds: Name → what its column can hold.
+
+    Yields:
+        Line, values by name (numbers in this project's units, absent where empty), labels.
+
+    Raises:
+        TableError: As `read` says.
+    """
+    start, delimiter, columns = _header(log, kinds)
+    names = [c.name for c in columns if c.name]
+    if twice := [n for n in names if names.count(n) > 1]:
+        titles = [c.title for c in columns if c.name == twice[0]]
+        log.fail(start, f"columns {' and '.join(map(repr, titles))} mean the same", "keep one of them")
+    for column in columns:
+        if math.isnan(column.unit):
+            log.fail(start, f"{column.title!r} does not say its unit", f"write it like '{column.title} (us)'")
+    empty = True
+    for number, line in enumerate(log.lines[start:], start + 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        cells = _split(line, delimiter)
+        if len(cells) != len(columns):
+            log.fail(
+                number,
+                f"a row of {len(cells)} values in a table of {len(columns)} columns",
+                f"the columns are {', '.join(c.title for c in columns)} (line {start})",
+            )
+        empty = False
+        pairs = list(zip(columns, cells, strict=True))
+        values = {c.name: _value(log, number, c, kinds[c.name], cell) for c, cell in pairs if c.name and cell}
+        if "message_bytes" not in values:
+            log.fail(number, "a row without a message size")
+        yield number, values, tuple((c.title, cell) for c, cell in pairs if not c.name)
+    if empty:
+        log.fail(start, "a table without rows")
+
+
+def _value(log: Log, number: int, column: _Column, kind: Kind, cell: str) -> str | float:
+    """A cell in this project's unit."""
+    if kind.text:
+        return cell
+    scale, text = column.unit, cell
+    if kind.units is _BYTES and (size := _SIZE.fullmatch(cell)) and size[2].lower() in _BYTES:
+        scale, text = _BYTES[size[2].lower()], size[1]
+    try:
+        value = float(text) * scale
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf or (kind.whole and value != int(value)):
+        what = "a whole number" if kind.whole else "a number"
+        log.fail(number, f"{column.title} is {cell!r}", f"it must be {what} of at least 0")
+    return int(value) if kind.whole else value
+
+
+def _header(log: Log, kinds: Mapping[str, Kind]) -> tuple[int, str, tuple[_Column, ...]]:
+    """Line of the header, delimiter, columns; line 0 for an empty log."""
+    for number, line in enumerate(log.lines, 1):
+        text = line.lstrip("\ufeff").strip()
+        bare = text.lstrip("# ")
+        if not bare:
+            continue
+        delimiter = max(_DELIMITERS, key=bare.count)
+        columns = tuple(_column(title, kinds) for title in _split(bare, delimiter))
+        # A header may hide behind a comment sign, a comment is no header.
+        if not text.startswith("#") or (_readable(columns) and len(columns) > 1):
+            return number, delimiter, columns
+    return 0, ",", ()
+
+
+def _readable(columns: tuple[_Column, ...]) -> bool:
+    names = {c.name for c in columns}
+    return "message_bytes" in names and bool(names - {"", *SHARED})
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    return [cell.strip().strip("'\"").strip() for cell in cells]
+
+
+def _column(title: str, kinds: Mapping[str, Kind]) -> _Column:
+    """Meaning of a title, with or without a unit."""
+    words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
+    whole, stem = "_".join(words).lower(), "_".join(words[:-1]).lower()
+    for name, kind in kinds.items():
+        if whole in kind.names.split():
+            return _Column(title, name)
+        if whole in kind.unit_needed.split():
+            return _Column(title, name, math.nan)
+        if stem in (kind.names + " " + kind.unit_needed).split():
+            unit = kind.units.get(words[-1], kind.units.get(words[-1].lower()))
+            if unit is not None:
+                return _Column(title, name, unit)
+    return _Column(title)
+
+
+def _named_after(name: str) -> str:
+    """The operation that a file's name contains as a word; the longest where several do."""
+    words = re.sub(r"[^a-z_]+", " ", name.lower().replace("-", " "))
+    hits = [o for o in OPERATIONS if re.search(rf"(?<![a-z]){o}(?![a-z])", words)]
+    return max(hits, key=len, default="")

@@ -1,0 +1,181 @@
+"""Tables of the Intel MPI Benchmarks: all suites, versions 3.2 to 2021.
+
+One run prints a suite's header, a table per benchmark and number of processes, and a last line when all
+processes are done; without that line the run was cut off. With `-multi` several groups run side by side and
+each row begins with its group. A sample that took too long or too much memory is printed as a row of words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from autotune.importers.measurement import Measurement
+from autotune.importers.runlog import Log, Table, measurement
+
+__all__ = ["announces", "read"]
+
+_SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-)?(\S+) part")
+_PARTS = {"1": "MPI1", "2": "EXT", "4": "MPI4"}
+_BENCHMARK = re.compile(r"^# Benchmarking (\S+)")
+_PROCESSES = re.compile(r"^# (?:#processes = (\d+)|\( (\d+) groups of (\d+) processes each)")
+_MODE = re.compile(r"^#\s+MODE: (\S+)")
+_TIMES = (
+    "t[usec]",
+    "t_min[usec]",
+    "t_max[usec]",
+    "t_avg[usec]",
+    "t_ovrl[usec]",
+    "t_pure[usec]",
+    "t_CPU[usec]",
+)
+_COLUMNS = ("Group", "#bytes", "#repetitions", *_TIMES, "overlap[%]", "Mbytes/sec", "Msg/sec", "defects")
+_USED = frozenset(_COLUMNS) - {"Group", "Msg/sec", "t_ovrl[usec]", "t_CPU[usec]", "overlap[%]"}
+_FAILED_SAMPLE = re.compile(r"\b(out-of-mem\.|int-overflow|time-out\.)")
+_END = "# All processes entering MPI_Finalize"
+_USER_LENGTHS = "# Message lengths were user defined"
+_NAMES = {"unidir_put": "put", "unidir_get": "get"}
+_NONBLOCKING = re.compile(r"^i(?=all|bcast|barrier|gather|scatter|reduce|exscan|scan)")
+
+
+@dataclass(slots=True)
+class _Run:
+    """What is known of the suite whose lines are being read."""
+
+    line: int = 0
+    version: str = ""
+    part: str = ""
+    doubling: bool = True
+    benchmark: str = ""
+    comm_size: int | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    announced: int = 0
+    """Line of a title or mode whose table has not come yet; else 0."""
+
+
+def announces(log: Log) -> bool:
+    """Whether the log has a header or a table title of these benchmarks."""
+    return any(_SUITE.search(line) or _BENCHMARK.match(line) for line in log.lines)
+
+
+def read(log: Log) -> list[Measurement]:
+    """All rows of all tables of all suites.
+
+    Raises:
+        TableError: A run without its last line, a benchmark without a table, a sample that was not
+            measured, defects, or a table with an incomplete or missing row or an unknown column.
+    """
+    found: list[Measurement] = []
+    run, table, running = _Run(), None, False
+    for number, line in enumerate(log.lines, 1):
+        text = line.strip()
+        if suite := _SUITE.search(line):
+            if running:  # the run before never ended
+                _refuse_cut_off(log, run, number - 1)
+            run, table, running = (
+                _Run(line=number, version=suite[1], part=_PARTS.get(suite[2], suite[2])),
+                None,
+                True,
+            )
+        elif benchmark := _BENCHMARK.match(line):
+            _refuse_without_table(log, run)
+            found += _rows(run, table)
+            table, running = None, True
+            run.benchmark, run.comm_size, run.announced = benchmark[1], None, number
+            run.labels = {}
+        elif running and (processes := _PROCESSES.match(line)):
+            run.comm_size = int(processes[1] or processes[3])
+            if processes[2]:
+                run.labels["groups"] = processes[2]
+        elif running and (mode := _MODE.match(line)):
+            found += _rows(run, table)
+            table = None
+            run.labels, run.announced = run.labels | {"mode": mode[1].lower()}, number
+        elif running and text.startswith(("#bytes", "#repetitions", "Group")):
+            if not run.announced:
+                log.fail(number, "a table without a title", "was something cut out of the log?")
+            table = Table(log, number, _columns(log, number, text))
+            run.announced = 0
+        elif text.startswith(_END):
+            _refuse_without_table(log, run)
+            found += _rows(run, table)
+            table, running = None, False
+            if not found or found[-1].line < run.line:
+                log.fail(number, "the end of a run without any table", "was something cut out of the log?")
+        elif line.startswith(_USER_LENGTHS):
+            run.doubling = False
+        elif table is not None and not table.take(number, line) and _FAILED_SAMPLE.search(line):
+            log.fail(number, f"{run.benchmark}: sample not measured: {text[:100]}", "its row is missing")
+    if running:
+        _refuse_cut_off(log, run, len(log.lines))
+    return found
+
+
+def _refuse_cut_off(log: Log, run: _Run, last: int) -> None:
+    began = f" that began in line {run.line}" if run.line else ""
+    log.fail(
+        last, f"the run{began} was cut off in {run.benchmark or 'its head'}", f"it never came to {_END!r}"
+    )
+
+
+def _refuse_without_table(log: Log, run: _Run) -> None:
+    if run.announced:
+        log.fail(run.announced, f"{run.benchmark} has no table", "was the run cut off?")
+
+
+def _columns(log: Log, number: int, text: str) -> tuple[str, ...]:
+    columns = tuple(text.split())
+    unknown = [c for c in columns if c not in _COLUMNS]
+    if unknown:
+        log.fail(number, f"unknown column {unknown[0]!r} of an IMB table", f"known: {', '.join(_COLUMNS)}")
+    return columns
+
+
+def _rows(run: _Run, table: Table | None) -> list[Measurement]:
+    """The records of a finished table."""
+    if table is None:
+        return []
+    _check(run, table)
+    records = []
+    for number, row in table.rows:
+        values = {column: float(value) for column, value in row.items()}
+        if values.get("defects"):
+            table.log.fail(number, f"{run.benchmark}: defects {row['defects']}", "the results were wrong")
+        labels = run.labels | {k.lower(): v for k, v in row.items() if k not in _USED}
+        records.append(
+            measurement(
+                table.log,
+                number,
+                benchmark=f"IMB-{run.part} {run.benchmark}" if run.part else f"IMB {run.benchmark}",
+                version=run.version,
+                collective=_operation(run.benchmark),
+                comm_size=run.comm_size,
+                message_bytes=int(row.get("#bytes", 0)),
+                latency_us=next(
+                    (values[c] for c in ("t[usec]", "t_avg[usec]", "t_pure[usec]") if c in row), None
+                ),
+                min_us=values.get("t_min[usec]"),
+                max_us=values.get("t_max[usec]"),
+                iterations=int(row["#repetitions"]) if "#repetitions" in row else None,
+                bandwidth_MBps=values.get("Mbytes/sec"),
+                labels=tuple(labels.items()),
+            )
+        )
+    return records
+
+
+def _check(run: _Run, table: Table) -> None:
+    """Completeness; with several groups, of each group's rows by themselves."""
+    if "Group" not in table.columns or not table.rows:
+        table.check_sizes("#bytes", doubling=run.doubling)
+        return
+    by_group = sorted(table.rows, key=lambda row: int(row[1]["Group"]))
+    for _, rows in groupby(by_group, key=lambda row: row[1]["Group"]):
+        Table(table.log, table.line, table.columns, list(rows)).check_sizes("#bytes", doubling=run.doubling)
+
+
+def _operation(benchmark: str) -> str:
+    """The operation's name: without the marks of groups, non-blocking calls and pure timing."""
+    name = benchmark.lower().removeprefix("multi-").removesuffix("_pure")
+    return _NAMES.get(name, _NONBLOCKING.sub("", name))

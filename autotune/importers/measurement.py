@@ -1,0 +1,64 @@
+"""One row of somebody's table, whatever format it stood in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Measurement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a benchmark printed about one message size. None: the table does not say."""
+
+    source: str
+    """Name of the file."""
+    line: int
+    """Line in it, from 1."""
+    benchmark: str
+    """The benchmark's title, e.g. `OSU MPI Allreduce Latency Test`; empty for a plain table."""
+    version: str
+    """Of the benchmark; empty where not printed."""
+    collective: str
+    """Operation: a name of `autotune.measure.bandwidth.OPERATIONS` where it is one, else the benchmark's own
+    in lower case; empty where the table does not say."""
+    comm_size: int | None
+    """Ranks that took part."""
+    message_bytes: int
+    """Message size as the benchmark counts it; 0 for a barrier. (OSU and Intel count the whole vector of a
+    reduce_scatter, the block of one rank for other collectives that divide their data.)"""
+    latency_us: float | None
+    """Time of one call as the benchmark summarises it: mean for OSU and Intel, median for ReproMPI. Of
+    overlap benchmarks the time without computation."""
+    min_us: float | None = None
+    """Smallest of what the benchmark took the extremes of (ranks for OSU and Intel, calls for ReproMPI)."""
+    max_us: float | None = None
+    """Largest of the same."""
+    iterations: int | None = None
+    """Calls behind the row."""
+    bandwidth_MBps: float | None = None  # noqa: N815 (MB and Mb are different units)
+    """Bandwidth as printed, in 10⁶ bytes per second."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """What else tells rows apart: (name, value), e.g. datatype, variant, a table's further columns."""
+
+    def __post_init__(self) -> None:
+        """Check.
+
+        Raises:
+            ValueError: A number that is negative or not finite, or neither latency nor bandwidth.
+        """
+        for field in (
+            "comm_size",
+            "message_bytes",
+            "latency_us",
+            "min_us",
+            "max_us",
+            "iterations",
+            "bandwidth_MBps",
+        ):
+            value = getattr(self, field)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{field}={value} is not a finite number of at least 0")
+        if self.latency_us is None and self.bandwidth_MBps is None:
+            raise ValueError("neither latency nor bandwidth")

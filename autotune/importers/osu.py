@@ -1,0 +1,154 @@
+"""Tables of the OSU Micro-Benchmarks 5.x to 7.x.
+
+A run prints a title, perhaps window, synchronisation and data type, a header and a row per message size
+(none in a barrier's table). Which columns there are depends on options: average alone, with `-f` minimum,
+maximum and iterations, for non-blocking collectives overall, compute and pure communication time and the
+overlap. With several data types the header comes again, without a title. Ranks are not printed: they are
+taken from the launcher's command where the log echoes it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from autotune.importers.measurement import Measurement
+from autotune.importers.runlog import Log, Table, measurement
+
+__all__ = ["announces", "read"]
+
+_TITLE = re.compile(r"^# (OSU .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
+_WITHOUT_TABLE = re.compile(r"\b(?:Hello World|Init) Test", re.IGNORECASE)
+_COLUMN = re.compile(
+    r"Size|(?:(?:Avg|Min|Max) )?Latency ?\(us\)|Iterations|Overall\(us\)|Compute\(us\)|Coll\. Init\(us\)"
+    r"|MPI_Test\(us\)|MPI_Wait\(us\)|(?:Pure|Min|Max) Comm\.\(us\)|Overlap\(%\)|Validation"
+    r"|P[\d.]+ Tail (?:BW\(MB/s\)|Lat\(us\))|Transmit Size|Bandwidth ?\(MB/s\)|MB/s|Messages/s"
+)
+_HEADER = re.compile(r"^# *(?:Size|(?:Avg )?Latency ?\(us\)|Overall\(us\)|Bandwidth ?\(MB/s\)|MB/s)(?:\s|$)")
+_SETTING = re.compile(r"^# (Datatype|Window creation|Synchronization): (.*?)\.?\s*$")
+_LATENCY = ("Pure Comm.(us)", "Avg Latency(us)", "Latency(us)")
+_MIN, _MAX = ("Min Latency(us)", "Min Comm.(us)"), ("Max Latency(us)", "Max Comm.(us)")
+_BANDWIDTH = ("Bandwidth(MB/s)", "MB/s")
+_USED = {"Size", "Iterations", "Validation", *_LATENCY, *_MIN, *_MAX, *_BANDWIDTH}
+
+# Words of titles that say how a call was made, not which.
+_NOISE = re.compile(
+    r"\b(?:osu|mpi(?:-\w+)?(?: managed)?|latency|test|one sided|personalized|exchange|persistent"
+    r"|non-blocking)(?![\w-])",
+    re.IGNORECASE,
+)
+_NAMES = {"": "pingpong", "all-to-all": "alltoall", "all-to-allv": "alltoallv", "all-to-allw": "alltoallw"}
+_NAMES |= {"broadcast": "bcast", "mpi_put": "put", "mpi_get": "get", "mpi_accumulate": "accumulate"}
+_NAMES |= {"mpi_put bandwidth": "put", "mpi_get bandwidth": "get"}
+
+
+@dataclass(slots=True)
+class _Section:
+    """What is known of the run whose lines are being read."""
+
+    line: int = 0
+    title: str = ""
+    version: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    announced: bool = False
+    """A title or a data type stood there, its table has not come yet."""
+
+
+def announces(log: Log) -> bool:
+    """Whether the log has a title of these benchmarks."""
+    return any(_TITLE.match(line) for line in log.lines)
+
+
+def read(log: Log) -> list[Measurement]:
+    """All rows of all tables.
+
+    Raises:
+        TableError: A title without a table, a table without rows, with an incomplete or missing row or an
+            unknown column, or a failed validation.
+    """
+    found: list[Measurement] = []
+    section, table = _Section(), None
+    for number, line in enumerate(log.lines, 1):
+        if title := _TITLE.match(line):
+            found += _rows(section, table)
+            _refuse_without_table(log, section)
+            section, table = _Section(number, title[1], title[2] or "", announced=True), None
+            section.labels |= _variant(title[1])
+        elif _HEADER.match(line):
+            if not section.announced:
+                log.fail(number, "a table without a title", "was something cut out of the log?")
+            section.announced = False
+            table = Table(log, number, _columns(log, number, line))
+        elif setting := _SETTING.match(line):
+            found += _rows(section, table)
+            table, section.announced = None, True
+            section.labels[setting[1].lower().replace(" ", "_")] = setting[2]
+        elif line.startswith("# Benchmarking"):  # another benchmark's output begins
+            found += _rows(section, table)
+            table = None
+        elif table is not None:
+            table.take(number, line)
+    found += _rows(section, table)
+    _refuse_without_table(log, section)
+    return found
+
+
+def _refuse_without_table(log: Log, section: _Section) -> None:
+    if section.announced and not _WITHOUT_TABLE.search(section.title):
+        log.fail(section.line, f"{section.title!r} has no table", "was the run cut off?")
+
+
+def _columns(log: Log, number: int, line: str) -> tuple[str, ...]:
+    """Column names, without the blank that some versions print before a unit."""
+    text = line.lstrip("# ")
+    unknown = _COLUMN.sub("", text).strip()
+    if unknown:
+        log.fail(
+            number, f"unknown column {unknown!r} of an OSU table", "known are those of versions 5.x to 7.x"
+        )
+    return tuple(name.replace(" (", "(") for name in _COLUMN.findall(text))
+
+
+def _rows(section: _Section, table: Table | None) -> list[Measurement]:
+    """The records of a finished table."""
+    if table is None:
+        return []
+    table.check_sizes("Size")
+    comm_size = table.log.processes_before(section.line)
+    return [
+        measurement(
+            table.log,
+            number,
+            benchmark=section.title,
+            version=section.version,
+            collective=_operation(section.title),
+            comm_size=comm_size,
+            message_bytes=int(row.get("Size", 0)),
+            latency_us=_first(row, _LATENCY),
+            min_us=_first(row, _MIN),
+            max_us=_first(row, _MAX),
+            iterations=int(row["Iterations"]) if "Iterations" in row else None,
+            bandwidth_MBps=_first(row, _BANDWIDTH),
+            labels=(*section.labels.items(), *((k, v) for k, v in row.items() if k not in _USED)),
+        )
+        for number, row in table.rows
+    ]
+
+
+def _first(row: dict[str, str], columns: tuple[str, ...]) -> float | None:
+    return next((float(row[c]) for c in columns if c in row), None)
+
+
+def _operation(title: str) -> str:
+    """The operation's name, from what is left of a title without its customary words."""
+    words = " ".join(_NOISE.sub(" ", title).split()).lower()
+    return _NAMES.get(words, re.sub(r"\W+", "_", words))
+
+
+def _variant(title: str) -> dict[str, str]:
+    """How the call was made, where the title says something else than plain and blocking."""
+    found = re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE)
+    memory = re.search(r"\bMPI-(\w+(?: managed)?)", title, re.IGNORECASE)
+    return ({"variant": found[1].lower()} if found else {}) | (
+        {"memory": memory[1].lower()} if memory else {}
+    )

@@ -1,0 +1,318 @@
+"""What an application calls: message sizes × counts, from a table by hand or from a profiler.
+
+Beside the flow of a campaign: a profile weights the objectives, so that the search tunes for one application,
+and tells what a recommendation is worth to it. Counts are those of one rank, for ranks call side by side.
+
+Read are
+
+- tables with a size and a count, optionally collective and communicator size (see `delimited`);
+- text reports of mpiP with its statistics by callsite and rank;
+- what Open MPI's monitoring components write (`pml_monitoring_filename`), the files of all ranks joined. They
+  know classes of collectives only, and mean sizes.
+
+References:
+    J. S. Vetter, C. Chambreau, *mpiP: Lightweight, Scalable MPI Profiling*, User Guide 3.5.
+    G. Bosilca et al., "Online dynamic monitoring of MPI communications", Euro-Par 2017.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from autotune.errors import TableError, allowed
+from autotune.importers import delimited
+from autotune.importers.delimited import Kind
+from autotune.importers.runlog import Log
+from autotune.measure.bandwidth import OPERATIONS
+
+__all__ = ["CLASSES", "CallProfile", "Calls", "read_profile"]
+
+Slot: TypeAlias = tuple[str, int, int]
+"""(collective, communicator size, message size in bytes), as in `objectives`."""
+
+CLASSES: Mapping[str, tuple[str, ...]] = {
+    "one_to_all": ("bcast", "scatter"),
+    "all_to_one": ("gather", "reduce"),
+    "all_to_all": (
+        *("allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier"),
+        *("exscan", "reduce_scatter", "reduce_scatter_block", "scan"),
+    ),
+}
+"""Classes of collectives, where a profiler does not tell their members apart."""
+
+_MONITORED = {"O2A": "one_to_all", "A2O": "all_to_one", "A2A": "all_to_all"}
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls alike in size."""
+
+    message_bytes: float
+    """Size of one call as in `trial.Cell`; a mean where the profiler kept no more."""
+    count: float
+    """Calls of one rank, mean over ranks."""
+    collective: str = ""
+    """Its name, or one of `CLASSES`; empty: the profile does not say, any collective is meant."""
+    comm_size: int | None = None
+    """Ranks of the communicator; None: not known."""
+    line: int = 0
+    """Line of the file."""
+
+    def __post_init__(self) -> None:
+        """Check.
+
+        Raises:
+            ValueError: An unknown collective, or a number below 0 or not finite.
+        """
+        if self.collective and self.collective not in OPERATIONS and self.collective not in CLASSES:
+            raise ValueError(f"unknown collective {self.collective!r}")
+        if not 0 <= self.message_bytes < math.inf or not 0 <= self.count < math.inf:
+            raise ValueError(f"{self.count} calls of {self.message_bytes} bytes")
+        if self.comm_size is not None and self.comm_size < 1:
+            raise ValueError(f"a communicator of {self.comm_size} ranks")
+
+    def means(self, collective: str) -> bool:
+        """Whether these may be calls of a collective."""
+        return self.collective in ("", collective) or collective in CLASSES.get(self.collective, ())
+
+
+@dataclass(frozen=True, slots=True)
+class CallProfile:
+    """What one rank of an application calls in one run."""
+
+    source: str
+    """Name of the file."""
+    calls: tuple[Calls, ...]
+    """In the order of the file."""
+    application_s: float | None = None
+    """Wall time of the run, in seconds; None: the profile does not say."""
+
+    def weights(self, slots: Iterable[Slot], time_s: Mapping[Slot, float] | None = None) -> dict[Slot, float]:
+        """How much of the profile falls on each measured slot, summing to one.
+
+        Calls go to the two measured sizes around theirs, in proportion to the nearness of the logarithms, and
+        to the smallest or largest beyond the ends; of communicator sizes the nearest counts. Calls whose
+        collective is not known are spread evenly over those that they may mean.
+
+        Args:
+            slots: What was measured.
+            time_s: Time of one call in each slot. With it weights are shares of time, without it of calls.
+
+        Raises:
+            TableError: The profile calls nothing of what was measured, or only in no time.
+        """
+        measured = sorted(set(slots))
+        found = dict.fromkeys(measured, 0.0)
+        for calls in self.calls:
+            curves = _curves(measured, calls)
+            for (collective, comm_size), sizes in curves.items():
+                for size, part in _between(sizes, calls.message_bytes):
+                    found[collective, comm_size, size] += calls.count * part / len(curves)
+        if time_s is not None:
+            found = {slot: count * time_s[slot] for slot, count in found.items()}
+        total = math.fsum(found.values())
+        if total <= 0:
+            called = sorted({c.collective or "any collective" for c in self.calls if c.count})
+            known = sorted({collective for collective, _, _ in measured})
+            raise TableError(
+                f"{self.source} calls nothing of what was measured",
+                f"it calls {', '.join(called) or 'nothing'}; measured: {', '.join(known)}",
+            )
+        return {slot: count / total for slot, count in found.items()}
+
+
+def read_profile(text: str, name: str) -> CallProfile:
+    """The profile in a text.
+
+    Args:
+        text: A table, an mpiP report, or the joined files of Open MPI's monitoring.
+        name: What to call it in messages, usually the file's name.
+
+    Raises:
+        TableError: None of these, an incomplete report, or a value that is none; file and line are named.
+    """
+    log = Log.of(text, name)
+    if any(line.startswith("@ mpiP") for line in log.lines):
+        return _mpip(log)
+    if any(_COMMUNICATOR.match(line) for line in log.lines):
+        return _monitored(log)
+    return _table(log)
+
+
+# Tables.
+
+_COLUMNS: Mapping[str, Kind] = {
+    **delimited.SHARED,
+    "count": Kind("count counts calls ncalls n_calls number executions"),
+}
+_SECONDS = re.compile(r"^#\s*application_s\s*[:=]\s*(\S+)")
+
+
+def _table(log: Log) -> CallProfile:
+    """A table by hand; a comment `# application_s = 3600` may tell the run's wall time."""
+    application_s = None
+    for number, line in enumerate(log.lines, 1):
+        if told := _SECONDS.match(line):
+            try:
+                application_s = float(told[1])
+            except ValueError:
+                application_s = math.nan
+            if not 0 < application_s < math.inf:
+                log.fail(number, f"application_s is {told[1]!r}", "it must be a number above 0, in seconds")
+    if not delimited.announces(log, _COLUMNS):
+        raise TableError(
+            f"{log.name}: no profile of calls in {len(log.lines)} lines",
+            "known: tables with a size and a count in their first line, mpiP reports, Open MPI's monitoring",
+        )
+    calls = []
+    for number, values, _ in delimited.rows(log, _COLUMNS):
+        if "count" not in values:
+            log.fail(number, "a row without a count")
+        collective = str(values.get("collective", "")).lower().removeprefix("mpi_")
+        if collective and collective not in OPERATIONS:
+            log.fail(number, f"unknown collective {collective!r}", allowed(collective, OPERATIONS))
+        comm_size = values.get("comm_size")
+        if comm_size == 0:
+            log.fail(number, "a communicator of 0 ranks")
+        calls.append(
+            Calls(
+                message_bytes=float(values["message_bytes"]),
+                count=float(values["count"]),
+                collective=collective,
+                comm_size=int(comm_size) if comm_size else None,
+                line=number,
+            )
+        )
+    return CallProfile(log.name, tuple(calls), application_s)
+
+
+# mpiP.
+
+_SENT = "Callsite Message Sent statistics (all, sent bytes"
+_TIMES = "Callsite Time statistics (all, milliseconds"
+_TASKS = "MPI Time (seconds)"
+_END = "End of Report"
+
+
+def _mpip(log: Log) -> CallProfile:
+    """Sizes by callsite: of each the mean over its calls, and the calls of a mean rank.
+
+    Barriers send nothing; their calls stand among the times.
+    """
+    section, sections = "", set()
+    total_s, n_tasks = 0.0, 0
+    sites: list[tuple[int, str, float, float]] = []  # line, operation, mean size, calls of all ranks
+    for number, line in enumerate(log.lines, 1):
+        words = line.split()
+        if line.startswith("@--- "):
+            section = line.removeprefix("@--- ")
+            sections.add(next((s for s in (_SENT, _TIMES, _TASKS, _END) if section.startswith(s)), section))
+        elif section.startswith(_TASKS) and len(words) == 4 and words[0].isdigit():
+            total_s += _number(log, number, words[1])
+            n_tasks += 1
+        elif len(words) >= 8 and words[2] == "*":
+            operation = words[0].lower()
+            if section.startswith(_SENT) and operation in OPERATIONS:
+                sites.append(
+                    (number, operation, _number(log, number, words[5]), _number(log, number, words[3]))
+                )
+            elif section.startswith(_TIMES) and operation == "barrier":
+                sites.append((number, operation, 0.0, _number(log, number, words[3])))
+    if _END not in sections:
+        log.fail(len(log.lines), "the mpiP report was cut off", f"it never came to {_END!r}")
+    if _SENT not in sections or not n_tasks:
+        raise TableError(
+            f"{log.name}: an mpiP report without sizes by callsite",
+            "let mpiP write its verbose report (MPIP without -c) of a run with all ranks",
+        )
+    calls = (Calls(size, count / n_tasks, operation, None, line) for line, operation, size, count in sites)
+    return CallProfile(log.name, tuple(calls), total_s / n_tasks or None)
+
+
+def _number(log: Log, number: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        log.fail(number, f"{text!r} is no number of at least 0")
+    return value
+
+
+# Open MPI's monitoring.
+
+_COMMUNICATOR = re.compile(r"^D\t(.*)\tprocs: (\d+(?:,\d+)*)$")
+_TRAFFIC = re.compile(r"^(O2A|A2O|A2A)\t(\d+)\t(\d+) bytes\t(\d+) msgs sent$")
+
+
+def _monitored(log: Log) -> CallProfile:
+    """Classes of collectives by communicator; a call counts its size once for each other rank.
+
+    Calls with a root are counted at the root alone, so all ranks are summed; of the others each rank counts
+    all, so the largest count holds. Communicators of one rank have no traffic.
+    """
+    ranks: tuple[int, ...] = ()
+    communicator = ""
+    seen: dict[tuple[str, tuple[int, ...], str], dict[int, tuple[int, int, int]]] = defaultdict(dict)
+    for number, line in enumerate(log.lines, 1):
+        if head := _COMMUNICATOR.match(line):
+            communicator, ranks = head[1], tuple(map(int, head[2].split(",")))
+        elif traffic := _TRAFFIC.match(line):
+            if not ranks:
+                log.fail(number, "traffic of an unknown communicator", "was something cut out of the file?")
+            of_rank = seen[communicator, ranks, traffic[1]]
+            rank, n_bytes, count = (int(traffic[i]) for i in (2, 3, 4))
+            before = of_rank.get(rank, (number, 0, 0))
+            of_rank[rank] = (before[0], before[1] + n_bytes, before[2] + count)
+    calls = []
+    for (communicator, ranks, kind), of_rank in seen.items():
+        if missing := sorted(set(ranks) - of_rank.keys()):
+            raise TableError(
+                f"{log.name}: {communicator}: nothing of rank {missing[0]}",
+                "join the files of all ranks: cat NAME.*.prof > all.prof",
+            )
+        figures = list(of_rank.values())
+        if kind == "A2A":
+            figures = [max(figures, key=lambda f: f[2])]
+        n_bytes, count = sum(f[1] for f in figures), sum(f[2] for f in figures)
+        if len(ranks) > 1 and count:
+            size = n_bytes / count / (len(ranks) - 1)
+            calls.append(Calls(size, float(count), _MONITORED[kind], len(ranks), figures[0][0]))
+    if not calls:
+        raise TableError(f"{log.name}: no collective was called while Open MPI's monitoring was on")
+    return CallProfile(log.name, tuple(calls))
+
+
+# Measured slots around a call.
+
+
+def _curves(measured: Iterable[Slot], calls: Calls) -> dict[tuple[str, int], list[int]]:
+    """Sizes of all (collective, communicator size) that the calls fall on."""
+    curves: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for collective, comm_size, size in measured:
+        if calls.means(collective):
+            curves[collective, comm_size].append(size)
+    if calls.comm_size is None:
+        return curves
+    wanted = math.log(calls.comm_size)
+    nearest = {
+        c: min((p for d, p in curves if d == c), key=lambda p: abs(math.log(max(p, 1)) - wanted))
+        for c, _ in curves
+    }
+    return {(c, p): sizes for (c, p), sizes in curves.items() if nearest[c] == p}
+
+
+def _between(sizes: list[int], size: float) -> list[tuple[int, float]]:
+    """Shares of the ascending measured sizes next to a size, by logarithm (0 bytes counts as 1)."""
+    after = next((i for i, s in enumerate(sizes) if s >= size), len(sizes))
+    if after in (0, len(sizes)):
+        return [(sizes[min(after, len(sizes) - 1)], 1.0)]
+    low, high = sizes[after - 1], sizes[after]
+    x, a, b = (math.log(max(v, 1.0)) for v in (size, low, high))
+    share = (x - a) / (b - a) if b > a else 1.0
+    return [(low, 1 - share), (high, share)]

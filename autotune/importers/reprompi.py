@@ -1,0 +1,234 @@
+"""Tables of ReproMPI: single run times, stamps of every process, or summaries.
+
+Settings come as `#@key=value`; a header names the columns. Of single run times and stamps one record per
+(call, size) is made: the median over the valid calls, with their smallest and largest. A time from stamps is
+last exit − first entry on the global clock or, without one, the longest of the processes. Sizes are counts of
+the data type unless the column says bytes.
+
+References:
+    S. Hunold, A. Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE
+    TPDS 27 (2016) 3617–3630.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TypeAlias
+
+from autotune.importers.measurement import Measurement
+from autotune.importers.runlog import Log, measurement
+
+__all__ = ["announces", "read"]
+
+Row: TypeAlias = dict[str, str]
+
+_SETTING = re.compile(r"^#@(\w+)=(.*)$")
+_SIZES = ("msize_bytes", "count", "msize")
+_KINDS = (
+    {"test", "nrep", "runtime_sec"},
+    {"test", "nrep", "process", "loc_tstart_sec", "loc_tend_sec"},
+    {"test", "total_nrep", "valid_nrep"},
+)
+_WHOLE = ("process", "nrep", "errorcode", "total_nrep", "valid_nrep", *_SIZES)
+_NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?|-?(?:nan|inf)", re.IGNORECASE)
+_END = "# Execution time"
+
+
+@dataclass(slots=True)
+class _Run:
+    """A table with what stood before it."""
+
+    settings: dict[str, str]
+    line: int
+    """Of the header."""
+    columns: tuple[str, ...]
+    rows: list[tuple[int, Row]] = field(default_factory=list)
+    """Line and values by column."""
+    complete: bool = False
+    """The log came to its last line."""
+
+
+@dataclass(slots=True)
+class _Cell:
+    """One call and size."""
+
+    line: int
+    """Of the first row."""
+    nrep: int = 0
+    """Repetitions, valid or not."""
+    valid_us: list[float] = field(default_factory=list)
+
+
+def announces(log: Log) -> bool:
+    """Whether the log has a header of these tables."""
+    return any(_columns(line) for line in log.lines)
+
+
+def read(log: Log) -> list[Measurement]:
+    """A record per call and size.
+
+    Raises:
+        TableError: A table without rows, rows that are incomplete, repetitions or processes missing, no
+            valid repetition, or sizes in counts without the size of the data type.
+    """
+    runs: list[_Run] = []
+    settings: dict[str, str] = {}
+    for number, line in enumerate(log.lines, 1):
+        if setting := _SETTING.match(line):
+            settings[setting[1]] = setting[2].strip()
+        elif columns := _columns(line):
+            runs.append(_Run(dict(settings), number, columns))
+        elif line.startswith(_END) and runs:
+            runs[-1].complete = True
+        elif runs and (row := _row(log, runs[-1], number, line.split())):
+            runs[-1].rows.append((number, row))
+    return [record for run in runs for record in _records(log, run)]
+
+
+def _columns(line: str) -> tuple[str, ...]:
+    """Columns of a header; none if the line is no header."""
+    names = tuple(line.split())
+    is_header = not line.startswith("#") and len(set(names)) == len(names)
+    known = any(needed <= set(names) for needed in _KINDS) and any(s in names for s in _SIZES)
+    return names if is_header and known else ()
+
+
+def _row(log: Log, run: _Run, number: int, tokens: list[str]) -> Row | None:
+    """Values by column; None for chatter, which is what neither has numbers nor is about an MPI function."""
+    at_call = run.columns.index("test")
+    call = tokens[at_call] if len(tokens) > at_call else ""
+    complete = len(tokens) == len(run.columns) and all(
+        (token.isdigit() if column in _WHOLE else _NUMBER.fullmatch(token)) or column == "test"
+        for column, token in zip(run.columns, tokens, strict=True)
+    )
+    if complete:
+        return dict(zip(run.columns, tokens, strict=True))
+    if call.startswith("MPI_"):
+        log.fail(
+            number,
+            f"an incomplete row: {' '.join(tokens)[:100]}",
+            f"the columns are {', '.join(run.columns)} (line {run.line}); was the run cut off?",
+        )
+    return None
+
+
+def _records(log: Log, run: _Run) -> Iterator[Measurement]:
+    if not run.rows:
+        log.fail(run.line, "a table without rows", "was the run cut off?")
+    if "total_nrep" in run.columns:
+        yield from _summaries(log, run)
+        return
+    cells = _single_times(log, run) if "runtime_sec" in run.columns else _from_stamps(log, run)
+    _refuse_cut_off(log, run, [cell for _, cell in cells])
+    for row, cell in cells:
+        if not cell.valid_us:
+            what = f"none of {cell.nrep} repetitions of {row['test']} is valid"
+            log.fail(cell.line, what, "enlarge ReproMPI's windows")
+        us = cell.valid_us
+        yield _record(log, run, cell.line, row, (median(us), min(us), max(us)), len(us))
+
+
+def _summaries(log: Log, run: _Run) -> Iterator[Measurement]:
+    for number, row in run.rows:
+        us = {k.removesuffix("_sec"): float(v) * 1e6 for k, v in row.items() if k.endswith("_sec")}
+        location = us.get("median", us.get("mean"))
+        if location is None:
+            log.fail(
+                number, "a summary without median and mean", "run ReproMPI with --summary=median,min,max"
+            )
+        yield _record(log, run, number, row, (location, us.get("min"), us.get("max")), int(row["valid_nrep"]))
+
+
+def _single_times(log: Log, run: _Run) -> list[tuple[Row, _Cell]]:
+    """Cells of a table with one row per repetition."""
+    cells: dict[tuple[str, int], tuple[Row, _Cell]] = {}
+    for number, row in run.rows:
+        _, cell = cells.setdefault((row["test"], _size(row)), (row, _Cell(number)))
+        if int(row["nrep"]) != cell.nrep:
+            log.fail(number, f"repetition {row['nrep']} after {cell.nrep} of them", "are rows missing?")
+        cell.nrep += 1
+        if row.get("errorcode", "0") == "0":
+            cell.valid_us.append(float(row["runtime_sec"]) * 1e6)
+    return list(cells.values())
+
+
+def _from_stamps(log: Log, run: _Run) -> list[tuple[Row, _Cell]]:
+    """Cells of a table with one row per repetition and process."""
+    clock = "gl" if {"gl_tstart_sec", "gl_tend_sec"} <= set(run.columns) else "loc"
+    cells: dict[tuple[str, int], tuple[Row, _Cell]] = {}
+    stamps: dict[tuple[str, int], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for number, row in run.rows:
+        key = row["test"], _size(row)
+        cells.setdefault(key, (row, _Cell(number)))
+        stamps[key][int(row["nrep"])].append(row)
+    everyone = {row["process"] for _, row in run.rows}
+    processes = _setting(log, run, "nprocs") or len(everyone)
+    for key, (_, cell) in cells.items():
+        for repetition, rows in sorted(stamps[key].items()):
+            if {int(row["process"]) for row in rows} != set(range(processes)):
+                what = f"repetition {repetition}: rows of {len(rows)} of {processes} processes"
+                log.fail(cell.line, what, "was the run cut off?")
+            cell.nrep += 1
+            if all(row.get("errorcode", "0") == "0" for row in rows):
+                starts = [float(row[f"{clock}_tstart_sec"]) for row in rows]
+                ends = [float(row[f"{clock}_tend_sec"]) for row in rows]
+                own_s = max(end - start for start, end in zip(starts, ends, strict=True))
+                cell.valid_us.append((max(ends) - min(starts) if clock == "gl" else own_s) * 1e6)
+    return list(cells.values())
+
+
+def _refuse_cut_off(log: Log, run: _Run, cells: list[_Cell]) -> None:
+    """A last cell with fewer repetitions than all others, in a log that does not come to its last line."""
+    *others, last = cells
+    least = min((cell.nrep for cell in others), default=0)
+    if not run.complete and last.nrep < least:
+        log.fail(last.line, f"{last.nrep} repetitions where the others have {least}", "was the run cut off?")
+
+
+def _size(row: Row) -> int:
+    return int(next(row[s] for s in _SIZES if s in row))
+
+
+def _setting(log: Log, run: _Run, *names: str) -> int:
+    """The first of these settings that the log has, as a whole number; 0 without any."""
+    for name in names:
+        if name in run.settings:
+            text = run.settings[name]
+            if not text.isdigit():
+                log.fail(run.line, f"#@{name}={text} above this table is no whole number")
+            return int(text)
+    return 0
+
+
+def _record(
+    log: Log,
+    run: _Run,
+    number: int,
+    row: Row,
+    times_us: tuple[float, float | None, float | None],
+    iterations: int,
+) -> Measurement:
+    """A record of (location, smallest, largest)."""
+    unit = _setting(log, run, "datatype_size_bytes", "datatype_extent_bytes") if "count" in row else 1
+    if not unit:
+        what = "sizes are counts of a data type of unknown size"
+        log.fail(run.line, what, "keep the line #@datatype_size_bytes=…")
+    latency_us, min_us, max_us = times_us
+    return measurement(
+        log,
+        number,
+        benchmark=f"ReproMPI {row['test']}",
+        version=run.settings.get("reproMPIcommitSHA1", ""),
+        collective=row["test"].removeprefix("MPI_").lower(),
+        comm_size=_setting(log, run, "nprocs") or log.processes_before(run.line),
+        message_bytes=_size(row) * unit,
+        latency_us=latency_us,
+        min_us=min_us,
+        max_us=max_us,
+        iterations=iterations,
+        labels=tuple((k, run.settings[k]) for k in ("procsync", "datatype") if k in run.settings),
+    )

@@ -1,0 +1,301 @@
+"""Rules files of ``coll_tuned``, read as Open MPI reads them.
+
+Its reader takes the next number wherever it stands, in C's notation, and skips every other character;
+anything that it cannot make sense of makes it forget the whole file without a word.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from autotune.errors import UserError
+from autotune.lint.finding import Finding
+from autotune.stacks import coll_tuned
+
+IGNORED = "the whole file is silently ignored"
+
+_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+_HEADER = "rule-file-version-"
+_NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    value: int
+    line: int
+    text: str
+
+
+class _Cut(Exception):  # noqa: N818 - ends the reading as the stack ends it
+    """The file ends, or stops making sense, where a number should be."""
+
+
+@dataclass
+class _Reader:
+    path: PurePath
+    version: tuple[int, int]
+    tokens: Iterator[_Token]
+    found: list[Finding] = field(default_factory=list)
+    line: int = 1
+    five: bool = False
+
+    def note(self, line: int, effect: str, remedy: str) -> None:
+        self.found.append(Finding(self.path, line, effect, remedy))
+
+    def next(self, what: str) -> _Token:
+        token = next(self.tokens, None)
+        if token is None:
+            self.note(self.line, f"the file ends where {what} should be: {IGNORED}", "check the counts above")
+            raise _Cut
+        self.line = token.line
+        if token.value < 0:
+            self.note(token.line, f"{token.value} as {what}: {IGNORED}", "no negative numbers")
+            raise _Cut
+        return token
+
+
+def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:
+    """Findings in a rules file, classic or JSON."""
+    if text.lstrip().startswith("{"):
+        return _json_file(path, text, version)
+    lines = text.splitlines()
+    headed = bool(lines) and lines[0].startswith(_HEADER)
+    five = headed and lines[0].removeprefix(_HEADER).strip() != "1"
+    reader = _Reader(path, version, _tokens(lines[1:] if headed else lines, 2 if headed else 1), five=five)
+    _notation(reader, lines, headed)
+    try:
+        _file(reader, _row_widths(lines))
+    except _Cut:
+        pass
+    else:
+        rest = next(reader.tokens, None)
+        if rest is not None:
+            reader.note(
+                rest.line,
+                "what follows the last row that was counted is ignored",
+                "the counts above do not fit the rows",
+            )
+    if version >= (6, 0) and not reader.found:
+        reader.note(
+            1,
+            "Open MPI 6 reads classic files with communicator sizes shifted by one entry",
+            "write JSON: export --format coll_tuned_json",
+        )
+    return reader.found
+
+
+def _notation(reader: _Reader, lines: list[str], headed: bool) -> None:
+    for number, line in enumerate(lines, start=1):
+        if headed and number == 1:
+            continue
+        said = line.partition("#")[0]
+        if _HEADER in said:
+            reader.note(
+                number,
+                f"only in the first line is this a header; here its number is read as a count: {IGNORED}",
+                "move it to the first line, before all comments",
+            )
+        elif words := re.findall(r"[A-Za-z_]\w*", re.sub(_NUMBER, " ", said)):
+            reader.note(
+                number,
+                f"letters are skipped, so {' '.join(words)!r} says nothing and what follows is misread",
+                "write ids (bcast is 7) and bytes without units; names belong into comments",
+            )
+        for octal in re.findall(r"(?<![\w.])0[0-9]+\b", said):
+            reader.note(
+                number, f"{octal} is read as C reads it, in base 8", f"write {octal.lstrip('0') or '0'}"
+            )
+
+
+def _file(reader: _Reader, widths: dict[int, int]) -> None:
+    n_coll = reader.next("the number of collectives")
+    seen: set[int] = set()
+    for _ in range(n_coll.value):
+        token = reader.next("the id of a collective")
+        name = _NAMES.get(token.value)
+        if name is None:
+            reader.note(token.line, f"there is no collective {token.value}: {IGNORED}", "ids go from 0 to 16")
+            raise _Cut
+        if name not in coll_tuned.ALGORITHMS:
+            reader.note(
+                token.line, f"coll_tuned has no algorithms for {name}: its rules are ignored", "leave it out"
+            )
+        if token.value in seen:
+            reader.note(
+                token.line, f"{name} comes twice: its later rules replace the earlier ones", "join them"
+            )
+        seen.add(token.value)
+        _collective(reader, name, widths)
+
+
+def _collective(reader: _Reader, name: str, widths: dict[int, int]) -> None:
+    n_sizes = reader.next(f"the number of communicator sizes of {name}")
+    sizes: list[_Token] = []
+    pairs: list[tuple[int, int]] = []
+    for _ in range(n_sizes.value):
+        size = reader.next(f"a communicator size of {name}")
+        if sizes and size.value <= sizes[-1].value:
+            reader.note(
+                size.line,
+                f"communicator size {size.value} after {sizes[-1].value}: the search ends at the first "
+                "larger one, so some of these are never used",
+                "sort them in ascending order",
+            )
+        sizes.append(size)
+        line = _rows(reader, name, widths)
+        if line:
+            pairs.append((size.value, line))
+    for value, line in pairs:
+        after = min((s.value for s in sizes if s.value > value), default=None)
+        if value != 2 or after != 3:
+            reader.note(
+                line,
+                f"two_proc is also used by communicators of {value + (value == 2)} and more ranks, where it "
+                "fails with MPI_ERR_UNSUPPORTED_OPERATION",
+                "put it under communicator size 2 and follow it by an entry for 3",
+            )
+
+
+def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:
+    """Read the rows of one communicator size; the line of a row with an algorithm for pairs, else 0."""
+    n_rows = reader.next(f"the number of rows of {name}")
+    last: _Token | None = None
+    chosen: set[int] = set()
+    pairs = 0
+    columns = ("the message size", "the algorithm", "the fan-out", "the segment size")
+    for k in range(n_rows.value):
+        row = [reader.next(f"{what} of a row of {name}") for what in columns]
+        bound, algorithm, fanout, _ = row
+        line = bound.line
+        width = widths.get(line, 4)
+        same_line = all(token.line == line for token in row)
+        if width > 5 or (width == 5 and not reader.five and same_line):
+            reader.note(
+                line,
+                f"{width} columns without the version header: the fifth is taken for the next message size",
+                "make rule-file-version-2 the first line, or leave the fifth column out",
+            )
+            raise _Cut
+        if reader.five and width == 5 and same_line:
+            reader.next(f"the number of requests of a row of {name}")
+        if k == 0 and bound.value != 0:
+            reader.note(
+                line, f"the first row is for {bound.value} bytes: {IGNORED}", "begin with a row for 0"
+            )
+            raise _Cut
+        if last is not None and bound.value <= last.value:
+            reader.note(
+                line,
+                f"{bound.value} bytes after {last.value}: the search ends at the first larger row, so some "
+                "of these are never used",
+                "sort the rows in ascending order",
+            )
+        last = bound
+        pairs = _algorithm(reader, name, algorithm, fanout) or pairs
+        chosen.add(algorithm.value)
+    if len(chosen) > 1 and name in coll_tuned.ONE_ROW:
+        reader.note(n_rows.line, *_one_row(name))
+    return pairs
+
+
+def _one_row(name: str) -> tuple[str, str]:
+    if name in ("scatter", "gather"):
+        return (
+            f"not all ranks know the size of a {name}: they may reach different rows and wait for ever",
+            "write a single row for 0 bytes",
+        )
+    return (f"{name} is not looked up by its message size", "write a single row for 0 bytes")
+
+
+def _algorithm(reader: _Reader, name: str, token: _Token, fanout: _Token) -> int:
+    """Judge an id; the line where it is an algorithm for pairs, else 0."""
+    if name not in coll_tuned.ALGORITHMS or token.value == 0:
+        return 0
+    known = coll_tuned.algorithms(name, reader.version)
+    if token.value >= len(known):
+        reader.note(
+            token.line,
+            f"{name} has no algorithm {token.value}: the first call that gets here ends with MPI_ERR_ARG",
+            "known: " + ", ".join(f"{i} {n}" for i, n in enumerate(known)),
+        )
+        return 0
+    if known[token.value] == "chain" and fanout.value == 0:
+        reader.note(
+            token.line,
+            "a chain with fan-out 0 is a pipeline, not what forcing the algorithm runs (fan-out 4)",
+            f"write {coll_tuned.CHAIN_FANOUT} as the fan-out",
+        )
+    return token.line if known[token.value] == coll_tuned.PAIRS_ONLY else 0
+
+
+def _tokens(lines: list[str], first: int) -> Iterator[_Token]:
+    for number, line in enumerate(lines, start=first):
+        for match in _NUMBER.finditer(line.partition("#")[0]):
+            text = match[0]
+            digits = text.lstrip("+-")
+            base = 16 if digits[:2].lower() == "0x" else 8 if digits[0] == "0" and len(digits) > 1 else 10
+            yield _Token(int(text, base) if base != 8 else int(text.replace("0", "0o", 1), 8), number, text)
+
+
+def _row_widths(lines: list[str]) -> dict[int, int]:
+    return {
+        number: len(_NUMBER.findall(line.partition("#")[0])) for number, line in enumerate(lines, start=1)
+    }
+
+
+def _json_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:
+    if version < (6, 0):
+        effect = f"Open MPI {version[0]}.{version[1]} reads no JSON: {IGNORED}"
+        return [Finding(path, 1, effect, "write the classic format: export --format coll_tuned")]
+    try:
+        document = json.loads(text)
+    except ValueError as exc:
+        line = getattr(exc, "lineno", 1)
+        return [Finding(path, line, f"no JSON ({exc}): {IGNORED}", "correct it")]
+    collectives = document.get("collectives") if isinstance(document, dict) else None
+    if not isinstance(collectives, dict):
+        return [
+            Finding(path, 1, f"no object 'collectives': {IGNORED}", "see export --format coll_tuned_json")
+        ]
+    found = []
+    for name, tables in collectives.items():
+        plain = name.replace("reducescatter", "reduce_scatter").replace("scatterblock", "scatter_block")
+        line = 1 + text[: text.find(f'"{name}"')].count("\n")
+        if plain not in coll_tuned.COLLECTIVE_IDS:
+            found.append(Finding(path, line, f"no collective {name!r}: {IGNORED}", "e.g. allreduce"))
+            continue
+        remedy = "known: " + ", ".join(_enumerators(plain, version))
+        problems = (_json_algorithm(plain, rule.get("alg"), version) for rule in _json_rules(tables))
+        found += [Finding(path, line, problem, remedy) for problem in problems if problem]
+    return found
+
+
+def _json_rules(tables: Any) -> Iterator[dict[str, Any]]:
+    for table in tables if isinstance(tables, list) else ():
+        rules = table.get("rules", ()) if isinstance(table, dict) else ()
+        yield from (rule for rule in rules if isinstance(rule, dict))
+
+
+def _json_algorithm(collective: str, algorithm: Any, version: tuple[int, int]) -> str:
+    if algorithm is None:
+        return f"a rule of {collective} without 'alg': {IGNORED}"
+    if collective not in coll_tuned.ALGORITHMS:
+        return f"coll_tuned has no algorithms for {collective}: its rules are ignored"
+    try:
+        number = coll_tuned.algorithm_id(collective, algorithm)
+    except UserError:
+        number = 99
+    if number >= len(coll_tuned.algorithms(collective, version)):
+        return f"{collective} has no algorithm {algorithm!r}: the rule is silently disabled"
+    return ""
+
+
+def _enumerators(collective: str, version: tuple[int, int]) -> list[str]:
+    if collective not in coll_tuned.ALGORITHMS:
+        return ["none: coll_tuned has no choice there"]
+    return [
+        coll_tuned.enumerator(collective, i) for i, _ in enumerate(coll_tuned.algorithms(collective, version))
+    ]

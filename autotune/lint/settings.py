@@ -1,0 +1,148 @@
+"""What assigned MCA parameters mean together: switches that are missing, choices that contradict."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from difflib import get_close_matches
+
+from autotune.errors import UserError
+from autotune.lint.finding import Finding
+from autotune.lint.parameters import Assignment
+from autotune.stacks import coll_tuned
+
+_FORCED = re.compile(r"coll_tuned_(\w+?)_algorithm(?:_(\w+))?")
+_SUFFIXES = ("segmentsize", "tree_fanout", "chain_fanout", "max_requests", "count")
+_FILE, _DYNAMIC = "coll_tuned_dynamic_rules_filename", "coll_tuned_use_dynamic_rules"
+_TUNED = frozenset(
+    {
+        _FILE,
+        _DYNAMIC,
+        "coll_tuned_priority",
+        "coll_tuned_preallocate_memory_comm_size_limit",
+        "coll_tuned_init_tree_fanout",
+        "coll_tuned_init_chain_fanout",
+        "coll_tuned_alltoall_small_msg",
+        "coll_tuned_alltoall_intermediate_msg",
+        "coll_tuned_alltoall_large_msg",
+        "coll_tuned_alltoall_min_procs",
+        "coll_tuned_bcast_knomial_radix",
+        "coll_tuned_verbose",
+    }
+    | {f"coll_tuned_{c}_algorithm" for c in coll_tuned.ALGORITHMS}
+    | {f"coll_tuned_{c}_algorithm_{suffix}" for c in coll_tuned.ALGORITHMS for suffix in _SUFFIXES}
+)
+"""Every parameter of ``coll_tuned``; others are judged only where the stack itself lists its names."""
+
+_ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})
+
+
+def settings(
+    assigned: Sequence[Assignment],
+    version: tuple[int, int],
+    known: Collection[str] | None = None,
+    exists: Callable[[str], bool] | None = None,
+) -> list[Finding]:
+    """Findings in what is assigned, all files together.
+
+    Args:
+        assigned: By all files.
+        version: Of Open MPI.
+        known: Names of all its parameters; None: only those of ``coll_tuned`` are judged.
+        exists: Whether a file is there; None: not asked.
+    """
+    parameters = [a for a in assigned if not a.variable]
+    last = {a.name: a for a in parameters}
+    found = [finding for a in parameters for finding in _one(a, version, known, exists)]
+    forced = [a for n, a in last.items() if _forced(n) and a.value not in ("0", "ignore", "")]
+    file = last.get(_FILE)
+    chosen = ([file] if file else []) + forced
+    if chosen and (switch := last.get(_DYNAMIC)) is None:
+        effect = f"without {_DYNAMIC} = 1 rules and forced algorithms are silently ignored"
+        found.append(Finding(chosen[0].file, chosen[0].line, effect, f"add {_DYNAMIC} = 1"))
+    elif chosen and switch is not None and switch.value.lower() not in _ON:
+        effect = f"{_DYNAMIC} = {switch.value}: rules and forced algorithms are silently ignored"
+        found.append(Finding(switch.file, switch.line, effect, f"write {_DYNAMIC} = 1"))
+    if file and forced:
+        winner = "the forced algorithm" if version >= (5, 0) else "the file"
+        for one in forced:
+            effect = (
+                f"{one.name} beside a rules file: {winner} wins on this version, the other one on another"
+            )
+            found.append(Finding(one.file, one.line, effect, "keep one of them"))
+    if chosen and version >= (5, 0) and not _han_is_below(last):
+        effect = "coll_han (priority 35) outranks coll_tuned (30): on several nodes it decides first"
+        remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
+        found.append(Finding(chosen[0].file, chosen[0].line, effect, remedy))
+    pml = last.get("pml")
+    ucx = next((a for a in assigned if a.variable and a.name.startswith("UCX_")), None)
+    if pml and ucx and not pml.value.startswith("^") and "ucx" not in pml.value.split(","):
+        effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
+        found.append(Finding(ucx.file, ucx.line, effect, "pml = ucx, or leave the variables out"))
+    return found
+
+
+def _one(
+    a: Assignment,
+    version: tuple[int, int],
+    known: Collection[str] | None,
+    exists: Callable[[str], bool] | None,
+) -> Iterator[Finding]:
+    names = known or _TUNED
+    # The runtime's own parameters are not in the list of the MPI library: only frameworks of that are judged.
+    judged = a.name.split("_")[0] in {name.split("_")[0] for name in names}
+    if known is None:
+        judged = a.name.startswith("coll_tuned_")
+    if judged and a.name not in names and a.name not in _TUNED:
+        close = get_close_matches(a.name, list(names), n=1)
+        remedy = f"did you mean {close[0]}?" if close else "ompi_info --all lists the names"
+        yield Finding(a.file, a.line, f"there is no parameter {a.name}: it is silently ignored", remedy)
+        return
+    if version >= (6, 0) and "hcoll" in a.name:
+        yield Finding(a.file, a.line, "Open MPI 6 has no coll_hcoll: it is silently ignored", "leave it out")
+    if a.name == _FILE:
+        yield from _rules_path(a, exists)
+    collective = _forced(a.name)
+    if collective:
+        yield from _algorithm(a, collective, version)
+
+
+def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator[Finding]:
+    if not a.value.startswith("/"):
+        effect = (
+            f"{a.value!r} is looked up in the working directory of each rank, and ignored if it is not there"
+        )
+        yield Finding(a.file, a.line, effect, "write an absolute path; ~ and $HOME are not expanded")
+    elif exists is not None and not exists(a.value):
+        yield Finding(a.file, a.line, f"{a.value} is missing: silently ignored", "correct the path")
+
+
+def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iterator[Finding]:
+    known = coll_tuned.algorithms(collective, version)
+    try:
+        number = coll_tuned.algorithm_id(collective, a.value)
+        spelt = a.value.isdecimal() or a.value == coll_tuned.enumerator(collective, number)
+    except UserError:
+        number, spelt = len(known), False
+    if number >= len(known) or not spelt:
+        names = ", ".join(f"{i} {coll_tuned.enumerator(collective, i)}" for i, _ in enumerate(known))
+        effect = f"{a.name} = {a.value} is refused with a message, and the default runs"
+        yield Finding(a.file, a.line, effect, f"known: {names}")
+
+
+def _forced(name: str) -> str:
+    """The collective whose algorithm a parameter forces; empty for any other parameter."""
+    match = _FORCED.fullmatch(name)
+    return match[1] if match and not match[2] and match[1] in coll_tuned.ALGORITHMS else ""
+
+
+def _han_is_below(last: dict[str, Assignment]) -> bool:
+    def value(name: str, default: str) -> str:
+        return last[name].value if name in last else default
+
+    coll = value("coll", "")
+    if coll.startswith("^"):
+        listed_out = "han" in coll[1:].split(",")
+    else:
+        listed_out = bool(coll) and "han" not in coll.split(",")
+    han, tuned = value("coll_han_priority", "35"), value("coll_tuned_priority", "30")
+    below = han.lstrip("-").isdecimal() and tuned.isdecimal() and int(han) < int(tuned)
+    return listed_out or below

@@ -1,0 +1,95 @@
+"""``ucx.conf``, and UCX variables wherever they are set."""
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import PurePath
+
+from autotune.lint.finding import Finding
+from autotune.lint.parameters import Assignment
+
+COMMON = (
+    "UCX_TLS",
+    "UCX_NET_DEVICES",
+    "UCX_RNDV_THRESH",
+    "UCX_RNDV_SCHEME",
+    "UCX_ZCOPY_THRESH",
+    "UCX_BCOPY_THRESH",
+    "UCX_MAX_RNDV_RAILS",
+    "UCX_MAX_EAGER_RAILS",
+    "UCX_PROTO_ENABLE",
+    "UCX_PROTO_INFO",
+    "UCX_LOG_LEVEL",
+    "UCX_LOG_FILE",
+    "UCX_IB_GID_INDEX",
+    "UCX_IB_SL",
+    "UCX_IB_TRAFFIC_CLASS",
+    "UCX_IB_ADDR_TYPE",
+    "UCX_MEMTYPE_CACHE",
+    "UCX_WARN_UNUSED_ENV_VARS",
+    "UCX_CONFIG_DIR",
+    "UCX_SOCKADDR_TLS_PRIORITY",
+    "UCX_POSIX_FIFO_SIZE",
+    "UCX_SYSV_FIFO_SIZE",
+    "UCX_MM_FIFO_SIZE",
+    "UCX_TCP_CM_REUSEADDR",
+    "UCX_KEEPALIVE_INTERVAL",
+    "UCX_UNIFIED_MODE",
+    "UCX_ADAPTIVE_PROGRESS",
+    "UCX_RC_PATH_MTU",
+    "UCX_RC_TIMEOUT",
+    "UCX_RC_TX_QUEUE_LEN",
+    "UCX_RC_RX_QUEUE_LEN",
+    "UCX_DC_MLX5_NUM_DCI",
+)
+"""Variables that are often set; one that resembles them closely without being one is taken for a slip."""
+
+_TRANSPORTS = re.compile(
+    r"all|sm|shm|mm|self|loopback|posix|sysv|cma|knem|xpmem|tcp|ib|ugni|cuda\w*|rocm\w*|gdr_copy|ze\w*|"
+    r"rc(_v|_verbs|_x|_mlx5)?|ud(_v|_verbs|_x|_mlx5)?|dc(_x|_mlx5)?|srd|gga\w*|gpu\w*|rdmacm"
+)
+
+
+def ucx_file(path: PurePath, text: str) -> list[Finding]:
+    """Findings in a ``ucx.conf``: ``NAME=value`` lines."""
+    found: list[Finding] = []
+    assigned = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        said = line.strip()
+        if not said or said.startswith(("#", ";", "[")):
+            continue
+        name, equals, value = (part.strip() for part in said.partition("="))
+        if not equals:
+            found.append(Finding(path, number, f"{said!r} assigns nothing: it is skipped", "NAME=value"))
+        elif name.startswith("export "):
+            found.append(Finding(path, number, "this is no shell: the line sets nothing", "leave export out"))
+        elif not name.startswith("UCX_"):
+            found.append(Finding(path, number, f"{name} is no variable of UCX: it is ignored", "UCX_…"))
+        else:
+            if value[:1] in ("'", '"') and value:
+                effect = f"quotes become part of the value: {name} is {value!r}"
+                found.append(Finding(path, number, effect, "write the value without quotes"))
+            assigned.append(Assignment(path, number, name, value, variable=True))
+    return found + variables(assigned)
+
+
+def variables(assigned: Sequence[Assignment]) -> list[Finding]:
+    """Findings in UCX variables: names that look misspelt, values that abort or are ignored."""
+    found = []
+    for a in assigned:
+        if not a.name.startswith("UCX_"):
+            continue
+        close = get_close_matches(a.name, COMMON, n=1, cutoff=0.9)
+        if a.name not in COMMON and close:
+            effect = f"UCX knows no {a.name}: it warns once and runs on without it"
+            found.append(Finding(a.file, a.line, effect, f"did you mean {close[0]}?"))
+        if a.name == "UCX_RNDV_THRESH" and ("intra:" in a.value) != ("inter:" in a.value):
+            effect = "intra: and inter: must both be given: UCX refuses one alone and the job aborts"
+            found.append(Finding(a.file, a.line, effect, "e.g. intra:64k,inter:256k"))
+        if a.name == "UCX_TLS":
+            names = [n.strip().removeprefix("\\") for n in a.value.lstrip("^").strip("'\"").split(",")]
+            unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]
+            if unknown:
+                effect = f"UCX knows no transport {', '.join(unknown)}: it warns and leaves it out"
+                found.append(Finding(a.file, a.line, effect, "ucx_info -d lists them"))
+    return found

@@ -1,0 +1,33 @@
+"""``python -m autotune.probe DIRECTORY``: one rank of a launch."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from autotune.probe.ucx import listen
+
+
+def main() -> int:
+    """Measure the request in a directory; the exit status: 0 measured, 2 nothing could be measured."""
+    if len(sys.argv) != 2:
+        sys.stderr.write("usage: python -m autotune.probe DIRECTORY\n")
+        return 2
+    directory, environment = Path(sys.argv[1]), dict(os.environ)
+    ucx_log = listen(directory)
+    from mpi4py import MPI  # initialises MPI
+
+    try:
+        from autotune.probe.launch import run
+
+        return run(MPI.COMM_WORLD, directory, environment, ucx_log)
+    except BaseException:  # one rank that stops alone would leave all others waiting
+        traceback.print_exc()
+        sys.stderr.flush()
+        MPI.COMM_WORLD.Abort(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""What a call works on: buffers, communicator, window, all of them there before anything is timed."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from autotune.probe import patterns
+from autotune.probe.operations import Blocks, Operation
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What one call works on, on this rank: everything is allocated before it is timed."""
+
+    operation: Operation
+    """What is called."""
+    comm: MPI.Intracomm
+    """On which."""
+    send: NDArray[Any]
+    """Blocks one after the other, shape ``(n_sent · n_elements,)``."""
+    recv: NDArray[Any]
+    """The same for what is received."""
+    elements: int
+    """Of one block."""
+    datatype: MPI.Datatype
+    """Of an element."""
+    sum: MPI.Op
+    """The reduction."""
+    window: MPI.Win | None = None
+    """Of the one-sided operations, in an epoch that is open to all ranks."""
+
+    def prepare(self) -> None:
+        """Fill the send buffer, and the receive buffer with what must not be left there."""
+        rank, size = self.comm.rank, self.comm.size
+        self._lay(self.send, [((rank,), to) for to in self.operation.sends(rank, size)])
+        before = self.operation.before(rank, size)
+        if before:
+            self._lay(self.recv, before)
+        else:
+            self.recv.view(np.uint8)[:] = 0xFF  # not a number in floating point
+
+    def correct(self) -> bool:
+        """Whether the receive buffer holds what it must."""
+        wanted = self.operation.receives(self.comm.rank, self.comm.size)
+        return all(np.array_equal(found, block) for found, block in self._blocks(self.recv, wanted))
+
+    def _lay(self, buffer: NDArray[Any], blocks: Blocks) -> None:
+        for place, block in self._blocks(buffer, blocks):
+            place[:] = block
+
+    def _blocks(self, buffer: NDArray[Any], blocks: Blocks) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """The place of each block in a buffer, and what it must hold."""
+        for place, (sources, destination) in enumerate(blocks):
+            part = buffer[place * self.elements : (place + 1) * self.elements]
+            yield part, patterns.block(sources, destination, part.nbytes)
+
+
+class Pool:
+    """The buffers of one operation on one rank, large enough for all of its message sizes."""
+
+    def __init__(self, operation: Operation, rank: int, size: int, largest_bytes: int) -> None:
+        """Allocate and touch.
+
+        Args:
+            operation: That works on them.
+            rank: Of this process.
+            size: Of the communicator.
+            largest_bytes: Of all message sizes.
+        """
+        self._operation = operation
+        self._sent = len(operation.sends(rank, size))
+        # At least one block: rank 0 of an exclusive scan gets nothing, yet has to give a buffer.
+        self._received = max(1, len(operation.receives(rank, size)))
+        self._send = buffer(self._sent * largest_bytes)
+        self._recv = buffer(self._received * largest_bytes)
+
+    def window(self, comm: MPI.Intracomm) -> MPI.Win | None:
+        """The window that the operation needs, in an epoch open to all ranks; None where it needs none."""
+        if not self._operation.exposes:
+            return None
+        window = MPI.Win.Create(self._send if self._operation.exposes == "send" else self._recv, comm=comm)
+        window.Set_errhandler(MPI.ERRORS_RETURN)
+        window.Lock_all()
+        return window
+
+    def exchange(self, comm: MPI.Intracomm, message_bytes: int, window: MPI.Win | None) -> Exchange:
+        """The call for one message size on one communicator."""
+        dtype = patterns.element_type(message_bytes)
+        return Exchange(
+            operation=self._operation,
+            comm=comm,
+            send=self._send[: self._sent * message_bytes].view(dtype),
+            recv=self._recv[: self._received * message_bytes].view(dtype),
+            elements=message_bytes // dtype.itemsize,
+            datatype=MPI.FLOAT if dtype == np.float32 else MPI.UINT8_T,
+            sum=MPI.SUM,
+            window=window,
+        )
+
+
+def buffer(n_bytes: int) -> NDArray[np.uint8]:
+    """Page-aligned memory with every page touched: no timed call pays for it. Shape ``(n_bytes,)``."""
+    pages = np.frombuffer(mmap.mmap(-1, max(n_bytes, 1)), np.uint8)
+    pages[:] = 0
+    return pages[:n_bytes]

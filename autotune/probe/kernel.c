@@ -1,0 +1,185 @@
+/* The timed loop, compiled: what native.py builds and calls.
+ *
+ * native.py puts `enum operation { OP_ALLREDUCE, ... };` in front, from wire.COLLECTIVES, so that numbers
+ * agree. Handles come as addresses of mpi4py's own: they are pointers in one MPI and integers in another.
+ * Nothing but the call stands between two readings of the clock.
+ */
+#include <mpi.h>
+#include <time.h>
+
+struct exchange {
+    int operation;
+    int rank;
+    int size;
+    int count; /* elements of one block */
+    void *send;
+    void *recv;
+    const int *counts; /* count, for each rank */
+    const int *places; /* where each rank's block begins, in elements */
+    MPI_Comm *comm;
+    MPI_Datatype *datatype;
+    MPI_Op *sum;
+    MPI_Win *window;
+};
+
+struct barrier {
+    MPI_Comm *comm;
+    int rounds;
+    const int *tell; /* whom to tell in each round */
+    const int *hear; /* whom to hear of */
+};
+
+static inline double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static inline int meet(const struct barrier *b, const double *starts, int i)
+{
+    if (starts) {
+        while (now() < starts[i])
+            ;
+        return MPI_SUCCESS;
+    }
+    char told = 0, heard;
+    for (int k = 0; k < b->rounds; k++) {
+        int code = MPI_Sendrecv(&told, 1, MPI_CHAR, b->tell[k], 0, &heard, 1, MPI_CHAR, b->hear[k], 0, *b->comm,
+                                MPI_STATUS_IGNORE);
+        if (code != MPI_SUCCESS)
+            return code;
+    }
+    return MPI_SUCCESS;
+}
+
+static int first_of_pingpong(const struct exchange *x)
+{
+    int last = x->size - 1;
+    int code = MPI_Send(x->send, x->count, *x->datatype, last, 0, *x->comm);
+    return code ? code : MPI_Recv(x->recv, x->count, *x->datatype, last, 0, *x->comm, MPI_STATUS_IGNORE);
+}
+
+static int last_of_pingpong(const struct exchange *x)
+{
+    int code = MPI_Recv(x->recv, x->count, *x->datatype, 0, 0, *x->comm, MPI_STATUS_IGNORE);
+    return code ? code : MPI_Send(x->send, x->count, *x->datatype, 0, 0, *x->comm);
+}
+
+static int put(const struct exchange *x)
+{
+    int last = x->size - 1;
+    int code = MPI_Put(x->send, x->count, *x->datatype, last, 0, x->count, *x->datatype, *x->window);
+    return code ? code : MPI_Win_flush(last, *x->window);
+}
+
+static int get(const struct exchange *x)
+{
+    int last = x->size - 1;
+    int code = MPI_Get(x->recv, x->count, *x->datatype, last, 0, x->count, *x->datatype, *x->window);
+    return code ? code : MPI_Win_flush(last, *x->window);
+}
+
+static int accumulate(const struct exchange *x)
+{
+    int last = x->size - 1;
+    int code =
+        MPI_Accumulate(x->send, x->count, *x->datatype, last, 0, x->count, *x->datatype, *x->sum, *x->window);
+    return code ? code : MPI_Win_flush(last, *x->window);
+}
+
+#define TIMED(call)                                                                                          \
+    for (int i = 0; i < calls; i++) {                                                                        \
+        int code = meet(b, starts, i);                                                                       \
+        if (code != MPI_SUCCESS)                                                                             \
+            return code;                                                                                     \
+        double begin = now();                                                                                \
+        code = (call);                                                                                       \
+        double end = now();                                                                                  \
+        if (code != MPI_SUCCESS)                                                                             \
+            return code;                                                                                     \
+        begins[i] = begin;                                                                                   \
+        ends[i] = end;                                                                                       \
+    }                                                                                                        \
+    return MPI_SUCCESS
+
+/* Time `calls` calls; `starts` (seconds of CLOCK_MONOTONIC) replaces the barrier when given. An MPI code. */
+int autotune_time(const struct exchange *x, const struct barrier *b, const double *starts, int calls,
+                  double *begins, double *ends)
+{
+    /* Locals, so that handles are loaded before and not between the readings of the clock. */
+    MPI_Comm comm = *x->comm;
+    MPI_Datatype type = *x->datatype;
+    MPI_Op sum = *x->sum;
+    void *send = x->send, *recv = x->recv;
+    const int n = x->count, *counts = x->counts, *places = x->places, rank = x->rank, last = x->size - 1;
+
+    switch ((enum operation)x->operation) {
+    case OP_ALLREDUCE:
+        TIMED(MPI_Allreduce(send, recv, n, type, sum, comm));
+    case OP_REDUCE:
+        TIMED(MPI_Reduce(send, recv, n, type, sum, 0, comm));
+    case OP_BCAST:
+        TIMED(MPI_Bcast(rank ? recv : send, n, type, 0, comm));
+    case OP_ALLGATHER:
+        TIMED(MPI_Allgather(send, n, type, recv, n, type, comm));
+    case OP_ALLGATHERV:
+        TIMED(MPI_Allgatherv(send, n, type, recv, counts, places, type, comm));
+    case OP_ALLTOALL:
+        TIMED(MPI_Alltoall(send, n, type, recv, n, type, comm));
+    case OP_ALLTOALLV:
+        TIMED(MPI_Alltoallv(send, counts, places, type, recv, counts, places, type, comm));
+    case OP_GATHER:
+        TIMED(MPI_Gather(send, n, type, recv, n, type, 0, comm));
+    case OP_SCATTER:
+        TIMED(MPI_Scatter(send, n, type, recv, n, type, 0, comm));
+    case OP_REDUCE_SCATTER:
+        TIMED(MPI_Reduce_scatter(send, recv, counts, type, sum, comm));
+    case OP_REDUCE_SCATTER_BLOCK:
+        TIMED(MPI_Reduce_scatter_block(send, recv, n, type, sum, comm));
+    case OP_BARRIER:
+        TIMED(MPI_Barrier(comm));
+    case OP_SCAN:
+        TIMED(MPI_Scan(send, recv, n, type, sum, comm));
+    case OP_EXSCAN:
+        TIMED(MPI_Exscan(send, recv, n, type, sum, comm));
+    case OP_PINGPONG:
+        if (last == 0) {
+            TIMED(MPI_Sendrecv(send, n, type, 0, 0, recv, n, type, 0, 0, comm, MPI_STATUS_IGNORE));
+        } else if (rank == 0) {
+            TIMED(first_of_pingpong(x));
+        } else if (rank == last) {
+            TIMED(last_of_pingpong(x));
+        }
+        TIMED(MPI_SUCCESS);
+    case OP_PUT:
+        if (rank == 0) {
+            TIMED(put(x));
+        }
+        TIMED(MPI_SUCCESS);
+    case OP_GET:
+        if (rank == 0) {
+            TIMED(get(x));
+        }
+        TIMED(MPI_SUCCESS);
+    case OP_ACCUMULATE:
+        if (rank == 0) {
+            TIMED(accumulate(x));
+        }
+        TIMED(MPI_SUCCESS);
+    }
+    return MPI_ERR_OTHER;
+}
+
+/* Time an empty loop body: what two readings of the clock cost. */
+int autotune_time_nothing(const struct barrier *b, int calls, double *begins, double *ends)
+{
+    const double *starts = 0;
+    TIMED(MPI_SUCCESS);
+}
+
+/* An address inside of the library that this was linked against; no tool interposes that function. */
+void *autotune_library(void)
+{
+    return (void *)&PMPI_Get_library_version;
+}

@@ -1,0 +1,205 @@
+"""A launch from inside: request → proofs → sweeps → result, on every rank.
+
+Whatever is wrong with the request ends all ranks alike, within seconds, with one line on rank 0.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from ctypes import CDLL
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from mpi4py import MPI
+
+from autotune.errors import StackError, UserError
+from autotune.probe.loops import Loop, PythonLoop
+from autotune.probe.meeting import BarrierMeeting, Meeting, WindowMeeting
+from autotune.probe.mpit import ToolInterface
+from autotune.probe.native import NativeLoop, load
+from autotune.probe.overhead import overhead_s
+from autotune.probe.proof import (
+    missing_environment,
+    one_line,
+    ucx_contradiction,
+    unset_variables,
+    wrong_library,
+)
+from autotune.probe.settings import Settings
+from autotune.probe.sweep import Sweep
+from autotune.wire import REQUEST, CellSamples, ProbeRequest, ProbeResult
+
+
+def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:
+    """Measure the request in a directory and write the result there; the exit status.
+
+    Args:
+        world: All ranks of the launch.
+        directory: Of the launch; only rank 0 needs to see it.
+        environment: As the launcher gave it to this rank.
+        ucx_log: Where UCX writes what it does in this process; None: it was not asked to.
+    """
+    tools = ToolInterface(MPI)
+    try:
+        request = _request(world, directory)
+    except UserError as exc:
+        return _end(world, directory, ProbeResult("invalid", one_line(exc)))
+    proof = _proof(world, request, tools, environment, ucx_log)
+    if proof.problem:
+        return _end(world, directory, ProbeResult(*proof.problem, notes=proof.notes, applied=proof.applied))
+    if ucx_log and world.rank:
+        ucx_log.unlink(missing_ok=True)  # it has been read; rank 0's is kept
+    return _end(world, directory, _measure(world, request, directory, tools, proof))
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """What was found of what was asked for; the same problem on all ranks, notes and values of this one."""
+
+    problem: tuple[str, str] | None
+    """Status and reason."""
+    notes: tuple[str, ...]
+    applied: Mapping[str, str]
+
+
+def _request(world: MPI.Intracomm, directory: Path) -> ProbeRequest:
+    """The request, read by rank 0, checked by all alike."""
+    text, problem = "", ""
+    if world.rank == 0:
+        try:
+            text = (directory / REQUEST).read_text()
+        except (OSError, UnicodeDecodeError) as exc:
+            problem = f"cannot read {directory / REQUEST}: {exc}"
+    text, problem = world.bcast((text, problem))
+    if problem:
+        raise UserError(problem)
+    request = ProbeRequest.from_json(text)
+    if request.ranks and request.ranks != world.size:
+        raise UserError(f"the request is for {request.ranks} ranks, the launch has {world.size}")
+    for size in request.comm_sizes:
+        if size > world.size:
+            raise UserError(f"communicator size {size} with {world.size} ranks", f"allowed: 1 … {world.size}")
+    return request
+
+
+def _proof(
+    world: MPI.Intracomm,
+    request: ProbeRequest,
+    tools: ToolInterface,
+    environment: Mapping[str, str],
+    ucx_log: Path | None,
+) -> _Proof:
+    """Whether every rank is as asked; the first check and the lowest rank that differs are quoted."""
+    expect = request.expect
+    cvars_wrong, applied = unset_variables(expect, tools)
+    ucx_wrong, report = ucx_contradiction(world, expect, ucx_log)
+    notes: tuple[str, ...] = ()
+    if report is not None:
+        notes = tuple(f"UCX says: {warning}" for warning in report.warnings)
+        applied |= {f"ucx {where}": " ".join(lanes) for where, lanes in report.lanes.items()}
+    checks = (
+        ("invalid", wrong_library(expect, tools.library)),
+        ("not_applied", missing_environment(expect, environment)),
+        ("not_applied", cvars_wrong),
+        ("not_applied", ucx_wrong),
+    )
+    for status, problem in checks:
+        for rank, theirs in enumerate(world.allgather(problem)):
+            if theirs:
+                return _Proof((status, f"rank {rank}: {theirs}"), notes, applied)
+    return _Proof(None, notes, applied)
+
+
+def _measure(
+    world: MPI.Intracomm,
+    request: ProbeRequest,
+    directory: Path,
+    tools: ToolInterface,
+    proof: _Proof,
+) -> ProbeResult:
+    """All sweeps, one after the other, sharing the time."""
+    kernel, notes = None, list(proof.notes)
+    if request.timing != "python":
+        try:
+            kernel = load(world, tools.library, directory)
+        except StackError as exc:
+            if request.timing == "native":
+                return ProbeResult("invalid", f"timing=native is not possible here: {exc.message}")
+            notes.append(f"calls are timed through mpi4py: {exc.message}")
+    settings = Settings(tools)
+    rng = np.random.default_rng(request.seed)
+    comm_sizes = request.comm_sizes or (world.size,)
+    tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in comm_sizes]
+    cells: list[CellSamples] = []
+    left_s = request.budget_s
+    for number, (collective, size) in enumerate(tasks):
+        sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
+        if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
+            sweep = Sweep(request, collective, sync, _meeting(request, sync, kernel), settings)
+            cells += sweep.measure(left_s / (len(tasks) - number), rng)
+            left_s = max(0.0, left_s - sweep.timed_s)
+            sweep.close()
+            notes += filter(None, [sweep.note])
+            sync.Free()
+        _wait_idle(world)
+    used, library = _memory(world, tools) if request.memory else (np.nan, {})
+    if request.memory and not library:
+        notes.append("this MPI library has no performance variable that counts its own bytes")
+    loop = _loop(MPI.COMM_SELF, kernel)
+    return ProbeResult(
+        status="ok",
+        cells=tuple(cells),
+        hosts=tuple(world.allgather(MPI.Get_processor_name())),
+        library=MPI.Get_library_version().strip("\0").splitlines()[0],
+        timing=loop.name,
+        overhead_s=float(world.allreduce(overhead_s(loop, request.collectives[0]), MPI.MAX)),
+        memory_bytes=used,
+        library_bytes=library,
+        notes=tuple(notes),
+        applied={**proof.applied, **settings.read_back},
+    )
+
+
+def _loop(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
+    return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
+
+
+def _meeting(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Meeting:
+    loop = _loop(sync, kernel)
+    return WindowMeeting(sync, loop) if request.sync == "window" else BarrierMeeting(sync, loop)
+
+
+def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:
+    """Peak resident set, and what the library counts itself, each on the largest rank."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    everyone = world.allgather((used, tools.memory()))
+    names = sorted({name for _, counted in everyone for name in counted})
+    return max(used for used, _ in everyone), {
+        name: max(counted.get(name, 0.0) for _, counted in everyone) for name in names
+    }
+
+
+def _wait_idle(world: MPI.Comm) -> None:
+    """Meet all ranks; those that come early sleep, to leave memory and cores to those that measure."""
+    meeting = world.Ibarrier()
+    while not meeting.Test():
+        time.sleep(1e-3)
+
+
+def _end(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
+    """Write the result and say in one line what was wrong, on rank 0; the exit status, alike on all ranks."""
+    status = 2 if result.status == "invalid" else 0
+    if world.rank == 0:
+        if result.reason:
+            sys.stderr.write(f"autotune.probe: {result.status}: {result.reason}\n")
+        try:
+            result.write(directory)
+        except OSError as exc:
+            sys.stderr.write(f"autotune.probe: cannot write the result: {exc}\n")
+            status = 2
+        sys.stderr.flush()
+    return int(world.bcast(status))

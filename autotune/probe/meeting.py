@@ -1,0 +1,184 @@
+"""How ranks come together before each call, and what the time of a call then is.
+
+- ``BarrierMeeting``: a barrier before each call; the time is the maximum over ranks of each rank's own time.
+- ``WindowMeeting``: agreed start moments on a shared clock; the time is last exit − first entry, and each
+  sample has a validity code. How long a window has to be is learnt for each call. Waiting ranks do nothing
+  but read the clock, so every rank needs a core of its own.
+
+Both keep what a block gave until ``collect``, so that nothing but calls happens between blocks.
+
+References:
+    S. Hunold, A. Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE
+    TPDS 27 (2016) 3617–3630.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from autotune.measure.windows import Validity, run_time, validity
+from autotune.probe.clocks import SharedClock
+from autotune.probe.exchange import Exchange
+from autotune.probe.loops import Loop, Times
+
+Timed: TypeAlias = tuple[Times, NDArray[np.uint8] | None]
+"""Samples ``(n,)`` in seconds and their validity codes; no codes: all are valid."""
+
+
+class Meeting(Protocol):
+    """A way to bring ranks together; all methods on every rank alike."""
+
+    loop: Loop
+
+    def block(self, exchange: Exchange, count: int) -> None:
+        """Time some calls in a row, after one that is not counted."""
+        ...
+
+    def collect(self) -> list[Timed]:
+        """What the blocks since the last time gave, in order; on rank 0, empty elsewhere."""
+        ...
+
+
+class BarrierMeeting:
+    """A barrier of sends and receives before each call."""
+
+    def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
+        """Begin with nothing.
+
+        Args:
+            sync: The ranks.
+            loop: How calls are timed.
+        """
+        self.loop = loop
+        self._sync = sync
+        self._blocks: list[Times] = []
+
+    def block(self, exchange: Exchange, count: int) -> None:
+        """As in ``Meeting``."""
+        begins, ends = self.loop.run(exchange, count + 1)
+        self._blocks.append((ends - begins)[1:] * exchange.operation.share(self._sync.rank))
+
+    def collect(self) -> list[Timed]:
+        """As in ``Meeting``."""
+        blocks, self._blocks = self._blocks, []
+        mine = np.concatenate(blocks)
+        slowest = np.empty_like(mine)
+        self._sync.Reduce(mine, slowest, MPI.MAX, 0)
+        if self._sync.rank:
+            return []
+        return [(slowest[part], None) for part in _parts(blocks)]
+
+
+@dataclass(slots=True)
+class _Window:
+    """The length of one call's windows: a multiple of what the call takes when nothing disturbs it."""
+
+    length_s: float
+    factor: float = 1.0
+    undisturbed: list[float] = field(default_factory=list)
+
+    def learn(self, times: Times, codes: NDArray[np.uint8]) -> None:
+        """Lengthen the windows that are overrun, within bounds: a rank without its core overruns any."""
+        self.undisturbed.append(float(np.quantile(times, 0.25)))
+        spoilt = np.mean(codes & (Validity.STARTED_LATE | Validity.OVERRAN) != 0) > 0.25
+        self.factor = min(4.0, self.factor * 1.5) if spoilt else max(1.0, self.factor * 0.8)
+        self.length_s = self.factor * 3 * float(np.median(self.undisturbed)) + 10e-6
+
+
+@dataclass(slots=True)
+class _Block:
+    """What one rank saw of a block, on the shared clock."""
+
+    exchange: Exchange
+    starts: Times
+    begins: Times
+    ends: Times
+    length_s: float
+
+
+@dataclass(slots=True)
+class WindowMeeting:
+    """Agreed start moments on the clock of rank 0."""
+
+    sync: MPI.Intracomm
+    loop: Loop
+    _clock: SharedClock = field(init=False)
+    _lead_s: float = field(init=False)
+    _windows: dict[int, _Window] = field(init=False, default_factory=dict)
+    _blocks: list[_Block] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Set the clock, and find how long it takes to tell everyone a moment."""
+        self._clock = SharedClock(self.sync)
+        took = []
+        for _ in range(20):
+            begin = time.perf_counter()
+            self.sync.bcast(0.0)
+            self.sync.Barrier()
+            took.append(time.perf_counter() - begin)
+        self._lead_s = self.sync.bcast(2 * float(np.median(took)))
+
+    def block(self, exchange: Exchange, count: int) -> None:
+        """As in ``Meeting``."""
+        window = self._windows.get(id(exchange))
+        if window is None:
+            begins, ends = self.loop.run(exchange, 3)
+            window = _Window(4 * float(self.sync.allreduce(np.max(ends - begins), MPI.MAX)) + 20e-6)
+            self._windows[id(exchange)] = window
+        first, length_s = self.sync.bcast((time.perf_counter() + self._lead_s, window.length_s))
+        starts = first + length_s * np.arange(count + 1)
+        model = self._clock.model
+        begins, ends = self.loop.run(exchange, count + 1, model.to_local(starts))
+        self._blocks.append(
+            _Block(
+                exchange, starts[1:], model.to_reference(begins)[1:], model.to_reference(ends)[1:], length_s
+            )
+        )
+
+    def collect(self) -> list[Timed]:
+        """As in ``Meeting``."""
+        blocks, self._blocks = self._blocks, []
+        begins = self._gathered([block.begins for block in blocks])
+        ends = self._gathered([block.ends for block in blocks])
+        bounds = self.sync.gather(self._clock.model.bound_s)
+        self._clock.refresh()
+        if self.sync.rank or bounds is None:
+            return []
+        return [
+            self._judged(block, np.array(bounds), begins[:, part], ends[:, part])
+            for block, part in zip(blocks, _parts([block.starts for block in blocks]), strict=True)
+        ]
+
+    def _judged(self, block: _Block, bounds: Times, begins: Times, ends: Times) -> Timed:
+        operation = block.exchange.operation
+        timed = [rank for rank in range(self.sync.size) if operation.share(rank)]
+        codes = validity(
+            block.starts,
+            block.length_s,
+            begins[timed],
+            ends[timed],
+            clock_bound_s=bounds[timed],
+            lateness_s=self.loop.wait_s,
+        )
+        times = run_time(begins[timed], ends[timed])
+        self._windows[id(block.exchange)].learn(times, codes)
+        return times * max(operation.share(rank) for rank in timed), codes
+
+    def _gathered(self, rows: list[Times]) -> Times:
+        """All ranks' rows, shape ``(n_ranks, n)``, on rank 0."""
+        mine = np.concatenate(rows)
+        everyone = np.empty((self.sync.size if self.sync.rank == 0 else 0, mine.size))
+        self.sync.Gather(mine, everyone, 0)
+        return everyone
+
+
+def _parts(blocks: list[Times]) -> list[slice]:
+    """Where each block lies in all of them together."""
+    ends = np.cumsum([len(block) for block in blocks]).tolist()
+    return [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]

@@ -1,0 +1,312 @@
+"""MPI_T control variables of the library that mpi4py has loaded (mpi4py itself has no MPI_T).
+
+Values travel as text, as a parameter file would hold them: an integer, ``0``/``1`` for booleans, a word for
+strings. Variables with an enumerator also take its names.
+
+Notation: a *control variable* (cvar) has a name, an MPI datatype and perhaps an enumerator name → number.
+
+References:
+    MPI: A Message-Passing Interface Standard, version 4.1, chapter 15.3 (the MPI tool information interface).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autotune.errors import StackError, allowed
+
+_NAME_BYTES, _TEXT_BYTES = 512, 65536
+_NUMBERS: Mapping[str, Any] = {
+    "INT": ctypes.c_int,
+    "INT32_T": ctypes.c_int32,
+    "UNSIGNED": ctypes.c_uint,
+    "UNSIGNED_LONG": ctypes.c_ulong,
+    "UNSIGNED_LONG_LONG": ctypes.c_ulonglong,
+    "LONG": ctypes.c_long,
+    "COUNT": ctypes.c_longlong,
+    "DOUBLE": ctypes.c_double,
+    "C_BOOL": ctypes.c_bool,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ControlVariable:
+    """One control variable, bound and ready."""
+
+    name: str
+    """As the library calls it."""
+    kind: str
+    """Name of its MPI datatype in mpi4py, e.g. ``INT``."""
+    enumerator: Mapping[str, int]
+    """Name → number; empty: any value of the datatype."""
+    handle: int
+    """Of MPI_T."""
+    buffer: Any = field(repr=False)
+    """ctypes object that holds one value."""
+
+
+class ToolInterface:
+    """The control variables of this process."""
+
+    def __init__(self, mpi: Any) -> None:
+        """Start MPI_T.
+
+        Args:
+            mpi: The module ``mpi4py.MPI``, with MPI initialised: components register their variables then.
+
+        Raises:
+            StackError: the library refuses MPI_T.
+        """
+        # Symbols are looked up in the extension module and what it depends on: that finds the very library
+        # which mpi4py calls, wherever it lies and whatever else this process has loaded.
+        self._lib = ctypes.CDLL(mpi.__file__)
+        self._handle_type = ctypes.c_void_p if mpi._sizeof(mpi.Datatype) == 8 else ctypes.c_int
+        self._kinds = {
+            self._handle_type.from_address(mpi._addressof(getattr(mpi, kind))).value: kind
+            for kind in ("CHAR", *_NUMBERS)
+        }
+        self._known: dict[str, ControlVariable] = {}
+        provided = ctypes.c_int()
+        code = self._lib.MPI_T_init_thread(mpi.THREAD_SINGLE, ctypes.byref(provided))
+        if code:
+            raise StackError(f"MPI_T_init_thread failed with code {code}", "the library offers no MPI_T")
+
+    @property
+    def library(self) -> Path:
+        """Real path of the MPI library that this process calls."""
+        address = ctypes.cast(self._lib.MPI_T_init_thread, ctypes.c_void_p).value
+        return library_of(address or 0)
+
+    def variable(self, name: str) -> ControlVariable:
+        """A control variable by its name.
+
+        Raises:
+            StackError: no such variable, or one of a datatype or binding that cannot be set here.
+        """
+        if name not in self._known:
+            self._known[name] = self._bind(name)
+        return self._known[name]
+
+    def read(self, name: str) -> str:
+        """The value in force.
+
+        Raises:
+            StackError: no such variable, or it cannot be read.
+        """
+        variable = self.variable(name)
+        self._call("cvar_read", name, ctypes.c_void_p(variable.handle), ctypes.byref(variable.buffer))
+        value = variable.buffer.value
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        return str(int(value)) if isinstance(value, bool) else str(value)
+
+    def write(self, name: str, value: int | str) -> str:
+        """Set a value for this process; the value that reads back.
+
+        Raises:
+            StackError: no such variable, a value that it cannot take, or one that did not stay.
+        """
+        variable = self.variable(name)
+        if variable.kind == "CHAR":
+            variable.buffer.value = str(value).encode()
+        else:
+            variable.buffer.value = _number(variable, value)
+        self._call(
+            "cvar_write", f"{name}={value}", ctypes.c_void_p(variable.handle), ctypes.byref(variable.buffer)
+        )
+        found = self.read(name)
+        if not same_value(found, value, variable.enumerator):
+            raise StackError(f"{name}={value} was written, {found!r} reads back")
+        return found
+
+    def memory(self) -> dict[str, float]:
+        """Performance variables that count bytes of the library as a whole: name → value now.
+
+        Empty where the library has none: MPI requires none.
+        """
+        total, session = ctypes.c_int(), ctypes.c_void_p()
+        self._call("pvar_get_num", "", ctypes.byref(total))
+        self._call("pvar_session_create", "", ctypes.byref(session))
+        found = {}
+        for index in range(total.value):
+            try:
+                name, value = self._counted_bytes(session, index)
+            except StackError:
+                continue  # it counts something else, for an object, or in a component that is closed
+            found[name] = value
+        self._call("pvar_session_free", "", ctypes.byref(session))
+        return found
+
+    def _counted_bytes(self, session: ctypes.c_void_p, index: int) -> tuple[str, float]:
+        """Name and value of one performance variable, if it is a single number of bytes."""
+        name, name_len = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
+        text, text_len = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
+        numbers = [ctypes.c_int() for _ in range(6)]
+        verbosity, kind, binding, read_only, continuous, atomic = numbers
+        datatype, enumtype = self._handle_type(), ctypes.c_void_p()
+        refer = ctypes.byref
+        self._call(
+            "pvar_get_info",
+            str(index),
+            index,
+            name,
+            refer(name_len),
+            refer(verbosity),
+            refer(kind),
+            refer(datatype),
+            refer(enumtype),
+            text,
+            refer(text_len),
+            refer(binding),
+            refer(read_only),
+            refer(continuous),
+            refer(atomic),
+        )
+        number = _NUMBERS.get(self._kinds.get(datatype.value, ""))
+        if number is None or b"bytes" not in name.value:
+            raise StackError(f"performance variable {index} counts no bytes")
+        handle, count = ctypes.c_void_p(), ctypes.c_int()
+        self._call("pvar_handle_alloc", str(index), session, index, None, refer(handle), refer(count))
+        if count.value != 1:
+            raise StackError(f"performance variable {index} is not one number")
+        if not continuous.value:
+            self._call("pvar_start", str(index), session, handle)
+        value = number()
+        self._call("pvar_read", str(index), session, handle, refer(value))
+        return name.value.decode(errors="replace"), float(value.value)
+
+    def _bind(self, name: str) -> ControlVariable:
+        index = ctypes.c_int()
+        self._call("cvar_get_index", name, name.encode(), ctypes.byref(index))
+        found, found_len = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
+        text, text_len = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
+        verbosity, binding, scope = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        # MPI_T_enum is a pointer in every implementation, whatever the other handles are.
+        datatype, enumtype = self._handle_type(), ctypes.c_void_p()
+        self._call(
+            "cvar_get_info",
+            name,
+            index,
+            found,
+            ctypes.byref(found_len),
+            ctypes.byref(verbosity),
+            ctypes.byref(datatype),
+            ctypes.byref(enumtype),
+            text,
+            ctypes.byref(text_len),
+            ctypes.byref(binding),
+            ctypes.byref(scope),
+        )
+        kind = self._kinds.get(datatype.value)
+        if kind is None:
+            raise StackError(f"control variable {name} is of a datatype that the probe cannot hold")
+        handle, count = ctypes.c_void_p(), ctypes.c_int()
+        self._call("cvar_handle_alloc", name, index, None, ctypes.byref(handle), ctypes.byref(count))
+        if kind == "CHAR":
+            buffer: Any = ctypes.create_string_buffer(max(count.value, 1))
+        elif count.value == 1:
+            buffer = _NUMBERS[kind]()
+        else:
+            raise StackError(f"control variable {name} holds {count.value} numbers, not one")
+        names = self._enumerator(enumtype) or names_of_description(text.value.decode(errors="replace"))
+        return ControlVariable(name, kind, names, int(handle.value or 0), buffer)
+
+    def _enumerator(self, enumtype: ctypes.c_void_p) -> dict[str, int]:
+        if not enumtype.value:
+            return {}
+        text, length, items = (
+            ctypes.create_string_buffer(_NAME_BYTES),
+            ctypes.c_int(_NAME_BYTES),
+            ctypes.c_int(),
+        )
+        self._call("enum_get_info", "", enumtype, ctypes.byref(items), text, ctypes.byref(length))
+        names = {}
+        for index in range(items.value):
+            number, length.value = ctypes.c_int(), _NAME_BYTES
+            self._call(
+                "enum_get_item",
+                "",
+                enumtype,
+                ctypes.c_int(index),
+                ctypes.byref(number),
+                text,
+                ctypes.byref(length),
+            )
+            names[text.value.decode(errors="replace")] = number.value
+        return names
+
+    def _call(self, function: str, about: str, *arguments: Any) -> None:
+        code = getattr(self._lib, f"MPI_T_{function}")(*arguments)
+        if code:
+            raise StackError(f"MPI_T_{function} refused {about} (code {code})")
+
+
+def named(value: str, enumerator: Mapping[str, int]) -> str:
+    """A value with the library's own name for it, ``6 rabenseifner``; as it is where there is none."""
+    return next((f"{value} {name}" for name, number in enumerator.items() if str(number) == value), value)
+
+
+def same_value(found: str, wanted: object, enumerator: Mapping[str, int] | None = None) -> bool:
+    """Whether two texts say the same value: numbers as numbers, names of the enumerator as their numbers."""
+    names = {"true": 1, "yes": 1, "false": 0, "no": 0, **(enumerator or {})}
+
+    def canonical(value: object) -> object:
+        text = str(int(value)) if isinstance(value, bool) else str(value).strip()
+        if text in names:
+            return float(names[text])
+        try:
+            return float(int(text, 0)) if re.fullmatch(r"[+-]?0[xX][0-9a-fA-F]+", text) else float(text)
+        except ValueError:
+            return text
+
+    return canonical(found) == canonical(wanted)
+
+
+def names_of_description(text: str) -> dict[str, int]:
+    """The enumerator that MPICH hides in a description: a line ``name - meaning`` for each value, from 0."""
+    names = re.findall(r"^\s*(\w+)\s+- ", text, flags=re.MULTILINE)
+    return {name: number for number, name in enumerate(names)} if len(names) > 1 else {}
+
+
+def _number(variable: ControlVariable, value: int | str) -> Any:
+    """A value as the number that MPI_T takes."""
+    names = variable.enumerator
+    if isinstance(value, str) and value in names:
+        return names[value]
+    if isinstance(value, str) and variable.kind == "C_BOOL":
+        return same_value(value, 1)
+    try:
+        number = float(value) if variable.kind == "DOUBLE" else int(value)
+    except ValueError:
+        raise StackError(f"{variable.name}={value}: not a number", allowed(value, names)) from None
+    if names and number not in names.values():
+        raise StackError(f"{variable.name}={value}: no such value", allowed(value, names))
+    return number
+
+
+class _SymbolInfo(ctypes.Structure):
+    """What dladdr(3) tells."""
+
+    _fields_ = (
+        ("file_name", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol_name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def library_of(address: int) -> Path:
+    """Real path of the shared library that holds an address.
+
+    Raises:
+        StackError: no library does.
+    """
+    info = _SymbolInfo()
+    if not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info)):
+        raise StackError(f"no library holds the address {address:#x}")
+    return Path(info.file_name.decode()).resolve()

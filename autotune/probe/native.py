@@ -1,0 +1,266 @@
+"""The timed loop in C: built once with the MPI library's own compiler, called through ctypes.
+
+mpi4py adds about half a microsecond to a call, several times what a small collective takes over shared
+memory. The source is compiled with the ``mpicc`` that lies beside the library which this process has loaded,
+kept in the user's cache directory under a name made of source, library and its version, and refused unless it
+is bound to that very library.
+
+One rank of each node compiles, under a lock; the others wait for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from autotune.errors import StackError
+from autotune.probe.exchange import Exchange
+from autotune.probe.loops import Times, partners
+from autotune.probe.mpit import library_of
+from autotune.wire import COLLECTIVES
+
+_COMPILE_LIMIT_S = 60.0
+_FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
+
+
+class _Exchange(ctypes.Structure):
+    """``struct exchange`` of kernel.c."""
+
+    _fields_ = (
+        ("operation", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("size", ctypes.c_int),
+        ("count", ctypes.c_int),
+        ("send", ctypes.c_void_p),
+        ("recv", ctypes.c_void_p),
+        ("counts", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("comm", ctypes.c_void_p),
+        ("datatype", ctypes.c_void_p),
+        ("sum", ctypes.c_void_p),
+        ("window", ctypes.c_void_p),
+    )
+
+
+class _Barrier(ctypes.Structure):
+    """``struct barrier`` of kernel.c."""
+
+    _fields_ = (
+        ("comm", ctypes.c_void_p),
+        ("rounds", ctypes.c_int),
+        ("tell", ctypes.c_void_p),
+        ("hear", ctypes.c_void_p),
+    )
+
+
+class NativeLoop:
+    """Calls from a loop in C."""
+
+    name = "native"
+    wait_s = 1e-6
+
+    def __init__(self, sync: MPI.Intracomm, kernel: ctypes.CDLL) -> None:
+        """Prepare the barrier.
+
+        Args:
+            sync: Communicator of the barrier, of the same ranks as those that are measured.
+            kernel: As ``load`` gives it.
+        """
+        self._sync, self._kernel = sync, kernel
+        pairs = np.array(partners(sync.rank, sync.size), np.int32).reshape(-1, 2)
+        self._tell, self._hear = pairs[:, 0].copy(), pairs[:, 1].copy()
+        self._barrier = _Barrier(
+            MPI._addressof(sync), len(pairs), self._tell.ctypes.data, self._hear.ctypes.data
+        )
+        self._bound: dict[int, tuple[_Exchange, Exchange, NDArray[np.int32]]] = {}
+
+    def run(self, exchange: Exchange, calls: int, starts_s: Times | None = None) -> tuple[Times, Times]:
+        """As in ``Loop``."""
+        return self._timed(
+            calls,
+            self._kernel.autotune_time,
+            ctypes.byref(self._bind(exchange)),
+            ctypes.byref(self._barrier),
+            ctypes.c_void_p(None if starts_s is None else starts_s.ctypes.data),
+        )
+
+    def run_nothing(self, calls: int) -> tuple[Times, Times]:
+        """The same without a call between the two readings of the clock."""
+        return self._timed(calls, self._kernel.autotune_time_nothing, ctypes.byref(self._barrier))
+
+    def _timed(self, calls: int, function: Any, *arguments: Any) -> tuple[Times, Times]:
+        begins, ends = np.empty(calls), np.empty(calls)
+        code = function(
+            *arguments,
+            ctypes.c_int(calls),
+            ctypes.c_void_p(begins.ctypes.data),
+            ctypes.c_void_p(ends.ctypes.data),
+        )
+        if code != MPI.SUCCESS:
+            raise MPI.Exception(code)
+        return begins, ends
+
+    def _bind(self, exchange: Exchange) -> _Exchange:
+        """The exchange as the kernel takes it, made once; what it points to is kept with it."""
+        known = self._bound.get(id(exchange))
+        if known is None:
+            comm, n = exchange.comm, exchange.elements
+            lists = np.array([[n] * comm.size, [n * place for place in range(comm.size)]], np.int32)
+            bound = _Exchange(
+                COLLECTIVES.index(exchange.operation.name),
+                comm.rank,
+                comm.size,
+                n,
+                exchange.send.ctypes.data,
+                exchange.recv.ctypes.data,
+                lists[0].ctypes.data,
+                lists[1].ctypes.data,
+                MPI._addressof(comm),
+                MPI._addressof(exchange.datatype),
+                MPI._addressof(exchange.sum),
+                MPI._addressof(exchange.window) if exchange.window is not None else None,
+            )
+            known = self._bound[id(exchange)] = (bound, exchange, lists)
+        return known[0]
+
+
+def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
+    """The kernel, compiled on each node if it is not there yet; on every rank alike.
+
+    Args:
+        world: All ranks.
+        library: The MPI library that is loaded.
+        fallback: Directory for the kernel where the user's cache cannot be written.
+
+    Raises:
+        StackError: no compiler, it failed, or it belongs to another MPI; on all ranks if on any.
+    """
+    node = world.Split_type(MPI.COMM_TYPE_SHARED)
+    path, problem = "", ""
+    if node.rank == 0:
+        try:
+            path = str(_compiled(library, fallback))
+        except StackError as exc:
+            problem = exc.message
+    path, problem = node.bcast((path, problem))
+    node.Free()
+    kernel = None
+    if not problem:
+        try:
+            kernel = _bound_to(library, path)
+        except (StackError, OSError) as exc:
+            problem = str(exc)
+    for rank, theirs in enumerate(world.allgather(problem)):
+        if theirs:
+            raise StackError(f"rank {rank}: {theirs}")
+    if kernel is None:
+        raise StackError("no kernel")  # not reached: a rank without one has a problem
+    return kernel
+
+
+def source() -> str:
+    """The kernel's source with the operations numbered as in ``wire.COLLECTIVES``."""
+    numbered = ", ".join(f"OP_{name.upper()}" for name in COLLECTIVES)
+    return f"enum operation {{ {numbered} }};\n" + files("autotune.probe").joinpath("kernel.c").read_text()
+
+
+def compilers(library: Path, search: str) -> Iterator[Path]:
+    """Compiler wrappers that may belong to an MPI library: beside it first, then the one in a search path."""
+    for parent in list(library.parents)[1:5]:
+        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # Debian has several under one roof
+            if (parent / "bin" / name).exists():
+                yield parent / "bin" / name
+    found = shutil.which("mpicc", path=search)
+    if found:
+        yield Path(found)
+
+
+def _compiled(library: Path, fallback: Path) -> Path:
+    """The kernel for this library, from the cache or made now, by the first compiler that can."""
+    problems = []
+    for compiler in compilers(library, os.environ.get("PATH", "")):
+        try:
+            return _stored(compiler, library, fallback)
+        except StackError as exc:
+            problems.append(exc.message)
+    raise StackError("; ".join(dict.fromkeys(problems)) or f"no mpicc beside {library} nor in PATH")
+
+
+def _stored(compiler: Path, library: Path, fallback: Path) -> Path:
+    """The kernel that a compiler makes for this library, in the cache, else in the fallback."""
+    text = source()
+    key = "\0".join((text, str(library), str(compiler), MPI.Get_library_version(), *_FLAGS))
+    name = f"kernel-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotune"
+    try:
+        return _built(compiler, text, library, cache / f"{name}.so")
+    except OSError:
+        pass  # no home on this node, or a full or read-only one
+    try:
+        return _built(compiler, text, library, fallback / f"{name}.so")
+    except OSError as exc:
+        raise StackError(f"neither {cache} nor {fallback} can be written: {exc}") from exc
+
+
+def _built(compiler: Path, text: str, library: Path, path: Path) -> Path:
+    """The kernel at a path, made there unless it exists.
+
+    Raises:
+        OSError: the directory cannot be written.
+        StackError: the compiler failed, or belongs to another library.
+    """
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return path
+        partial = path.with_suffix(f".{os.getpid()}.so")
+        argv = [str(compiler), *_FLAGS, "-x", "c", "-", "-o", str(partial)]
+        try:
+            done = subprocess.run(
+                argv, input=text, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as exc:
+            raise StackError(f"{compiler} did not run: {exc}") from exc
+        if done.returncode:
+            words = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+            raise StackError(f"{compiler} failed: {words[0]}")
+        if library not in _linked(partial, library):
+            partial.unlink()
+            raise StackError(f"{compiler} belongs to another MPI than {library}")
+        partial.replace(path)
+    return path
+
+
+def _linked(shared: Path, unknown: Path) -> set[Path]:
+    """Libraries that a shared object would bring into this process; ``unknown`` where nothing tells."""
+    ldd = shutil.which("ldd")
+    if ldd is None:
+        return {unknown}
+    done = subprocess.run([ldd, str(shared)], capture_output=True, text=True, check=False)
+    return {Path(found).resolve() for found in re.findall(r"=> (/\S+)", done.stdout)}
+
+
+def _bound_to(library: Path, path: str) -> ctypes.CDLL:
+    """The kernel, loaded, if it calls this library and no other."""
+    kernel = ctypes.CDLL(path)
+    kernel.autotune_library.restype = ctypes.c_void_p
+    bound = library_of(kernel.autotune_library())
+    if bound != library:
+        raise StackError(f"the compiler found belongs to {bound}, loaded is {library}")
+    return kernel

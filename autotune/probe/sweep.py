@@ -1,0 +1,295 @@
+"""Cells of one (collective, communicator size) → raw samples: rounds of small blocks in shuffled order.
+
+Rank 0 decides after each round which cells get how many more samples (``measure.stopping``) and tells the
+others, so that all ranks agree whatever their clocks say. Nothing but calls happens inside of a block;
+samples travel to rank 0 once a round.
+
+Each distinct setting of control variables has a communicator of its own, duplicated while the setting is in
+force: Open MPI reads its variables then. They are set again before each block, because MPICH reads its at
+each call.
+
+Notation: a *cell* is one (message size, choice) of a sweep; a *block* is a few calls of one cell in a row,
+preceded by one that is not counted (it finds the caches full of the previous cell's data).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+from autotune.errors import StackError
+from autotune.measure.stopping import CellStatus, StoppingRule, interleave, next_round
+from autotune.probe.exchange import Exchange, Pool
+from autotune.probe.meeting import Meeting, Timed
+from autotune.probe.operations import OPERATIONS
+from autotune.probe.proof import one_line
+from autotune.probe.settings import Settings
+from autotune.wire import CellSamples, Choice, ProbeRequest
+
+BLOCK = 50
+"""Samples in a row at most."""
+
+_WARM_UP = 2
+_MOST_BYTES = 2**31 - 1
+_Setting: TypeAlias = tuple[tuple[str, int | str], ...]
+_Verdict: TypeAlias = tuple[str, str]
+_OK: _Verdict = ("ok", "")
+
+
+@dataclass(slots=True)
+class _Cell:
+    """One message size with one choice."""
+
+    message_bytes: int
+    choice: Choice
+    verdict: _Verdict = _OK
+    exchange: Exchange | None = None
+    blocks: list[Timed] = field(default_factory=list)
+    spent_s: float = 0.0
+    spent_on: int = 0
+
+    @property
+    def samples_s(self) -> NDArray[np.float64]:
+        """All samples, shape ``(n,)``."""
+        return np.concatenate([times for times, _ in self.blocks] or [np.empty(0)])
+
+    @property
+    def validity(self) -> NDArray[np.uint8] | None:
+        """Their codes; None where the way of timing has none."""
+        codes = [codes for _, codes in self.blocks if codes is not None]
+        return np.concatenate(codes) if codes else None
+
+    @property
+    def valid_s(self) -> NDArray[np.float64]:
+        """The samples that may be used, shape ``(n,)``."""
+        codes = self.validity
+        return self.samples_s if codes is None else self.samples_s[codes == 0]
+
+
+class Sweep:
+    """One collective on one communicator size."""
+
+    def __init__(
+        self,
+        request: ProbeRequest,
+        collective: str,
+        sync: MPI.Intracomm,
+        meeting: Meeting,
+        settings: Settings,
+    ) -> None:
+        """Make communicators, buffers and windows; on every rank of ``sync``.
+
+        Args:
+            request: What is measured.
+            collective: Of ``wire.COLLECTIVES``.
+            sync: The ranks that take part; decisions travel on it.
+            meeting: How they come together before each call.
+            settings: Of this process.
+        """
+        self._request, self._meeting, self._settings, self._sync = request, meeting, settings, sync
+        self._operation = OPERATIONS[collective]
+        choices = request.choices.get(collective) or (Choice({}),)
+        sizes = (0,) if collective == "barrier" else request.sizes_bytes
+        self._cells = [_Cell(size, choice) for size in sizes for choice in choices]
+        self._comms: dict[_Setting, MPI.Intracomm] = {}
+        self._windows: dict[_Setting, MPI.Win | None] = {}
+        self._ends: Counter[CellStatus] = Counter()
+        self._candidates: list[int] = []
+        self.timed_s = 0.0
+        """What the rounds took, without checks and warm-up."""
+        if sync.size < self._operation.least_ranks:
+            self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
+            return
+        pool = self._pool(max(sizes))
+        if pool is None:
+            return
+        for choice in choices:
+            self._connect(choice, pool)
+        for cell in self._cells:
+            if cell.verdict == _OK:
+                key = _setting(cell.choice)
+                cell.exchange = pool.exchange(self._comms[key], cell.message_bytes, self._windows[key])
+
+    def measure(self, budget_s: float, rng: np.random.Generator) -> tuple[CellSamples, ...]:
+        """Raw samples of every cell; complete on rank 0.
+
+        Args:
+            budget_s: For the timed part.
+            rng: Order of blocks; drawn from on rank 0 alone.
+        """
+        self._check(range(len(self._cells)))
+        self._warm_up()
+        rule = _rule(self._request, budget_s)
+        begin = time.perf_counter()
+        while True:
+            plan = None
+            if self._sync.rank == 0:
+                plan = interleave(self._decide(rule, time.perf_counter() - begin), BLOCK, rng)
+            plan = self._sync.bcast(plan)
+            if not plan:
+                break
+            self._run(plan)
+        self.timed_s = time.perf_counter() - begin
+        self._check(self._sync.bcast(self._candidates))
+        return tuple(
+            CellSamples(
+                collective=self._operation.name,
+                comm_size=self._sync.size,
+                message_bytes=cell.message_bytes,
+                values=dict(cell.choice.values),
+                samples_s=cell.samples_s,
+                status=cell.verdict[0],
+                reason=cell.verdict[1],
+                validity=cell.validity,
+            )
+            for cell in self._cells
+        )
+
+    def close(self) -> None:
+        """Free what was made, and set the control variables back."""
+        for window in filter(None, self._windows.values()):
+            window.Unlock_all()
+            window.Free()
+        for comm in self._comms.values():
+            comm.Free()
+        self._settings.enforce({})
+
+    @property
+    def note(self) -> str:
+        """How the cells ended, in words; empty where there is nothing to say. Known to rank 0."""
+        words = {
+            CellStatus.ELIMINATED: "given up as too slow to win",
+            CellStatus.SAMPLED_OUT: "at the largest number of samples before they were precise",
+            CellStatus.OUT_OF_TIME: "out of time before they were precise",
+        }
+        said = [f"{self._ends[status]} {text}" for status, text in words.items() if self._ends[status]]
+        where = f"{self._operation.name} on {self._sync.size} ranks, {len(self._cells)} cells"
+        return f"{where}: {', '.join(said)}" if said else ""
+
+    def _run(self, plan: Sequence[tuple[int, int]]) -> None:
+        """One round: the blocks one after the other, then all of their samples to rank 0."""
+        for index, count in plan:
+            cell = self._cells[index]
+            if cell.exchange is None:
+                raise StackError("a cell without a call cannot be timed")
+            begin = time.perf_counter()
+            self._settings.enforce(cell.choice.cvars)
+            self._meeting.block(cell.exchange, count)
+            cell.spent_s += time.perf_counter() - begin
+            cell.spent_on += count
+        for (index, _), timed in zip(plan, self._meeting.collect(), strict=self._sync.rank == 0):
+            self._cells[index].blocks.append(timed)
+
+    def _decide(self, rule: StoppingRule, elapsed_s: float) -> NDArray[np.int64]:
+        """On rank 0: how many samples each cell gets next, shape ``(n_cells,)``."""
+        usable = [index for index, cell in enumerate(self._cells) if cell.verdict == _OK]
+        cells = [self._cells[index] for index in usable]
+        known = next_round(
+            rule,
+            [cell.valid_s for cell in cells],
+            [cell.spent_s / cell.spent_on if cell.spent_on else np.nan for cell in cells],
+            [cell.message_bytes for cell in cells],
+            elapsed_s,
+        )
+        self._ends = Counter(map(CellStatus, known.status.tolist()))
+        self._candidates = [usable[i] for i in np.flatnonzero(known.status != CellStatus.ELIMINATED)]
+        more = np.zeros(len(self._cells), np.int64)
+        more[usable] = known.more
+        return more
+
+    def _check(self, which: Iterable[int]) -> None:
+        """One call of each of these cells that is not timed, and its result compared."""
+        found: list[tuple[int, _Verdict]] = []
+        for index in which:
+            cell = self._cells[index]
+            if cell.exchange is None or cell.verdict != _OK:
+                continue
+            self._settings.enforce(cell.choice.cvars)
+            try:
+                self._sync.Barrier()  # a first rank may still be at work in this rank's window
+                cell.exchange.prepare()
+                self._meeting.loop.run(cell.exchange, 1)
+                if cell.exchange.window is not None:
+                    self._sync.Barrier()
+                    cell.exchange.window.Sync()
+                if self._request.check and not cell.exchange.correct():
+                    words = f"rank {self._sync.rank} found other data than expected"
+                    found.append((index, ("wrong_result", words)))
+            except MPI.Exception as exc:
+                found.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
+        for verdicts in self._sync.allgather(found):
+            for index, verdict in verdicts:  # the lowest rank's words count
+                if self._cells[index].verdict == _OK:
+                    self._cells[index].verdict = verdict
+
+    def _warm_up(self) -> None:
+        """Calls of each cell that are not counted; they also say what a call costs."""
+        for cell in self._cells:
+            if cell.exchange is not None and cell.verdict == _OK:
+                self._settings.enforce(cell.choice.cvars)
+                begin = time.perf_counter()
+                self._meeting.loop.run(cell.exchange, _WARM_UP)
+                cell.spent_s += time.perf_counter() - begin
+                cell.spent_on += _WARM_UP
+
+    def _pool(self, largest_bytes: int) -> Pool | None:
+        """The buffers; none on any rank, and all cells refused, where one rank cannot have them."""
+        pool, problem = None, ""
+        if largest_bytes * self._sync.size > _MOST_BYTES:
+            problem = f"{largest_bytes} bytes from each of {self._sync.size} ranks are more than MPI counts"
+        else:
+            try:
+                pool = Pool(self._operation, self._sync.rank, self._sync.size, largest_bytes)
+            except (OSError, MemoryError) as exc:
+                problem = f"rank {self._sync.rank} has no memory for messages of {largest_bytes} bytes: {exc}"
+        problem = next(filter(None, self._sync.allgather(problem)), "")
+        if problem:
+            self._refuse_all(problem)
+            return None
+        return pool
+
+    def _refuse_all(self, reason: str) -> None:
+        for cell in self._cells:
+            cell.verdict = ("invalid", reason)
+
+    def _connect(self, choice: Choice, pool: Pool) -> None:
+        """The communicator of a choice, unless its setting has one; a refused setting marks its cells."""
+        key = _setting(choice)
+        if key in self._comms:
+            return
+        refusal = ""
+        try:
+            self._settings.enforce(choice.cvars)
+        except StackError as exc:
+            refusal = f"rank {self._sync.rank}: {one_line(exc)}"
+        refused = next(filter(None, self._sync.allgather(refusal)), "")
+        if refused:
+            for cell in self._cells:
+                if cell.choice.cvars == choice.cvars:
+                    cell.verdict = ("not_applied", refused)
+            return
+        comm = self._comms[key] = self._sync.Dup()
+        comm.Set_errhandler(MPI.ERRORS_RETURN)
+        self._windows[key] = pool.window(comm)
+
+
+def _setting(choice: Choice) -> _Setting:
+    """What distinguishes one communicator from another."""
+    return tuple(sorted(choice.cvars.items()))
+
+
+def _rule(request: ProbeRequest, budget_s: float) -> StoppingRule:
+    least = max(6, request.min_samples)  # fewer have no interval
+    return StoppingRule(
+        budget_s=max(budget_s, 1e-3),
+        half_width=request.precision,
+        min_samples=least,
+        max_samples=max(least, request.max_samples),
+    )

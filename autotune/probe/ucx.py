@@ -1,0 +1,209 @@
+"""What UCX itself says about how it runs: its log of one process → whether it did as it was asked.
+
+UCX accepts much silently: a misspelt variable or a transport that does not exist is a line of warning in a
+log that nobody reads, and without a component that uses UCX its variables change nothing at all. So each rank
+has UCX write to a file (``listen``, before MPI is initialised), sends a few messages, and reads the file.
+
+Notation: a *configuration* is UCX's name for what connects two processes (``intra-node cfg#1``); its *lanes*
+are ``transport/device``; a *protocol* covers a range of message sizes there.
+
+References:
+    UCX 1.20, ``ucx_info -cf`` (UCX_PROTO_INFO, UCX_LOG_LEVEL, UCX_TLS and its aliases).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from autotune.wire import REQUEST
+
+_SHARED_MEMORY = ("posix", "sysv", "cma", "knem", "xpmem")
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "sm": _SHARED_MEMORY,
+    "shm": _SHARED_MEMORY,
+    "mm": ("posix", "sysv", "xpmem"),
+    "ib": ("*_verbs", "*_mlx5"),
+    "rc": ("rc_*",),
+    "rc_v": ("rc_verbs",),
+    "rc_x": ("rc_mlx5",),
+    "ud": ("ud_*",),
+    "ud_v": ("ud_verbs",),
+    "ud_x": ("ud_mlx5",),
+    "dc": ("dc_*",),
+    "dc_x": ("dc_mlx5",),
+    "cuda": ("cuda_*", "gdr_copy"),
+    "rocm": ("rocm_*",),
+}
+"""What names in UCX_TLS stand for, as patterns."""
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_INFINITE = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How messages of one range travel."""
+
+    configuration: str
+    """Where: ``self``, ``intra-node`` or ``inter-node``."""
+    operation: str
+    """What, e.g. ``tagged message by ucp_tag_send* from host memory``."""
+    first_bytes: int
+    """Of the range."""
+    name: str
+    """As UCX calls it, e.g. ``eager short``."""
+
+
+@dataclass(frozen=True, slots=True)
+class UcxReport:
+    """What the log of one process says."""
+
+    lanes: Mapping[str, tuple[str, ...]]
+    """Configuration (``intra-node``) → transport/device of each lane of tagged messages and the like."""
+    protocols: tuple[Protocol, ...]
+    """In order."""
+    warnings: tuple[str, ...]
+    """Texts of lines with WARN or ERROR."""
+
+    def first_rendezvous(self, configuration: str) -> tuple[int, ...]:
+        """Where rendezvous begins, in bytes, in each table of tagged messages of a configuration."""
+        begins: dict[str, int] = {}
+        for protocol in self.protocols:
+            if protocol.configuration == configuration and "ucp_tag_send" in protocol.operation:
+                begins.setdefault(protocol.operation, _INFINITE)
+                if "rendezvous" in protocol.name:
+                    begins[protocol.operation] = min(begins[protocol.operation], protocol.first_bytes)
+        return tuple(begins.values())
+
+
+def listen(directory: Path) -> Path | None:
+    """Have UCX write its log where this process can read it, unless the request wants no check of UCX.
+
+    Called before MPI is initialised, for that is when UCX reads its environment.
+
+    Returns:
+        The log; None: nothing was changed.
+    """
+    try:
+        wanted = bool(json.loads((directory / REQUEST).read_text())["expect"]["ucx"])
+    except OSError:
+        wanted = True  # a node that does not see the directory: rank 0 may want it
+    except (ValueError, LookupError, TypeError):
+        wanted = False  # what is wrong with the request is said later, by all ranks together
+    if not wanted:
+        return None
+    place = directory if os.access(directory, os.W_OK) else Path(tempfile.gettempdir())
+    log = place / f"ucx.{socket.gethostname()}.{os.getpid()}.log"
+    os.environ.update(UCX_LOG_FILE=str(log), UCX_LOG_LEVEL="info", UCX_PROTO_INFO="y")
+    return log
+
+
+def last_errors(directory: Path) -> tuple[str, ...]:
+    """What UCX called an error in the logs that lie in the directory of a launch.
+
+    For a launch that ended without a result: its standard error says nothing of what went into the logs.
+    """
+    logs = [path.read_text(errors="replace") for path in sorted(directory.glob("ucx.*.log"))]
+    found = (re.findall(r"UCX\s+ERROR\s+(.*)", log) for log in logs)
+    return tuple(dict.fromkeys(line.strip() for lines in found for line in lines))
+
+
+def read_report(log: str) -> UcxReport:
+    """The report in a log.
+
+    Args:
+        log: Text of level ``info`` with ``UCX_PROTO_INFO=y``.
+    """
+    lanes: dict[str, tuple[str, ...]] = {}
+    protocols: list[Protocol] = []
+    warnings: list[str] = []
+    heading = ("", "")
+    for line in log.splitlines():
+        if found := re.search(r"UCX\s+(?:WARN|ERROR)\s+(.*)", line):
+            if not found[1].startswith("(set "):  # how to silence the line before
+                warnings.append(found[1].strip())
+        elif found := re.search(r"UCX\s+INFO\s+\S+ (\S+) cfg#\d+ (.*)", line):
+            used = re.findall(r"([\w]+/[\w:.-]+)", found[2])
+            lanes[found[1]] = tuple(dict.fromkeys((*lanes.get(found[1], ()), *used)))
+        elif found := re.search(r"\| \S+ (\S+) cfg#\d+ \| (.*?) *\|$", line):
+            heading = (found[1], found[2])
+        elif found := re.search(r"\|\s+(\d+[KMG]?)(?:\.\.\w+)? \| (?:\(\?\) )?(.*?) *\|", line):
+            protocols.append(Protocol(*heading, size_bytes(found[1]), found[2]))
+    return UcxReport(lanes, tuple(protocols), tuple(dict.fromkeys(warnings)))
+
+
+def contradiction(report: UcxReport, asked: Mapping[str, str]) -> str:
+    """In words, what UCX did otherwise than asked; empty: nothing.
+
+    Args:
+        report: Of one process, after it has sent messages.
+        asked: Environment variables of the launch.
+    """
+    if not report.lanes:
+        return "UCX is not in use: it reports no connection (is another pml or netmod selected?)"
+    for warning in report.warnings:
+        if "is not available" in warning:
+            return f"UCX says: {warning}"
+        if "unused environment variable" in warning:
+            unused = [
+                name for name in asked if re.search(rf"\b{re.escape(name)}\b", warning.partition("(")[0])
+            ]
+            if unused:
+                return f"UCX says: {warning}"
+    return _other_transports(report, asked.get("UCX_TLS", "")) or _other_threshold(
+        report, asked.get("UCX_RNDV_THRESH", "")
+    )
+
+
+def size_bytes(text: str) -> int:
+    """A size in UCX's words: ``8184``, ``16K``, ``64kb``, ``1m``, ``inf``.
+
+    Raises:
+        ValueError: something else.
+    """
+    if text.strip().lower() == "inf":
+        return _INFINITE
+    found = re.fullmatch(r"(\d+)([BKMG]?)B?", text.strip().upper())
+    if not found:
+        raise ValueError(f"{text!r} is no size")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _other_transports(report: UcxReport, asked: str) -> str:
+    """A lane over a transport that UCX_TLS does not allow."""
+    denied = asked.startswith("^")
+    named = [name.strip() for name in asked.removeprefix("^").split(",") if name.strip()]
+    if not named or "all" in named or any(":" in name or "\\" in name for name in named):
+        return ""
+    listed = [pattern for name in named for pattern in _ALIASES.get(name, (name,))]
+    if not denied and any(pattern.startswith(("rc_", "dc_")) for pattern in listed):
+        listed.append("ud_*")  # by which connected transports connect
+    for configuration, lanes in report.lanes.items():
+        for lane in lanes:
+            transport = lane.partition("/")[0]
+            if any(fnmatchcase(transport, pattern) for pattern in listed) == denied:
+                return f"UCX_TLS={asked} asked for, but {configuration} runs over {lane}"
+    return ""
+
+
+def _other_threshold(report: UcxReport, asked: str) -> str:
+    """No table in which rendezvous begins where UCX_RNDV_THRESH says; old UCX prints no tables."""
+    keyed = dict(item.split(":", 1) for item in asked.split(",") if ":" in item)
+    for configuration in ("intra-node", "inter-node"):
+        wanted = keyed.get(configuration.partition("-")[0], asked if not keyed else "")
+        found = report.first_rendezvous(configuration)
+        try:
+            threshold = size_bytes(wanted)
+        except ValueError:
+            continue  # auto, or nothing asked
+        if found and threshold not in found:
+            begins = ", ".join("never" if first == _INFINITE else str(first) for first in found)
+            return f"UCX_RNDV_THRESH={asked} asked for, but {configuration} rendezvous begins at {begins}"
+    return ""

@@ -1,0 +1,57 @@
+"""Ways to choose the next launch (step 9 of the flow): (space, history, seed) → suggestion.
+
+==========  ===========================================================================================
+name        method
+==========  ===========================================================================================
+``curve``   whole curves modelled jointly, expected improvement of the envelope; the default
+``ax``      Ax with its own choice of model, one or two objectives
+``gp``      plain Gaussian process with expected improvement on the mean of each curve
+``optuna``  Optuna's tree-structured Parzen estimator or its Gaussian process
+``smac``    SMAC3's random forest
+``random``  uniform without repetition
+``grid``    every point in order
+``ofat``    one factor at a time, shuffled and repeated, as published for MVAPICH2
+``staged``  transport × rendezvous first, then zero-copy, then offload × placement
+==========  ===========================================================================================
+
+All are stateless: nothing survives a call, so that resuming a campaign is replaying its history. Importing
+this package imports none of the libraries behind them.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from autotune.errors import ScenarioError, allowed
+from autotune.ports import Proposer
+
+__all__ = ["PROPOSERS", "proposer"]
+
+PROPOSERS = {
+    "ax": "Ax",
+    "curve": "Curve",
+    "gp": "MeanProcess",
+    "grid": "Grid",
+    "ofat": "OneFactor",
+    "optuna": "Optuna",
+    "random": "Random",
+    "smac": "Smac",
+    "staged": "Staged",
+}
+"""Name → class, which lies in the module of that name in this package."""
+
+
+def proposer(name: str, **options: Any) -> Proposer:
+    """The proposer of that name with its options.
+
+    Raises:
+        ScenarioError: an unknown name, or an option that this proposer does not have.
+    """
+    if name not in PROPOSERS:
+        raise ScenarioError(f"unknown proposer {name!r}", allowed(name, PROPOSERS))
+    method = getattr(import_module(f"{__name__}.{name}"), PROPOSERS[name])
+    known = list(method.__dataclass_fields__)
+    for option in options:
+        if option not in known:
+            raise ScenarioError(f"proposer {name!r} has no option {option!r}", allowed(option, known))
+    chosen: Proposer = method(**options)
+    return chosen

@@ -1,0 +1,110 @@
+"""``proposer=ax``: Ax's own choice of model and acquisition function, by its ``Client``.
+
+Each call builds the client anew from the history, so the state of Ax never matters; failed launches are
+abandoned trials. Importing Ax takes seconds and happens at the first call.
+"""
+
+import logging
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autotune.ports import Problem, Suggestion
+from autotune.proposers.evidence import Shown, nearest, pool, shown
+from autotune.space import Parameter, Point, Space, Value
+from autotune.trial import History
+
+if TYPE_CHECKING:
+    from ax.api.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Ax:
+    """Bayesian optimisation as Ax does it by default."""
+
+    initial: int = 5
+    """Launches before the model takes over: quasi-random points, the default among them."""
+    method: str = "fast"
+    """Of Ax: ``fast`` (its default Gaussian process), ``quality`` (fully Bayesian), ``random_search``."""
+
+    def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
+        """What a client that saw this history suggests; None when every point was tried."""
+        rng = np.random.default_rng([seed, len(history)])
+        seen = shown(problem, history)
+        tried = {s.point for s in seen}
+        left = pool(problem.space, rng, 1, tried)
+        if len(left) < 2:
+            return Suggestion(left[0], "the last one") if left else None
+        if not tried:
+            return Suggestion(problem.space.default, "default first")
+        with warnings.catch_warnings(action="ignore"):  # Ax and what it builds on warn about themselves
+            client = self._client(problem, seed)
+            # Ax takes standard errors of all launches or of none.
+            known = all(math.isfinite(e) for s in seen for e in s.sems)
+            for s in seen:
+                _tell(client, problem, s, known)
+            from ax.exceptions.core import SearchSpaceExhausted
+
+            try:
+                [(_, wanted)] = client.get_next_trials(max_trials=1).items()
+            except SearchSpaceExhausted:  # it knows no conditions: what is left is all the same to it
+                return Suggestion(left[int(rng.integers(len(left)))], "drawn: Ax has nothing more to suggest")
+        values = {p.name: p.values[int(wanted[p.name])] for p in _free(problem.space)}
+        point = nearest(problem.space, values, rng, tried)
+        return None if point is None else Suggestion(point, "suggested by Ax")
+
+    def _client(self, problem: Problem, seed: int) -> "Client":
+        from ax.api.client import Client
+        from ax.api.configs import ChoiceParameterConfig
+        from ax.utils.common.logger import set_ax_logger_levels
+
+        set_ax_logger_levels(logging.ERROR)
+        client = Client(random_seed=seed)
+        client.configure_experiment(
+            [
+                ChoiceParameterConfig(
+                    name=p.name,
+                    values=list(range(len(p.values))),
+                    parameter_type="int",
+                    is_ordered=len(p.scale) == len(p.values),
+                )
+                for p in _free(problem.space)
+            ]
+        )
+        client.configure_optimization(", ".join(f"-{name}" for name in _metrics(problem)))
+        client.configure_generation_strategy(
+            method=self.method,  # type: ignore[arg-type] # Ax checks it and lists what it knows
+            initialization_budget=self.initial,
+            initialization_random_seed=seed,
+            initialize_with_center=False,
+        )
+        return client
+
+
+def _tell(client: "Client", problem: Problem, s: Shown, known: bool) -> None:
+    trial = client.attach_trial(_indices(problem.space, s.point))
+    if s.costs is None:
+        client.mark_trial_abandoned(trial)
+        return
+    data: dict[str, float | tuple[float, float]] = {}
+    for name, cost, sem in zip(_metrics(problem), s.costs, s.sems, strict=True):
+        data[name] = (cost, sem) if known else cost
+    client.complete_trial(trial, raw_data=data)
+
+
+def _metrics(problem: Problem) -> list[str]:
+    """Names of the costs for Ax, all minimised; an objective may occur twice with other limits."""
+    return [f"cost_{i}_{o.name}" for i, o in enumerate(problem.objectives)]
+
+
+def _free(space: Space) -> list[Parameter]:
+    """The parameters that Ax decides; it refuses those with a single value."""
+    return [p for p in space.job if len(p.values) > 1]
+
+
+def _indices(space: Space, point: Point) -> dict[str, Value]:
+    """A point as Ax sees it: the index of each value, the default's where not active."""
+    return {p.name: p.values.index(point.get(p.name, p.default)) for p in _free(space)}

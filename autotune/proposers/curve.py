@@ -1,0 +1,127 @@
+"""``proposer=curve``: the launch with the greatest expected improvement of the envelope.
+
+What is judged is not a launch but the envelope of a job-wide setting (see ``objectives``), so a launch is
+worth what it is expected to take off that envelope at each size. ``curve_model`` predicts curves,
+``standing`` says what they would change, this module decides: a new point, a doubtful leader again, or
+nothing more.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autotune.ports import Problem, Suggestion
+from autotune.proposers.evidence import launches, pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from autotune.proposers.earlier import Earlier
+    from autotune.proposers.standing import Standing
+    from autotune.space import Point, Space
+    from autotune.trial import History, Observation
+
+ROUNDS = 2
+"""How often the best candidates of a large space are replaced by their neighbours."""
+IMPROVED = 4
+"""How many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Models whole curves jointly and improves the envelope."""
+
+    repeats: bool = False
+    """Whether a doubtful leader is launched again when that is worth more than a new point."""
+    candidates: int = 512
+    """Points that are drawn from a space too large to be enumerated."""
+    warm_start: tuple[Earlier, ...] = ()
+    """Finished campaigns whose launches are brought along."""
+    samples: int = 128
+    """Curves drawn for each candidate where no closed form exists."""
+
+    def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
+        """The launch worth most; None when every point was tried or none is worth ``min_gain``."""
+        rng = np.random.default_rng([seed, len(history)])
+        seen = launches(problem, history)
+        tried = {o.trial.point for o in seen}
+        if not seen:
+            return Suggestion(problem.space.default, "the default first")
+        if not any(o.ok for o in seen):
+            left = pool(problem.space, rng, 1, tried)
+            note = "drawn: nothing has worked yet"
+            return Suggestion(left[int(rng.integers(len(left)))], note) if left else None
+        with warnings.catch_warnings(action="ignore"):  # BoTorch's imports warn about themselves
+            return self._choose(problem, seen, tried, rng, seed)
+
+    def _choose(
+        self,
+        problem: Problem,
+        seen: Sequence[Observation],
+        tried: set[Point],
+        rng: np.random.Generator,
+        seed: int,
+    ) -> Suggestion | None:
+        from autotune.proposers.curve_model import CurveModel
+        from autotune.proposers.standing import Standing
+
+        standing = Standing.of(problem, seen)
+        curves = standing.curves
+        if self.warm_start:
+            from autotune.proposers.earlier import with_earlier
+
+            curves = with_earlier(curves, self.warm_start, problem.known, standing.slots)
+        model = CurveModel(problem.known, standing.slots, curves)
+        works = _chances(problem.known, seen)
+        suggestion, worth, known = None, 0.0, set(tried)
+        points = pool(problem.space, rng, self.candidates, known, around=standing.leaders())
+        # All of a small space are compared at once; in a large one the best of those drawn are improved on.
+        for _ in range(1 + ROUNDS):
+            if not points:
+                break
+            ranks, gains = standing.gains(points, model.predict(points), self.samples, seed)
+            chances = works(points)
+            order = np.argsort(-ranks * chances, kind="stable")
+            best = int(order[0])
+            if suggestion is None or ranks[best] * chances[best] > worth:
+                worth, gain = float(ranks[best] * chances[best]), float(gains[best] * chances[best])
+                suggestion = Suggestion(points[best], f"expected to take {100 * gain:.1f} % off", gain)
+            known |= set(points)
+            if problem.space.size <= len(known):
+                break
+            near = (q for i in order[:IMPROVED] for q in problem.space.neighbours(points[i]))
+            points = [q for q in dict.fromkeys(near) if q not in known]
+        if self.repeats:
+            again = self._again(standing)
+            if again and (suggestion is None or (again.expected_gain or 0) > (suggestion.expected_gain or 0)):
+                suggestion = again
+        if suggestion is None or (suggestion.expected_gain or 0) < problem.min_gain:
+            return None
+        return suggestion
+
+    def _again(self, standing: Standing) -> Suggestion | None:
+        worth = standing.worth_of_repeating()
+        if not worth:
+            return None
+        point = max(worth, key=lambda p: worth[p])
+        if worth[point] <= 0:
+            return None
+        return Suggestion(point, f"again: worth {100 * worth[point]:.2f} % to be sure of it", worth[point])
+
+
+def _chances(space: Space, seen: Sequence[Observation]) -> Callable[[Sequence[Point]], NDArray[np.float64]]:
+    """From points to the chance that a launch of them works: a curve of one slot, 0 or 1."""
+    from autotune.proposers.curve_model import CurveModel, Curves
+
+    failed = np.array([[float(not o.ok)] for o in seen])
+    if not failed.any():
+        return lambda points: np.ones(len(points))
+    observed = Curves([o.trial.point for o in seen], failed, np.full_like(failed, 0.1))
+    model = CurveModel(space, [("failure", 0, 0)], observed)
+    return lambda points: np.clip(1 - model.predict(points).mean[:, 0], 0.02, 1.0)

@@ -1,0 +1,330 @@
+"""Gaussian-process model of whole log-latency curves (behind ``curve``).
+
+A launch of point x shows a curve over slots s. The model is
+
+    ln t(x, s) = reference(s) + e(x, s) + Σ_r φ_r(s) · c_r(x) + noise,
+
+where e is what the names lead one to expect (``meaning.expected_excess``), φ_r are the leading eigenvectors
+of a smooth kernel over the slots (low rank: curves are smooth in ln m), and each coefficient c_r is a
+Gaussian process over the mixed parameters of its own:
+
+    k_r(x, x') = λ_r · [l² + a_r · ((1 − w) Π_d κ_d + w · mean_d κ_d)] + b² e_r(x) e_r(x'),
+    κ_d = exp(−θ_d · δ_d(x_d, x'_d)),
+
+an unknown level, a correction of the expectation, and what the parameters do, jointly and one by one, with
+``meaning.dissimilarity`` as δ_d. Hyperparameters are the maximum of the posterior density, so that a handful
+of launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
+
+Notation: n launches, q points, m slots, R coefficients, D parameters; all times on the log scale.
+
+References:
+    C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, §2.2, §5.4.1.
+    E. Bonilla, K. M. Chai, C. Williams, "Multi-task Gaussian process prediction", NIPS 2007 (low rank, §2).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autotune.proposers.meaning import dissimilarity, expected_excess
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+    from numpy.typing import NDArray
+
+    from autotune.objectives import Slot
+    from autotune.space import Point, Space
+
+SIGNAL = 0.7
+"""Prior standard deviation of ln t that parameters account for, beyond what names say."""
+LEVEL = 0.5
+"""Prior standard deviation of the unknown level of all points against the reference."""
+TRUST = 0.8
+"""Share of the expectation that is believed before anything was measured."""
+DOUBT = 0.2
+"""Prior standard deviation of that share."""
+SMOOTH_OCTAVES = 4.0
+"""Length, in doublings of the message size, over which curves bend."""
+NUGGET = 0.05
+"""Prior of the launch-to-launch standard deviation of ln t that standard errors do not show."""
+UNLIKE = 1.5
+"""Prior of θ, over the square root of the number of parameters: how soon unlike values tell nothing."""
+ADDITIVE = 0.5
+"""Share w of what parameters do one by one."""
+ROUGH = 0.1
+"""Standard deviation of what curves do at single sizes (protocol switches), which nothing smooth predicts."""
+FITTED = 128
+"""Hyperparameters are fitted to at most so many launches; predictions rest on all of them."""
+KEPT = 0.99
+"""Share of the prior variance over slots that the leading coefficients must hold."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What was measured, as arrays."""
+
+    points: Sequence[Point]
+    """Of the launches, length n; the same point may occur several times."""
+    logs: NDArray[np.float64]
+    """ln t, shape ``(n, m)``; NaN where a cell is missing."""
+    sems: NDArray[np.float64]
+    """Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown."""
+    doubts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    """Standard deviation by which the curve as a whole may be off, shape ``(n,)``; empty: by nothing."""
+
+    def __post_init__(self) -> None:
+        """Fill in what was left empty."""
+        if not len(self.doubts):
+            object.__setattr__(self, "doubts", np.zeros(len(self.points)))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Normal marginals of the curves of some points."""
+
+    mean: NDArray[np.float64]
+    """Of ln t, shape ``(q, m)``."""
+    coefficient_sd: NDArray[np.float64]
+    """Standard deviation of each coefficient, shape ``(q, R)``."""
+    basis: NDArray[np.float64]
+    """φ, shape ``(m, R)``."""
+    residual_sd: NDArray[np.float64]
+    """Standard deviation of ln t that the coefficients leave over, shape ``(m,)``."""
+
+    @property
+    def sd(self) -> NDArray[np.float64]:
+        """Standard deviation of ln t, shape ``(q, m)``."""
+        found: NDArray[np.float64] = np.sqrt(self.coefficient_sd**2 @ (self.basis**2).T + self.residual_sd**2)
+        return found
+
+    def draw(self, samples: int, seed: int) -> NDArray[np.float64]:
+        """Curves, shape ``(samples, q, m)``: the same quasi-random numbers for every point."""
+        from botorch.utils.sampling import draw_sobol_normal_samples
+
+        m, r = self.basis.shape
+        normals = draw_sobol_normal_samples(r + m, samples, seed=seed).double().numpy()
+        smooth = (normals[:, None, :r] * self.coefficient_sd) @ self.basis.T
+        found: NDArray[np.float64] = self.mean + smooth + (normals[:, r:] * self.residual_sd)[:, None, :]
+        return found
+
+
+class CurveModel:
+    """The posterior after some launches."""
+
+    def __init__(self, space: Space, slots: Sequence[Slot], seen: Curves, steps: int = 25) -> None:
+        """Fit the hyperparameters.
+
+        Args:
+            space: Whose points are modelled.
+            slots: The m slots, in the order of the columns of ``seen``.
+            seen: The launches, at least one.
+            steps: Of the optimiser.
+        """
+        import torch
+
+        self._space, self._slots = space, slots
+        self._reference = _reference(seen, expected_excess(space, seen.points, slots))
+        self._basis, self._weights, self._residual = _slot_basis(slots)
+        self._seen = seen
+        self._free = [p for p in space.job if len(p.values) > 1 or p.when]
+        self._unlike = [dissimilarity(p, {slot[0] for slot in slots}) for p in self._free]
+        self._codes = self._code(seen.points)
+        self._expected, targets, noise = self._project(seen)
+        distances = torch.as_tensor(self._distance(self._codes, self._codes))  # (D, n, n)
+        data = _Data(distances, *(torch.as_tensor(a.T) for a in (self._expected, targets, noise)))
+        self._hyper = self._fit(data.some(FITTED), steps)
+        with torch.no_grad():
+            k = self._kernel(distances, data.e, data.e, self._hyper)
+            self._chol = _cholesky(k, data.noise + self._hyper.nugget[:, None])
+            self._solved = torch.cholesky_solve(data.targets[..., None], self._chol)  # (R, n, 1)
+            self._e = data.e
+
+    def predict(self, points: Sequence[Point]) -> Prediction:
+        """Marginals of the curves of these points."""
+        import torch
+
+        codes = self._code(points)
+        excess = expected_excess(self._space, points, self._slots)
+        e = torch.as_tensor((excess @ self._basis).T)
+        with torch.no_grad():
+            distances = torch.as_tensor(self._distance(codes, self._codes))
+            across = self._kernel(distances, e, self._e, self._hyper)
+            mean = (across @ self._solved)[..., 0].numpy().T  # (q, R)
+            half = torch.linalg.solve_triangular(self._chol, across.transpose(-1, -2), upper=False)
+            weights = torch.as_tensor(self._weights)[:, None]
+            own = weights * (LEVEL**2 + self._hyper.amplitude[:, None]) + DOUBT**2 * e**2
+            variance = (own - (half**2).sum(-2)).clamp_min(1e-10).numpy().T
+        return Prediction(
+            self._reference + TRUST * excess + mean @ self._basis.T,
+            np.sqrt(variance),
+            self._basis,
+            self._residual,
+        )
+
+    def _code(self, points: Sequence[Point]) -> NDArray[np.int64]:
+        """The index of each value, the last one for "not active", shape ``(n_points, D)``."""
+        tables = [{v: i for i, v in enumerate(p.values)} for p in self._free]
+        rows = [
+            [
+                len(t) if point.get(p.name) is None else t[point[p.name]]
+                for p, t in zip(self._free, tables, strict=True)
+            ]
+            for point in points
+        ]
+        return np.array(rows, dtype=np.int64).reshape(len(points), len(self._free))
+
+    def _distance(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
+        """δ of all pairs, shape ``(D, len(a), len(b))``."""
+        found = [u[a[:, d][:, None], b[:, d][None, :]] for d, u in enumerate(self._unlike)]
+        return np.array(found).reshape(len(self._unlike), len(a), len(b))
+
+    def _project(self, seen: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
+        excess = expected_excess(self._space, seen.points, self._slots)
+        residual = seen.logs - self._reference - TRUST * excess
+        noise = np.nan_to_num(seen.sems, nan=0.0) ** 2
+        targets, variances = [], []
+        for row, spread in zip(residual, noise, strict=True):
+            have = ~np.isnan(row)
+            if have.all():
+                targets.append(row @ self._basis)
+                variances.append(spread @ self._basis**2)
+            else:  # a curve with gaps: the coefficients' posterior under the smooth prior
+                phi = self._basis[have]
+                precision = np.diag(1 / (SIGNAL**2 * self._weights)) + phi.T @ phi / 1e-2
+                covariance = np.linalg.inv(precision)
+                targets.append(covariance @ (phi.T @ row[have]) / 1e-2)
+                variances.append(np.diag(covariance) + spread[have] @ phi**2)
+        off = seen.doubts[:, None] ** 2 * self._weights
+        return excess @ self._basis, np.array(targets), np.array(variances) + off
+
+    def _kernel(
+        self, distances: torch.Tensor, e: torch.Tensor, f: torch.Tensor, hyper: _Hyper
+    ) -> torch.Tensor:
+        """Covariances of the coefficients, shape ``(R, n_1, n_2)``."""
+        import torch
+
+        weights = torch.as_tensor(self._weights)[:, None, None]
+        if len(self._free):
+            exponents = hyper.theta[:, None, None] * distances
+            jointly = torch.exp(-exponents.sum(0))
+            singly = torch.exp(-exponents).mean(0) if len(self._free) > 1 else jointly
+            shape = (1 - ADDITIVE) * jointly + ADDITIVE * singly
+        else:
+            shape = torch.ones(e.shape[1], f.shape[1], dtype=torch.float64)
+        covariance: torch.Tensor = weights * (LEVEL**2 + hyper.amplitude[:, None, None] * shape)
+        return covariance + DOUBT**2 * e[:, :, None] * f[:, None, :]
+
+    def _fit(self, data: _Data, steps: int) -> _Hyper:
+        """The hyperparameters at the mode of their posterior."""
+        import torch
+
+        r, d = len(self._weights), len(self._free)
+        raw = torch.zeros(d + 2 * r, dtype=torch.float64, requires_grad=True)
+        scale = math.log(UNLIKE / math.sqrt(max(d, 1)))
+
+        def unpack(v: torch.Tensor) -> _Hyper:
+            """Log-normal priors: ``v`` is standard normal."""
+            return _Hyper(
+                torch.exp(scale + 0.9 * v[:d]),
+                SIGNAL**2 * torch.exp(0.8 * v[d : d + r]),
+                NUGGET**2 * torch.exp(v[d + r :]),
+            )
+
+        def closure() -> torch.Tensor:
+            optimiser.zero_grad()
+            hyper = unpack(raw)
+            k = self._kernel(data.distances, data.e, data.e, hyper)
+            chol = _cholesky(k, data.noise + hyper.nugget[:, None])
+            half: torch.Tensor = torch.linalg.solve_triangular(chol, data.targets[..., None], upper=False)
+            logdet = torch.diagonal(chol, dim1=-2, dim2=-1).log().sum()
+            loss: torch.Tensor = 0.5 * (half**2).sum() + logdet + 0.5 * (raw**2).sum()
+            loss.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
+            return loss
+
+        optimiser = torch.optim.LBFGS(
+            [raw], max_iter=steps, max_eval=int(1.25 * steps), line_search_fn="strong_wolfe"
+        )
+        optimiser.step(closure)  # type: ignore[no-untyped-call] # torch leaves it untyped
+        with torch.no_grad():
+            return unpack(raw if torch.isfinite(raw).all() else torch.zeros_like(raw))
+
+
+@dataclass(frozen=True)
+class _Hyper:
+    """What is fitted."""
+
+    theta: torch.Tensor
+    """Shape ``(D,)``."""
+    amplitude: torch.Tensor
+    """a, shape ``(R,)``."""
+    nugget: torch.Tensor
+    """Variance of the coefficients from launch to launch beyond the standard errors, shape ``(R,)``."""
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The launches as the coefficients see them."""
+
+    distances: torch.Tensor
+    """δ, shape ``(D, n, n)``."""
+    e: torch.Tensor
+    """Expectations, shape ``(R, n)``."""
+    targets: torch.Tensor
+    """Coefficients of what the expectations leave over, shape ``(R, n)``."""
+    noise: torch.Tensor
+    """Their variances, shape ``(R, n)``."""
+
+    def some(self, most: int) -> _Data:
+        """At most so many launches, evenly taken in order."""
+        n = self.e.shape[1]
+        if n <= most:
+            return self
+        chosen = np.linspace(0, n - 1, most).round().astype(int)
+        return _Data(
+            self.distances[:, chosen][:, :, chosen],
+            self.e[:, chosen],
+            self.targets[:, chosen],
+            self.noise[:, chosen],
+        )
+
+
+def _cholesky(k: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    lower: torch.Tensor = torch.linalg.cholesky(k + torch.diag_embed(noise + 1e-6))
+    return lower
+
+
+def _reference(seen: Curves, excess: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What the best family would take in each slot if the names told the truth, shape ``(m,)``."""
+    guesses = seen.logs - TRUST * excess
+    columns = [column[~np.isnan(column)] for column in guesses.T]
+    return np.array([float(np.mean(c)) if len(c) else 0.0 for c in columns])
+
+
+def _slot_basis(
+    slots: Sequence[Slot],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Leading eigenvectors of the kernel over slots, their eigenvalues, and what they leave over as sd.
+
+    Eigenvalues are scaled so that a weight of one is a standard deviation of one in each slot.
+    """
+    kinds = sorted({slot[0] for slot in slots})
+    x = np.array([[kinds.index(c), math.log2(max(p, 1)), math.log2(max(m, 1))] for c, p, m in slots])
+    other = (x[:, None, 0] != x[None, :, 0]) * 1.0
+    ranks = np.abs(x[:, None, 1] - x[None, :, 1])
+    sizes = np.abs(x[:, None, 2] - x[None, :, 2]) / SMOOTH_OCTAVES
+    kernel = np.exp(-0.5 * sizes**2 - 0.15 * ranks - 0.7 * other)
+    values, vectors = np.linalg.eigh(kernel)
+    values, vectors = values[::-1].clip(min=0), vectors[:, ::-1]
+    rank = min(1 + int(np.searchsorted(np.cumsum(values) / values.sum(), KEPT)), 6, len(slots))
+    basis, weights = vectors[:, :rank], values[:rank]
+    left = np.diag(kernel) - (basis**2) @ weights
+    return basis, weights, np.sqrt(SIGNAL**2 * left.clip(min=0) + ROUGH**2)

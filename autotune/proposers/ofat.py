@@ -1,0 +1,62 @@
+"""``proposer=ofat``: one factor at a time, shuffled and repeated, as people tune by hand.
+
+From a base, all values of one parameter are tried with the others held; the best one joins the base and the
+next parameter follows, in a shuffled order. Rounds through all parameters are repeated, in other orders; one
+that changes nothing is followed by one from a drawn base.
+
+The method is replayed against the history at each call: the first point it needs and does not know is next.
+
+References:
+    Tuning of MVAPICH2 by shuffled and repeated sweeps of single parameters has been published as common
+    practice; what the method misses are interactions (C. Daniel, "One-at-a-time plans", JASA 68, 1973).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.ports import Problem, Suggestion
+from autotune.proposers.evidence import best_costs, pool
+from autotune.space import Point, Space
+from autotune.trial import History
+
+
+@dataclass(frozen=True, slots=True)
+class OneFactor:
+    """Sweeps one parameter after another."""
+
+    rounds: int = 64
+    """After so many the rest is drawn."""
+
+    def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
+        """The next point that the method needs; None when every point was tried."""
+        space, known = problem.space, best_costs(problem, history)
+        base = space.default
+        if base not in known:
+            return Suggestion(base, "the default first")
+        rng = np.random.default_rng(seed)
+        for _ in range(self.rounds):
+            start = base
+            for name in rng.permutation([p.name for p in space.job]):
+                row = list(_sweep(space, base, str(name)))
+                unknown = next((point for point in row if point not in known), None)
+                if unknown is not None:
+                    return Suggestion(unknown, f"{name} alone, the rest held")
+                base = min([base, *row], key=lambda p: known[p])
+            if base == start:  # the round changed nothing: try from elsewhere
+                base = space.draw(rng, 1)[0]
+                if base not in known:
+                    return Suggestion(base, "a fresh base, drawn")
+        left = pool(space, rng, 1, known)
+        return Suggestion(left[int(rng.integers(len(left)))], "drawn") if left else None
+
+
+def _sweep(space: Space, base: Point, name: str) -> Iterator[Point]:
+    """The base with each other value of one parameter, as far as these points exist."""
+    if name in base:
+        for value in space[name].values:
+            if value != base[name]:
+                point = space.complete({**base, name: value})
+                if point in space:
+                    yield point

@@ -1,0 +1,54 @@
+"""``proposer=staged``: three small grids one after another, as a cloud vendor's tutorial does it.
+
+First the transports against the rendezvous threshold, then the zero-copy threshold at the best of these, then
+what is left: offload component, mapping, NUMA setting (and everything else). Each stage holds the best point
+of the stages before it.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from autotune.ports import Problem, Suggestion
+from autotune.proposers.evidence import best_costs
+from autotune.space import Parameter, Point, Space
+from autotune.trial import History
+
+STAGES = (r"tls|transport|rndv|rendezvous", r"zcopy|zero.?copy", r"")
+"""Which parameters a stage varies: the first pattern that occurs in the name, whatever its case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Goes through three grids."""
+
+    def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
+        """The next point of the current stage; None after the last stage. The seed changes nothing."""
+        known = best_costs(problem, history)
+        base = problem.space.default
+        if base not in known:
+            return Suggestion(base, "the default first")
+        for number, parameters in enumerate(_stages(problem.space), start=1):
+            grid = _grid(problem.space, base, parameters)
+            unknown = next((point for point in grid if point not in known), None)
+            if unknown is not None:
+                return Suggestion(unknown, f"stage {number}: {' × '.join(p.name for p in parameters)}")
+            base = min([base, *_grid(problem.space, base, parameters)], key=lambda p: known[p])
+        return None
+
+
+def _stages(space: Space) -> list[list[Parameter]]:
+    stages: list[list[Parameter]] = [[] for _ in STAGES]
+    for parameter in space.job:
+        number = next(i for i, stage in enumerate(STAGES) if re.search(stage, parameter.name.lower()))
+        stages[number].append(parameter)
+    return [stage for stage in stages if stage]
+
+
+def _grid(space: Space, base: Point, parameters: Sequence[Parameter]) -> Iterator[Point]:
+    """The base with each combination of these parameters, as far as these points exist."""
+    for values in itertools.product(*(p.values for p in parameters)):
+        point = space.complete({**base, **dict(zip((p.name for p in parameters), values, strict=True))})
+        if point in space:
+            yield point

@@ -1,0 +1,29 @@
+"""Finds ``conf/`` and ``search_spaces/`` in an installed wheel or in a checkout."""
+
+from pathlib import Path
+
+from autotune.errors import SpaceError, allowed
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def folder(name: str) -> Path:
+    """The folder ``conf`` or ``search_spaces``: inside the package (a wheel), else beside it (a checkout)."""
+    inside = _PACKAGE / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def space_text(name: str) -> str:
+    """The text of a search space, by the name of a shipped one or by path.
+
+    Raises:
+        SpaceError: there is no such file; the message lists the shipped ones.
+    """
+    shipped = {path.stem: path for path in sorted(folder("search_spaces").glob("*.yaml"))}
+    path = shipped.get(name, Path(name).expanduser())
+    try:
+        return path.read_text()
+    except OSError as exc:
+        raise SpaceError(
+            f"space={name}: no such search space ({exc.strerror})", f"{allowed(name, shipped)}, or a path"
+        ) from exc

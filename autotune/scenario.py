@@ -1,0 +1,380 @@
+"""What the user asked for, frozen (step 1 of the flow): Hydra and OmegaConf end here.
+
+Every key is documented where its default stands: in ``conf/config.yaml`` and the groups beside it. The
+dataclasses below say the types; ``scenario_of`` checks a composed configuration against them.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from autotune.errors import ScenarioError, allowed
+from autotune.objectives import UNITS, Objective
+from autotune.space import size_in_bytes
+from autotune.wire import COLLECTIVES
+
+T = TypeVar("T")
+
+CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
+"""Sections that may differ when a campaign is continued: none changes what its launches mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Nodes and ranks."""
+
+    nodes: int = 1
+    ppn: int | None = None
+    ranks: int | None = None
+    hosts: tuple[str, ...] = ()
+    hostfile: str | None = None
+    comm_sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mpi:
+    """Which MPI, and what is fixed for every launch of it, the baseline too."""
+
+    origin: str = field(default="auto", metadata={"key": "from"})
+    mpirun: str | None = None
+    mca: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The message sizes that one objective is judged on."""
+
+    min_bytes: int = 0
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """Limits of each objective, and a profile that weighs the sizes."""
+
+    latency: Limits = Limits(0, 8192)
+    bandwidth: Limits = Limits(65536, None)
+    memory: Limits = Limits()
+    weights: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the search may cost; the verification has its own."""
+
+    launches: int = 40
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """How the stack's own defaults are measured."""
+
+    launches: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """The Plackett–Burman step."""
+
+    enabled: bool = True
+    foldover: bool = False
+    replicates: int = 1
+    centre_points: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProposerChoice:
+    """Which proposer, with its own options."""
+
+    name: str = "curve"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When the search ends before its budget."""
+
+    min_gain: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """The end of the search, in which its leaders are launched again."""
+
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Baseline against recommendation on fresh launches."""
+
+    enabled: bool = True
+    launches: int = 16
+    max_loss: float = 0.01
+    error_rate: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The measuring instrument."""
+
+    kind: str = "mpi"
+    budget_s: float = 4.0
+    precision: float = 0.02
+    min_samples: int = 10
+    max_samples: int = 2000
+    timing: str = "auto"
+    sync: str = "barrier"
+    check: bool = True
+    estimator: str = "median"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One MPI run."""
+
+    timeout_s: float | None = None
+    queue_timeout_s: float = 3600.0
+    tool: str = field(default="auto", metadata={"key": "with"})
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignPlace:
+    """Where the campaign lives."""
+
+    dir: str = "campaigns"
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Everything that one campaign was asked to do."""
+
+    name: str
+    collective: tuple[str, ...]
+    sizes: tuple[int, ...]
+    space: str
+    campaign: CampaignPlace
+    cluster: Cluster = Cluster()
+    mpi: Mpi = field(default_factory=Mpi)
+    fix: Mapping[str, Any] = field(default_factory=dict)
+    objectives: tuple[str, ...] = ("latency", "bandwidth")
+    objective: Weighing = Weighing()
+    responses: Mapping[str, Any] = field(default_factory=dict)
+    budget: Budget = Budget()
+    baseline: Baseline = Baseline()
+    screening: Screening = Screening()
+    proposer: ProposerChoice = field(default_factory=ProposerChoice)
+    stop: Stop = Stop()
+    confirm: Confirm = Confirm()
+    verify: Verify = Verify()
+    probe: Probe = field(default_factory=Probe)
+    launch: Launch = Launch()
+    export: tuple[str, ...] = ()
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    simulate: Mapping[str, Any] = field(default_factory=dict)
+    replay: Mapping[str, Any] = field(default_factory=dict)
+    warm_start: str | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check what the types do not say.
+
+        Raises:
+            ScenarioError: a value out of its range; the message names the key.
+        """
+        for name in self.collective:
+            _among("collective", name, COLLECTIVES)
+        for name in self.objectives:
+            _among("objectives", name, UNITS)
+        if not self.collective or not self.objectives:
+            raise ScenarioError("collective and objectives must name at least one each")
+        _positive("budget.launches", self.budget.launches)
+        _positive("budget.seconds", self.budget.seconds)
+        _positive("cluster.nodes", self.cluster.nodes)
+        _positive("cluster.ranks", self.cluster.ranks)
+        _positive("cluster.ppn", self.cluster.ppn)
+        _positive("launch.timeout_s", self.launch.timeout_s)
+        _positive("probe.budget_s", self.probe.budget_s)
+        _among("mpi.from", self.mpi.origin, ("auto", "site", "wheel"))
+        _among("probe.kind", self.probe.kind, ("mpi", "command"))
+        if (self.probe.kind == "command") != bool(self.responses):
+            raise ScenarioError(
+                f"probe.kind={self.probe.kind} with responses={dict(self.responses)}",
+                "probe=command needs responses, e.g. responses.runtime_s=min; probe.kind=mpi has none",
+            )
+        _among("launch.with", self.launch.tool, ("auto", "mpirun", "srun"))
+        for key, value, low in (
+            ("baseline.launches", self.baseline.launches, 0),
+            ("verify.launches", self.verify.launches, 0),
+            ("stop.min_gain", self.stop.min_gain, 0),
+            ("confirm.share", self.confirm.share, 0),
+        ):
+            if value < low:
+                raise ScenarioError(f"{key}={value}", f"allowed: {low} or more")
+
+    @property
+    def ranks(self) -> int | None:
+        """Ranks of a launch, if the scenario says so."""
+        if self.cluster.ranks is not None:
+            return self.cluster.ranks
+        return self.cluster.nodes * self.cluster.ppn if self.cluster.ppn else None
+
+    @property
+    def directory(self) -> Path:
+        """Of the campaign."""
+        return Path(self.campaign.dir)
+
+    def judged(self) -> tuple[Objective, ...]:
+        """The objectives that have a message size to be judged on.
+
+        Raises:
+            ScenarioError: none of them has.
+        """
+        if self.responses:
+            return tuple(Objective(name, goal=str(goal)) for name, goal in self.responses.items())
+        found = []
+        for name in self.objectives:
+            limits: Limits = getattr(self.objective, name)
+            one = Objective(name, limits.min_bytes, limits.max_bytes)
+            if name == "memory" or any(one.covers(("", 0, size)) and size >= 0 for size in self.sizes):
+                found.append(one)
+        if not found:
+            raise ScenarioError(
+                f"no size of sizes={list(self.sizes)} counts for objectives={list(self.objectives)}",
+                "change sizes, or objective.latency.max_bytes and objective.bandwidth.min_bytes",
+            )
+        return tuple(found)
+
+
+def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
+    """The scenario in a composed configuration.
+
+    Args:
+        document: Plain dictionaries, lists and scalars; keys as in ``conf/config.yaml``.
+        name: Of the ``conf`` option that was chosen.
+
+    Raises:
+        ScenarioError: an unknown key, a value of the wrong type or out of range; the message names the key.
+    """
+    plain = {key: value for key, value in document.items() if key not in ("hydra", "conf")}
+    plain["name"] = name
+    if isinstance(plain.get("collective"), str):
+        plain["collective"] = [part.strip() for part in plain["collective"].split(",")]
+    if "sizes" in plain:
+        plain["sizes"] = sizes_of(plain["sizes"])
+    for key in ("objectives", "export"):
+        if isinstance(plain.get(key), str):
+            plain[key] = [part.strip() for part in plain[key].split(",") if part.strip()]
+    return _build(Scenario, plain, "")
+
+
+def restored(document: Mapping[str, Any]) -> Scenario:
+    """The scenario that a journal holds, written with ``dataclasses.asdict``.
+
+    Raises:
+        ScenarioError: keys or values of another version.
+    """
+    plain = dict(document)
+    for section, name, key in (("mpi", "origin", "from"), ("launch", "tool", "with")):
+        plain[section] = {key if k == name else k: v for k, v in plain.get(section, {}).items()}
+    return _build(Scenario, plain, "")
+
+
+def sizes_of(declared: Any) -> list[int]:
+    """Message sizes in bytes: a list (``[8, 1k, 1M]``) or a range of powers (``8..1M``, ``8..1M*4``).
+
+    Raises:
+        ScenarioError: something that is no size, or no size at all.
+    """
+    if isinstance(declared, str) and ".." in declared:
+        match = re.fullmatch(r"\s*(\S+?)\.\.([^*\s]+)(?:\*(\d+))?\s*", declared)
+        ends = [size_in_bytes(part) for part in match.group(1, 2)] if match else [None]
+        factor = int(match[3] or 2) if match else 0
+        low, high = (ends[0], ends[-1])
+        if low is None or high is None or low < 1 or high < low or factor < 2:
+            raise ScenarioError(
+                f"sizes={declared!r}", "allowed: a list of bytes, or LOW..HIGH, or LOW..HIGH*FACTOR"
+            )
+        found, size = [], int(low)
+        while size <= high:
+            found.append(size)
+            size *= factor
+        return found
+    items = declared if isinstance(declared, list | tuple) else [declared]
+    sizes = []
+    for item in items:
+        number = size_in_bytes(item) if isinstance(item, str | int | float) else None
+        if number is None or number < 0 or number != int(number):
+            raise ScenarioError(
+                f"sizes holds {item!r}", "allowed: whole bytes, with k, M or G, such as 8, 64k, 1M"
+            )
+        sizes.append(int(number))
+    if not sizes:
+        raise ScenarioError(
+            "sizes is empty", "give message sizes in bytes, e.g. sizes=[8,1k,64k,1M] or sizes=8..1M"
+        )
+    return sorted(set(sizes))
+
+
+def _build(kind: type[T], document: Any, where: str) -> T:
+    """A dataclass out of a mapping, with every key and type checked."""
+    if not isinstance(document, Mapping):
+        raise ScenarioError(f"{where or 'the scenario'} = {document!r}", "expected a mapping of keys")
+    hints = get_type_hints(kind)
+    known = {f.metadata.get("key", f.name): f for f in fields(kind)}  # type: ignore[arg-type] # a dataclass
+    for key in document:
+        if key not in known:
+            raise ScenarioError(f"unknown key {_join(where, str(key))!r}", allowed(key, known))
+    values = {}
+    for key, one in known.items():
+        if key in document:
+            values[one.name] = _value(hints[one.name], document[key], _join(where, key))
+        elif one.default is MISSING and one.default_factory is MISSING:
+            raise ScenarioError(
+                f"the scenario lacks {_join(where, key)!r}", "set it in the file or on the command line"
+            )
+    return kind(**values)
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _build(hint, value if value is not None else {}, where)
+    if get_origin(hint) in (Union, UnionType):
+        options = [o for o in get_args(hint) if o is not NoneType]
+        return None if value is None else _value(options[0], value, where)
+    if get_origin(hint) is tuple:
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(_value(get_args(hint)[0], item, where) for item in items)
+    if get_origin(hint) is Mapping:
+        if not isinstance(value, Mapping | NoneType):
+            raise ScenarioError(f"{where} = {value!r}", "expected a mapping of keys")
+        return dict(value or {})
+    if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool):
+        return value
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise ScenarioError(f"{where} = {value!r}", f"expected {names.get(hint, hint)}")
+
+
+def _join(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def _among(key: str, value: str, choices: Iterable[str]) -> None:
+    if value not in choices:
+        raise ScenarioError(f"{key}={value}", allowed(value, choices))
+
+
+def _positive(key: str, value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise ScenarioError(f"{key}={value}", "expected a number above zero")

@@ -1,0 +1,136 @@
+"""What an estimate also contains, and how good a design is at estimating (step 3 of the flow).
+
+Notation: the fitted model is X₁ = [nuisance | main effects]; X₂ holds columns that were not fitted, the
+products of two factors. Then E[β̂₁] = β₁ + A β₂ with the alias matrix A = (X₁ᵀX₁)⁻¹ X₁ᵀ X₂.
+
+References:
+    Box & Wilson (1951), On the experimental attainment of optimum conditions, JRSS B 13, 1–45.
+    Atkinson, Donev & Tobias (2007), Optimum Experimental Designs, with SAS, ch. 10 (D-, A-, G-optimality).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NEGLIGIBLE = 0.05
+"""Alias coefficients below this are not listed; unbalanced tables have many tiny ones."""
+_MAX_CLIMBS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Something unfitted that the estimate of a main effect also contains."""
+
+    factor: str
+    """The main effect whose estimate is concerned."""
+    interaction: tuple[str, ...]
+    """Two factors whose interaction leaks in (one factor, where main effects could not be separated)."""
+    coefficient: float
+    """How much of it: the estimate is the main effect plus this times the interaction's effect."""
+
+    @property
+    def label(self) -> str:
+        """The interaction as it is written: ``a×b``."""
+        return "×".join(self.interaction)
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    """Percentages of what an orthogonal design of as many runs at ±1 achieves; 0 where not estimable."""
+
+    d: float
+    """Volume of the joint confidence region of the coefficients."""
+    a: float
+    """Average variance of the coefficients."""
+    g: float
+    """Largest variance of a prediction over all corners."""
+
+
+def aliases(
+    names: Sequence[str],
+    nuisance: NDArray[np.float64],
+    main: NDArray[np.float64],
+    estimable: NDArray[np.bool_],
+    joint: bool = True,
+) -> tuple[Alias, ...]:
+    """All two-factor interactions that leak into main effects, by factor and then by size.
+
+    Args:
+        names: of the factors.
+        nuisance: (n_runs, n_nuisance), the mean in the first column (which holds the weights, if any).
+        main: (n_runs, n_factors).
+        estimable: (n_factors,) which main effects were estimated.
+        joint: whether they were estimated together; if not, other main effects leak in as well and are
+            listed like interactions.
+    """
+    weight = nuisance[:, :1]
+    unfitted = {
+        (names[i], names[j]): main[:, i] * main[:, j] / weight[:, 0]
+        for i, j in combinations(range(len(names)), 2)
+    }
+    found: list[Alias] = []
+    columns: list[int] = np.flatnonzero(estimable).tolist()
+    if joint and columns and unfitted:
+        matrix = np.hstack([nuisance, main[:, columns]])
+        leaks = np.linalg.pinv(matrix) @ np.column_stack(list(unfitted.values()))
+        for column, row in zip(columns, leaks[nuisance.shape[1] :], strict=True):
+            found += _listed(names[column], list(unfitted), row)
+    elif not joint:
+        for column in columns:
+            others = {(names[i],): main[:, i] for i in range(len(names)) if i != column}
+            labels = [*others, *unfitted]
+            matrix = np.column_stack([nuisance, main[:, column]])
+            leaks = np.linalg.pinv(matrix) @ np.column_stack([*others.values(), *unfitted.values()])
+            found += _listed(names[column], labels, leaks[-1])
+    return tuple(found)
+
+
+def efficiency(main: NDArray[np.float64]) -> Efficiency:
+    """D-, A- and G-efficiency for the model of the mean and the main effects.
+
+    The largest variance of a prediction is searched from every run by flipping one factor at a time while
+    that makes it larger.
+
+    Args:
+        main: (n_runs, n_factors) codes.
+    """
+    n_runs, n_factors = main.shape
+    matrix = np.column_stack([np.ones(n_runs), main])
+    p = n_factors + 1
+    information = matrix.T @ matrix / n_runs
+    if np.linalg.matrix_rank(matrix) < p:
+        return Efficiency(0.0, 0.0, 0.0)
+    dispersion = np.linalg.inv(information)
+    corners = np.unique(np.where(main < 0, -1.0, 1.0), axis=0)
+    worst = max(_climb(dispersion, corner) for corner in corners)
+    sign, logarithm = np.linalg.slogdet(information)
+    return Efficiency(
+        d=100 * float(sign * np.exp(logarithm / p)),
+        a=100 * p / float(np.trace(dispersion)),
+        g=100 * p / worst,
+    )
+
+
+def _climb(dispersion: NDArray[np.float64], corner: NDArray[np.float64]) -> float:
+    """The variance of a prediction (times runs) at the local maximum that is reached from a corner."""
+    at = np.append(1.0, corner)
+    for _ in range(_MAX_CLIMBS):
+        # Flipping coordinate i changes a'Da by −4·aᵢ·(Da)ᵢ + 4·Dᵢᵢ.
+        gain = 4 * (np.diag(dispersion) - at * (dispersion @ at))
+        gain[0] = 0.0
+        best = int(np.argmax(gain))
+        if gain[best] <= 1e-9:
+            break
+        at[best] = -at[best]
+    return float(at @ dispersion @ at)
+
+
+def _listed(factor: str, labels: Sequence[tuple[str, ...]], row: NDArray[np.float64]) -> list[Alias]:
+    found = [Alias(factor, label, leak) for label, leak in zip(labels, row.tolist(), strict=True)]
+    listed = [alias for alias in found if abs(alias.coefficient) >= _NEGLIGIBLE]
+    return sorted(listed, key=lambda alias: -round(abs(alias.coefficient), 9))

@@ -1,0 +1,339 @@
+"""Two-level designs: which points a screening runs, in which order (step 3 of the flow).
+
+Notation: ``coded`` is (n_runs, n_factors) with −1 at a factor's low level, +1 at its high level and 0 at its
+centre. A *block* is one replicate of the design in time. A *whole plot* is a stretch of consecutive runs that
+share the settings of all whole-plot (boot-level) factors: between two whole plots the machine is rebooted.
+
+References:
+    Plackett & Burman (1946), The design of optimum multifactorial experiments, Biometrika 33, 305–325.
+    Box, Hunter & Hunter (2005), Statistics for Experimenters, 2nd ed., ch. 6 (foldover) and 9 (split plots).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.errors import UserError
+from autotune.space import Value
+
+_HADAMARD_BASES = (1, 12, 20)
+"""pyDOE3 builds Hadamard matrices of order base · 2^e from these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A parameter reduced to two levels (and, where it has a scale, something between them)."""
+
+    name: str
+    """Name of the parameter."""
+    low: Value
+    """Its value at −1."""
+    high: Value
+    """Its value at +1."""
+    centre: Value | None = None
+    """Its value at 0; None where nothing lies between the levels."""
+    whole_plot: bool = False
+    """Whether a change costs a reboot, so that runs are grouped by it."""
+
+    def __post_init__(self) -> None:
+        """Check that there is something to compare.
+
+        Raises:
+            UserError: both levels are the same.
+        """
+        if self.low == self.high:
+            raise UserError(
+                f"factor {self.name!r} has the same value at both levels: {self.low!r}",
+                "a factor needs two different levels",
+            )
+
+    def value(self, code: float) -> Value:
+        """The value at a code: low below zero, high above, the centre at zero."""
+        if code == 0:
+            if self.centre is None:
+                raise UserError(f"factor {self.name!r} has no centre", "it can only be low or high")
+            return self.centre
+        return self.low if code < 0 else self.high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Runs in the order in which they are made; also the coded form of anybody's table."""
+
+    factors: tuple[Factor, ...]
+    """One per column of ``coded``."""
+    coded: NDArray[np.float64]
+    """(n_runs, n_factors), all in [−1, 1]."""
+    order: tuple[int, ...]
+    """For each run its row in the standard (not randomised) order of its block."""
+    blocks: tuple[int | str, ...]
+    """For each run its block."""
+    whole_plots: tuple[int, ...]
+    """For each run the number of its whole plot; one reboot lies between consecutive numbers."""
+    centre: tuple[bool, ...]
+    """For each run whether it is a centre point (a code of 0 elsewhere: a factor that was not active)."""
+
+    def __post_init__(self) -> None:
+        """Freeze the matrix and check that everything fits together.
+
+        Raises:
+            UserError: shapes differ, a name occurs twice, or a code lies outside of [−1, 1].
+        """
+        coded = np.array(self.coded, dtype=float)
+        coded.flags.writeable = False
+        object.__setattr__(self, "coded", coded)
+        n_runs = len(self.order)
+        if coded.shape != (n_runs, len(self.factors)):
+            raise UserError(f"{coded.shape} codes for {n_runs} runs of {len(self.factors)} factors")
+        if {len(self.blocks), len(self.whole_plots), len(self.centre)} != {n_runs}:
+            raise UserError(f"blocks, whole plots and centre must be given for each of the {n_runs} runs")
+        names = [factor.name for factor in self.factors]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UserError(f"factor named twice: {', '.join(twice)}", "each factor has a name of its own")
+        if not np.all(np.abs(coded) <= 1):
+            raise UserError("a code lies outside of [−1, 1]")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the factors, in the order of the columns."""
+        return tuple(factor.name for factor in self.factors)
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs, centre points included."""
+        return len(self.order)
+
+    @property
+    def n_switches(self) -> int:
+        """Number of reboots between the first run and the last."""
+        return len(set(self.whole_plots)) - 1 if self.whole_plots else 0
+
+    def point(self, run: int) -> dict[str, Value]:
+        """The value of each factor in one run."""
+        return {
+            factor.name: factor.value(code)
+            for factor, code in zip(self.factors, self.coded[run].tolist(), strict=True)
+        }
+
+    def points(self) -> list[dict[str, Value]]:
+        """The value of each factor in each run, in the order in which they are run."""
+        return [self.point(run) for run in range(self.n_runs)]
+
+    def followed_by(self, later: Design) -> Design:
+        """This design and a later one of the same factors as one experiment, each with blocks of its own.
+
+        Raises:
+            UserError: the factors differ.
+        """
+        if later.factors != self.factors:
+            raise UserError("only designs of the same factors can be joined")
+        names: dict[tuple[bool, int | str], int] = {}
+        blocks = [(False, block) for block in self.blocks] + [(True, block) for block in later.blocks]
+        for block in blocks:
+            names.setdefault(block, len(names))
+        shift = 1 + max(self.whole_plots, default=-1) - min(later.whole_plots, default=0)
+        plots = _whole_plot_columns(self.factors)
+        if self.n_runs and later.n_runs and np.array_equal(self.coded[-1, plots], later.coded[0, plots]):
+            shift -= 1  # the machine already stands as the first later run needs it
+        return Design(
+            factors=self.factors,
+            coded=np.vstack([self.coded, later.coded]),
+            order=self.order + later.order,
+            blocks=tuple(names[block] for block in blocks),
+            whole_plots=self.whole_plots + tuple(plot + shift for plot in later.whole_plots),
+            centre=self.centre + later.centre,
+        )
+
+    def subset(self, runs: Sequence[int]) -> Design:
+        """Some of the runs, in the order given."""
+        return replace(
+            self,
+            coded=self.coded[list(runs)],
+            order=tuple(self.order[run] for run in runs),
+            blocks=tuple(self.blocks[run] for run in runs),
+            whole_plots=tuple(self.whole_plots[run] for run in runs),
+            centre=tuple(self.centre[run] for run in runs),
+        )
+
+
+def plackett_burman(
+    factors: Sequence[Factor],
+    rng: np.random.Generator,
+    *,
+    blocks: int = 1,
+    centre_points: int = 0,
+    min_runs: int = 8,
+) -> Design:
+    """A randomised Plackett–Burman design.
+
+    The run size is the smallest one that pyDOE3 can build (4, 8, 12, 16, 20, 24, 32, 40, …) above the number
+    of factors and not below ``min_runs``. Of its columns those are used that alias main effects least with
+    two-factor interactions (greedily, by the sum of squared alias coefficients, then by how interactions are
+    aliased with each other), so that four factors in eight runs are of resolution IV, and in sixteen all
+    combinations. Whole-plot factors take columns with the fewest combinations.
+
+    Args:
+        factors: the factors, at least one.
+        rng: the source of the run order.
+        blocks: replicates of the whole design, one after the other, each in an order of its own.
+        centre_points: runs at the centre per block; factors without a centre alternate between their levels.
+        min_runs: lower bound of the run size of a block, centre points not counted.
+
+    Raises:
+        UserError: no factors, no block, or centre points where no factor has a centre.
+    """
+    factors = tuple(factors)
+    if not factors:
+        raise UserError("a design needs at least one factor")
+    if blocks < 1 or centre_points < 0:
+        raise UserError(f"a design of {blocks} blocks with {centre_points} centre points cannot be run")
+    if centre_points and all(factor.centre is None for factor in factors):
+        raise UserError("centre points need at least one factor with a centre", "set the centre points to 0")
+    corners = _hadamard_columns(factors, min_runs)
+    standard = np.vstack([corners, _centre_runs(factors, corners, centre_points)])
+    return _run_order(factors, [standard] * blocks, len(corners), rng)
+
+
+def foldover(design: Design, rng: np.random.Generator, on: str | None = None) -> Design:
+    """The runs to add to a design so that its main effects are free of two-factor interactions.
+
+    Args:
+        design: a design that was run; its centre points are not repeated.
+        rng: the source of the run order.
+        on: flip only this factor: frees it and all of its interactions; None flips all factors and frees
+            every main effect from every two-factor interaction.
+
+    Returns:
+        The added runs alone, one block for each of the design's; ``design.followed_by(added)`` is the whole.
+
+    Raises:
+        UserError: ``on`` is no factor of the design.
+    """
+    if on is not None and on not in design.names:
+        raise UserError(f"{on!r} is no factor of the design", f"factors: {', '.join(design.names)}")
+    flips = np.array([-1.0 if on in (None, name) else 1.0 for name in design.names])
+    folded = []
+    for block in dict.fromkeys(design.blocks):
+        runs = [run for run in range(design.n_runs) if design.blocks[run] == block and not design.centre[run]]
+        runs.sort(key=lambda run: design.order[run])
+        folded.append(design.coded[runs] * flips)
+    last = tuple(design.coded[-1, _whole_plot_columns(design.factors)].tolist())
+    return _run_order(design.factors, folded, design.n_runs, rng, last)
+
+
+def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> NDArray[np.float64]:
+    """(n_runs, n_factors): columns of the smallest large enough Plackett–Burman design."""
+    from pyDOE3 import pbdesign  # half a second to import
+
+    wanted = max(len(factors) + 1, min_runs)
+    n_runs = next(n for n in count(4, 4) if n >= wanted and _constructible(n))
+    columns: NDArray[np.float64] = pbdesign(n_runs - 1)
+    picks = [_picked(columns, factors, by_fours) for by_fours in (True, False)]
+    return min((columns[:, pick] for pick in picks), key=_words)
+
+
+def _picked(columns: NDArray[np.float64], factors: tuple[Factor, ...], by_fours: bool) -> list[int]:
+    """A column for each factor: greedily the one that adds fewest words of three, then perhaps of four."""
+    n_runs = len(columns)
+    chosen: dict[int, int] = {}  # factor → column
+    threes, fours = np.zeros(n_runs - 1), np.zeros(n_runs - 1)  # what each column would add
+    for index in sorted(range(len(factors)), key=lambda i: not factors[i].whole_plot):
+        taken = list(chosen.values())
+        free = [column for column in range(n_runs - 1) if column not in taken]
+        if factors[index].whole_plot:
+            best = min(free, key=lambda column: (_n_combinations(columns, [*taken, column]), column))
+        else:
+            best = min(free, key=lambda column: (*np.round([threes[column], fours[column]], 9), column))
+        products = columns[:, taken] * columns[:, [best]]
+        threes += np.sum((columns.T @ products / n_runs) ** 2, axis=1)
+        if by_fours:
+            pairs = [products[:, a] * columns[:, taken[b]] for a, b in combinations(range(len(taken)), 2)]
+            fours += np.sum((np.array(pairs).reshape(-1, n_runs) @ columns / n_runs) ** 2, axis=0)
+        chosen[index] = best
+    return [chosen[index] for index in range(len(factors))]
+
+
+def _words(codes: NDArray[np.float64]) -> tuple[float, float]:
+    """Sums of squared alias coefficients: of main effects with interactions, and of interactions together.
+
+    References:
+        Tang & Deng (1999), Minimum G2-aberration for nonregular fractional factorial designs, Annals of
+        Statistics 27, 1914–1926.
+    """
+    n_runs, n_factors = codes.shape
+    pairs = np.array([codes[:, a] * codes[:, b] for a, b in combinations(range(n_factors), 2)])
+    pairs = pairs.reshape(-1, n_runs)
+    return (
+        round(float(np.sum((pairs @ codes / n_runs) ** 2)), 6),
+        round(float(np.sum((pairs @ pairs.T / n_runs) ** 2)), 6),
+    )
+
+
+def _constructible(n_runs: int) -> bool:
+    """Whether pyDOE3 has a Hadamard matrix of this order."""
+    quotients = (n_runs // base for base in _HADAMARD_BASES if n_runs % base == 0)
+    return any(quotient & (quotient - 1) == 0 for quotient in quotients)
+
+
+def _n_combinations(columns: NDArray[np.float64], chosen: list[int]) -> int:
+    return len(np.unique(columns[:, chosen], axis=0))
+
+
+def _centre_runs(
+    factors: tuple[Factor, ...], corners: NDArray[np.float64], n_points: int
+) -> NDArray[np.float64]:
+    """(n_points, n_factors): 0 where there is a centre, else alternating levels, in existing whole plots."""
+    runs = np.zeros((n_points, len(factors)))
+    plot_columns = _whole_plot_columns(factors)
+    plots = np.unique(corners[:, plot_columns], axis=0)
+    for column, factor in enumerate(factors):
+        if factor.centre is None:
+            runs[:, column] = [1.0 if (point + column) % 2 else -1.0 for point in range(n_points)]
+    for point in range(n_points):
+        runs[point, plot_columns] = plots[point % len(plots)]
+    return runs
+
+
+def _whole_plot_columns(factors: tuple[Factor, ...]) -> list[int]:
+    return [column for column, factor in enumerate(factors) if factor.whole_plot]
+
+
+def _run_order(
+    factors: tuple[Factor, ...],
+    standards: list[NDArray[np.float64]],
+    n_corners: int,
+    rng: np.random.Generator,
+    last: tuple[float, ...] | None = None,
+) -> Design:
+    """Randomise each block, grouped by whole plot; a block starts in the plot in which the last one ended.
+
+    Within a block each combination of whole-plot levels is visited once, and nothing is rebooted between
+    blocks: with p combinations and b blocks there are b·(p − 1) switches, the fewest with complete blocks.
+    """
+    plot_columns = _whole_plot_columns(factors)
+    order: list[int] = []
+    blocks: list[int | str] = []
+    whole_plots: list[int] = []
+    plot_number = -1 if last is None else 0
+    for block, standard in enumerate(standards):
+        rows: dict[tuple[float, ...], list[int]] = {}
+        for row in range(len(standard)):
+            rows.setdefault(tuple(standard[row, plot_columns].tolist()), []).append(row)
+        plots = sorted(rows)
+        plots = [plots[i] for i in rng.permutation(len(plots))]
+        plots.sort(key=lambda plot: plot != last)
+        for plot in plots:
+            plot_number += plot != last
+            last = plot
+            runs = [rows[plot][i] for i in rng.permutation(len(rows[plot]))]
+            order += runs
+            blocks += [block] * len(runs)
+            whole_plots += [plot_number] * len(runs)
+    coded = np.vstack([standards[int(block)][row] for block, row in zip(blocks, order, strict=True)])
+    centre = tuple(row >= n_corners for row in order)
+    return Design(factors, coded, tuple(order), tuple(blocks), tuple(whole_plots), centre)

@@ -1,0 +1,102 @@
+"""From the space to a two-level design and back (steps 2 to 4 of the flow)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.screening.design import Design, Factor
+from autotune.space import Level, Parameter, Point, Space, Value
+
+
+def two_levels(parameter: Parameter) -> Factor:
+    """The two levels that show most of what a parameter can do.
+
+    Of an ordered parameter these are the ends of its scale, with the value closest to the middle as the
+    centre, where one lies in the middle half. Of a category: low is the default and high the value that
+    differs most from it; values written as lists (``sm,self``) differ by how few items they share, and of
+    equally different ones the later in the file is taken.
+
+    Raises:
+        UserError: the parameter has a single value.
+    """
+    scale = parameter.scale
+    if len(scale) >= 2:
+        positions = parameter.positions()
+        middle = min(scale, key=lambda value: (abs(positions[value] - 0.5), positions[value]))
+        centre = middle if abs(positions[middle] - 0.5) <= 0.25 else None
+        low, high = scale[0], scale[-1]
+    else:
+        low, centre = parameter.default, None
+        others = [value for value in parameter.values if value != low]
+        high = max(reversed(others), key=lambda value: _difference(low, value), default=low)
+    return Factor(parameter.name, low, high, centre, whole_plot=parameter.level is Level.BOOT)
+
+
+def factors_of(space: Space) -> tuple[Factor, ...]:
+    """A factor for each job-wide parameter with more than one value.
+
+    A parameter whose condition is met by neither level of its parent is left out: its effect cannot be
+    seen, so it must stay in the search.
+    """
+    factors: dict[str, Factor] = {}
+    for parameter in space.job:
+        if len(parameter.values) > 1 and all(
+            _reached(space, factors, parent, wanted) for parent, wanted in parameter.when.items()
+        ):
+            factors[parameter.name] = two_levels(parameter)
+    return tuple(factors.values())
+
+
+def points_of(space: Space, design: Design) -> list[Point]:
+    """The point of each run, with defaults for other parameters and without those that are not active."""
+    return [space.complete(point) for point in design.points()]
+
+
+def as_run(design: Design, points: Sequence[Point]) -> Design:
+    """The design as it took effect: a factor that was not active in a point has code 0 there.
+
+    The effect of such a factor is then estimated from the runs in which it was active, and the effect of
+    its parent from all of them.
+    """
+    active = np.array([[name in point for name in design.names] for point in points], dtype=float)
+    return replace(design, coded=design.coded * active.reshape(design.coded.shape))
+
+
+def ordered_codes(space: Space, points: Sequence[Point]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """The points on the scales of the space, for a response surface.
+
+    Returns:
+        Names of the ordered job-wide parameters that have a place on their scale in every point and more
+        than one place over all, and (n_points, n_names) codes in [−1, 1].
+    """
+    columns: dict[str, list[float]] = {}
+    for parameter in space.job:
+        places = parameter.positions()
+        values = [point.get(parameter.name) for point in points]
+        codes = [2 * places[value] - 1 for value in values if value in places]
+        if len(codes) == len(points) and len(set(codes)) > 1:
+            columns[parameter.name] = codes
+    return tuple(columns), np.array(list(columns.values())).reshape(len(columns), len(points)).T
+
+
+def value_at(parameter: Parameter, code: float) -> Value:
+    """The value of an ordered parameter that lies closest to a code in [−1, 1]."""
+    places = parameter.positions()
+    return min(parameter.scale, key=lambda value: abs(2 * places[value] - 1 - code))
+
+
+def _reached(space: Space, factors: dict[str, Factor], parent: str, wanted: Sequence[Value]) -> bool:
+    """Whether some level of a parent meets a condition on it."""
+    if parent in factors:
+        return factors[parent].low in wanted or factors[parent].high in wanted
+    return space[parent].default in wanted and space[parent].level is not Level.CALL
+
+
+def _difference(one: Value, other: Value) -> float:
+    """Jaccard distance of the items of two comma-separated values, 0 to 1."""
+    items, others = ({item.strip() for item in str(value).split(",")} for value in (one, other))
+    return 1 - len(items & others) / len(items | others)

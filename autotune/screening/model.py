@@ -1,0 +1,178 @@
+"""Least squares for a screening: what can be estimated from the runs that there are.
+
+Notation: ``y`` is (n_runs,); the model matrix is [nuisance | main], nuisance being the mean, the blocks and
+the centre points. All is *whitened*: rows are divided by the standard deviation that is known for a run
+(up to a factor), so that ordinary least squares applies.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.screening.design import Design
+
+Matrix = NDArray[np.float64]
+
+_TOLERANCE = 1e-7
+"""A column of which less than this share is its own belongs to the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Least-squares estimates of the main effects, half an effect each (per unit of code)."""
+
+    nuisance: Matrix
+    """(n_runs, n_nuisance) whitened."""
+    main: Matrix
+    """(n_runs, n_factors) whitened."""
+    y: Matrix
+    """(n_runs,) whitened."""
+    estimable: NDArray[np.bool_]
+    """(n_factors,) whether the factor's column is free of the nuisance columns."""
+    joint: bool
+    """Whether all were estimated together; else each alone, others not being corrected for."""
+    beta: Matrix
+    """(n_factors,) estimates, nan where not estimable."""
+    unit_variance: Matrix
+    """(n_factors,) variance of the estimates for noise of variance 1."""
+    nuisance_beta: Matrix
+    """(n_nuisance,) estimates."""
+    nuisance_covariance: Matrix
+    """(n_nuisance, n_nuisance) for noise of variance 1."""
+    residual: Matrix
+    """(n_runs,) whitened; empty of meaning where not joint."""
+    residual_df: int
+    """Runs minus parameters; 0 where not joint."""
+
+    @property
+    def matrix(self) -> Matrix:
+        """(n_runs, n_nuisance + n_estimable): the whitened model matrix."""
+        return np.hstack([self.nuisance, self.main[:, self.estimable]])
+
+
+def nuisance_columns(design: Design) -> tuple[Matrix, int]:
+    """What else differs between runs.
+
+    Returns:
+        (n_runs, n_nuisance) the mean, the deviations of all blocks but the last, and a last column for the
+        centre points where they can be told from blocks; and how many columns come before that one.
+    """
+    columns = [np.ones(design.n_runs)]
+    names = list(dict.fromkeys(design.blocks))
+    blocks = np.array([names.index(block) for block in design.blocks], dtype=int)
+    columns += [(blocks == i).astype(float) - (blocks == len(names) - 1) for i in range(len(names) - 1)]
+    matrix = np.column_stack(columns)
+    widened = np.column_stack([matrix, np.array(design.centre, dtype=float)])
+    full = rank(widened) == widened.shape[1]
+    return widened if full else matrix, matrix.shape[1]
+
+
+def plot_columns(design: Design, nuisance: Matrix) -> Matrix:
+    """(n_runs, n_extra): how whole plots can differ beyond blocks and whole-plot factors; often nothing.
+
+    Two reboots into the same setting need not behave alike. With these columns in the model, that difference
+    is kept out of the residuals of the runs, and is the noise of the whole-plot factors.
+    """
+    boot = [column for column, factor in enumerate(design.factors) if factor.whole_plot]
+    if not boot:
+        return np.zeros((design.n_runs, 0))
+    plots = sorted(set(design.whole_plots))
+    indicators = np.array([[float(plot == its) for plot in plots] for its in design.whole_plots])
+    free = free_of(np.column_stack([nuisance, design.coded[:, boot]]), indicators)
+    basis, size, _ = np.linalg.svd(free, full_matrices=False)
+    return np.asarray(basis[:, size > _TOLERANCE], dtype=np.float64)
+
+
+def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
+    """(n_factors,) factors that change together, so that no number of such runs can tell them apart.
+
+    None where there are simply fewer runs than parameters: then ``fit`` takes every factor by itself.
+    """
+    columns = free_of(nuisance, main)
+    sizes, free = np.linalg.norm(main, axis=0), np.linalg.norm(columns, axis=0)
+    alive = np.flatnonzero(free > _TOLERANCE * sizes)
+    tied = np.zeros(main.shape[1], dtype=bool)
+    if len(main) < nuisance.shape[1] + len(alive) or not len(alive):
+        return tied
+    _, singular, rows = np.linalg.svd(columns[:, alive] / free[alive], full_matrices=False)
+    tied[alive] = np.linalg.norm(rows[singular <= _TOLERANCE], axis=0) > math.sqrt(_TOLERANCE)
+    return tied
+
+
+def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
+    """Estimate all main effects together, or each alone where there are fewer runs than parameters."""
+    rest = free_of(nuisance, main)
+    estimable = np.linalg.norm(rest, axis=0) > _TOLERANCE * np.linalg.norm(main, axis=0)
+    columns = rest[:, estimable]
+    joint = rank(columns) == columns.shape[1]
+    beta: Matrix = np.full(main.shape[1], math.nan)
+    unit_variance: Matrix = np.full(main.shape[1], math.nan)
+    free_y = free_of(nuisance, y[:, None])[:, 0]
+    if joint:
+        inverse = dispersion(columns)
+        beta[estimable] = inverse @ columns.T @ free_y
+        unit_variance[estimable] = np.diag(inverse)
+        residual = free_y - columns @ beta[estimable]
+        residual_df = len(y) - nuisance.shape[1] - columns.shape[1]
+    else:
+        squares = np.sum(columns**2, axis=0)
+        beta[estimable] = columns.T @ free_y / squares
+        unit_variance[estimable] = 1 / squares
+        residual, residual_df = np.zeros(len(y)), 0
+    whole = np.hstack([nuisance, main[:, estimable]]) if joint else nuisance
+    inverse = dispersion(whole)
+    n_nuisance = nuisance.shape[1]
+    return Fit(
+        nuisance,
+        main,
+        y,
+        estimable,
+        joint,
+        beta,
+        unit_variance,
+        (inverse @ whole.T @ y)[:n_nuisance],
+        inverse[:n_nuisance, :n_nuisance],
+        residual,
+        residual_df,
+    )
+
+
+def rank(columns: Matrix, scale: Matrix | None = None) -> int:
+    """Number of columns that are not made of others; ``scale``: their sizes before anything was taken off."""
+    if not columns.size:
+        return 0
+    sizes = np.linalg.norm(columns, axis=0) if scale is None else scale
+    sound = sizes > 0
+    if not np.any(sound):
+        return 0
+    return int(np.sum(np.linalg.svd(columns[:, sound] / sizes[sound], compute_uv=False) > _TOLERANCE))
+
+
+def independent(columns: Matrix) -> Matrix:
+    """The columns without those that are made of earlier ones."""
+    kept: list[int] = []
+    for column in range(columns.shape[1]):
+        if rank(columns[:, [*kept, column]]) > len(kept):
+            kept.append(column)
+    return columns[:, kept]
+
+
+def dispersion(columns: Matrix) -> Matrix:
+    """(XᵀX)⁻¹, from the singular values of X with columns of length one."""
+    sizes = np.linalg.norm(columns, axis=0)
+    _, singular, rows = np.linalg.svd(columns / sizes, full_matrices=False)
+    half = rows.T / singular
+    return np.asarray(half @ half.T / np.outer(sizes, sizes), dtype=np.float64)
+
+
+def free_of(nuisance: Matrix, columns: Matrix) -> Matrix:
+    """The part of columns that is orthogonal to the nuisance columns."""
+    sizes = np.linalg.norm(nuisance, axis=0)
+    basis, singular, _ = np.linalg.svd(nuisance[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
+    basis = basis[:, singular > _TOLERANCE]
+    once = columns - basis @ (basis.T @ columns)
+    return np.asarray(once - basis @ (basis.T @ once))  # twice is enough against rounding

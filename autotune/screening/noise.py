@@ -1,0 +1,164 @@
+"""How large the noise of a screening is: the yardstick for its effects.
+
+Notation: as in ``model``; the variances here are of one run, in whitened units.
+
+References:
+    Draper & Smith (1998), Applied Regression Analysis, 3rd ed., ch. 2 (pure error, lack of fit).
+    Paule & Mandel (1982), Consensus values and weighting factors, J. Res. NBS 87, 377–385.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from autotune.screening.lenth import lenth
+from autotune.screening.model import Fit, Matrix, fit, free_of, rank
+
+MIN_RESIDUAL_DF = 3
+"""Below this the residuals say too little (t quantiles beyond 4) and Lenth's method takes their place."""
+_LACK_OF_FIT_ALPHA = 0.05
+_TINY = 1e-100
+"""Smaller numbers are zero: their squares are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The variance of one run, as used for the standard errors."""
+
+    variance: float
+    """Of a run, in whitened units."""
+    df: float
+    """Its degrees of freedom."""
+    source: str
+    """``residual``, ``lack of fit``, ``lenth`` or ``none``."""
+
+
+def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> Noise:
+    """The noise against which main effects are judged.
+
+    1. With three or more residual degrees of freedom: the residual mean square; but where replicates show
+       that the model does not fit (F-test of lack of fit at 5 %, interactions or curvature being the
+       cause), the mean square of lack of fit, because what does not fit also leaks into the main effects.
+    2. With fewer, or where lack of fit has fewer: Lenth's pseudo standard error over the main effects and
+       the contrasts of lack of fit; pure error, where there is some, is used unless Lenth's is significantly
+       larger, which shows the same leak.
+
+    Args:
+        fitted: the fit.
+        groups: for each run what was set; runs of one group are replicates.
+        floor: the smallest variance that can be true, in whitened units.
+    """
+    from scipy import stats
+
+    rss, df = float(fitted.residual @ fitted.residual), fitted.residual_df
+    pure_ss, pure_df = pure_error(fitted, groups)
+    fit_ss, fit_df = max(rss - pure_ss, 0.0), max(df - pure_df, 0)
+
+    def exceeds_pure_error(variance: float, its_df: float) -> bool:
+        ratio = variance / max(pure_ss / pure_df, floor)
+        return bool(stats.f.sf(ratio, its_df, pure_df) < _LACK_OF_FIT_ALPHA)
+
+    if df >= MIN_RESIDUAL_DF and fit_df >= MIN_RESIDUAL_DF:
+        if pure_df and exceeds_pure_error(fit_ss / fit_df, fit_df):
+            return Noise(max(fit_ss / fit_df, floor), fit_df, "lack of fit")
+        return Noise(max(rss / df, floor), df, "residual")
+    scaled = fitted.beta[fitted.estimable] / np.sqrt(fitted.unit_variance[fitted.estimable])
+    yardstick = lenth(np.append(scaled, _misfit(fitted, fit_ss, fit_df)))
+    if pure_df >= MIN_RESIDUAL_DF and df and not exceeds_pure_error(yardstick.pse**2, yardstick.df):
+        return Noise(max(rss / df, floor), df, "residual")
+    if len(scaled) + fit_df < MIN_RESIDUAL_DF:
+        return Noise(math.nan, 0.0, "none")
+    return Noise(max(yardstick.pse**2, floor), yardstick.df, "lenth")
+
+
+def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matrix:
+    """(n_runs,) variance of each run: its own plus one between runs that explains the residuals.
+
+    The variance between runs is the one at which the weighted residual sum of squares equals its degrees
+    of freedom (Paule & Mandel); none where the runs' own errors explain everything, or where too few
+    residuals are left to tell. No run is believed to be 100 times better than the median one, and one that
+    is 1000 times worse counts for nothing anyway.
+
+    Args:
+        nuisance: (n_runs, n_nuisance), not whitened, as all that follows.
+        main: (n_runs, n_factors).
+        y: (n_runs,).
+        sem: (n_runs,) positive standard errors.
+    """
+    median = float(np.median(sem))
+    own = np.clip(sem, median / 100, median * 1000) ** 2
+
+    def excess(between: float) -> float:
+        root = np.sqrt(own + between)
+        fitted = fit(nuisance / root[:, None], main / root[:, None], y / root)
+        if fitted.residual_df < MIN_RESIDUAL_DF:
+            return -1.0
+        return float(fitted.residual @ fitted.residual) / fitted.residual_df - 1
+
+    if excess(0.0) <= 0:
+        return np.asarray(own)
+    low, high = 0.0, float(np.var(y)) + median**2
+    while excess(high) > 0:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return np.asarray(own + high)
+
+
+def smallest_error(deviations: Matrix, mean: float) -> float:
+    """The error below which differences between responses are rounding; positive."""
+    error = 1e-9 * float(np.std(deviations)) + 1e-12 * abs(mean)
+    return error if error > _TINY else 1.0
+
+
+def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
+    """Sum of squares and degrees of freedom between replicates, differences of blocks taken out."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    if not fitted.joint or len(numbers) == len(groups):
+        return 0.0, 0
+    group = np.array([numbers[its] for its in groups], dtype=int)
+    weight = fitted.nuisance[:, 0]  # the mean's column holds the whitening
+    squares = np.bincount(group, weight**2)
+
+    def within(column: Matrix) -> Matrix:
+        """What is left of a column when the weighted mean of each group is taken off."""
+        return np.asarray(column - weight * (np.bincount(group, weight * column) / squares)[group])
+
+    rest = np.column_stack([within(column) for column in fitted.nuisance.T])
+    residual = within(fitted.y)
+    if rank(rest, np.linalg.norm(fitted.nuisance, axis=0)):
+        residual = free_of(rest, residual[:, None])[:, 0]
+    df = len(groups) - len(numbers) - rank(rest, np.linalg.norm(fitted.nuisance, axis=0))
+    return float(residual @ residual), df
+
+
+def _misfit(fitted: Fit, fit_ss: float, fit_df: int) -> Matrix:
+    """(fit_df,): what the main effects leave unexplained, as contrasts along two-factor interactions.
+
+    In a regular design these are the unassigned columns, so that a single large interaction stays a single
+    large contrast and does not pass for noise.
+    """
+    from scipy import linalg
+
+    if fit_df == 0:
+        return np.zeros(0)
+    pairs = list(combinations(range(fitted.main.shape[1]), 2))
+    contrasts = np.zeros(0)
+    if pairs:
+        products = (
+            np.column_stack([fitted.main[:, i] * fitted.main[:, j] for i, j in pairs])
+            / fitted.nuisance[:, :1]
+        )
+        free = free_of(fitted.matrix, products)
+        basis = linalg.qr(free, mode="economic", pivoting=True)[0]
+        n_contrasts = min(rank(free, np.linalg.norm(products, axis=0)), fit_df)
+        contrasts = basis[:, :n_contrasts].T @ fitted.residual
+    left = fit_df - len(contrasts)
+    rest = max(fit_ss - float(contrasts @ contrasts), 0.0)
+    return np.append(contrasts, np.full(left, math.sqrt(rest / max(left, 1))))

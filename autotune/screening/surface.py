@@ -1,0 +1,275 @@
+"""A quadratic through the ordered factors: does the response bend, and where is its best (after a screening).
+
+Notation: ``codes`` is (n_runs, n_factors) in [−1, 1], −1 and +1 being the ends of a factor's range;
+y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε; B is the symmetric matrix of the second-order part.
+
+References:
+    Box & Wilson (1951), On the experimental attainment of optimum conditions, JRSS B 13, 1–45.
+    Myers, Montgomery & Anderson-Cook (2016), Response Surface Methodology, 4th ed., ch. 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from autotune.errors import UserError
+
+Matrix = NDArray[np.float64]
+Term = tuple[int, ...]
+"""Columns that are multiplied: () the mean, (i,) linear, (i, i) bent, (i, j) an interaction."""
+
+_MIN_RESIDUAL_DF = 3
+_N_DRAWS = 1000
+_N_CANDIDATES = 2000
+_N_SWEEPS = 200
+_FLAT = 0.02
+"""An eigenvalue below this share of the largest coefficient counts as no curvature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """One term of the quadratic."""
+
+    factors: tuple[str, ...]
+    """The factors that are multiplied; none for the mean."""
+    value: float
+    """Per unit of code (of each factor)."""
+    std_err: float
+    """Its standard error."""
+    p_value: float
+    """Of being zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The best point within the range of all factors."""
+
+    codes: dict[str, float]
+    """Where, in codes."""
+    intervals: dict[str, tuple[float, float]]
+    """95 % of where the optimum would be if the coefficients were as far off as their errors allow."""
+    value: float
+    """The predicted mean there."""
+    interval: tuple[float, float]
+    """Its 95 % confidence interval; chosen as the best of many, it is on the hopeful side."""
+    at_edge: tuple[str, ...]
+    """Factors at an end of their range: the best may lie beyond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A fitted quadratic."""
+
+    names: tuple[str, ...]
+    """Of the factors."""
+    coefficients: tuple[Coefficient, ...]
+    """The mean, then linear, bent and mixed terms."""
+    left_out: tuple[tuple[str, ...], ...]
+    """Terms that the runs could not tell apart from others."""
+    r_squared: float
+    """Share of the variation that is explained."""
+    adjusted_r_squared: float
+    """The same, corrected for the number of terms."""
+    predicted_r_squared: float
+    """Share that is explained of runs that were left out of the fit (from PRESS); may be negative."""
+    curvature: tuple[float, ...]
+    """Eigenvalues of B, ascending."""
+    shape: Literal["minimum", "maximum", "saddle", "ridge", "plane"]
+    """What the eigenvalues say: a *ridge* bends in some directions and is flat in others."""
+    std_dev: float
+    """Of a run about the surface."""
+    df: int
+    """Degrees of freedom of ``std_dev``."""
+    optimum: Optimum
+    """The predicted best."""
+
+
+def response_surface(
+    names: Sequence[str],
+    codes: ArrayLike,
+    response: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    goal: Literal["min", "max"] = "min",
+) -> Surface:
+    """The quadratic that fits best, with its optimum inside of the range of the factors.
+
+    Terms enter in the order mean, linear, bent, mixed, each only while the runs can tell it from those before
+    and three degrees of freedom remain; a factor with two levels does not bend.
+
+    Args:
+        names: (n_factors,).
+        codes: (n_runs, n_factors) in [−1, 1].
+        response: (n_runs,), nan where a run failed.
+        rng: for the intervals of the optimum.
+        goal: what is better.
+
+    Raises:
+        UserError: shapes differ, codes are out of range, or there are too few runs for the linear terms.
+    """
+    from scipy import stats
+
+    x, y = np.asarray(codes, dtype=float), np.asarray(response, dtype=float)
+    names = tuple(names)
+    if x.ndim != 2 or x.shape != (len(y), len(names)):
+        raise UserError(f"codes of shape {x.shape} for {len(y)} runs of {len(names)} factors")
+    if not np.all(np.abs(x) <= 1):
+        raise UserError("a code lies outside of [−1, 1]")
+    x, y = x[np.isfinite(y)], y[np.isfinite(y)]
+    if len(y) < len(names) + 1 + _MIN_RESIDUAL_DF:
+        raise UserError(
+            f"{len(y)} runs with a result are too few for a surface over {len(names)} factors",
+            f"at least {len(names) + 1 + _MIN_RESIDUAL_DF} are needed",
+        )
+    terms, left_out = _told_apart(x)
+    matrix = _columns(x, terms)
+    inverse = np.asarray(np.linalg.inv(matrix.T @ matrix), dtype=np.float64)
+    beta = inverse @ matrix.T @ y
+    residual = y - matrix @ beta
+    df = len(y) - len(terms)
+    rss, total = float(residual @ residual), float(np.sum((y - y.mean()) ** 2))
+    variance = rss / df
+    leverage = np.einsum("ij,jk,ik->i", matrix, inverse, matrix)
+    press = float(np.sum((residual / np.maximum(1 - leverage, 1e-9)) ** 2))
+    errors = np.sqrt(variance * np.diag(inverse))
+    eigenvalues = np.asarray(np.linalg.eigvalsh(_second_order(terms, beta, len(names))), dtype=np.float64)
+
+    def share(unexplained: float) -> float:
+        return 1 - unexplained / total if total > 0 else math.nan
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_values = 2 * stats.t.sf(np.abs(beta / errors), df)
+    return Surface(
+        names=names,
+        coefficients=tuple(
+            Coefficient(tuple(names[i] for i in term), float(b), float(e), float(p))
+            for term, b, e, p in zip(terms, beta, errors, p_values, strict=True)
+        ),
+        left_out=tuple(tuple(names[i] for i in term) for term in left_out),
+        r_squared=share(rss),
+        adjusted_r_squared=share(rss / df * (len(y) - 1)),
+        predicted_r_squared=share(press),
+        curvature=tuple(eigenvalues.tolist()),
+        shape=_shape(eigenvalues, float(np.max(np.abs(beta[1:])))),
+        std_dev=math.sqrt(variance),
+        df=df,
+        optimum=_optimum(names, terms, beta, variance * inverse, df, x, goal, rng),
+    )
+
+
+def _told_apart(x: Matrix) -> tuple[list[Term], list[Term]]:
+    """Terms that can be estimated from these runs, and the others."""
+    n = x.shape[1]
+    bent = [(i, i) for i in range(n) if len(np.unique(x[:, i])) > 2]
+    terms: list[Term] = [()]
+    left_out: list[Term] = []
+    for term in [*((i,) for i in range(n)), *bent, *combinations(range(n), 2)]:
+        tried = _columns(x, [*terms, term])
+        fits = len(x) - len(terms) - 1 >= _MIN_RESIDUAL_DF
+        if fits and np.linalg.matrix_rank(tried, tol=1e-8 * math.sqrt(len(x))) == tried.shape[1]:
+            terms.append(term)
+        else:
+            left_out.append(term)
+    return terms, left_out
+
+
+def _columns(x: Matrix, terms: Sequence[Term]) -> Matrix:
+    """(n_points, n_terms)."""
+    return np.column_stack([np.prod(x[:, list(term)], axis=1) for term in terms])
+
+
+def _second_order(terms: Sequence[Term], beta: Matrix, n_factors: int) -> Matrix:
+    matrix = np.zeros((n_factors, n_factors))
+    for term, value in zip(terms, beta.tolist(), strict=True):
+        if len(term) == 2:
+            matrix[term[0], term[1]] += value / 2
+            matrix[term[1], term[0]] += value / 2
+    return matrix
+
+
+def _shape(eigenvalues: Matrix, largest: float) -> Literal["minimum", "maximum", "saddle", "ridge", "plane"]:
+    up = bool(np.any(eigenvalues > _FLAT * largest))
+    down = bool(np.any(eigenvalues < -_FLAT * largest))
+    flat = bool(np.any(np.abs(eigenvalues) <= _FLAT * largest))
+    if up and down:
+        return "saddle"
+    if not (up or down):
+        return "plane"
+    if flat:
+        return "ridge"
+    return "minimum" if up else "maximum"
+
+
+def _optimum(
+    names: tuple[str, ...],
+    terms: Sequence[Term],
+    beta: Matrix,
+    covariance: Matrix,
+    df: int,
+    x: Matrix,
+    goal: Literal["min", "max"],
+    rng: np.random.Generator,
+) -> Optimum:
+    """The best of many descents; the same for coefficients that are redrawn within their errors."""
+    from scipy import stats
+
+    sign = 1.0 if goal == "min" else -1.0
+    n = len(names)
+    draws = rng.multivariate_normal(np.zeros(len(beta)), covariance, size=_N_DRAWS, method="eigh")
+    draws = beta + draws / np.sqrt(rng.chisquare(df, size=(_N_DRAWS, 1)) / df)
+    candidates = np.vstack([x, rng.uniform(-1, 1, size=(_N_CANDIDATES, n)), _corners(n)])
+    heights = sign * (_columns(candidates, terms) @ np.vstack([beta, draws]).T)
+    places = _descended(terms, sign * np.vstack([beta, draws]), candidates[np.argmin(heights, axis=0)])
+    best, others = places[0], places[1:]
+    row = _columns(best[None, :], terms)[0]
+    value = float(row @ beta)
+    half = float(stats.t.ppf(0.975, df)) * math.sqrt(max(float(row @ covariance @ row), 0.0))
+    low, high = np.quantile(others, [0.025, 0.975], axis=0)
+    return Optimum(
+        codes=dict(zip(names, best.tolist(), strict=True)),
+        intervals={
+            name: (min(float(low[i]), float(best[i])), max(float(high[i]), float(best[i])))
+            for i, name in enumerate(names)
+        },
+        value=value,
+        interval=(value - half, value + half),
+        at_edge=tuple(name for name, at in zip(names, best.tolist(), strict=True) if abs(at) > 1 - 1e-6),
+    )
+
+
+def _descended(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
+    """(n, n_factors): for each of n quadratics the minimum reached from a point, one factor at a time."""
+    n = points.shape[1]
+    points = points.copy()
+    linear = np.zeros(points.shape)
+    mixed = np.zeros((*points.shape, n))
+    for term, value in zip(terms, betas.T, strict=True):
+        if len(term) == 1:
+            linear[:, term[0]] = value
+        elif term:
+            mixed[:, term[0], term[1]] += value / 2
+            mixed[:, term[1], term[0]] += value / 2
+    for _ in range(_N_SWEEPS):
+        before = points.copy()
+        for i in range(n):
+            bend = mixed[:, i, i]
+            slope = linear[:, i] + 2 * (np.einsum("dj,dj->d", mixed[:, i], points) - bend * points[:, i])
+            vertex = np.clip(-slope / (2 * np.where(bend > 0, bend, 1.0)), -1, 1)
+            points[:, i] = np.where(bend > 0, vertex, np.where(slope == 0, points[:, i], -np.sign(slope)))
+        if np.max(np.abs(points - before)) < 1e-9:
+            break
+    return points
+
+
+def _corners(n_factors: int) -> Matrix:
+    """All corners of up to eight factors, else none."""
+    if n_factors > 8:
+        return np.zeros((0, n_factors))
+    return np.array(np.meshgrid(*[[-1.0, 1.0]] * n_factors)).reshape(n_factors, -1).T

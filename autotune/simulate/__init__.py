@@ -1,0 +1,41 @@
+"""A cluster in numpy: how long a collective takes on a machine that is only described (LogGP).
+
+============================  ==============================================================================
+``machine``, ``settings``     what is given: hardware in numbers, a job's settings
+``protocols``, ``fabric``     what one message costs, where each rank sits, what messages share
+``schedule``, ``trees``       rounds, rings, bursts and trees, advanced over all ranks and sizes at once
+``reductions``, ``movements`` the algorithms of Open MPI's ``tuned``
+``algorithms``, ``decisions`` their names, and the ones taken by default
+``components``                han, and components like hcoll and ucc
+``model``                     :func:`predict`
+``noise``                     spread, spikes and faults of real systems
+``calibrate``                 a machine's numbers from measurements
+============================  ==============================================================================
+
+Nothing here reads a file or a clock; all randomness comes from generators that are passed in.
+"""
+
+from autotune.simulate.algorithms import algorithms
+from autotune.simulate.fabric import Cluster, Fabric
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.model import predict, predict_on
+from autotune.simulate.noise import QUIET, RELIABLE, Faults, Noise, job_factor, sample
+from autotune.simulate.settings import Settings, settings_from
+
+__all__ = [
+    "QUIET",
+    "RELIABLE",
+    "Cluster",
+    "Fabric",
+    "Faults",
+    "Machine",
+    "Noise",
+    "Settings",
+    "algorithms",
+    "job_factor",
+    "machine_from",
+    "predict",
+    "predict_on",
+    "sample",
+    "settings_from",
+]

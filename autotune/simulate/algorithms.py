@@ -1,0 +1,180 @@
+"""The algorithms of each collective by Open MPI's names, and the one that a component takes by itself.
+
+Place in the flow: (collective, algorithm) → a function of ``reductions`` or ``movements`` → `predict`.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from autotune.errors import SpaceError, allowed
+from autotune.simulate import movements as move
+from autotune.simulate import reductions as red
+from autotune.simulate import trees
+from autotune.simulate.decisions import fixed_choice
+from autotune.simulate.protocols import Floats
+from autotune.simulate.schedule import Group
+
+CHAIN_FANOUT = 4
+"""coll_tuned's chains below the root (coll_tuned_*_chain_fanout)."""
+KNOMIAL_RADIX = 4
+"""coll_tuned's default radix (coll_tuned_bcast_knomial_radix)."""
+
+
+def algorithms(collective: str, ranks: int) -> tuple[str, ...]:
+    """The algorithms that the model knows for a collective on so many ranks; the first is ``default``.
+
+    Raises:
+        SpaceError: If the model does not know the collective.
+    """
+    if collective not in _TABLE:
+        raise SpaceError(f"no model of {collective!r}", allowed(collective, _TABLE))
+    return ("default", *(name for name in _TABLE[collective] if ranks == 2 or name != "two_proc"))
+
+
+def run(
+    collective: str, algorithm: str, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
+) -> Floats:
+    """Readiness after one call, shape (g, n).
+
+    Args:
+        collective: One of those in the table.
+        algorithm: One of `algorithms`.
+        group: The communicator.
+        t: Readiness before, shape (g, n).
+        nbytes: Message sizes, shape (n,).
+        segment_bytes: Size of a segment where the algorithm has segments; 0: whole messages.
+
+    Raises:
+        SpaceError: If the model does not know the collective, or the algorithm for it on so many ranks.
+    """
+    known = algorithms(collective, group.size)
+    if algorithm not in known:
+        raise SpaceError(
+            f"no {collective} algorithm {algorithm!r} on {group.size} ranks", allowed(algorithm, known)
+        )
+    if group.size == 1:
+        return t + group.copy_s(nbytes)
+    if algorithm == "default":
+        return _by_fixed_rules(collective, group, t, nbytes)
+    smallest = _SMALLEST.get((collective, algorithm))
+    if smallest is None:
+        return _TABLE[collective][algorithm](group, t, nbytes, segment_bytes)
+    instead, per_rank = smallest
+    # Vectors with fewer elements than ranks cannot be split: the library takes another algorithm for them.
+    few = nbytes < per_rank * group.size
+    done = np.empty_like(t)
+    for mask, name in ((few, instead), (~few, algorithm)):
+        if mask.any():
+            part = group.at_sizes(mask)
+            done[:, mask] = _TABLE[collective][name](part, t[:, mask], nbytes[mask], segment_bytes)
+    return done
+
+
+def _by_fixed_rules(collective: str, group: Group, t: Floats, nbytes: Floats) -> Floats:
+    names = np.array(fixed_choice(collective, group.size, nbytes))
+    done = np.empty_like(t)
+    for name in dict.fromkeys(names.tolist()):
+        mask = names == name
+        done[:, mask] = run(collective, name, group.at_sizes(mask), t[:, mask], nbytes[mask])
+    return done
+
+
+def _nonoverlapping(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
+    """Allreduce: whatever reduce, then whatever bcast the fixed rules take."""
+    t = _by_fixed_rules("reduce", group, t, nbytes)
+    return _by_fixed_rules("bcast", group, t, nbytes)
+
+
+def _linear_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
+    """Allreduce: a flat reduce, then whatever bcast the fixed rules take."""
+    t = trees.ascend(group, t, trees.linear(group.size), nbytes)
+    return _by_fixed_rules("bcast", group, t, nbytes)
+
+
+def _linear_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
+    """Allgather: a flat gather, then a bcast of everything."""
+    t = trees.ascend(group, t, trees.linear(group.size), nbytes, combine=False)
+    return _by_fixed_rules("bcast", group, t, group.size * nbytes)
+
+
+def _reduce_and_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
+    """Reduce-scatter: a reduce to rank 0, then a flat scatter."""
+    t = _by_fixed_rules("reduce", group, t, nbytes)
+    return trees.descend(group, t, trees.linear(group.size), nbytes / group.size)
+
+
+_chain = partial(trees.chains, fanout=CHAIN_FANOUT)
+_pipeline = partial(trees.chains, fanout=1)
+
+_TABLE: dict[str, dict[str, red.Algorithm]] = {
+    "allreduce": {
+        "linear": _linear_allreduce,
+        "nonoverlapping": _nonoverlapping,
+        "recursive_doubling": red.recursive_doubling,
+        "ring": red.ring_allreduce,
+        "segmented_ring": red.segmented_ring,
+        "rabenseifner": red.rabenseifner,
+    },
+    "reduce": {
+        "linear": red.reduce_by(trees.linear),
+        "chain": red.reduce_by(_chain),
+        "pipeline": red.reduce_by(_pipeline),
+        "binary": red.reduce_by(trees.binary),
+        "binomial": red.reduce_by(partial(trees.knomial, radix=2)),
+        "in_order_binary": red.reduce_by(trees.in_order_binary),
+        "rabenseifner": red.rabenseifner_reduce,
+    },
+    "reduce_scatter": {
+        "nonoverlapping": _reduce_and_scatter,
+        "recursive_halving": red.recursive_halving,
+        "ring": red.ring_reduce_scatter,
+        "butterfly": red.butterfly,
+    },
+    "barrier": {
+        "linear": red.linear_barrier,
+        "double_ring": red.double_ring,
+        "recursive_doubling": red.doubling_barrier,
+        "bruck": red.dissemination,
+        "two_proc": red.two_proc_barrier,
+        "tree": red.tree_barrier,
+    },
+    "allgather": {
+        "linear": _linear_allgather,
+        "bruck": move.bruck_allgather,
+        "recursive_doubling": move.doubling_allgather,
+        "ring": move.ring_allgather,
+        "neighbor": move.neighbor,
+        "two_proc": move.swap,
+        "sparbit": move.sparbit,
+        "direct": move.everybody,
+    },
+    "alltoall": {
+        "linear": move.everybody,
+        "pairwise": move.pairwise,
+        "modified_bruck": move.modified_bruck,
+        "linear_sync": move.everybody,  # the same without a limit on its requests, which is the default
+        "two_proc": move.swap,
+    },
+    "bcast": {
+        "linear": move.bcast_by(trees.linear),
+        "chain": move.bcast_by(_chain),
+        "pipeline": move.bcast_by(_pipeline),
+        "split_binary": move.split_binary,
+        "binary": move.bcast_by(trees.binary),
+        "binomial": move.bcast_by(trees.binomial),
+        "knomial": move.bcast_by(partial(trees.knomial, radix=KNOMIAL_RADIX)),
+        "scatter_allgather": move.scatter_allgather,
+        "scatter_allgather_ring": move.scatter_allgather_ring,
+    },
+}
+
+_SMALLEST: dict[tuple[str, str], tuple[str, int]] = {
+    ("allreduce", "ring"): ("recursive_doubling", red.ELEMENT_BYTES),
+    ("allreduce", "segmented_ring"): ("recursive_doubling", red.ELEMENT_BYTES),
+    ("allreduce", "rabenseifner"): ("linear", red.ELEMENT_BYTES),
+    ("reduce", "rabenseifner"): ("linear", red.ELEMENT_BYTES),
+    ("bcast", "scatter_allgather"): ("linear", 1),
+    ("bcast", "scatter_allgather_ring"): ("linear", 1),
+}
+"""What the library runs in place of an algorithm, and below how many bytes a rank."""

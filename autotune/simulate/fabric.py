@@ -1,0 +1,218 @@
+"""Where each rank of a job sits, and what its messages cost while the others send theirs.
+
+Place in the flow: `Machine` + `Cluster` + `Settings` → `Fabric` → ``schedule``, ``trees`` → `predict`.
+
+Notation: g messages under way together, n sizes. The k messages that cross one NIC get 1/k of its bandwidth
+each and leave k gaps apart; the copies of one NUMA domain share the domain's memory bandwidth, messages
+between the sockets of a node share their link.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from autotune.errors import ScenarioError
+from autotune.simulate.machine import Machine, Transport
+from autotune.simulate.protocols import (
+    DOMAIN,
+    NETWORK,
+    NODE,
+    SELF,
+    SOCKET,
+    Costs,
+    Floats,
+    Ints,
+    Protocols,
+    Situation,
+)
+from autotune.simulate.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How many nodes a job has, and how many ranks on each."""
+
+    nodes: int
+    """Nodes of the job; ranks fill one node after the other."""
+    ppn: int
+    """Ranks per node."""
+
+    def __post_init__(self) -> None:
+        """Check the counts.
+
+        Raises:
+            ScenarioError: If one of them is less than 1.
+        """
+        if self.nodes < 1 or self.ppn < 1:
+            raise ScenarioError(
+                f"{self.nodes} nodes × {self.ppn} ranks", "a cluster needs at least one of each"
+            )
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the whole job."""
+        return self.nodes * self.ppn
+
+
+class Fabric:
+    """A job on a machine.
+
+    Args:
+        machine: The hardware.
+        cluster: Nodes and ranks per node.
+        settings: The job-wide settings.
+
+    Raises:
+        ScenarioError: If there are more ranks on a node than cores, or the machine lacks the transport asked
+            for.
+    """
+
+    def __init__(self, machine: Machine, cluster: Cluster, settings: Settings) -> None:
+        memory = machine.memory
+        if cluster.ppn > memory.cores:
+            raise ScenarioError(
+                f"{cluster.ppn} ranks per node on {machine.name}", f"at most {memory.cores}, its cores"
+            )
+        self.cluster = cluster
+        self.settings = settings
+        self.protocols = Protocols(machine, _transport(machine, cluster, settings), settings, cluster.ppn)
+        self._prices: dict[tuple[Situation, bytes, bytes], Costs] = {}
+        self.sockets = memory.sockets
+        numa = settings.numa_per_socket
+        rank = np.arange(cluster.ranks)
+        local = rank % cluster.ppn
+        if settings.mapping == "cyclic":
+            # Round-robin over the sockets first, as mappers do: neighbours in rank are on different sockets.
+            socket, turn = local % memory.sockets, local // memory.sockets
+            self.domain = socket * numa + turn % numa
+        else:
+            self.domain = local * (memory.sockets * numa) // memory.cores
+        self.node = rank // cluster.ppn
+        self.socket = self.domain // numa
+        self._domain_key = self.node * (memory.sockets * numa) + self.domain
+        self._n_domains = cluster.nodes * memory.sockets * numa
+
+    @cached_property
+    def all_ranks(self) -> Ints:
+        """Every rank, in order."""
+        return np.arange(self.cluster.ranks)
+
+    @cached_property
+    def leaders(self) -> Ints:
+        """The first rank of each node."""
+        return self.all_ranks[:: self.cluster.ppn]
+
+    @cached_property
+    def ranks_per_domain(self) -> int:
+        """The most ranks of one NUMA domain."""
+        return int(np.bincount(self.domain[: self.cluster.ppn]).max())
+
+    @cached_property
+    def cache_per_rank_bytes(self) -> float:
+        """Caches of a core and its part of what the ranks of its socket share."""
+        memory = self.protocols.machine.memory
+        sharing = int(np.bincount(self.socket[: self.cluster.ppn]).max())
+        return memory.cache_bytes + memory.socket_cache_bytes / sharing
+
+    @property
+    def overhead_s(self) -> float:
+        """CPU time that a further message of the same round costs sender and receiver together."""
+        machine, transport = self.protocols.machine, self.protocols.transport
+        return 2.0 * (transport if self.cluster.nodes > 1 else machine.memory).overhead_s
+
+    def part(self, ranks: int) -> "Fabric":
+        """The job with only the nodes that its first ranks need, equally filled; itself where that is all."""
+        ppn = min(ranks, self.cluster.ppn)
+        cluster = Cluster(-(-ranks // ppn), ppn)
+        if cluster == self.cluster:
+            return self
+        return Fabric(self.protocols.machine, cluster, self.settings)
+
+    def distance(self, a: Ints, b: Ints) -> Ints:
+        """How far apart ranks are, one of SELF … NETWORK for each pair."""
+        far = np.where(self.socket[a] == self.socket[b], SOCKET, NODE)
+        far = np.where(self.domain[a] == self.domain[b], DOMAIN, far)
+        return np.where(self.node[a] == self.node[b], np.where(a == b, SELF, far), NETWORK)
+
+    def costs(
+        self,
+        source: Ints,
+        target: Ints,
+        nbytes: Floats,
+        missing: Floats,
+        *,
+        peers: int = 1,
+        alone: bool = False,
+    ) -> Costs:
+        """What g messages cost that are under way together, each field of shape (g, n).
+
+        Args:
+            source: Sending ranks, shape (g,).
+            target: Receiving ranks, shape (g,); a rank's own number where it sends nothing.
+            nbytes: Size of every one of these messages, shape (n,).
+            missing: Share of the call's data that is not in caches, shape (n,).
+            peers: Ranks of other nodes that each rank talks to in the whole algorithm.
+            alone: They are not under way together: nothing is shared.
+        """
+        distance = self.distance(source, target)
+        crossing = distance == NETWORK
+        far_ends = crossing * ((self.socket[source] != 0) * 1 + (self.socket[target] != 0))
+        if alone:
+            share, active, bridge = crossing * 1, (distance != SELF) * 1, (distance == NODE) * 1
+        else:
+            nodes, domains = self.cluster.nodes, self._n_domains
+            out = np.bincount(self.node[source[crossing]], minlength=nodes)
+            into = np.bincount(self.node[target[crossing]], minlength=nodes)
+            share = crossing * np.maximum(out[self.node[source]], into[self.node[target]])
+            moving = distance != SELF
+            here, there = self._domain_key[source], self._domain_key[target]
+            sending = np.bincount(here[moving], minlength=domains)
+            busy = np.maximum(sending, np.bincount(there[moving], minlength=domains))
+            active = moving * np.maximum(busy[here], busy[there])
+            bridging = distance == NODE
+            side = self.node[source] * self.sockets + self.socket[source]
+            bridge = bridging * np.bincount(side[bridging], minlength=nodes * self.sockets)[side]
+        # Few different situations exist, so each is priced once and handed to all messages in it.
+        k = 1 + int(max(share.max(), active.max(), bridge.max()))
+        code = (((distance * k + share) * k + active) * k + bridge) * 3 + far_ends
+        _, first, where = np.unique(code, return_index=True, return_inverse=True)
+        sizes = (nbytes.tobytes(), missing.tobytes())
+        rows = []
+        for i in first:
+            at = Situation(
+                int(distance[i]), int(share[i]), int(active[i]), int(bridge[i]), int(far_ends[i]), peers
+            )
+            if (at, *sizes) not in self._prices:
+                self._prices[at, *sizes] = self.protocols.price(at, nbytes, missing)
+            rows.append(self._prices[at, *sizes])
+        return Costs(*(np.stack(column)[where] for column in zip(*rows, strict=True)))
+
+    def copy_s(self, nbytes: Floats, missing: Floats) -> Floats:
+        """A copy that every rank of the job makes at the same time; shape (n,)."""
+        return self.protocols.copy_s(nbytes, self.ranks_per_domain, missing)
+
+    def reduce_s(self, nbytes: Floats, missing: Floats) -> Floats:
+        """Combining of a payload into another that every rank does at the same time; shape (n,).
+
+        What is not in caches moves through memory as in a copy, and no faster.
+        """
+        rate = self.protocols.machine.memory.reduce_bytes_per_s
+        return np.maximum(nbytes / rate, missing * self.copy_s(nbytes, np.ones_like(nbytes)))
+
+
+def _transport(machine: Machine, cluster: Cluster, settings: Settings) -> Transport:
+    """The transport between nodes that UCX_TLS selects."""
+    wanted = settings.tls.rpartition(",")[2]
+    if wanted == "all":
+        # UCX prefers rc up to a number of endpoints, dc beyond, and tcp only where there is nothing else.
+        few = cluster.ranks <= machine.rc_max_endpoints
+        order = ("rc", "dc", "ud", "tcp") if few else ("dc", "ud", "rc", "tcp")
+        wanted = next(name for name in order if name in machine.transports)
+    if wanted in machine.transports:
+        return machine.transports[wanted]
+    if cluster.nodes == 1:
+        return next(iter(machine.transports.values()))  # of no use: no message leaves the node
+    raise ScenarioError(
+        f"UCX_TLS={settings.tls}: {machine.name} has no {wanted}", f"it has {', '.join(machine.transports)}"
+    )

@@ -1,0 +1,247 @@
+"""What a cluster's hardware costs, as numbers with units: the input that every prediction starts from.
+
+Place in the flow: ``conf/machine/NAME.yaml`` (or a calibration) → :func:`machine_from` → `Machine` →
+`predict`.
+
+Notation: a *path* is the way between two ranks (same NUMA domain, same socket, other socket, other node); a
+*transport* is what UCX uses between nodes (``rc``, ``ud``, ``dc``, ``tcp``); L, o, g, G are LogGP's latency,
+overhead, gap per message and gap per byte (Alexandrov et al., "LogGP: Incorporating Long Messages into the
+LogP Model", SPAA 1995). Bandwidths are bytes per second (G = 1 / bandwidth), times are seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from math import inf, isfinite
+from typing import Any, TypeVar
+
+from autotune.errors import ScenarioError, allowed
+
+_Part = TypeVar("_Part", "Memory", "Transport")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One node: its cores, sockets and memory, and what a message inside it costs."""
+
+    cores: int
+    """Cores of a node; ranks per node cannot exceed it."""
+    sockets: int
+    """Sockets of a node."""
+    copy_bytes_per_s: float
+    """Payload that one core copies from memory to memory."""
+    cache_copy_bytes_per_s: float
+    """Payload that one core copies while the data lie in caches."""
+    cache_bytes: float
+    """Caches that a core has to itself."""
+    socket_cache_bytes: float
+    """Cache that the cores of a socket share."""
+    socket_bytes_per_s: float
+    """Payload that all cores of a socket together copy from memory to memory."""
+    cross_socket_bytes_per_s: float
+    """Payload a second, one direction, that all messages between the sockets of a node share."""
+    reduce_bytes_per_s: float
+    """Payload that one core combines (sum of doubles) with both operands in its caches."""
+    latency_s: float
+    """Shared-memory latency of a message inside a NUMA domain, without the overheads."""
+    domain_latency_s: float
+    """Added to `latency_s` between two NUMA domains of one socket."""
+    socket_latency_s: float
+    """Added to `latency_s` between two sockets."""
+    overhead_s: float
+    """CPU time that sender and receiver each spend on one shared-memory message."""
+    fragment_bytes: float
+    """Eager messages travel in fragments of this size, so that both copies overlap."""
+    single_copy_bytes_per_s: float
+    """Payload that one core moves by a single-copy rendezvous (CMA: one kernel copy)."""
+    single_copy_setup_s: float
+    """System call and page look-up that start one single-copy transfer."""
+    rendezvous_s: float
+    """Handshake of one rendezvous inside a node, beyond the latencies of the message itself."""
+    numa_gain: float = 0.0
+    """Fraction by which a core's memory copies get faster with two NUMA domains a socket (local accesses)."""
+
+    def __post_init__(self) -> None:
+        """Check the signs.
+
+        Raises:
+            ScenarioError: If a count, a bandwidth or a time is not positive, or the sockets do not divide
+                the cores.
+        """
+        _check_numbers(self, "memory", zero_ok=("numa_gain", *_TIMES_MEMORY))
+        if self.cores % self.sockets:
+            raise ScenarioError(f"memory: {self.cores} cores do not divide into {self.sockets} sockets")
+
+
+_TIMES_MEMORY = (
+    "latency_s",
+    "domain_latency_s",
+    "socket_latency_s",
+    "overhead_s",
+    "single_copy_setup_s",
+    "rendezvous_s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """One way to send between nodes."""
+
+    latency_s: float
+    """L: wire, switch and NIC, without the overheads of the two CPUs."""
+    overhead_s: float
+    """o: CPU time that sender and receiver each spend on one message."""
+    gap_s: float
+    """g: time between two messages of one NIC (1 / message rate)."""
+    bytes_per_s: float
+    """Payload that the NIC of a node carries in one direction, all ranks together."""
+    flow_bytes_per_s: float
+    """Payload that one connection carries at most."""
+    rendezvous_s: float
+    """Handshake of a rendezvous (request, read request, acknowledgement) beyond the data's own latency."""
+    registration_s: float
+    """Looking up (or making, averaged over its reuse) one buffer's memory registration."""
+    cpu_bytes_per_s: float = inf
+    """Payload that one core pushes through a transport's software (packets, kernel); inf: offloaded."""
+    fragment_bytes: float = 8192.0
+    """Eager messages are copied and sent in fragments of this size, so that copy and wire overlap."""
+    remote_access: bool = True
+    """Whether a rendezvous puts the data where it belongs (RDMA), so that the receiver need not copy."""
+    connections_cached: float = inf
+    """Connections whose state the NIC keeps; with more in use, some messages wait for theirs."""
+    connection_miss_s: float = 0.0
+    """Fetching one connection's state from memory into the NIC."""
+    connection_gap_s: float = 0.0
+    """What such a fetch adds to the time between two messages of the NIC."""
+    retarget_s: float = 0.0
+    """Added when a message goes to another peer than the last one (dc: connection set-up in the NIC)."""
+
+    def __post_init__(self) -> None:
+        """Check the signs.
+
+        Raises:
+            ScenarioError: If a bandwidth is not positive or a time is negative.
+        """
+        times = ("latency_s", "overhead_s", "gap_s", "rendezvous_s", "registration_s")
+        _check_numbers(
+            self, "transport", zero_ok=(*times, "connection_miss_s", "connection_gap_s", "retarget_s")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A cluster's nodes and network."""
+
+    name: str
+    """The name of its file in ``conf/machine/``."""
+    description: str
+    """One line for people: nodes, network, and where the numbers come from."""
+    memory: Memory
+    """The node."""
+    transports: Mapping[str, Transport] = field(hash=False)
+    """What UCX finds between nodes, by UCX's names: some of ``rc``, ``ud``, ``dc``, ``tcp``."""
+    far_nic_latency_s: float = 0.0
+    """Added to a message between nodes for each end on another socket than the NIC's (the first)."""
+    rc_max_endpoints: int = 256
+    """UCX_TLS=all: above this many ranks UCX leaves rc for dc (UCX_RC_MAX_NUM_EPS)."""
+    calibrated_from: str = ""
+    """The measurement that the numbers were fitted to; empty: not calibrated."""
+
+    def __post_init__(self) -> None:
+        """Check that there is a way between nodes.
+
+        Raises:
+            ScenarioError: If no transport, or one with an unknown name, is given.
+        """
+        unknown = sorted(set(self.transports) - set(TRANSPORTS))
+        if unknown or not self.transports:
+            given = ", ".join(unknown) or "nothing"
+            raise ScenarioError(
+                f"machine {self.name}: transports must be some of {', '.join(TRANSPORTS)}, not {given}"
+            )
+
+
+TRANSPORTS = ("rc", "ud", "dc", "tcp")
+"""The transports between nodes that a machine may have, by UCX's names."""
+
+
+def machine_from(values: Mapping[str, Any]) -> Machine:
+    """The machine that a mapping (a file of ``conf/machine/``, read by someone else) describes.
+
+    Args:
+        values: `name`, `description`, `memory` (a mapping with the fields of `Memory`), `transports` (a
+            mapping from a transport's name to the fields of `Transport`), and optionally the other fields of
+            `Machine`.
+
+    Raises:
+        ScenarioError: If a field is missing, unknown or not a number, or a value is out of its range.
+    """
+    _check_keys(Machine, values, "machine")
+    transports = _mapping(values["transports"], "machine.transports")
+    return Machine(
+        name=str(values["name"]),
+        description=str(values["description"]),
+        memory=_part(Memory, values["memory"], "machine.memory"),
+        transports={
+            str(name): _part(Transport, part, f"machine.transports.{name}")
+            for name, part in transports.items()
+        },
+        far_nic_latency_s=_number(values.get("far_nic_latency_s", 0.0), "machine.far_nic_latency_s"),
+        rc_max_endpoints=int(_number(values.get("rc_max_endpoints", 256), "machine.rc_max_endpoints")),
+        calibrated_from=str(values.get("calibrated_from", "") or ""),
+    )
+
+
+def _part(kind: type[_Part], values: Any, where: str) -> _Part:
+    """One nested dataclass of numbers, with the place of a mistake in its message."""
+    values = _mapping(values, where)
+    _check_keys(kind, values, where)
+    counts = {f.name for f in fields(kind) if f.type is int}
+    flags = {f.name for f in fields(kind) if f.type is bool}
+    numbers: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in flags:
+            numbers[key] = bool(value)
+        elif key in counts:
+            numbers[key] = int(_number(value, f"{where}.{key}"))
+        else:
+            numbers[key] = _number(value, f"{where}.{key}")
+    try:
+        return kind(**numbers)
+    except ValueError as exc:
+        raise ScenarioError(f"{where}: {exc}") from exc
+
+
+def _mapping(values: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(values, Mapping):
+        raise ScenarioError(f"{where}: expected a mapping, not {values!r}")
+    return values
+
+
+def _check_keys(kind: type, values: Mapping[str, Any], where: str) -> None:
+    names = [f.name for f in fields(kind)]
+    required = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+    unknown = [key for key in values if key not in names]
+    missing = [key for key in required if key not in values]
+    if unknown:
+        raise ScenarioError(f"{where}: no field {', '.join(map(repr, unknown))}", allowed(unknown[0], names))
+    if missing:
+        raise ScenarioError(f"{where}: {', '.join(missing)} must be given")
+
+
+def _number(value: Any, where: str) -> float:
+    """A float; YAML 1.1 reads ``1e-6`` as a string, so strings are read too."""
+    try:
+        return float(value)
+    except (TypeError, ValueError) as exc:
+        raise ScenarioError(f"{where}: {value!r} is not a number") from exc
+
+
+def _check_numbers(part: Memory | Transport, where: str, zero_ok: tuple[str, ...]) -> None:
+    for f in fields(part):
+        value = getattr(part, f.name)
+        if isinstance(value, bool):
+            continue
+        low_ok = value >= 0 if f.name in zero_ok else value > 0
+        if value != value or not low_ok or (f.name in zero_ok and not isfinite(value)):
+            bound = "zero or more" if f.name in zero_ok else "more than zero"
+            raise ScenarioError(f"{where}.{f.name} must be {bound}, not {value!r}")

@@ -1,0 +1,106 @@
+"""The model's one question: how long does this collective take there, with these settings, at these sizes?
+
+Place in the flow: (`Machine`, `Cluster`, `Settings`, collective, algorithm, segment size, sizes) → seconds.
+No noise (that is ``noise``), no randomness, no clock.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.errors import ScenarioError
+from autotune.simulate.algorithms import run
+from autotune.simulate.components import by_component
+from autotune.simulate.fabric import Cluster, Fabric
+from autotune.simulate.machine import Machine
+from autotune.simulate.schedule import Group, makespan
+from autotune.simulate.settings import Settings
+
+
+def predict(
+    machine: Machine,
+    cluster: Cluster,
+    settings: Settings,
+    collective: str,
+    algorithm: str,
+    segment_bytes: int,
+    sizes_bytes: Sequence[int] | NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Time of one call until its last rank has returned, seconds, shape (n_sizes,).
+
+    Args:
+        machine: The hardware.
+        cluster: Nodes and ranks per node.
+        settings: What the job sets; `settings_from({})` is the untouched stack.
+        collective: allreduce, allgather, alltoall, bcast, reduce, reduce_scatter or barrier.
+        algorithm: One of `algorithms(collective, ranks)`; without effect where another component than
+            ``tuned`` answers, as in reality.
+        segment_bytes: Segment size of algorithms that have segments; 0: whole messages.
+        sizes_bytes: Message sizes, counted as in `Cell`: the vector of a rank for allreduce, bcast, reduce,
+            one block for allgather, alltoall and reduce_scatter; of no meaning to a barrier.
+
+    Raises:
+        ScenarioError: If the ranks do not fit the nodes, or the machine lacks the transport that is asked
+            for.
+        SpaceError: If the model does not know the collective or the algorithm.
+    """
+    return predict_on(Fabric(machine, cluster, settings), collective, algorithm, segment_bytes, sizes_bytes)
+
+
+def predict_on(
+    fabric: Fabric,
+    collective: str,
+    algorithm: str,
+    segment_bytes: int,
+    sizes_bytes: Sequence[int] | NDArray[np.float64],
+    comm_size: int = 0,
+) -> NDArray[np.float64]:
+    """As `predict`, on a job that was placed before: for many curves of one launch, shape (n_sizes,).
+
+    Args:
+        fabric: The job.
+        collective: As in `predict`.
+        algorithm: As in `predict`.
+        segment_bytes: As in `predict`.
+        sizes_bytes: As in `predict`.
+        comm_size: The communicator is the first so many ranks; 0: all. Components other than ``tuned`` are
+            taken to have whole nodes.
+
+    Raises:
+        ScenarioError: If the communicator has more ranks than the job.
+        SpaceError: If the model does not know the collective or the algorithm.
+    """
+    ranks = comm_size or fabric.cluster.ranks
+    if not 1 <= ranks <= fabric.cluster.ranks:
+        raise ScenarioError(f"a communicator of {ranks} ranks", f"the job has {fabric.cluster.ranks}")
+    nbytes = np.asarray(sizes_bytes, dtype=np.float64)
+    if collective == "reduce_scatter":
+        nbytes = nbytes * ranks  # inside the model it is the vector that counts
+    group = Group(fabric, fabric.all_ranks[:ranks], _missing(fabric, collective, ranks, nbytes))
+    if fabric.settings.component != "tuned":
+        nodes = fabric.part(ranks)
+        whole = Group(nodes, nodes.all_ranks, group.missing)
+        took = by_component(fabric.settings.component, collective, whole, nbytes)
+        if took is not None:
+            return took
+        algorithm, segment_bytes = "default", 0
+    return makespan(run(collective, algorithm, group, group.start(), nbytes, segment_bytes))
+
+
+def _missing(fabric: Fabric, collective: str, ranks: int, nbytes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of the data that one rank touches in a call that its caches do not hold, shape (n_sizes,)."""
+    buffers = _BUFFERS.get(collective, _BUFFERS["barrier"])(ranks)
+    return np.maximum(0.0, 1.0 - fabric.cache_per_rank_bytes / np.maximum(buffers * nbytes, 1.0))
+
+
+_BUFFERS: dict[str, Callable[[int], int]] = {
+    "allreduce": lambda _ranks: 3,
+    "reduce": lambda _ranks: 3,
+    "reduce_scatter": lambda _ranks: 2,
+    "bcast": lambda _ranks: 1,
+    "allgather": lambda ranks: ranks + 1,
+    "alltoall": lambda ranks: 2 * ranks,
+    "barrier": lambda _ranks: 0,
+}
+"""How many times the message's size a rank touches: what it sends, receives and keeps on the way."""

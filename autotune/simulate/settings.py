@@ -1,0 +1,98 @@
+"""Job-wide settings that the model understands, under the names the search spaces use.
+
+Place in the flow: a trial's launch-level point → :func:`settings_from` → `Settings` → `predict`. Whatever a
+point does not mention keeps the stack's own default, so an empty mapping is the untuned baseline.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+from autotune.errors import SpaceError, allowed
+from autotune.space.parameter import size_in_bytes
+
+TLS = ("all", "self,sm,rc", "self,sm,ud", "self,sm,dc", "self,sm,tcp")
+"""The values of UCX_TLS that the model knows."""
+COMPONENTS = ("tuned", "han", "hcoll", "ucc")
+"""The collective components that the model knows."""
+STACK_COMPONENT = "han"
+"""The component that answers where nobody chooses: Open MPI 5 ranks han (35) above tuned (30)."""
+MAPPINGS = ("block", "cyclic")
+"""How the ranks of a node are laid over its NUMA domains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one job sets for all its messages; None is UCX's ``auto``."""
+
+    tls: str = "all"
+    """UCX_TLS, one of `TLS`."""
+    rndv_intra_bytes: float | None = None
+    """UCX_RNDV_THRESH inside a node: messages this long or longer go by rendezvous (inf: never)."""
+    rndv_inter_bytes: float | None = None
+    """UCX_RNDV_THRESH between nodes."""
+    zcopy_bytes: float | None = None
+    """UCX_ZCOPY_THRESH: eager messages this long or longer are sent without the sender's copy."""
+    component: str = "tuned"
+    """The collective component that answers, one of `COMPONENTS`; only ``tuned`` can be told algorithms."""
+    mapping: str = "block"
+    """The layout of a node's ranks over its NUMA domains, one of `MAPPINGS`."""
+    numa_per_socket: int = 1
+    """NPS (SNC): NUMA domains of a socket, a firmware setting."""
+
+    def __post_init__(self) -> None:
+        """Check every choice.
+
+        Raises:
+            SpaceError: If a value is none of those allowed.
+        """
+        _one_of("UCX_TLS", self.tls, TLS)
+        _one_of("component", self.component, COMPONENTS)
+        _one_of("mapping", self.mapping, MAPPINGS)
+        _one_of("NPS", self.numa_per_socket, (1, 2, 4))
+        for name in ("rndv_intra_bytes", "rndv_inter_bytes", "zcopy_bytes"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise SpaceError(f"{name} must be zero or more bytes, not {value!r}")
+
+
+def settings_from(values: Mapping[str, str | int | float | bool]) -> Settings:
+    """The settings that a point's values stand for.
+
+    Args:
+        values: Some of UCX_TLS, UCX_RNDV_THRESH_INTRA, UCX_RNDV_THRESH_INTER, UCX_ZCOPY_THRESH, component,
+            mapping, NPS, by these names; other names are of no interest to the model and are passed over
+            (algorithms and segment sizes go to `predict` by themselves).
+
+    Raises:
+        SpaceError: If one of these has a value that the model does not know.
+    """
+    return Settings(
+        tls=str(values.get("UCX_TLS", "all")),
+        rndv_intra_bytes=_threshold(values, "UCX_RNDV_THRESH_INTRA"),
+        rndv_inter_bytes=_threshold(values, "UCX_RNDV_THRESH_INTER"),
+        zcopy_bytes=_threshold(values, "UCX_ZCOPY_THRESH"),
+        component=str(values.get("component", STACK_COMPONENT)),
+        mapping=str(values.get("mapping", "block")),
+        numa_per_socket=int(values.get("NPS", 1)),
+    )
+
+
+def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> float | None:
+    """Bytes as UCX writes them: a number, ``128k``, ``128kb``, ``inf``; None for ``auto``."""
+    text = str(values.get(name, "auto")).strip().lower()
+    if text == "auto":
+        return None
+    if text == "inf":
+        return inf
+    size = size_in_bytes(text)
+    if size is None:
+        raise SpaceError(
+            f"{name}={values[name]!r} is no size", "give auto, inf or bytes such as 4k or 131072"
+        )
+    return size
+
+
+def _one_of(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        raise SpaceError(f"{name}={value!r} is unknown to the model", allowed(value, choices))

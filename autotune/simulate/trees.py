@@ -1,0 +1,228 @@
+"""Trees: their shapes in Open MPI, and data going down or up in them, in segments.
+
+Place in the flow: `Fabric` (costs of a message) → trees → ``algorithms`` → `predict`.
+
+Notation: as in ``schedule``; a tree is the parent of each rank (numbers in the group, -1 for a root) and its
+turn among its siblings. A message of several segments fills the tree with its first segment and then keeps
+the pace of the slowest stage, all edges being busy together.
+
+References:
+    Pjesivac-Grbovic et al.: "Performance Analysis of MPI Collective Operations", Cluster Computing 10, 2007
+    (the shapes, and pipelining through them).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.simulate.protocols import Floats, Ints
+from autotune.simulate.schedule import Group, makespan
+
+_STEPWISE = 160
+"""A tree with more steps (chains, flat trees) is summed along its paths in place of being walked."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """A rooted tree, or several."""
+
+    parent: Ints
+    """Number in the group, -1 for a root, shape (g,)."""
+    turn: Ints
+    """The position among the parent's children, from 0, shape (g,)."""
+
+    def depth(self) -> Ints:
+        """Edges between each rank and its root, by pointer jumping, shape (g,)."""
+        depth = (self.parent >= 0).astype(np.intp)
+        above = self.parent.copy()
+        while (above >= 0).any():
+            depth = depth + np.where(above >= 0, depth[above], 0)
+            above = np.where(above >= 0, above[above], -1)
+        return depth
+
+    def along_paths(self, weight: Floats) -> Floats:
+        """Sum of the weights, shape (g, n), of the edges between each rank and its root."""
+        total = np.where((self.parent >= 0)[:, None], weight, 0.0)
+        above = self.parent.copy()
+        while (above >= 0).any():
+            total = total + np.where((above >= 0)[:, None], total[above], 0.0)
+            above = np.where(above >= 0, above[above], -1)
+        return total
+
+    def steps(self) -> list[Ints]:
+        """Children that are served together, from the root down: by depth, then by turn."""
+        children = np.flatnonzero(self.parent >= 0)
+        if not len(children):
+            return []
+        key = self.depth()[children] * (int(self.turn.max()) + 1) + self.turn[children]
+        order = np.argsort(key, kind="stable")
+        _, first = np.unique(key[order], return_index=True)
+        return np.split(children[order], first[1:])
+
+
+def linear(size: int) -> Tree:
+    """Rank 0 and everybody else directly below."""
+    rank = np.arange(size)
+    return Tree(np.where(rank == 0, -1, 0), np.maximum(rank - 1, 0))
+
+
+def chains(size: int, fanout: int) -> Tree:
+    """Rank 0 and below it `fanout` chains of consecutive ranks."""
+    rank = np.arange(size)
+    length = max(1, -(-(size - 1) // fanout))
+    place = (rank - 1) % length
+    head = (rank > 0) & (place == 0)
+    return Tree(np.where(rank == 0, -1, np.where(head, 0, rank - 1)), np.where(head, (rank - 1) // length, 0))
+
+
+def binary(size: int) -> Tree:
+    """A complete binary tree in breadth-first order."""
+    rank = np.arange(size)
+    return Tree(np.where(rank == 0, -1, (rank - 1) // 2), np.where(rank == 0, 0, (rank - 1) % 2))
+
+
+def in_order_binary(size: int) -> Tree:
+    """A binary tree rooted at the last rank whose in-order traversal is the order of the ranks."""
+    parent = np.full(size, -1)
+    turn = np.zeros(size, dtype=np.intp)
+    low, high, root = np.zeros(1, np.intp), np.full(1, size - 1), np.full(1, size - 1)
+    while len(root):
+        # The subtree [low, high) below a root splits into halves, each rooted at its own last rank.
+        middle = low + (high - low) // 2
+        left, right = middle > low, high > middle
+        parent[middle[left] - 1], turn[middle[left] - 1] = root[left], 1
+        parent[high[right] - 1], turn[high[right] - 1] = root[right], 0
+        starts = np.concatenate([low[left], middle[right]])
+        root = np.concatenate([middle[left] - 1, high[right] - 1])
+        low, high = starts, root
+    return Tree(parent, turn)
+
+
+def binomial(size: int) -> Tree:
+    """The binomial tree of Open MPI's broadcast: rank r's parent is r without its highest bit."""
+    rank = np.arange(size)
+    top = np.floor(np.log2(np.maximum(rank, 1))).astype(np.intp)
+    parent = np.where(rank == 0, -1, rank - (1 << top))
+    above = np.where(parent > 0, top[np.maximum(parent, 0)], -1)
+    return Tree(parent, np.where(rank == 0, 0, top - above - 1))
+
+
+def knomial(size: int, radix: int) -> Tree:
+    """The k-nomial tree of contiguous subtrees, the largest first; radix 2: the in-order binomial one."""
+    rank = np.arange(size)
+    parent = np.full(size, -1)
+    turn = np.zeros(size, dtype=np.intp)
+    tiers = 0
+    while radix**tiers < size:
+        tiers += 1
+    served = np.zeros(size, dtype=np.intp)
+    for tier in reversed(range(tiers)):
+        span = radix**tier
+        holders = rank[rank % (span * radix) == 0]
+        for digit in range(1, radix):
+            child = holders + digit * span
+            inside = child < size
+            parent[child[inside]] = holders[inside]
+            turn[child[inside]] = served[holders[inside]]
+            served[holders[inside]] += 1
+    return Tree(parent, turn)
+
+
+def descend(group: Group, t: Floats, tree: Tree, nbytes: Floats, segment_bytes: int = 0) -> Floats:
+    """Data going from the roots to the leaves.
+
+    Args:
+        group: The communicator.
+        t: Readiness, shape (g, n).
+        tree: Who sends to whom.
+        nbytes: The size of the whole message, shape (n,).
+        segment_bytes: Size of a segment; 0: one.
+    """
+    piece, pieces = segments(nbytes, segment_bytes)
+    rest = (pieces - 1) * _pace(group, tree, piece, 0.0, up=False)
+    steps = tree.steps()
+    if len(steps) > _STEPWISE:
+        edge, spacing = _edges(group, tree, piece, up=False)
+        before = tree.turn[:, None] * spacing
+        return makespan(t) + tree.along_paths(edge + before) + rest
+    t = t.copy()
+    last = t.copy()
+    for children in steps:
+        parents = tree.parent[children]
+        costs = group.costs(parents, children, piece)
+        start = t[parents] + costs.send
+        arrived = np.maximum(t[children] + costs.hold, start + costs.wire) + costs.receive
+        held = np.where(costs.synchronous, arrived, start + costs.release)
+        last[parents] = np.maximum(last[parents], held)
+        t[parents] += np.maximum(costs.send, costs.port)
+        t[children] = arrived
+    return np.maximum(t, last) + rest
+
+
+def ascend(
+    group: Group, t: Floats, tree: Tree, nbytes: Floats, segment_bytes: int = 0, *, combine: bool = True
+) -> Floats:
+    """Data going from the leaves to the roots, combined on the way.
+
+    Args:
+        group: The communicator.
+        t: Readiness, shape (g, n).
+        tree: Who receives from whom, as when data goes down.
+        nbytes: The size of the whole message, shape (n,).
+        segment_bytes: Size of a segment; 0: one.
+        combine: Whether a parent combines what it receives.
+    """
+    piece, pieces = segments(nbytes, segment_bytes)
+    work = group.reduce_s(piece) if combine else np.zeros_like(piece)
+    rest = (pieces - 1) * _pace(group, tree, piece, work, up=True)
+    # Up the tree the last turn of the way down (the smallest subtree) comes first.
+    steps = tree.steps()
+    if len(steps) > _STEPWISE:
+        edge, spacing = _edges(group, tree, piece, up=True)
+        before = tree.turn[:, None] * (spacing + work)
+        return np.broadcast_to(
+            makespan(t) + tree.along_paths(edge + work + before).max(axis=0) + rest, t.shape
+        )
+    t = t.copy()
+    for children in reversed(steps):
+        parents = tree.parent[children]
+        costs = group.costs(children, parents, piece)
+        start = t[children] + costs.send
+        arrived = np.maximum(t[parents] + costs.hold, start + costs.wire) + costs.receive
+        t[children] = np.where(costs.synchronous, arrived, start + costs.release)
+        t[parents] = arrived + work
+    return t + rest
+
+
+def segments(nbytes: Floats, segment_bytes: int) -> tuple[Floats, Floats]:
+    """Size and number of the segments of messages, each shape (n,)."""
+    if segment_bytes <= 0:
+        return nbytes, np.ones_like(nbytes)
+    return np.minimum(nbytes, float(segment_bytes)), np.maximum(1.0, np.ceil(nbytes / segment_bytes))
+
+
+def _edges(group: Group, tree: Tree, piece: Floats, *, up: bool) -> tuple[Floats, Floats]:
+    """Duration of each rank's edge to its parent when alone, and its spacing from the next, (g, n)."""
+    below = np.arange(group.size)
+    above = np.where(tree.parent >= 0, tree.parent, below)
+    source, target = (below, above) if up else (above, below)
+    costs = group.costs(source, target, piece, alone=True)
+    edge = np.where((tree.parent >= 0)[:, None], costs.send + costs.wire + costs.receive, 0.0)
+    one_by_one = np.maximum(costs.port, costs.hold + costs.receive if up else costs.send)
+    return edge, one_by_one
+
+
+def _pace(group: Group, tree: Tree, piece: Floats, work_s: Floats | float, *, up: bool) -> Floats:
+    """Time between two segments at the slowest stage of a full pipeline, shape (n,)."""
+    children = np.flatnonzero(tree.parent >= 0)
+    if not len(children):
+        return np.zeros_like(piece)
+    parents = tree.parent[children]
+    source, target = (children, parents) if up else (parents, children)
+    costs = group.costs(source, target, piece)
+    # Libraries keep two receives posted, so half of a rendezvous hides behind the segment before.
+    taking = np.where(costs.synchronous, 0.5 * costs.hold, costs.hold) + costs.receive + work_s
+    busy = np.zeros((group.size, len(piece)))
+    np.add.at(busy, source, costs.send)
+    np.add.at(busy, target, taking)
+    return np.maximum(makespan(busy), makespan(costs.port))

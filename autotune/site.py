@@ -1,0 +1,144 @@
+"""Where a campaign's launches are made: a launcher, the MPI behind it, and what can be turned there.
+
+A Hydra launcher plugin's ``connect(scenario)`` returns a ``Site``; nothing above it knows which one it is.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from autotune.errors import ScenarioError, StackError
+from autotune.ports import Launcher, Placement, Stack
+from autotune.resources import space_text
+from autotune.scenario import Scenario
+from autotune.space import Point, Space, Value
+from autotune.space.loader import load_space
+from autotune.stacks import openmpi
+from autotune.stacks.installation import Installation, find
+
+Finding = tuple[str, str]
+"""What ``doctor`` shows: (what, finding)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place to launch at."""
+
+    launcher: Launcher
+    """Runs the launches."""
+    stack: Stack
+    """Renders the trials."""
+    space: Space
+    """What can be turned here, the scenario's fixed values applied; ``dropped`` says what cannot."""
+    placement: Placement
+    """Where the ranks go unless a trial maps them."""
+    description: str
+    """MPI and UCX versions in one line."""
+    findings: tuple[Finding, ...] = ()
+    """For ``doctor``."""
+    chosen: str = ""
+    """Which launcher was taken and why, where the user left that open."""
+    stamp: str = ""
+    """``SIMULATED (…)`` or ``REPLAYED (…)`` where no MPI runs."""
+    collective: tuple[str, ...] = ()
+    """What can be measured here, where the place decides that: what was recorded."""
+    sizes: tuple[int, ...] = ()
+    """Message sizes that can be measured here, likewise."""
+    launched_by: Mapping[str, Any] = field(default_factory=dict)
+    """The launcher's own configuration, so that it can be found again; empty: the default one."""
+
+    def asked(self, scenario: Scenario) -> Scenario:
+        """The scenario with what the place decides."""
+        return replace(
+            scenario,
+            collective=self.collective or scenario.collective,
+            sizes=self.sizes or scenario.sizes,
+        )
+
+
+def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Site:
+    """The site of a real MPI: found, asked what it is, and the space cut to what it has.
+
+    Args:
+        scenario: What the user asked for.
+        connect: From the installation to the launcher.
+
+    Raises:
+        StackError: no MPI, or one that fails.
+        SpaceError: the space cannot be read, or a fixed value is outside of it.
+    """
+    installation = find(scenario.mpi.mpirun, scenario.mpi.origin)
+    place = placement(scenario)
+    local = place.ranks if place.nodes == 1 else 0
+    if installation.flavour != "openmpi":
+        raise StackError(
+            f"{installation.mpirun} is {installation.flavour} {installation.version}",
+            "campaigns are made on Open MPI 4.1 or 5; set mpi.mpirun, or mpi.from=wheel",
+        )
+    mca = {str(k): _text(v) for k, v in scenario.mpi.mca.items()}
+    env = {str(k): _text(v) for k, v in scenario.mpi.env.items()}
+    stack = openmpi.detect(installation, mca, env, local)
+    space = fixed(stack.available(load_space(space_text(scenario.space), scenario.space)), scenario)
+    return Site(connect(installation), stack, space, place, stack.description, stack.findings())
+
+
+def placement(scenario: Scenario) -> Placement:
+    """Where the ranks go; without any word in the scenario, one rank on each core of this machine."""
+    cores = len(os.sched_getaffinity(0))
+    ranks = scenario.ranks or max(2, cores * scenario.cluster.nodes)
+    nodes = scenario.cluster.nodes
+    if ranks < nodes:
+        raise ScenarioError(
+            f"cluster.ranks={ranks} on cluster.nodes={nodes}", "needed: one rank a node at least"
+        )
+    return Placement(
+        ranks=ranks,
+        nodes=nodes,
+        ppn=scenario.cluster.ppn or (-(-ranks // nodes) if nodes > 1 else 0),
+        hosts=scenario.cluster.hosts,
+        oversubscribe=nodes == 1 and not scenario.cluster.hosts and ranks > cores,
+    )
+
+
+def fixed(space: Space, scenario: Scenario) -> Space:
+    """The space with what the scenario fixes (``fix.NAME=VALUE``).
+
+    Raises:
+        SpaceError: an unknown parameter or value; the message lists what is allowed.
+    """
+    return space.fix({name: value_of(space, name, value) for name, value in scenario.fix.items()})
+
+
+def value_of(space: Space, name: str, given: object) -> Value:
+    """The value of a parameter that a user wrote, whatever type the shell or YAML made of it.
+
+    Raises:
+        SpaceError: unknown parameter or value.
+    """
+    parameter = space[name]
+    for value in parameter.values:
+        if given == value or _text(given) == str(value):
+            return value
+    parameter.check(_text(given))
+    raise AssertionError("check refuses what is not among the values")
+
+
+def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
+    """The job-wide point that ``NAME=VALUE`` words describe, defaults for the rest.
+
+    Raises:
+        SpaceError: a word without ``=``, an unknown parameter or value.
+    """
+    values: dict[str, Value] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ScenarioError(f"--point {pair!r}", "expected NAME=VALUE, e.g. --point UCX_TLS=self,posix")
+        values[name] = value_of(space, name, text)
+    return space.complete(values)
+
+
+def _text(value: object) -> str:
+    """YAML's true and false are what MCA calls 1 and 0; everything else is its own text."""
+    return str(int(value)) if isinstance(value, bool) else str(value)

@@ -1,0 +1,7 @@
+"""What can be turned: parameters, their levels and conditions, and the points they span."""
+
+from autotune.space.encoding import encode
+from autotune.space.parameter import Level, Parameter, Point, Value, size_in_bytes
+from autotune.space.space import Dropped, Space
+
+__all__ = ["Dropped", "Level", "Parameter", "Point", "Space", "Value", "encode", "size_in_bytes"]

@@ -1,0 +1,159 @@
+"""``search_spaces/*.yaml`` → ``Space`` (step 2 of the flow); the grammar is in ``docs/search_spaces.md``.
+
+Pure: it takes text. Where a file lies is known to ``resources``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+
+from autotune.errors import SpaceError, allowed
+from autotune.space.parameter import Level, Parameter, Point, Value
+from autotune.space.space import Dropped, Space
+
+_SPACE_KEYS = ("name", "stack", "description", "parameters")
+_PARAMETER_KEYS = (
+    "values",
+    "default",
+    "level",
+    "per_size",
+    "ordered",
+    "when",
+    "apply",
+    "requires",
+    "value_requires",
+    "collectives",
+    "description",
+)
+_APPLY_KEYS = ("env", "mca", "cvar", "map_by", "bind_to")
+
+
+def load_space(text: str, name: str) -> Space:
+    """The space that a YAML text declares.
+
+    Args:
+        text: YAML with keys ``stack``, ``description`` and ``parameters``.
+        name: For messages, usually the file's.
+
+    Raises:
+        SpaceError: no YAML, unknown keys, or a parameter that is wrong; the message names it.
+    """
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as exc:
+        raise SpaceError(f"space {name!r} is no YAML: {exc}") from exc
+    if not isinstance(document, Mapping):
+        raise SpaceError(f"space {name!r} must be a mapping", f"with the keys {', '.join(_SPACE_KEYS)}")
+    _known(document, _SPACE_KEYS, f"space {name!r}")
+    declared = document.get("parameters")
+    if not isinstance(declared, Mapping) or not declared:
+        raise SpaceError(f"space {name!r} declares no parameters", "parameters: {NAME: {values: [...]}}")
+    parameters = tuple(_parameter(str(n), d, name) for n, d in declared.items())
+    return Space(name, parameters, stack=str(document.get("stack", "openmpi")))
+
+
+def space_document(space: Space) -> dict[str, Any]:
+    """A space as JSON values, complete: ``space_of`` gives the same space back."""
+    return {
+        "name": space.name,
+        "stack": space.stack,
+        "parameters": [_pairs(asdict(parameter)) for parameter in space.parameters],
+        "dropped": [asdict(dropped) for dropped in space.dropped],
+        "listed": None if space.listed is None else [dict(point) for point in space.listed],
+    }
+
+
+def space_of(document: Mapping[str, Any]) -> Space:
+    """The space in a document that ``space_document`` made."""
+    parameters = []
+    for declared in document["parameters"]:
+        plain = {k: v for k, v in declared.items() if k in Parameter.__dataclass_fields__}
+        plain["values"], plain["requires"] = tuple(plain["values"]), tuple(plain["requires"])
+        plain["level"] = Level(plain["level"])
+        for key in ("when", "value_requires", "collectives"):
+            plain[key] = {k: tuple(v) for k, v in plain[key]}
+        parameters.append(Parameter(**plain))
+    listed = document.get("listed")
+    return Space(
+        document["name"],
+        tuple(parameters),
+        tuple(Dropped(**dropped) for dropped in document["dropped"]),
+        document["stack"],
+        None if listed is None else tuple(Point.of(point) for point in listed),
+    )
+
+
+def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
+    """Mappings as pairs: JSON would turn keys that are numbers into text."""
+    return {
+        k: list(v.items()) if k in ("when", "value_requires", "collectives") else v
+        for k, v in parameter.items()
+    }
+
+
+def _parameter(name: str, declared: Any, space: str) -> Parameter:
+    where = f"space {space!r}, parameter {name!r}"
+    if not isinstance(declared, Mapping):
+        raise SpaceError(f"{where} must be a mapping", f"with the keys {', '.join(_PARAMETER_KEYS)}")
+    _known(declared, _PARAMETER_KEYS, where)
+    collectives = {
+        str(k): _scalars(v, f"{where}: collectives") for k, v in declared.get("collectives", {}).items()
+    }
+    union = list(dict.fromkeys(v for listed in collectives.values() for v in listed))
+    values = _scalars(declared.get("values", union), f"{where}: values")
+    level = declared.get("level", Level.LAUNCH.value)
+    if level not in list(Level):
+        raise SpaceError(f"{where}: level {level!r}", allowed(level, list(Level)))
+    apply = declared.get("apply", {})
+    if not isinstance(apply, Mapping):
+        raise SpaceError(f"{where}: apply must be a mapping", allowed("", (*_APPLY_KEYS, *values)))
+    by_value = any(key in values for key in apply)
+    for key, target in apply.items():
+        if by_value and key not in values:
+            raise SpaceError(f"{where}: apply has {key!r}, which is none of its values", allowed(key, values))
+        for kind in target if by_value else (key,):
+            if kind not in _APPLY_KEYS:
+                raise SpaceError(f"{where}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
+    return Parameter(
+        name=name,
+        values=values,
+        default=declared.get("default", values[0]),
+        level=Level(level),
+        per_size=_flag(declared, "per_size", where),
+        ordered=_flag(declared, "ordered", where),
+        when={str(k): _scalars(v, f"{where}: when") for k, v in declared.get("when", {}).items()},
+        apply=dict(apply),
+        requires=_tokens(declared.get("requires", ())),
+        value_requires={k: _tokens(v) for k, v in declared.get("value_requires", {}).items()},
+        collectives=collectives,
+        description=str(declared.get("description", "")),
+    )
+
+
+def _known(document: Mapping[Any, Any], keys: tuple[str, ...], where: str) -> None:
+    for key in document:
+        if key not in keys:
+            raise SpaceError(f"{where} has an unknown key {key!r}", allowed(key, keys))
+
+
+def _flag(declared: Mapping[str, Any], key: str, where: str) -> bool:
+    value = declared.get(key, False)
+    if not isinstance(value, bool):
+        raise SpaceError(f"{where}: {key} = {value!r}", "allowed: true, false")
+    return value
+
+
+def _tokens(listed: Any) -> tuple[str, ...]:
+    return (listed,) if isinstance(listed, str) else tuple(str(token) for token in listed)
+
+
+def _scalars(listed: Any, where: str) -> tuple[Value, ...]:
+    items = listed if isinstance(listed, list) else [listed]
+    for item in items:
+        if not isinstance(item, str | int | float | bool):
+            raise SpaceError(
+                f"{where} holds {item!r}", "allowed: text, numbers, true, false (quote 'on'/'off')"
+            )
+    return tuple(items)

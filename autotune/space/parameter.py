@@ -1,0 +1,169 @@
+"""One knob: its values, what a change of it costs, and how it reaches the MPI stack (step 2 of the flow).
+
+Notation: a *value* is a JSON scalar; a *point* assigns values to the parameters that are active in it.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+
+from autotune.errors import SpaceError, allowed
+
+Value = str | int | float | bool
+"""What a parameter can be set to: a JSON scalar."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_FACTOR = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def size_in_bytes(text: Value) -> float | None:
+    """The number that an ordered value stands for: ``"4k"`` → 4096.0, 7 → 7.0, ``"auto"`` → None."""
+    if isinstance(text, bool):
+        return float(text)
+    if isinstance(text, int | float):
+        return float(text)
+    match = _SIZE.fullmatch(text.strip())
+    return float(match[1]) * _FACTOR[match[2].lower()] if match else None
+
+
+class Level(StrEnum):
+    """What a change of the parameter costs while searching."""
+
+    CALL = "call"
+    """Nothing: set inside a running MPI job, swept inside every launch."""
+    LAUNCH = "launch"
+    """One launch, seconds."""
+    BOOT = "boot"
+    """A firmware change and a reboot, minutes and an administrator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One knob of the MPI stack with a finite list of values."""
+
+    name: str
+    """Unique in its space; a column of ``history``."""
+    values: tuple[Value, ...]
+    """All values that may be tried, the default among them; in ascending order where ``ordered``."""
+    default: Value
+    """What the stack does when the parameter is not set. Choosing it sets nothing (see ``apply``)."""
+    level: Level = Level.LAUNCH
+    """What a change costs while searching."""
+    per_size: bool = False
+    """Whether a deployed file can choose it per message size (a rules file) or only per job."""
+    ordered: bool = False
+    """Whether the numeric values lie on a scale; values that are no number (``auto``) stand beside it."""
+    when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    """Active only where each named parameter has one of the listed values."""
+    apply: Mapping[str, object] = field(default_factory=dict)
+    """How a value reaches the stack; the stack's module reads it (see ``docs/search_spaces.md``)."""
+    requires: tuple[str, ...] = ()
+    """Facts about the machine (tokens of ``doctor``) without which the parameter is dropped."""
+    value_requires: Mapping[Value, tuple[str, ...]] = field(default_factory=dict)
+    """Facts without which single values are dropped."""
+    collectives: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    """Where the values differ by collective: the values of each; empty = all values for all."""
+    description: str = ""
+    """One line for the report."""
+    held_from: Value | None = None
+    """Of a parameter that is held at one value: what the stack does by itself, if that is another one."""
+
+    def __post_init__(self) -> None:
+        """Check the declaration.
+
+        Raises:
+            SpaceError: no values, doubled values, or a default that is not among the values.
+        """
+        if not self.values:
+            raise SpaceError(f"parameter {self.name!r} has no values", "give at least the default")
+        if len({json.dumps(v) for v in self.values}) != len(self.values):
+            raise SpaceError(f"parameter {self.name!r} lists a value twice: {list(self.values)}")
+        if self.default not in self.values:
+            raise SpaceError(
+                f"parameter {self.name!r}: the default {self.default!r} is not among its values",
+                allowed(self.default, self.values),
+            )
+
+    @property
+    def unset(self) -> Value:
+        """The value that needs no setting: the stack's own."""
+        return self.default if self.held_from is None else self.held_from
+
+    @property
+    def numbers(self) -> tuple[float | None, ...]:
+        """The position of each value on the scale, None for values beside it; all None if not ordered."""
+        return tuple(size_in_bytes(v) if self.ordered else None for v in self.values)
+
+    @property
+    def scale(self) -> tuple[Value, ...]:
+        """The values that lie on the ordered scale, ascending."""
+        pairs = [(n, v) for n, v in zip(self.numbers, self.values, strict=True) if n is not None]
+        return tuple(v for _, v in sorted(pairs, key=lambda pair: pair[0]))
+
+    def positions(self) -> dict[Value, float]:
+        """Position in [0, 1] of each value on the scale, on a log axis where all numbers are positive."""
+        numbers = {v: n for v, n in zip(self.values, self.numbers, strict=True) if n is not None}
+        if not numbers:
+            return {}
+        logarithmic = min(numbers.values()) > 0
+        axis = {v: math.log2(n) if logarithmic else n for v, n in numbers.items()}
+        low, high = min(axis.values()), max(axis.values())
+        span = high - low or 1.0
+        return {v: (x - low) / span for v, x in axis.items()}
+
+    def check(self, value: Value) -> None:
+        """Refuse a value that is not of this parameter.
+
+        Raises:
+            SpaceError: with the values that are allowed.
+        """
+        if value not in self.values:
+            raise SpaceError(f"{self.name} = {value!r} is not in the space", allowed(value, self.values))
+
+
+@dataclass(frozen=True)
+class Point(Mapping[str, Value]):
+    """An immutable, hashable assignment of values to parameters, in the order of their names."""
+
+    items_: tuple[tuple[str, Value], ...] = ()
+    """Sorted (name, value) pairs."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> "Point":
+        """The point with these values."""
+        return cls(tuple(sorted(values.items())))
+
+    @cached_property
+    def _values(self) -> Mapping[str, Value]:
+        return MappingProxyType(dict(self.items_))
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self.items_)
+
+    def __hash__(self) -> int:
+        return hash(self.items_)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Point) and self.items_ == other.items_
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.items_) or "(nothing set)"
+
+    def replace(self, **changes: Value) -> "Point":
+        """The same point with some values changed or added."""
+        return Point.of({**self._values, **changes})
+
+    def restricted(self, names: "Mapping[str, object] | set[str] | frozenset[str]") -> "Point":
+        """The part of the point that concerns these parameters."""
+        return Point(tuple(pair for pair in self.items_ if pair[0] in names))

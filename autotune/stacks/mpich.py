@@ -1,0 +1,154 @@
+"""What MPICH calls its algorithms, and its collective-selection tree (used by step 12).
+
+The tree decides like nested ``if``s: an object's keys are conditions, tried in order, down to
+``algorithm=NAME``. A file that is given replaces the whole tree of the library, and MPICH asserts at the
+first collective that is missing from it; so the tree of the user's own library is read (it lies in ``libmpi``
+as JSON text) and single subtrees are exchanged. Read in the sources of 5.0, checked against a real 5.0.2.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from autotune.errors import StackError, UserError, allowed
+
+DEFAULT = "auto"
+"""MPICH's own word for leaving the choice to the library."""
+
+Tree = dict[str, Any]
+"""Conditions, in order, each with its subtree."""
+
+ALGORITHMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "allgather": {"brucks": (), "recursive_doubling": ("pow2",), "ring": (), "circ_graph": ()},
+    "allgatherv": {"brucks": (), "recursive_doubling": ("pow2",), "ring": ()},
+    "allreduce": {
+        "smp": ("commutative", "parent"),
+        "recursive_doubling": (),
+        "reduce_scatter_allgather": ("built_in", "count"),
+        "ring": ("commutative",),
+    },
+    "alltoall": {"brucks": ("no_inplace",), "pairwise": ("no_inplace",), "scattered": ("no_inplace",)},
+    "alltoallv": {"scattered": ("no_inplace",)},
+    "barrier": {"smp": ("parent",)},
+    "bcast": {
+        "binomial": (),
+        "scatter_recursive_doubling_allgather": (),
+        "scatter_ring_allgather": (),
+        "circ_graph": (),
+        "smp": ("parent",),
+    },
+    "exscan": {"recursive_doubling": ()},
+    "gather": {"binomial": ()},
+    "reduce": {
+        "binomial": (),
+        "circ_graph": ("commutative",),
+        "smp": ("commutative", "parent"),
+        "reduce_scatter_gather": ("built_in", "count"),
+    },
+    "reduce_scatter": {
+        "noncommutative": (),
+        "pairwise": ("commutative",),
+        "recursive_doubling": (),
+        "recursive_halving": ("commutative",),
+    },
+    "reduce_scatter_block": {
+        "noncommutative": ("pow2",),
+        "pairwise": ("commutative",),
+        "recursive_doubling": (),
+        "recursive_halving": ("commutative",),
+    },
+    "scan": {"smp": ("commutative", "consecutive"), "recursive_doubling": ()},
+    "scatter": {"binomial": ()},
+}
+"""Collective → algorithm without parameters of its own → what it needs (a key of ``_GUARDS``)."""
+
+FORCIBLE: Mapping[str, tuple[str, ...]] = {
+    "allgather": ("k_brucks", "recexch_doubling", "recexch_halving"),
+    "allreduce": ("recursive_multiplying", "tree", "recexch", "k_reduce_scatter_allgather"),
+    "alltoall": ("k_brucks",),
+    "barrier": ("k_dissemination", "recexch"),
+    "bcast": ("tree", "pipelined_tree"),
+}
+"""Further algorithms that a variable can force but a tree cannot name without their parameters."""
+
+NO_SIZE = frozenset({"barrier", "scan", "exscan"})
+"""Collectives for which the tree knows no message size."""
+
+_GUARDS = {
+    "commutative": ("is_commutative=yes", "is_commutative=no", True),
+    "built_in": ("is_op_built_in=yes", "is_op_built_in=no", True),
+    "no_inplace": ("is_sendbuf_inplace=yes", "is_sendbuf_inplace=no", False),
+    "count": ("count<pow2", "count=any", False),
+    "pow2": ("comm_size=pow2", "comm_size=any", True),
+    "parent": ("comm_hierarchy=parent", "comm_hierarchy=any", True),
+    "consecutive": ("is_node_consecutive=yes", "is_node_consecutive=no", True),
+}
+"""Need → (condition tried first, condition tried second, whether the first one fulfils the need)."""
+
+
+def algorithms(collective: str) -> tuple[str, ...]:
+    """All names that a variable can force, ``auto`` first.
+
+    Raises:
+        UserError: no choice is offered for this collective.
+    """
+    if collective not in ALGORITHMS:
+        raise UserError(f"MPICH offers no algorithms for {collective!r}", allowed(collective, ALGORITHMS))
+    return (DEFAULT, *ALGORITHMS[collective], *FORCIBLE.get(collective, ()))
+
+
+def check(collective: str, algorithm: str) -> str:
+    """The algorithm, ``auto`` for an empty name or ``default``.
+
+    Raises:
+        UserError: MPICH has no such algorithm; it would abort in MPI_Init.
+    """
+    known = algorithms(collective)
+    if algorithm in ("", "default"):
+        return DEFAULT
+    if algorithm not in known:
+        raise UserError(f"MPICH has no {collective} algorithm {algorithm!r}", allowed(algorithm, known))
+    return algorithm
+
+
+def leaf(collective: str, algorithm: str, otherwise: Tree) -> Tree:
+    """The subtree that runs an algorithm wherever it may run, and ``otherwise`` elsewhere.
+
+    Raises:
+        UserError: an algorithm that a tree cannot name.
+    """
+    if check(collective, algorithm) == DEFAULT:
+        return otherwise
+    if algorithm not in ALGORITHMS[collective]:
+        raise UserError(
+            f"MPICH's {collective} algorithm {algorithm!r} has parameters, which a tree would have to repeat",
+            "export mpich_cvars instead: it forces one algorithm for all sizes",
+        )
+    tree: Tree = {f"algorithm=MPIR_{collective.capitalize()}_intra_{algorithm}": {}}
+    for need in reversed(ALGORITHMS[collective][algorithm]):
+        first, second, fulfils = _GUARDS[need]
+        tree = {first: tree, second: otherwise} if fulfils else {first: otherwise, second: tree}
+    return tree
+
+
+def installed_tree(library: Path) -> Tree:
+    """The generic selection tree that lies in an MPICH library.
+
+    Raises:
+        StackError: the library cannot be read or holds no tree.
+    """
+    try:
+        content = library.read_bytes()
+    except OSError as exc:
+        raise StackError(f"{library} cannot be read: {exc}") from exc
+    for match in re.finditer(rb'\{"collective=[ -~]+', content):
+        text = match[0].decode()
+        # Three trees lie there; the generic one names the algorithms themselves, of nonblocking ones too.
+        if '"collective=ibcast"' in text and "algorithm=MPIR_Allreduce_intra" in text:
+            tree: Tree = json.loads(text)
+            return tree
+    raise StackError(
+        f"{library} holds no collective-selection tree", "MPICH 4 and 5 have one; Intel MPI and MVAPICH 2 not"
+    )

@@ -1,0 +1,300 @@
+"""Open MPI 4.1 and 5.0: what is here, and a trial as environment variables.
+
+Everything is said in the environment (``OMPI_MCA_*``, ``UCX_*``), so that ``mpirun`` and ``srun`` start the
+same thing. ``coll_tuned`` obeys forced algorithms and rules files only with
+``coll_tuned_use_dynamic_rules``, which is therefore set wherever choices are swept or rules are in force, and
+never in an untouched launch.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+from autotune.errors import SpaceError, StackError, allowed
+from autotune.ports import Rendering
+from autotune.space import Parameter, Point, Space
+from autotune.stacks import coll_tuned, ucx
+from autotune.stacks.installation import Installation, output
+from autotune.trial import Subject, Trial
+from autotune.wire import Choice, Expectation
+
+RULES_FILE = "coll_tuned.rules"
+"""Name of the rules file inside the directory of a launch."""
+
+_MCA = "OMPI_MCA_"
+
+
+@dataclass(frozen=True)
+class OpenMpi:
+    """Open MPI on this machine, with what the scenario fixes for every launch."""
+
+    installation: Installation
+    """Which one."""
+    components: Mapping[str, tuple[str, ...]]
+    """Framework → components, e.g. ``coll`` → (``basic``, ``han``, ``tuned`` …)."""
+    enumerators: Mapping[str, Mapping[str, int]]
+    """Collective → algorithm name as ``ompi_info`` spells it → id."""
+    ucx: ucx.Ucx | None
+    """The UCX that belongs to it."""
+    pml: str
+    """The point-to-point component that a launch with ``fixed`` really uses."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Environment of every launch, the untouched ones too."""
+    numa_nodes: int = 1
+    """Of this machine."""
+    cores: int = 1
+    """That this process may use."""
+
+    name = "openmpi"
+
+    @property
+    def version(self) -> str:
+        """Of the MPI library."""
+        return self.installation.version
+
+    @property
+    def description(self) -> str:
+        """One line for reports and exported files."""
+        tail = f", UCX {self.ucx.version}" if self.ucx else ""
+        return f"Open MPI {self.version}{tail}, pml {self.pml}"
+
+    @cached_property
+    def facts(self) -> frozenset[str]:
+        """Tokens that ``requires`` in a search space can name."""
+        tokens = {"mpi:openmpi", f"openmpi:{self.version.split('.')[0]}", f"pml_in_use:{self.pml}"}
+        for framework, names in self.components.items():
+            tokens |= {f"{framework}:{name}" for name in names if framework != "pml"}
+        tokens.add(f"pml:{self.pml}")  # the others are there, but a variable of theirs would change nothing
+        if self.ucx and self.pml == "ucx":
+            tokens |= {f"ucx_tl:{name}" for name in self.ucx.transports}
+            for family in ("rc", "ud", "dc"):
+                if any(t.split("_")[0] == family for t in self.ucx.transports):
+                    tokens.add(f"ucx_tl:{family}")
+            if {"sysv", "posix"} & set(self.ucx.transports):
+                tokens.add("ucx_tl:sm")
+            if tuple(map(int, re.findall(r"\d+", self.ucx.version)[:2])) >= (1, 17):
+                tokens.add("ucx>=1.17")
+        tokens |= {f"numa:{n}" for n in range(1, self.numa_nodes + 1)}
+        tokens |= {f"cores:{n}" for n in range(1, self.cores + 1)}
+        return frozenset(tokens)
+
+    def findings(self) -> tuple[tuple[str, str], ...]:
+        """What ``doctor`` shows, as (what, finding)."""
+        coll = ", ".join(self.components.get("coll", ()))
+        rows = [
+            ("mpirun", f"{self.installation.mpirun} ({self.installation.origin})"),
+            ("MPI", f"Open MPI {self.version}"),
+            ("library", str(self.installation.library)),
+            ("pml in use", self.pml),
+            ("UCX", f"{self.ucx.version}: {', '.join(self.ucx.devices)}" if self.ucx else "not found"),
+            ("coll components", coll),
+            ("cores, NUMA nodes", f"{self.cores}, {self.numa_nodes}"),
+        ]
+        if self.fixed:
+            rows.append(("fixed by the scenario", " ".join(f"{k}={v}" for k, v in self.fixed.items())))
+        return tuple(rows)
+
+    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
+        """The trial as environment, mapping, files and call-level choices.
+
+        Raises:
+            SpaceError: a parameter is applied in a way, or names an algorithm, that Open MPI does not know.
+        """
+        if trial.subject is Subject.UNTOUCHED:
+            return Rendering(env=self.fixed, expect=self._expect(self.fixed))
+        env, placement = environment(space, trial.point, self.fixed, self.components["coll"])
+        files: dict[str, str] = {}
+        choices: dict[str, tuple[Choice, ...]] = {}
+        if trial.subject is Subject.DEPLOYED:
+            if rules := coll_tuned.rules_file(trial.rules):
+                env |= {
+                    f"{_MCA}coll_tuned_use_dynamic_rules": "1",
+                    f"{_MCA}coll_tuned_dynamic_rules_filename": f"{{directory}}/{RULES_FILE}",
+                }
+                files[RULES_FILE] = rules
+        else:
+            choices = {c: self._choices(space, trial.point, c) for c in collectives}
+            if any(choice.cvars for listed in choices.values() for choice in listed):
+                env[f"{_MCA}coll_tuned_use_dynamic_rules"] = "1"
+        return Rendering(env, **placement, files=files, choices=choices, expect=self._expect(env))
+
+    def available(self, space: Space) -> Space:
+        """The space without what lacks a component and without algorithms that this library does not list."""
+        found = space.restrict(self.facts)
+        algorithms = []
+        for parameter in found.parameters:
+            if parameter.name != "algorithm" or not parameter.collectives:
+                algorithms.append(parameter)
+                continue
+            kept = {
+                collective: tuple(v for v in values if self._offers(collective, str(v)))
+                for collective, values in parameter.collectives.items()
+            }
+            algorithms.append(replace(parameter, collectives=kept))
+        return replace(found, parameters=tuple(algorithms))
+
+    def _offers(self, collective: str, algorithm: str) -> bool:
+        known = self.enumerators.get(collective)
+        return known is None or coll_tuned.algorithm_id(collective, algorithm) in known.values()
+
+    def _choices(self, space: Space, point: Point, collective: str) -> tuple[Choice, ...]:
+        """The sweep of one collective; each choice writes every variable, so that none inherits another's."""
+        found = space.choices(collective, point)
+        used = [p for p in space.call if any(p.name in choice for choice in found)]
+        listed = []
+        for choice in found:
+            cvars: dict[str, int | str] = {}
+            for parameter in used:
+                value = choice.get(parameter.name, parameter.default)
+                targets = _targets(
+                    space, parameter, {**point, parameter.name: value}, collective, always=True
+                )
+                for variable, text in targets.get("cvar", {}).items():
+                    is_algorithm = parameter.name == "algorithm"
+                    cvars[variable] = coll_tuned.algorithm_id(collective, text) if is_algorithm else int(text)
+            listed.append(Choice(dict(choice), cvars))
+        return tuple(listed)
+
+    def _expect(self, env: Mapping[str, str]) -> Expectation:
+        directory_free = {k: v for k, v in env.items() if "{directory}" not in v}
+        cvars = {k.removeprefix(_MCA): v for k, v in directory_free.items() if k.startswith(_MCA)}
+        return Expectation(str(self.installation.library), directory_free, cvars, ucx=self.pml == "ucx")
+
+
+def environment(
+    space: Space, point: Point, fixed: Mapping[str, str], coll: Collection[str] = ()
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The variables, and ``map_by`` and ``bind_to`` where set, that put the job-wide values into force.
+
+    Args:
+        space: What the point belongs to.
+        point: The job-wide values.
+        fixed: Variables of every launch.
+        coll: The collective components that are there, if known: switches of others are left out, since
+            a stack without a component does not know its switches.
+
+    Raises:
+        SpaceError: a template names a parameter that is not in the point.
+    """
+    env, placement = dict(fixed), {}
+    for parameter in space.job:
+        if parameter.name in point:
+            for kind, target in _targets(space, parameter, point).items():
+                if kind == "env":
+                    env.update(target)
+                elif kind == "mca":
+                    env.update({f"{_MCA}{k}": v for k, v in target.items() if _known(k, coll)})
+                elif kind in ("map_by", "bind_to"):
+                    placement[kind] = target
+    return env, placement
+
+
+def _known(variable: str, coll: Collection[str]) -> bool:
+    """Whether a switch of a collective component belongs to one that is there."""
+    match = re.fullmatch(r"coll_(\w+)_(?:enable|priority)", variable)
+    return match is None or not coll or match[1] in coll
+
+
+def detect(installation: Installation, mca: Mapping[str, str], env: Mapping[str, str], ranks: int) -> OpenMpi:
+    """What this Open MPI is and can do under the scenario's fixed settings.
+
+    Args:
+        installation: Which one.
+        mca: MCA parameters that the scenario fixes for every launch.
+        env: Variables that it fixes.
+        ranks: On this machine; more than cores makes waiting ranks yield.
+
+    Raises:
+        StackError: its tools do not answer, or a one-rank launch fails.
+    """
+    cores = len(os.sched_getaffinity(0))
+    fixed = {**env, **{f"{_MCA}{k}": str(v) for k, v in mca.items()}}
+    if ranks > cores:
+        # Spinning ranks that share a core cost scheduler quanta, milliseconds a call.
+        fixed.setdefault(f"{_MCA}mpi_yield_when_idle", "1")
+    text = output([str(installation.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
+    components: dict[str, list[str]] = {}
+    for framework, name in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
+        listed = components.setdefault(framework, [])
+        if name not in listed:
+            listed.append(name)
+    enumerators: dict[str, dict[str, int]] = {}
+    pattern = r"^mca:coll:tuned:param:coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)$"
+    for collective, number, name in re.findall(pattern, text, re.MULTILINE):
+        enumerators.setdefault(collective, {})[name] = int(number)
+    numa = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
+    return OpenMpi(
+        installation=installation,
+        components={k: tuple(sorted(v)) for k, v in components.items()},
+        enumerators=enumerators,
+        ucx=ucx.detect(installation.library),
+        pml=_pml_in_use(installation, fixed),
+        fixed=fixed,
+        numa_nodes=numa,
+        cores=cores,
+    )
+
+
+def root_env() -> dict[str, str]:
+    """What ``mpirun`` wants before it runs for root."""
+    if os.geteuid() != 0:
+        return {}
+    names = ("OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT")
+    return {f"{name}{suffix}": "1" for name in names for suffix in ("", "_CONFIRM")}
+
+
+def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
+    """The point-to-point component that a launch selects; also the first proof that a launch works at all."""
+    env = {
+        **fixed,
+        **root_env(),
+        "MPI4PY_LIBMPI": str(installation.library),
+        "OMPI_MCA_pml_base_verbose": "10",
+    }
+    program = [sys.executable, "-c", "from mpi4py import MPI; print('MPI works', MPI.COMM_WORLD.size)"]
+    text = output([str(installation.mpirun), "-np", "1", *program], env)
+    if "MPI works 1" not in text:
+        tail = "\n  ".join(text.strip().splitlines()[-6:])
+        raise StackError(
+            f"a one-rank launch by {installation.mpirun} fails:\n  {tail}", "see mpi.* in the scenario"
+        )
+    match = re.search(r"select: component (\w+) selected", text)
+    return match[1] if match else "unknown"
+
+
+def _targets(
+    space: Space, parameter: Parameter, point: Mapping[str, Any], collective: str = "", always: bool = False
+) -> dict[str, Any]:
+    """How one value is applied: ``env``, ``mca`` and ``cvar`` dictionaries, ``map_by``, ``bind_to``.
+
+    A default sets nothing, unless ``always``, or unless its template names another parameter too that is not
+    at its own default.
+    """
+    value = point[parameter.name]
+    by_value = any(key in parameter.values for key in parameter.apply)
+    declared: Any = parameter.apply.get(str(value), {}) if by_value else parameter.apply
+    fields = {**point, "value": value, "collective": collective}
+    partners = [n for n in point if n != parameter.name and f"{{{n}}}" in str(declared)]
+    moved = any(point[n] != space[n].unset for n in partners)
+    if value == parameter.unset and not (by_value or moved or always):
+        return {}
+
+    def fill(template: object) -> str:
+        unknown = {name for _, name, _, _ in Formatter().parse(str(template)) if name} - fields.keys()
+        if unknown:
+            raise SpaceError(
+                f"{parameter.name}: the template {template!r} names {', '.join(sorted(unknown))}",
+                allowed("", fields),
+            )
+        return str(template).format_map(fields)
+
+    return {
+        kind: {fill(k): fill(v) for k, v in target.items()} if isinstance(target, Mapping) else fill(target)
+        for kind, target in declared.items()
+    }

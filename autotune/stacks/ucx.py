@@ -1,0 +1,76 @@
+"""What a UCX library is and which transports it finds on this machine.
+
+Run as a program (``python -m autotune.stacks.ucx LIBUCP``) it creates a UCP context and lets the library
+print it; in a process of its own, because a library that crashes must not take the tuner along.
+"""
+
+import ctypes
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.errors import StackError
+from autotune.stacks.installation import output
+
+
+@dataclass(frozen=True, slots=True)
+class Ucx:
+    """One UCX library."""
+
+    version: str
+    """As the library says."""
+    transports: tuple[str, ...]
+    """Names of the transports that have a device here, e.g. ``posix``, ``tcp``, ``rc_mlx5``."""
+    devices: tuple[str, ...]
+    """``transport/device`` pairs."""
+
+
+def detect(libmpi: Path) -> Ucx | None:
+    """The UCX that belongs to an MPI library; None where there is none that answers."""
+    for folder in (libmpi.parent / "openmpi", libmpi.parent):
+        for library in sorted(folder.glob("libucp.so.[0-9]*"), key=lambda p: len(p.name)):
+            return query(library)
+    try:
+        return query(Path("libucp.so.0"))  # wherever the loader finds it
+    except StackError:
+        return None
+
+
+def query(libucp: Path) -> Ucx:
+    """Version and transports of a UCX library.
+
+    Raises:
+        StackError: it cannot be loaded or finds no transport at all.
+    """
+    text = output([sys.executable, "-m", "autotune.stacks.ucx", str(libucp)])
+    version = re.search(r"^version (\S+)$", text, re.MULTILINE)
+    devices = tuple(re.findall(r"^#\s+resource \d+\s*:.*\s(\S+/\S+)\s*$", text, re.MULTILINE))
+    if version is None or not devices:
+        raise StackError(f"UCX at {libucp} does not answer: {text.strip()[-300:]}")
+    return Ucx(version[1], tuple(dict.fromkeys(d.split("/")[0] for d in devices)), devices)
+
+
+def _print_context(libucp: str) -> None:
+    """Let the library print a context with tag matching, the feature that MPI needs.
+
+    References:
+        UCX API, ``ucp_init``, ``ucp_context_print_info``; UCP_PARAM_FIELD_FEATURES = UCP_FEATURE_TAG = bit 0.
+    """
+    ucp = ctypes.CDLL(libucp, ctypes.RTLD_GLOBAL)
+    ucp.ucp_get_version_string.restype = ctypes.c_char_p
+    sys.stdout.write(f"version {ucp.ucp_get_version_string().decode()}\n")
+    sys.stdout.flush()
+    numbers = [ctypes.c_uint() for _ in range(3)]
+    ucp.ucp_get_version(*map(ctypes.byref, numbers))
+    config, context = ctypes.c_void_p(), ctypes.c_void_p()
+    ucp.ucp_config_read(None, None, ctypes.byref(config))
+    params = (ctypes.c_uint64 * 64)(1, 1)  # field mask, features; the rest of the structure stays zero
+    if ucp.ucp_init_version(numbers[0], numbers[1], params, config, ctypes.byref(context)) == 0:
+        libc = ctypes.CDLL(None)
+        ucp.ucp_context_print_info(context, ctypes.c_void_p.in_dll(libc, "stdout"))
+        libc.fflush(None)
+
+
+if __name__ == "__main__":
+    _print_context(sys.argv[1])

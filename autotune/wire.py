@@ -1,0 +1,284 @@
+"""The two documents between a launch and the probe: ``request.json`` and ``result.json``.
+
+Both sides import this module, the ranks too: standard library and numpy only. Raw samples travel beside the
+result in ``samples.npz`` (compressed); ``result.json`` is written last and atomically, so that its presence
+is the record of completion (an exit code is not: a launcher returns 0 when its allocation is lost).
+
+Notation: a *request* names cells by (collective, communicator size, message size, choice index).
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.errors import UserError, allowed
+
+VERSION = 1
+"""Of both documents."""
+
+COLLECTIVES = (
+    "allreduce",
+    "reduce",
+    "bcast",
+    "allgather",
+    "allgatherv",
+    "alltoall",
+    "alltoallv",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "reduce_scatter_block",
+    "barrier",
+    "scan",
+    "exscan",
+    "pingpong",
+    "put",
+    "get",
+    "accumulate",
+)
+"""What the probe can measure."""
+
+REQUEST, RESULT, SAMPLES = "request.json", "result.json", "samples.npz"
+"""File names inside the directory of a launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One call-level choice as the probe applies it."""
+
+    values: Mapping[str, Any]
+    """Parameter → value, carried through to the result."""
+    cvars: Mapping[str, int | str] = field(default_factory=dict)
+    """MPI_T control variable → value to write before the communicator is duplicated; empty: write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What the probe must find on every rank, or the launch is not what was asked for."""
+
+    library: str = ""
+    """Real path of the MPI library of the launcher; empty: any."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that each rank must see."""
+    cvars: Mapping[str, str] = field(default_factory=dict)
+    """MPI_T control variables and the value that each must read back as."""
+    ucx: bool = False
+    """Whether UCX must be in use, its variables be known to it and its transports exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """What one launch measures."""
+
+    collectives: tuple[str, ...]
+    """Of ``COLLECTIVES``."""
+    sizes_bytes: tuple[int, ...]
+    """Message sizes, counted as in ``Cell``."""
+    choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+    """For each collective the choices to sweep; a collective without any is measured as the stack is."""
+    comm_sizes: tuple[int, ...] = ()
+    """Communicator sizes; empty: the world."""
+    ranks: int = 0
+    """Ranks that the launch was given; 0: do not check."""
+    budget_s: float = 5.0
+    """For the timed part, all cells together."""
+    precision: float = 0.02
+    """Stop a cell when the half-width of its median's confidence interval is this share of it."""
+    min_samples: int = 10
+    """At least so many samples a cell (hopeless ones excepted)."""
+    max_samples: int = 2000
+    """At most so many samples a cell."""
+    timing: str = "auto"
+    """``native`` (C kernel), ``python`` (mpi4py loop), or ``auto``: native where it can be had."""
+    sync: str = "barrier"
+    """``barrier``: own dissemination barrier; ``window``: synchronised start windows."""
+    check: bool = True
+    """Whether results are compared with a reference, outside of the timed region."""
+    memory: bool = False
+    """Whether peak resident memory is reported."""
+    seed: int = 0
+    """Of the order of cells and of the data."""
+    expect: Expectation = Expectation()
+    """What must be found on the ranks."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured.
+
+        Raises:
+            UserError: unknown collective, negative size, or a number out of its range.
+        """
+        for name in self.collectives:
+            if name not in COLLECTIVES:
+                raise UserError(f"unknown collective {name!r}", allowed(name, COLLECTIVES))
+        if not self.collectives:
+            raise UserError("no collective to measure", allowed("", COLLECTIVES))
+        for size in self.sizes_bytes:
+            if size < 0:
+                raise UserError(f"negative message size {size}", "sizes are bytes, 0 or more")
+        if not self.sizes_bytes and set(self.collectives) != {"barrier"}:
+            raise UserError("no message sizes to measure", "give sizes in bytes, e.g. [8, 1024, 65536]")
+        for size in self.comm_sizes:
+            if size < 1 or (self.ranks and size > self.ranks):
+                raise UserError(
+                    f"communicator size {size} with {self.ranks} ranks", f"allowed: 1 … {self.ranks}"
+                )
+        if self.timing not in ("auto", "native", "python"):
+            raise UserError(f"timing {self.timing!r}", allowed(self.timing, ("auto", "native", "python")))
+        if self.sync not in ("barrier", "window"):
+            raise UserError(f"sync {self.sync!r}", allowed(self.sync, ("barrier", "window")))
+        if not (0 < self.precision < 1 and self.budget_s > 0 and 1 <= self.min_samples <= self.max_samples):
+            raise UserError(
+                f"precision={self.precision}, budget_s={self.budget_s}, "
+                f"min_samples={self.min_samples}, max_samples={self.max_samples}",
+                "needed: 0 < precision < 1, budget_s > 0, 1 ≤ min_samples ≤ max_samples",
+            )
+
+    def to_json(self) -> str:
+        """The document."""
+        return json.dumps({"version": VERSION, **_plain(self)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "ProbeRequest":
+        """The request in a document.
+
+        Raises:
+            UserError: no JSON, another version, unknown or missing keys, or values that cannot be measured.
+        """
+        try:
+            document = json.loads(text)
+            version = document.pop("version", None)
+            if version != VERSION:
+                raise UserError(f"request of version {version}", f"this probe reads version {VERSION}")
+            choices = {
+                name: tuple(Choice(**choice) for choice in listed)
+                for name, listed in document.pop("choices", {}).items()
+            }
+            expect = Expectation(**document.pop("expect", {}))
+            for key in ("collectives", "sizes_bytes", "comm_sizes"):
+                if key in document:
+                    document[key] = tuple(document[key])
+            return cls(choices=choices, expect=expect, **document)
+        except (ValueError, TypeError, AttributeError) as exc:
+            if isinstance(exc, UserError):
+                raise
+            raise UserError(
+                f"unreadable request: {exc}", f"expected a {REQUEST} of version {VERSION}"
+            ) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class CellSamples:
+    """The raw samples of one cell."""
+
+    collective: str
+    """As in the request."""
+    comm_size: int
+    """Ranks of the communicator."""
+    message_bytes: int
+    """As in the request."""
+    values: Mapping[str, Any]
+    """The call-level values of the choice; empty: the stack's own."""
+    samples_s: NDArray[np.float64]
+    """Shape ``(n,)``: for each call the maximum over the ranks."""
+    status: str = "ok"
+    """A name of ``Status``."""
+    reason: str = ""
+    """In words, where the status is not ``ok``."""
+    validity: NDArray[np.uint8] | None = None
+    """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
+    calls were separated by a barrier, and every sample is."""
+
+    @property
+    def valid_s(self) -> NDArray[np.float64]:
+        """The samples that may be used."""
+        return self.samples_s if self.validity is None else self.samples_s[self.validity == 0]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What one launch measured."""
+
+    status: str
+    """A name of ``Status``."""
+    reason: str = ""
+    """In words, where the status is not ``ok``."""
+    cells: tuple[CellSamples, ...] = ()
+    """In the order in which they were declared."""
+    hosts: tuple[str, ...] = ()
+    """Host name of each rank."""
+    library: str = ""
+    """Version text of the MPI library, first line."""
+    timing: str = ""
+    """How calls were timed: ``native`` or ``python``."""
+    overhead_s: float = math.nan
+    """Measured overhead of the timing loop per call, reported and never subtracted."""
+    memory_bytes: float = math.nan
+    """Peak resident set of the largest rank."""
+    library_bytes: Mapping[str, float] = field(default_factory=dict)
+    """MPI_T performance variables that count the library's own bytes: name → value on the largest rank."""
+    notes: tuple[str, ...] = ()
+    """What a user should know: warnings of UCX, eliminated cells, fallback of the timing loop."""
+    applied: Mapping[str, str] = field(default_factory=dict)
+    """What was read back: variable → value."""
+
+    def write(self, directory: Path) -> None:
+        """Store the result in the directory of its launch, ``result.json`` last and atomically."""
+        arrays: dict[str, NDArray[Any]] = {f"c{i}": cell.samples_s for i, cell in enumerate(self.cells)}
+        arrays |= {f"v{i}": cell.validity for i, cell in enumerate(self.cells) if cell.validity is not None}
+        np.savez_compressed(directory / SAMPLES, **arrays)  # type: ignore[arg-type] # numpy's stub of **kwds
+        document = _plain(self)
+        partial = directory / f"{RESULT}.part"
+        partial.write_text(json.dumps({"version": VERSION, **document}, indent=1))
+        partial.replace(directory / RESULT)
+
+    @classmethod
+    def read(cls, directory: Path) -> "ProbeResult | None":
+        """The result in the directory of a launch; None where no probe completed one.
+
+        Raises:
+            UserError: a result that is damaged or of another version.
+        """
+        path = directory / RESULT
+        if not path.exists():
+            return None
+        try:
+            document = json.loads(path.read_text())
+            version = document.pop("version", None)
+            if version != VERSION:
+                raise UserError(
+                    f"{path}: result of version {version}", f"this program reads version {VERSION}"
+                )
+            # Opened here: numpy leaves a file open that it finds damaged.
+            with (directory / SAMPLES).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                cells = tuple(
+                    CellSamples(**{**cell, "samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")})
+                    for i, cell in enumerate(document.pop("cells"))
+                )
+            hosts, notes = tuple(document.pop("hosts")), tuple(document.pop("notes"))
+            for name in ("overhead_s", "memory_bytes"):
+                document[name] = math.nan if document[name] is None else document[name]
+            return cls(cells=cells, hosts=hosts, notes=notes, **document)
+        except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as exc:
+            if isinstance(exc, UserError):
+                raise
+            raise UserError(f"{path}: damaged result: {exc}") from exc
+
+
+def _plain(item: Any) -> Any:
+    """A dataclass as JSON values; arrays are left out (they travel in ``samples.npz``), NaN becomes null."""
+
+    def factory(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {k: None if isinstance(v, np.ndarray) or _is_nan(v) else v for k, v in pairs}
+
+    return asdict(item, dict_factory=factory)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,209 @@
+"""What a whole campaign reaches, verified, beside what tuning algorithms alone reaches.
+
+    python benchmarks/end_to_end.py speed [KEY=VALUE …]     conf=allreduce_local, then three sides compared
+    python benchmarks/end_to_end.py file  [KEY=VALUE …]     a decision file for twelve collectives
+
+``speed``: the campaign; then the sweep of the usual tuning scripts: one launch for each algorithm of
+``coll_tuned``, three repetitions, the best at each size written as rules. Then the untouched stack, the
+campaign's files and the sweep's rules are compared on fresh launches in randomised blocks, so that both are
+scored on launches that they were not picked on. Target: geometric mean of the campaign's speed-up at least
+1.3, and no size slower than the default beyond its interval.
+
+``file``: twelve collectives, all communicator sizes inside each launch, only what a rules file can say.
+Target: at most 12 launches to find it; those of the verification are told beside.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from autotune.app import connected
+from autotune.experiment import Experiment
+from autotune.ports import Rendering
+from autotune.recommend import Recommendation
+from autotune.record import Record, read_record
+from autotune.scenario import restored
+from autotune.space import Point
+from autotune.stacks import coll_tuned
+from autotune.trial import Observation, Phase, Rule, Subject, Trial
+from autotune.tune import experiment_of
+from autotune.verification import Comparison, Design, compare, overall, pairs
+
+REPETITIONS = 3
+PAIRS = 8
+TARGET = 1.3
+COLLECTIVES = (
+    "allreduce",
+    "reduce",
+    "bcast",
+    "allgather",
+    "allgatherv",
+    "alltoall",
+    "alltoallv",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "reduce_scatter_block",
+    "barrier",
+)
+
+
+def main() -> int:
+    """Run a part; 1 where its target was missed."""
+    parts = {"speed": speed, "file": decision_file}
+    if len(sys.argv) < 2 or sys.argv[1] not in parts:
+        print(__doc__)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="end-to-end-") as folder:
+        return parts[sys.argv[1]](Path(folder), sys.argv[2:])
+
+
+def campaign(directory: Path, words: list[str]) -> Record:
+    """A campaign, shown as it goes."""
+    command = [sys.executable, "-m", "autotune", "conf=allreduce_local", f"campaign.dir={directory}", *words]
+    subprocess.run(command, check=True)
+    return read_record(directory)
+
+
+def speed(folder: Path, words: list[str]) -> int:
+    """The verified speed-up of a campaign and of an algorithm-only sweep."""
+    record = campaign(folder / "campaign", words)
+    scenario = restored(record.scenario)
+    experiment = replace(
+        experiment_of(scenario, connected(record.site["launcher"], scenario)), space=record.space
+    )
+    rules, launches = algorithm_sweep(replace(experiment, directory=folder / "sweep"))
+    sides = {
+        "default": Recommendation(record.space.default, ()),
+        "campaign": record.recommendation,
+        "sweep": Recommendation(record.space.default, rules),
+    }
+    seen = compared(replace(experiment, directory=folder / "compared"), sides)
+    print(
+        f"\n{record.site['description']}, {record.site['ranks']} ranks; {PAIRS} fresh launches of each side"
+    )
+    results = {}
+    searched = len(record.history) - len(record.history.of(Phase.VERIFY))
+    costs = {
+        "campaign": f"{searched} launches, and {len(record.history) - searched} that verified it",
+        "sweep": f"{launches} launches, verified by none",
+    }
+    for name, spent in costs.items():
+        found = pairs(seen["default"], seen[name])
+        judged = compare(found, Design(looks=(PAIRS,)))
+        results[name] = (judged, overall(found))
+        print(f"\n{name}: {spent}")
+        for c in judged:
+            print(f"  {c.slot[2]:>9} B  {shown(c)}{'  LOSES' if c.high < 0 else ''}")
+        print(f"  geometric mean  {shown(results[name][1])}")
+    judged, total = results["campaign"]
+    reached = math.exp(total.gain) >= TARGET and not any(c.high < 0 for c in judged)
+    print(f"\ntarget {TARGET}×, no size slower beyond its interval: {'reached' if reached else 'MISSED'}")
+    return 0 if reached else 1
+
+
+def algorithm_sweep(experiment: Experiment) -> tuple[tuple[Rule, ...], int]:
+    """The best algorithm at each size, by one launch for each algorithm and repetition; and how many."""
+    times: dict[tuple[int, int], list[float]] = defaultdict(list)
+    number = 0
+    ranks = experiment.placement.ranks
+    for algorithm in range(len(coll_tuned.algorithms("allreduce", (5, 0)))):
+        for _ in range(REPETITIONS):
+            number += 1
+            forced = replace(experiment, stack=Forced(experiment.stack, algorithm))
+            trial = Trial(number, Phase.SEARCH, experiment.space.default, Subject.UNTOUCHED, seed=number)
+            for e in forced.observe(trial).usable:
+                times[e.cell.message_bytes, algorithm].append(e.median_s)
+    rules: list[Rule] = []
+    for size in sorted({size for size, _ in times}):
+        means = {a: float(np.mean(t)) for (s, a), t in times.items() if s == size}
+        best = Point.of({"algorithm": min(means, key=means.__getitem__)})
+        if not rules or rules[-1].choice != best:
+            rules.append(Rule("allreduce", ranks, size if rules else 0, best))
+    return tuple(rules), number
+
+
+@dataclass(frozen=True)
+class Forced:
+    """A stack whose untouched launches have one algorithm forced."""
+
+    stack: object
+    algorithm: int
+    name = "openmpi"
+
+    def render(self, space: object, trial: Trial, collectives: object) -> Rendering:
+        """As the stack does, with the algorithm's number in the environment."""
+        rendering = self.stack.render(space, trial, collectives)  # type: ignore[attr-defined] # a Stack
+        forced = {
+            "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+            "OMPI_MCA_coll_tuned_allreduce_algorithm": str(self.algorithm),
+        }
+        return replace(rendering, env={**rendering.env, **forced})
+
+
+def compared(experiment: Experiment, sides: dict[str, Recommendation]) -> dict[str, list[Observation]]:
+    """Launches of all sides in blocks: each order drawn at random, and then backwards."""
+    rng = np.random.default_rng(1)
+    seen: dict[str, list[Observation]] = {name: [] for name in sides}
+    number = 0
+    for block in range(PAIRS // 2):
+        order = list(rng.permutation(list(sides)))
+        for name in [*order, *reversed(order)]:
+            number += 1
+            subject = Subject.UNTOUCHED if name == "default" else Subject.DEPLOYED
+            side = sides[name]
+            trial = Trial(number, Phase.VERIFY, side.point, subject, block, number, rules=side.rules)
+            seen[name].append(experiment.observe(trial))
+    return seen
+
+
+def decision_file(folder: Path, words: list[str]) -> int:
+    """How many launches a decision file for twelve collectives takes."""
+    fixed = ["UCX_TLS=all", "UCX_RNDV_THRESH=auto", "UCX_ZCOPY_THRESH=auto", "bind_to=default"]
+    record = campaign(
+        folder / "campaign",
+        [
+            f"collective=[{','.join(COLLECTIVES)}]",
+            "sizes=8..1M*8",
+            "budget.launches=4",
+            "baseline.launches=2",
+            "verify.launches=8",
+            "proposer=random",
+            "probe.budget_s=20",
+            *(f"fix.{name}" for name in fixed),
+            *words,
+        ],
+    )
+    comm_sizes = len({e.cell.comm_size for o in record.history for e in o.usable})
+    algorithms = sum(len(coll_tuned.algorithms(c, (5, 0))) - 1 for c in COLLECTIVES)
+    rules = coll_tuned.table(record.recommendation.rules)
+    rows = sum(len(rows) for by_size in rules.values() for rows in by_size.values())
+    verified = len(record.history.of(Phase.VERIFY))
+    launches = len(record.history) - verified
+    print(f"\n{record.site['description']}, {record.site['ranks']} ranks")
+    print(
+        f"{len(COLLECTIVES)} collectives × {comm_sizes} communicator size(s): "
+        f"{launches} launches, {verified} more to verify"
+    )
+    print(f"  rules for {len(rules)} collectives in {rows} rows; the others keep the stack's own choice")
+    print(f"  {record.recommendation.provenance.verified}")
+    one_each = algorithms * comm_sizes * REPETITIONS
+    print(f"one launch for each algorithm, communicator size and repetition: {one_each} launches")
+    return 0 if launches <= 12 else 1
+
+
+def shown(c: Comparison) -> str:
+    """A speed-up with its interval."""
+    return f"{math.exp(c.gain):.2f}× ({math.exp(c.low):.2f} … {math.exp(c.high):.2f})"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

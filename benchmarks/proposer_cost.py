@@ -1,0 +1,101 @@
+"""How long proposers think: seconds per suggestion against the number of launches so far.
+
+The problem: ten mixed parameters (ordered scales, ``auto`` beside a scale, categories, a condition), seven
+message sizes, two objectives, standard errors of 2 %, one launch in twenty failed. Each figure is the median
+of a few calls, the imports done before: wall time, and in brackets processor time, which is what the wall
+time would be if nothing else ran. The last column is the exponent of the growth of processor time between the
+first and the last number of launches.
+
+    python benchmarks/proposer_cost.py [--proposers curve,ax,optuna,smac] [--launches 10,50,300] [--repeats 3]
+"""
+
+import argparse
+import math
+import statistics
+import time
+import zlib
+
+import numpy as np
+
+from autotune.objectives import Objective
+from autotune.ports import Problem
+from autotune.space import Level, Parameter, Point, Space
+from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
+from autotune.verbs.benchmark import named
+
+SIZES = (8, 64, 512, 4096, 32768, 262144, 2097152)
+SCALE = ("auto", "1k", "4k", "16k", "64k", "256k")
+SPACE = Space(
+    "ten mixed parameters",
+    (
+        Parameter("UCX_TLS", ("all", "rc", "dc", "ud", "tcp", "rc,sm"), "all"),
+        Parameter("UCX_RNDV_THRESH", SCALE, "auto", ordered=True),
+        Parameter("UCX_ZCOPY_THRESH", SCALE, "auto", ordered=True),
+        Parameter("UCX_RNDV_SCHEME", ("auto", "get_zcopy", "put_zcopy", "am"), "auto"),
+        Parameter("UCX_MAX_RNDV_RAILS", (1, 2, 4), 2, ordered=True),
+        Parameter("component", ("tuned", "han", "hcoll", "ucc"), "tuned"),
+        Parameter("map_by", ("core", "numa", "socket"), "core"),
+        Parameter("bind_to", ("core", "none"), "core"),
+        Parameter("ppn", (8, 16, 32, 64), 64, ordered=True),
+        Parameter("han_segment", ("16k", "64k", "256k"), "64k", ordered=True, when={"component": ("han",)}),
+        Parameter("algorithm", ("default", "ring", "linear"), "default", Level.CALL, per_size=True),
+    ),
+)
+PROBLEM = Problem(SPACE, (Objective("latency", 0, 8192), Objective("bandwidth", 65536)))
+
+
+def observe(number: int, point: Point, rng: np.random.Generator) -> Observation:
+    """A launch on a landscape with main effects of random size."""
+    trial = Trial(number, Phase.SEARCH, point)
+    if number % 20 == 0:
+        return Observation(trial, Status.CRASHED, reason="planted")
+    effect = sum((zlib.crc32(f"{name}={value}".encode()) % 100) / 400 for name, value in point.items())
+    estimates = []
+    for i, size in enumerate(SIZES):
+        for j, choice in enumerate(SPACE.choices("allreduce")):
+            slope = 1 + 0.3 * ((i * 3 + j * 5) % 7) / 7
+            t = 1e-6 * (2 + size / 5000) * slope * math.exp(effect + 0.05 * rng.standard_normal())
+            estimates.append(Estimate(Cell("allreduce", 64, size, choice), t, 0.02 * t, 30))
+    return Observation(trial, Status.OK, tuple(estimates))
+
+
+def history(n: int) -> History:
+    """``n`` launches of drawn points."""
+    rng = np.random.default_rng(0)
+    points = [SPACE.default, *SPACE.draw(rng, n)][:n]
+    return History(tuple(observe(i, p, rng) for i, p in enumerate(points, start=1)))
+
+
+def main() -> None:
+    """Print the table."""
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("--proposers", default="curve,gp,optuna,smac,random,ofat")
+    words.add_argument("--launches", default="5,50,150,300")
+    words.add_argument("--repeats", type=int, default=3)
+    asked = words.parse_args()
+    counts = [int(n) for n in asked.launches.split(",")]
+    print("| proposer |", " | ".join(f"{n} launches" for n in counts), "| exponent |")
+    print("|---|" + "---:|" * (len(counts) + 1))
+    for name in asked.proposers.split(","):
+        named(name).propose(PROBLEM, history(6), 0)  # imports
+        walls, processors = [], []
+        for n in counts:
+            seen = history(n)
+            calls = [_timed(name, seen, repeat) for repeat in range(asked.repeats)]
+            walls.append(statistics.median(wall for wall, _ in calls))
+            processors.append(statistics.median(processor for _, processor in calls))
+        growth = math.log(processors[-1] / processors[0]) if len(counts) > 1 else 0.0
+        exponent = growth / math.log(counts[-1] / counts[0]) if len(counts) > 1 else 0.0
+        figures = [f"{w:.2f} s ({p:.2f})" for w, p in zip(walls, processors, strict=True)]
+        print(f"| {name} |", " | ".join(figures), f"| {exponent:.2f} |", flush=True)
+
+
+def _timed(name: str, seen: History, seed: int) -> tuple[float, float]:
+    """Wall and processor seconds of one suggestion."""
+    started = time.perf_counter(), time.process_time()
+    named(name).propose(PROBLEM, seen, seed)
+    return time.perf_counter() - started[0], time.process_time() - started[1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Hydra launcher plugins: thin, for every Hydra program imports them at its start; logic in ``_`` modules."""

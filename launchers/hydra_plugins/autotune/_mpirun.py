@@ -1,0 +1,154 @@
+"""The launcher port over ``mpirun`` on this machine or on named hosts."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotune.errors import ScenarioError, StackError, UserError
+from autotune.ports import LaunchOutcome, LaunchRequest, Placement
+from autotune.probe.ucx import last_errors
+from autotune.scenario import Scenario
+from autotune.stacks.installation import Installation, find
+from autotune.stacks.openmpi import root_env
+from autotune.wire import ProbeResult
+from hydra_plugins.autotune import _commands, _processes
+from hydra_plugins.autotune._hosts import check, read_hostfile
+
+CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
+"""Words and environment that make a launch on given nodes."""
+
+_FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
+"""Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mpirun:
+    """Starts each launch by the launcher of one MPI installation."""
+
+    installation: Installation
+    """Whose ``mpirun``."""
+    extra: Sequence[str] = ()
+    """Further words for its command line."""
+    agent: Sequence[str] = ()
+    """What starts a command on another host, in place of ``ssh``."""
+
+    def run(self, request: LaunchRequest) -> LaunchOutcome:
+        """How the run ended; see the port.
+
+        Raises:
+            StackError: ``mpirun`` itself cannot be started.
+        """
+        argv, env = self.command(request, request.placement)
+        return run_here(request, argv, env, request.timeout_s)
+
+    def command(self, request: LaunchRequest, placement: Placement) -> tuple[list[str], dict[str, str]]:
+        """Words and environment of ``mpirun`` for a launch on these nodes."""
+        env = {**request.env, "MPI4PY_LIBMPI": str(self.installation.library)}
+        if placement.hosts:
+            env |= {name: os.environ[name] for name in _FOUND_BY if name in os.environ and name not in env}
+        argv = _commands.mpirun_argv(
+            self.installation.flavour,
+            str(self.installation.mpirun),
+            placement,
+            env,
+            request.program,
+            self.extra,
+        )
+        return argv, {**env, **root_env(), **_agent_env(self.agent)}
+
+
+def on_hosts(scenario: Scenario) -> Scenario:
+    """The scenario with the hosts of its hostfile, and with as many of them as it has nodes.
+
+    Raises:
+        ScenarioError: a hostfile that cannot be read, or fewer hosts than nodes.
+    """
+    hosts, nodes = scenario.cluster.hosts, scenario.cluster.nodes
+    if scenario.cluster.hostfile:
+        try:
+            hosts = read_hostfile(Path(scenario.cluster.hostfile).expanduser().read_text())
+        except OSError as exc:
+            raise ScenarioError(
+                f"cluster.hostfile={scenario.cluster.hostfile}: {exc.strerror}",
+                "a file with a host name a line",
+            ) from exc
+    if not hosts:
+        return scenario
+    if nodes > len(hosts):
+        raise ScenarioError(f"cluster.nodes={nodes}, but {len(hosts)} host(s): {', '.join(hosts)}")
+    nodes = nodes if nodes > 1 else len(hosts)
+    return replace(scenario, cluster=replace(scenario.cluster, hosts=hosts[:nodes], nodes=nodes))
+
+
+def check_hosts(scenario: Scenario, agent: Sequence[str]) -> None:
+    """Ask every host of the scenario whether it is fit.
+
+    Raises:
+        StackError: some are not; they are named.
+    """
+    if scenario.cluster.hosts:
+        installation = find(scenario.mpi.mpirun, scenario.mpi.origin)
+        found_by = {name: os.environ[name] for name in _FOUND_BY if name in os.environ}
+        check(scenario.cluster.hosts, agent, sys.executable, str(installation.mpirun), found_by)
+
+
+def run_here(
+    request: LaunchRequest, argv: Sequence[str], env: Mapping[str, str], timeout_s: float
+) -> LaunchOutcome:
+    """Run a launcher's command line to its end.
+
+    Raises:
+        StackError: it cannot be started.
+    """
+    log = request.directory
+    (log / "command").write_text("\n".join(argv) + "\n")
+    try:
+        ended = _processes.run(argv, env, log / "stdout", log / "stderr", timeout_s)
+    except OSError as exc:
+        raise StackError(f"cannot start {argv[0]}: {exc.strerror or exc}") from exc
+    return outcome(log, ended)
+
+
+def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
+    """What a launch that has ended showed.
+
+    The probe's completion record decides, not the exit code: launchers return 0 when a daemon is lost, and
+    some stacks fail after everything was measured.
+    """
+    try:
+        result = ProbeResult.read(directory)
+    except UserError as exc:
+        return LaunchOutcome("lost", str(exc), duration_s=ended.duration_s)
+    if result is not None:
+        return LaunchOutcome(
+            result.status, result.reason, result, ended.duration_s, hosts=tuple(dict.fromkeys(result.hosts))
+        )
+    if ended.exit_code is None:
+        return LaunchOutcome("timeout", f"ended after {ended.duration_s:.0f} s", duration_s=ended.duration_s)
+    if ended.exit_code == 0:
+        return LaunchOutcome("lost", "the launcher returned 0 without a result", duration_s=ended.duration_s)
+    return LaunchOutcome(
+        "crashed", f"exit code {ended.exit_code}: {_last_words(directory)}", duration_s=ended.duration_s
+    )
+
+
+def _last_words(directory: Path, limit: int = 400) -> str:
+    """What UCX called an error, else the end of what the launch printed: a reason that says something."""
+    errors = last_errors(directory)
+    if errors:
+        return " | ".join(errors)[:limit]
+    for name in ("stderr", "stdout"):
+        text = (directory / name).read_text(errors="replace").strip()
+        if text:
+            lines = [line.strip(" -*#") for line in text.splitlines()]
+            return " | ".join(line for line in lines if line)[-limit:]
+    return "it printed nothing"
+
+
+def _agent_env(agent: Sequence[str]) -> dict[str, str]:
+    """The agent in the words of Open MPI 5 (PRRTE) and of 4.1."""
+    if not agent:
+        return {}
+    return dict.fromkeys(("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"), " ".join(agent))

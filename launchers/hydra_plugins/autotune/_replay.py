@@ -1,0 +1,231 @@
+"""The launcher ``replay``: recorded launches in place of a cluster.
+
+A launch of a point gives one of its recorded runs, a repeated launch another one: the order is drawn by
+(seed, point), and which one is next is read off the directories of the earlier launches, so that a campaign
+that was interrupted goes on as if it had not been. Where only one run was recorded, it is given each time.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.errors import ScenarioError, allowed
+from autotune.ports import LaunchOutcome, LaunchRequest, Placement, Rendering
+from autotune.record import Record, read_record
+from autotune.recorded import Recorded, Run, read_recorded
+from autotune.scenario import Scenario
+from autotune.site import Site, fixed
+from autotune.space import Point, Space
+from autotune.trial import Cell, Phase, Subject, Trial
+from autotune.wire import CellSamples, Choice, ProbeResult
+
+RECORD = "replayed.json"
+"""Left in the directory of each launch: which recorded run it was given."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A launcher over a recorded campaign."""
+
+    recorded: Recorded
+    """What there is."""
+    seed: int = 0
+    """Of the order in which the runs of a point are given."""
+
+    def run(self, request: LaunchRequest) -> LaunchOutcome:
+        """A recorded run; ``invalid`` for an unknown point, ``crashed`` where all its runs failed."""
+        point = self._known(request.point)
+        if point is None:
+            return LaunchOutcome("invalid", f"not in {self.recorded.space.name}: {request.point}")
+        number = _launched(request.directory, point)
+        (request.directory / RECORD).write_text(json.dumps({"point": dict(point), "number": number}))
+        if self.recorded.untouched and not request.point:
+            cells = tuple(self._untouched(request, number))
+        elif self.recorded.runs.get(point):
+            cells = tuple(self._cells(request, point, number))
+        else:
+            return LaunchOutcome("crashed", f"every recorded run of {point} failed")
+        return LaunchOutcome("ok", result=ProbeResult("ok", cells=cells, library=self.stamp))
+
+    @property
+    def stamp(self) -> str:
+        """What everything that comes from here is marked with."""
+        return f"REPLAYED (from {self.recorded.space.name})"
+
+    def _known(self, point: Point) -> Point | None:
+        """The recorded point that is meant; the default where nothing is set."""
+        if not point:
+            return self.recorded.space.default
+        wanted = point.restricted({p.name for p in self.recorded.space.job})
+        return wanted if wanted in self.recorded.runs else None
+
+    def _slots(self, request: LaunchRequest) -> Iterator[tuple[int, int]]:
+        """Communicator and message sizes that were recorded and are asked for."""
+        for comm_size in self.recorded.comm_sizes:
+            for size in self.recorded.sizes_bytes:
+                if size in request.probe.sizes_bytes:
+                    yield comm_size, size
+
+    def _untouched(self, request: LaunchRequest, number: int) -> Iterator[CellSamples]:
+        run = self._drawn(self.recorded.untouched, "untouched", number)
+        for comm_size, size in self._slots(request):
+            yield _samples(run, self._cell(comm_size, size, Point()), Point())
+
+    def _cells(self, request: LaunchRequest, point: Point, number: int) -> Iterator[CellSamples]:
+        choices = request.probe.choices.get(self.recorded.collective, ())
+        for comm_size, size in self._slots(request):
+            for choice in choices:
+                cell = self._cell(comm_size, size, Point.of(choice.values))
+                yield _samples(self._run(point, number), cell, cell.choice)
+            if not choices:
+                at, ruled = self._deployed(request, point, comm_size, size)
+                yield _samples(self._run(at, number), self._cell(comm_size, size, ruled), Point())
+
+    def _deployed(
+        self, request: LaunchRequest, point: Point, comm_size: int, size: int
+    ) -> tuple[Point, Point]:
+        """The point and the choice in force at one size: what the rules say, else the stack's default."""
+        rules = [
+            rule
+            for rule in request.rules
+            if rule.collective == self.recorded.collective
+            and rule.comm_size == comm_size
+            and rule.min_bytes <= size
+        ]
+        if rules:
+            ruled = max(rules, key=lambda rule: rule.min_bytes).choice
+            call = {p.name for p in self.recorded.space.call}
+            per_size = {p.name for p in self.recorded.space.job if p.per_size}
+            kept = {k: v for k, v in point.items() if k not in per_size}
+            at = Point.of({**kept, **ruled.restricted(per_size)})
+            if at in self.recorded.runs and (ruled.restricted(call) or not call):
+                return at, ruled.restricted(call)
+        return point, self.recorded.space.choices(self.recorded.collective)[0]
+
+    def _cell(self, comm_size: int, size: int, choice: Point) -> Cell:
+        return Cell(self.recorded.collective, comm_size, size, choice)
+
+    def _run(self, point: Point, number: int) -> Run:
+        return self._drawn(self.recorded.runs.get(point, ()), str(point), number)
+
+    def _drawn(self, runs: Sequence[Run], name: str, number: int) -> Run:
+        """The run that is given at the given repetition: an order drawn by (seed, name), over and over."""
+        if not runs:
+            return {}
+        order = np.random.default_rng([self.seed, zlib.crc32(name.encode())]).permutation(len(runs))
+        return runs[int(order[number % len(runs)])]
+
+
+@dataclass(frozen=True)
+class RecordedStack:
+    """The MPI implementation behind a table: nobody knows it, so points stay points."""
+
+    name: str = "recorded"
+    facts: frozenset[str] = frozenset()
+
+    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
+        """The call-level choices of a sweep; there is nothing to be set."""
+        if trial.subject is not Subject.SWEEP:
+            return Rendering()
+        choices = {c: space.choices(c, trial.point) for c in collectives}
+        return Rendering(choices={c: tuple(Choice(dict(q)) for q in found) for c, found in choices.items()})
+
+
+def replay_site(scenario: Scenario) -> Site:
+    """The site that answers from what the scenario's ``replay`` names.
+
+    Raises:
+        ScenarioError: an unknown key, or no table.
+        TableError: the table cannot be used.
+        UserError: the directory holds no campaign.
+    """
+    options: dict[str, Any] = dict(scenario.replay)
+    table, collective = options.pop("table", None), options.pop("collective", None)
+    call_level, per_job = (_names(options.pop(key, None)) for key in ("call_level", "per_job"))
+    if options:
+        known = ("table", "call_level", "per_job", "collective")
+        raise ScenarioError(f"unknown key replay.{next(iter(options))}", allowed(next(iter(options)), known))
+    if not table:
+        raise ScenarioError(
+            "replay.table is not set", "replay.table=FILE: a CSV or Parquet table, or a campaign's directory"
+        )
+    path = Path(str(table))
+    found = (
+        recorded_campaign(read_record(path))
+        if path.is_dir()
+        else read_recorded(path, call_level, per_job, collective)
+    )
+    launcher = Replay(found, scenario.seed)
+    return Site(
+        launcher,
+        RecordedStack(),
+        fixed(found.space, scenario),
+        Placement(ranks=max(found.comm_sizes)),
+        f"recorded in {path}",
+        stamp=launcher.stamp,
+        collective=(found.collective,),
+        sizes=found.sizes_bytes,
+    )
+
+
+def recorded_campaign(record: Record) -> Recorded:
+    """A campaign's own launches, to be replayed: raw samples where they are kept, else their medians.
+
+    Of several collectives the first is replayed. Launches that failed are replayed as failures.
+    """
+    collective = str(record.scenario["collective"][0])
+    runs: dict[Point, list[Run]] = defaultdict(list)
+    untouched: list[Run] = []
+    for observation in record.history:
+        kept = ProbeResult.read(record.directory / "launches" / f"{observation.trial.number:04d}")
+        times = {} if kept is None else {_cell_of(c): c.samples_s for c in kept.cells}
+        run: Run = {
+            e.cell: tuple(float(t) for t in times.get(e.cell, ())) or (e.median_s,)
+            for e in observation.usable
+            if e.cell.collective == collective
+        }
+        if observation.trial.subject is Subject.SWEEP:
+            runs[observation.trial.point] += [run] if run else []
+        elif observation.trial.phase is Phase.BASELINE and run:
+            untouched.append(run)
+    cells = [cell for several in (*runs.values(), untouched) for run in several for cell in run]
+    return Recorded(
+        replace(record.space, listed=tuple(dict.fromkeys([record.space.default, *runs]))),
+        collective,
+        tuple(sorted({cell.message_bytes for cell in cells})),
+        tuple(sorted({cell.comm_size for cell in cells})),
+        {point: tuple(several) for point, several in runs.items()},
+        default=None,
+        untouched=tuple(untouched),
+    )
+
+
+def _cell_of(cell: CellSamples) -> Cell:
+    return Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
+
+
+def _names(given: object) -> tuple[str, ...]:
+    """A list, or one word with commas."""
+    if isinstance(given, str):
+        return tuple(word.strip() for word in given.split(",") if word.strip())
+    return tuple(str(name) for name in given) if isinstance(given, list | tuple) else ()
+
+
+def _samples(run: Run, cell: Cell, shown_as: Point) -> CellSamples:
+    times = np.array(run.get(cell, ()))
+    found = (cell.collective, cell.comm_size, cell.message_bytes, dict(shown_as), times)
+    return CellSamples(*found) if times.size else CellSamples(*found, "invalid", "not recorded")
+
+
+def _launched(directory: Path, point: Point) -> int:
+    """How many other launches beside this directory were given a run of the point."""
+    records = [path for path in directory.parent.glob(f"*/{RECORD}") if path.parent != directory]
+    return sum(json.loads(path.read_text())["point"] == dict(point) for path in records)

@@ -1,0 +1,237 @@
+"""The launcher ``simulated``: a model of a cluster in place of the cluster.
+
+A launch is placed and priced by ``autotune.simulate`` and answers with raw samples, as a probe would: the
+model's time, the job's factor, the calls' spread and rare spikes. The same request with the same seed gives
+the same samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is what the launch would have
+taken. Everything that comes out is stamped ``SIMULATED``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from autotune.errors import ScenarioError, UserError, allowed
+from autotune.ports import LaunchOutcome
+from autotune.resources import folder, space_text
+from autotune.simulate import (
+    QUIET,
+    RELIABLE,
+    Cluster,
+    Fabric,
+    Faults,
+    Machine,
+    Noise,
+    job_factor,
+    machine_from,
+    predict_on,
+    sample,
+    settings_from,
+)
+from autotune.site import Site, fixed, placement
+from autotune.space import Point, Space
+from autotune.space.loader import load_space
+from autotune.stacks.modelled import Modelled
+from autotune.wire import CellSamples, ProbeResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from autotune.ports import LaunchRequest
+    from autotune.scenario import Scenario
+    from autotune.trial import Rule
+
+START_S = 1.5
+"""What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s)."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A launcher over a modelled machine."""
+
+    machine: Machine
+    """The hardware."""
+    noise: Noise = QUIET
+    """How far samples lie apart."""
+    faults: Faults = RELIABLE
+    """How often launches fail."""
+    seed: int = 0
+    """Of noise and faults, together with each request's own."""
+
+    @property
+    def stamp(self) -> str:
+        """What everything that comes from here is marked with."""
+        source = self.machine.calibrated_from
+        return f"SIMULATED (calibrated from {source})" if source else "SIMULATED (uncalibrated)"
+
+    def run(self, request: LaunchRequest) -> LaunchOutcome:
+        """The outcome that the model predicts; ``invalid`` where the machine cannot do what is asked."""
+        rng = np.random.default_rng([self.seed, request.seed])
+        try:
+            fabric = Fabric(self.machine, _cluster(request), settings_from(request.point))
+        except UserError as exc:
+            return LaunchOutcome("invalid", str(exc))
+        fate = self.faults.draw(rng)
+        hosts = tuple(f"simulated{node:04d}" for node in range(fabric.cluster.nodes))
+        if fate == "hang":
+            reason = f"no result after {request.timeout_s:g} s"
+            return LaunchOutcome("timeout", reason, duration_s=request.timeout_s, hosts=hosts)
+        if fate == "crash":
+            reason = "rank 0 was ended by signal 11"
+            return LaunchOutcome("crashed", reason, duration_s=START_S, hosts=hosts)
+        if fate == "lost_node":
+            lost = hosts[rng.integers(len(hosts))]
+            return LaunchOutcome("lost", f"{lost} does not answer", duration_s=START_S, hosts=hosts)
+        cells = list(self._cells(request, fabric, rng))
+        if fate == "wrong_result" and cells:
+            at = int(rng.integers(len(cells)))
+            cells[at] = _failed(cells[at], "wrong_result", "rank 0 found other data than expected")
+        result = ProbeResult(
+            "ok",
+            cells=tuple(cells),
+            hosts=tuple(hosts[node] for node in fabric.node),
+            library=f"{self.stamp} {self.machine.name}",
+            timing="native",
+            overhead_s=0.0,
+            notes=(self.stamp,),
+            applied={name: str(value) for name, value in request.point.items()},
+        )
+        measuring = sum(float(cell.samples_s.sum()) for cell in cells)
+        return LaunchOutcome("ok", result=result, duration_s=START_S + measuring, hosts=hosts)
+
+    def _cells(
+        self, request: LaunchRequest, fabric: Fabric, rng: np.random.Generator
+    ) -> Iterator[CellSamples]:
+        """The samples of every cell that was asked for, in the order of the request."""
+        probe = request.probe
+        job = job_factor(self.noise, rng)
+        # As many samples as the confidence interval of a median needs, within what the request allows.
+        needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
+        n = max(probe.min_samples, min(probe.max_samples, needed))
+        for collective in probe.collectives:
+            sizes = (0,) if collective == "barrier" else probe.sizes_bytes
+            for comm_size in probe.comm_sizes or (fabric.cluster.ranks,):
+                for choice in probe.choices.get(collective, ()) or (None,):
+                    values = dict(choice.values) if choice else {}
+                    where = (collective, comm_size)
+                    try:
+                        if choice:
+                            curve = _curve(fabric, collective, comm_size, values, sizes)
+                        else:
+                            curve = _deployed(fabric, collective, comm_size, request.rules, sizes)
+                    except UserError as exc:
+                        nothing = np.empty(0)
+                        for size in sizes:
+                            yield CellSamples(*where, size, values, nothing, "invalid", str(exc))
+                        continue
+                    for size, median_s in zip(sizes, curve, strict=True):
+                        times = sample(float(median_s), n, rng, noise=self.noise, job=job)
+                        yield CellSamples(*where, size, values, times)
+
+
+def _cluster(request: LaunchRequest) -> Cluster:
+    """Nodes and ranks per node of a request.
+
+    Raises:
+        ScenarioError: there are no ranks.
+    """
+    place = request.placement
+    return Cluster(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
+
+
+def _curve(
+    fabric: Fabric, collective: str, comm_size: int, values: Mapping[str, Any], sizes: tuple[int, ...]
+) -> np.ndarray:
+    """The model's times with these call-level values, shape (n_sizes,)."""
+    algorithm = str(values.get("algorithm", "default"))
+    return predict_on(fabric, collective, algorithm, int(values.get("segsize", 0)), sizes, comm_size)
+
+
+def _deployed(
+    fabric: Fabric, collective: str, comm_size: int, rules: tuple[Rule, ...], sizes: tuple[int, ...]
+) -> np.ndarray:
+    """The model's times where a rules file chooses by size, and the stack where it does not."""
+    known = sorted({r.comm_size for r in rules if r.collective == collective})
+    # As Open MPI reads the file: the largest listed communicator that is not larger, else the first.
+    listed = max((k for k in known if k <= comm_size), default=known[0] if known else 0)
+    table = [r for r in rules if r.collective == collective and r.comm_size == listed]
+    chosen: dict[Point, list[int]] = {}
+    for i, size in enumerate(sizes):
+        rule = max((r for r in table if r.min_bytes <= size), key=lambda r: r.min_bytes, default=None)
+        chosen.setdefault(rule.choice if rule else Point(), []).append(i)
+    curve = np.empty(len(sizes))
+    for choice, at in chosen.items():
+        curve[at] = _curve(fabric, collective, comm_size, choice, tuple(sizes[i] for i in at))
+    return curve
+
+
+def _failed(cell: CellSamples, status: str, reason: str) -> CellSamples:
+    """The cell without its samples."""
+    where = (cell.collective, cell.comm_size, cell.message_bytes, cell.values)
+    return CellSamples(*where, np.empty(0), status, reason)
+
+
+def simulated_site(scenario: Scenario) -> Site:
+    """The site of a modelled cluster: what its machine has, and the stamp on everything.
+
+    Raises:
+        ScenarioError: no machine, or a machine, noise or faults that are wrong.
+        SpaceError: the space cannot be read, or a fixed value is outside of it.
+    """
+    if not scenario.machine:
+        shipped = [path.stem for path in sorted((folder("conf") / "machine").glob("*.yaml"))]
+        raise ScenarioError("a simulated cluster needs machine=…", allowed("", shipped))
+    machine = machine_from(scenario.machine)
+    simulate = scenario.simulate
+    for key in simulate:
+        if key not in ("noise", "faults"):
+            raise ScenarioError(f"unknown key 'simulate.{key}'", allowed(key, ("noise", "faults")))
+    noise = _from(Noise, simulate.get("noise"), "simulate.noise")
+    faults = _from(Faults, simulate.get("faults"), "simulate.faults")
+    launcher = Simulated(machine, noise, faults, scenario.seed)
+    declared = load_space(space_text(scenario.space), scenario.space)
+    place = placement(scenario)
+    return Site(
+        launcher=launcher,
+        stack=Modelled(declared.stack),
+        space=fixed(declared.restrict(_facts(declared, machine)), scenario),
+        placement=place,
+        description=f"{launcher.stamp} {machine.name}, Open MPI 5 modelled",
+        findings=(
+            ("machine", f"{machine.name}: {machine.description}"),
+            ("nodes × ranks", f"{place.nodes} × {place.ppn or place.ranks}"),
+            ("transports", ", ".join(machine.transports)),
+            ("model", launcher.stamp),
+        ),
+        stamp=launcher.stamp,
+    )
+
+
+def _facts(space: Space, machine: Machine) -> frozenset[str]:
+    """Everything that the space asks for, but for transports that the machine does not have."""
+    wanted = {t for p in space.parameters for t in p.requires}
+    wanted |= {t for p in space.parameters for tokens in p.value_requires.values() for t in tokens}
+    have = {f"ucx_tl:{name}" for name in machine.transports} | {"ucx_tl:sm"}
+    return frozenset(t for t in wanted if not t.startswith("ucx_tl:") or t in have)
+
+
+_Part = TypeVar("_Part", Noise, Faults)
+
+
+def _from(kind: type[_Part], values: Any, where: str) -> _Part:
+    """Noise or faults from a section of the scenario.
+
+    Raises:
+        ScenarioError: an unknown key, or a value that is no number or out of range.
+    """
+    known = [f.name for f in fields(kind)]
+    given = dict(values or {})
+    for key, value in given.items():
+        if key not in known:
+            raise ScenarioError(f"unknown key '{where}.{key}'", allowed(key, known))
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ScenarioError(f"{where}.{key} = {value!r}", "expected a number")
+    return kind(**given)

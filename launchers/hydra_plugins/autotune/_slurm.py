@@ -1,0 +1,156 @@
+"""The launcher port over Slurm: in the allocation that we are in, or by a job for each launch.
+
+::
+
+    allocation   the campaign runs            a launch is              nodes
+    inside       in a job of the user's       mpirun or srun in it     the allocation's first ones
+    campaign     in a job of its own, which   the same                 the same, asked for by name
+                 hands over before its end
+    trial        where it was started         a job                    those of the first job, by name
+
+``InAllocation`` serves the first two, ``TrialJobs`` the third; here is chosen between them, and a campaign
+handed to a job or to the job's successor. Neither believes an exit code: ``mpirun`` returns 0 when its
+allocation or a node is lost. What counts is the probe's completion record, and where there is none, what
+Slurm says about the job.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from autotune.errors import HandedOver, ScenarioError, StackError
+from autotune.ports import Launcher, LaunchRequest, Placement
+from autotune.scenario import Scenario
+from autotune.stacks.installation import Installation
+from autotune.tune import start_over
+from hydra_plugins.autotune import _commands
+from hydra_plugins.autotune._mpirun import CommandLine, Mpirun
+from hydra_plugins.autotune._slurm_batch import Nodes, Order, Settings, job_name, submit
+from hydra_plugins.autotune._slurm_inside import InAllocation
+from hydra_plugins.autotune._slurm_jobs import Slurm
+from hydra_plugins.autotune._slurm_trial import TrialJobs
+
+JOB_ID = "SLURM_JOB_ID"
+"""Set by Slurm in every allocation."""
+
+
+def prepare(scenario: Scenario, settings: Settings) -> None:
+    """Before the first launch: on a login node, let a job of its own run the campaign.
+
+    Raises:
+        HandedOver: a job does the work, or did already; there is nothing left to do here.
+        StackError: Slurm refuses the job, or does not answer.
+        ScenarioError: ``allocation=inside`` and there is no allocation.
+    """
+    inside = JOB_ID in os.environ
+    if settings.allocation == "inside" and not inside:
+        raise ScenarioError(
+            "hydra.launcher.allocation=inside, but this is no allocation",
+            "start it with salloc or in a batch script, or use allocation=campaign or trial",
+        )
+    if inside or settings.allocation == "trial":
+        return
+    slurm, name = _slurm(scenario), job_name(scenario.directory)
+    if job_id := slurm.queued(name):
+        job = slurm.job(job_id)
+        if job is None or not job.waits_in_vain:
+            raise HandedOver(f"job {job_id} runs this campaign already", f"scancel {job_id} ends it")
+        slurm.cancel(job_id)  # a node of the campaign has died: the next job goes elsewhere
+    start_over(scenario)  # here, because Slurm may start the job more than once
+    job_id = hand_over(scenario, settings, slurm)
+    raise HandedOver(
+        f"job {job_id} runs this campaign; its output: {scenario.directory / 'slurm'}/{job_id}_0_log.out",
+        f"python -m autotune status {scenario.directory}",
+    )
+
+
+def launcher(
+    scenario: Scenario, settings: Settings, installation: Installation, extra: tuple[str, ...]
+) -> Launcher:
+    """The launcher that the scenario asks for.
+
+    Raises:
+        StackError: Slurm does not answer, or has no plugin for this MPI.
+    """
+    slurm = _slurm(scenario)
+    command = _command(scenario.launch.tool, installation, extra, slurm)
+    if settings.allocation == "trial" or JOB_ID not in os.environ:
+        return TrialJobs(scenario.directory, settings, command, slurm, scenario.launch.queue_timeout_s)
+    job_id = os.environ[JOB_ID]
+    hosts = slurm.hostnames(os.environ["SLURM_JOB_NODELIST"])
+    if len(hosts) < scenario.cluster.nodes:
+        raise StackError(
+            f"job {job_id} has {len(hosts)} node(s), cluster.nodes={scenario.cluster.nodes}",
+            "ask for more, or set cluster.nodes",
+        )
+    nodes = Nodes(scenario.directory)
+    found = InAllocation(job_id, nodes.first_of(hosts), command, slurm, nodes, settings.margin_s)
+    if os.environ.get("SLURM_JOB_NAME") == job_name(scenario.directory):
+        found.successor = lambda: hand_over(scenario, settings, slurm, after=job_id)
+        found.heed_signal()
+    return found
+
+
+def hand_over(scenario: Scenario, settings: Settings, slurm: Slurm, after: str = "") -> str:
+    """Submit the job that runs this very command, or goes on with it; its number.
+
+    Raises:
+        StackError: Slurm refuses the job, or does not answer.
+    """
+    nodes = Nodes(scenario.directory).read() if settings.same_nodes else ()
+    place = scenario.cluster
+    order = Order(
+        job_name(scenario.directory),
+        nodes=place.nodes,
+        ppn=place.ppn or -(-(scenario.ranks or place.nodes) // place.nodes),
+        time=settings.time,
+        hosts=() if slurm.unusable(nodes) else nodes,
+        after=after,
+        requeue=True,
+        warn_s=settings.margin_s + 30,
+    )
+    return submit(scenario.directory.absolute() / "slurm", settings, order, _this_command(), slurm)
+
+
+def _this_command() -> list[str]:
+    """What this process was started as; ``campaign.fresh`` is for the first start alone."""
+    words = [word for word in sys.orig_argv[1:] if not word.startswith("campaign.fresh=")]
+    return [sys.executable, *words]
+
+
+def _slurm(scenario: Scenario) -> Slurm:
+    return Slurm(patience_s=scenario.launch.queue_timeout_s)
+
+
+def _command(tool: str, installation: Installation, extra: tuple[str, ...], slurm: Slurm) -> CommandLine:
+    """How ranks are started inside an allocation; ``auto``: by the MPI's own ``mpirun``."""
+    if tool != "srun":
+        return Mpirun(installation, extra).command
+    reply = slurm.ask(["srun", "--mpi=list"])
+    mpi = _commands.mpi_plugin(reply.stdout + reply.stderr, installation.flavour)
+    if not mpi:
+        raise StackError(f"this Slurm has no plugin that starts {installation.flavour}", "launch.with=mpirun")
+
+    def command(request: LaunchRequest, placement: Placement) -> tuple[list[str], dict[str, str]]:
+        env = {**request.env, "MPI4PY_LIBMPI": str(installation.library)}
+        return _commands.srun_argv(mpi, placement, request.program, extra), env
+
+    return command
+
+
+def why_slurm() -> str:
+    """Why this machine counts as one of a Slurm cluster; empty where it does not.
+
+    Client programs alone prove nothing: packages bring them to machines that belong to no cluster.
+    """
+    if os.environ.get(JOB_ID):
+        return f"in allocation {os.environ[JOB_ID]}"
+    if shutil.which("sbatch") is None:
+        return ""
+    named = os.environ.get("SLURM_CONF")
+    usual = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
+    for path in (named,) if named else usual:
+        if Path(path).exists():
+            return f"sbatch is here, configured by {path}"
+    return ""

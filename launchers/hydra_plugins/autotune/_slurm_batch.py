@@ -1,0 +1,253 @@
+"""What is asked of Slurm: settings of the scenario → submitit's parameters → a submitted job.
+
+submitit writes the script and calls ``sbatch``; the command that the job runs travels beside the script, as a
+pickled list of words, so nothing of it is ever read by a shell. What does stand in the script is checked
+here first: a line break in a value would start a line of its own.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import TYPE_CHECKING, Any
+
+from autotune.errors import ScenarioError, StackError, allowed
+from hydra_plugins.autotune._slurm_jobs import Slurm, is_transient, pauses
+
+if TYPE_CHECKING:
+    import submitit
+
+ALLOCATIONS = ("auto", "inside", "campaign", "trial")
+SIGNAL = "USR1"
+"""What Slurm sends to a campaign's job shortly before its end."""
+
+_TIME = re.compile(r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d){0,2}|UNLIMITED", re.IGNORECASE)
+_SBATCH_TIMEOUT_S = 180
+"""``sbatch`` itself retries for two minutes when the queue is full."""
+_OVERRAN = (124, 137)
+"""Exit codes of ``timeout``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the scenario says about Slurm; empty: the site's default."""
+
+    allocation: str = "auto"
+    """``inside`` (the allocation we are in), ``campaign`` (one job for all launches), ``trial`` (a job each),
+    or ``auto``: inside, where there is an allocation, else ``campaign``."""
+    partition: str = ""
+    """Or several, with commas."""
+    account: str = ""
+    """Who pays."""
+    qos: str = ""
+    """Quality of service."""
+    time: str = ""
+    """Limit of a job in Slurm's notation (``30``, ``2:00:00``, ``1-12``)."""
+    constraint: str = ""
+    """Node features."""
+    exclusive: bool = True
+    """Whether nobody else may run on the nodes: tuning beside strangers measures the strangers."""
+    sbatch: tuple[str, ...] = ()
+    """Further options of sbatch, each as on its command line (``--mem=0``)."""
+    prelude: tuple[str, ...] = ()
+    """Shell lines of the site at the start of each job: module loads, environment activation."""
+    same_nodes: bool = True
+    """Whether later jobs of a campaign ask for the nodes of its first one."""
+    margin_s: int = 60
+    """How long before a job's end the last launch must be over."""
+
+    def __post_init__(self) -> None:
+        """Check what would stand in a script.
+
+        Raises:
+            ScenarioError: an unknown way, no time, no option, or a value with a control character.
+        """
+        if self.allocation not in ALLOCATIONS:
+            raise ScenarioError(
+                f"hydra.launcher.allocation={self.allocation!r}", allowed(self.allocation, ALLOCATIONS)
+            )
+        for key in ("partition", "account", "qos", "time", "constraint"):
+            _one_line(key, getattr(self, key))
+        for line in self.sbatch:
+            _one_line("sbatch", line)
+            if not re.match(r"--[a-z][a-z-]*(=|$)", line):
+                raise ScenarioError(
+                    f"hydra.launcher.sbatch holds {line!r}", "write long options: --name or --name=value"
+                )
+        if self.time and not _TIME.fullmatch(self.time):
+            raise ScenarioError(
+                f"hydra.launcher.time={self.time!r}",
+                "allowed: minutes, M:SS, H:MM:SS, D-H, D-H:MM, D-H:MM:SS",
+            )
+        if self.margin_s < 1:
+            raise ScenarioError(f"hydra.launcher.margin_s={self.margin_s}", "expected 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One job, as it is asked for."""
+
+    name: str
+    """Unique, so that a job whose submission ended unclearly can be found."""
+    nodes: int
+    """How many."""
+    ppn: int
+    """Ranks that will be started on each."""
+    time: str
+    """Limit, in Slurm's notation; empty: the site's default."""
+    hosts: tuple[str, ...] = ()
+    """The very nodes; empty: any."""
+    after: str = ""
+    """Job that must have ended."""
+    requeue: bool = False
+    """Whether Slurm may start it again after a node failure or a preemption."""
+    warn_s: int = 0
+    """How long before its end the job gets ``SIGNAL``; 0: it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The nodes of a campaign, kept in its directory."""
+
+    directory: Path
+    """Of the campaign."""
+
+    def read(self) -> tuple[str, ...]:
+        """Their names; empty: none recorded yet."""
+        try:
+            return tuple(json.loads((self.directory / "nodes.json").read_text()))
+        except FileNotFoundError:
+            return ()
+
+    def first_of(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        """These hosts, the campaign's own first where all of them are there."""
+        own = self.read()
+        return (*own, *(host for host in hosts if host not in own)) if set(own) <= set(hosts) else hosts
+
+    def write(self, hosts: tuple[str, ...]) -> None:
+        """Record them, where they are not yet."""
+        if hosts and hosts != self.read():
+            partial = self.directory / "nodes.json.part"
+            partial.write_text(json.dumps(hosts))
+            partial.replace(self.directory / "nodes.json")
+
+
+def job_name(directory: Path) -> str:
+    """A name that all jobs of one campaign begin with, and those of no other."""
+    place = str(directory.absolute())
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", directory.name)[:40]
+    return f"autotune-{plain}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+
+
+def parameters(settings: Settings, order: Order) -> dict[str, Any]:
+    """What submitit is told about a job.
+
+    Options that submitit does not know, and those whose defaults of its own would get in the way (its signal,
+    limits in whole minutes), go through its ``additional_parameters``.
+    """
+    extra: dict[str, Any] = {"requeue" if order.requeue else "no-requeue": True}
+    # submitit's own signal would reach, and kill, the daemons of mpirun; CONT changes nothing for anybody.
+    extra["signal"] = f"B:{SIGNAL}@{order.warn_s}" if order.warn_s else "CONT@1"
+    if order.time:
+        extra["time"] = order.time
+    for line in settings.sbatch:
+        key, equals, value = line.removeprefix("--").partition("=")
+        extra[key] = value if equals else True
+    known = {
+        "partition": settings.partition,
+        "account": settings.account,
+        "qos": settings.qos,
+        "constraint": settings.constraint,
+        "exclusive": settings.exclusive,
+        "nodelist": ",".join(order.hosts),
+        "dependency": f"afterany:{order.after}" if order.after else "",
+    }
+    return {
+        "job_name": order.name,
+        "nodes": order.nodes,
+        "ntasks_per_node": order.ppn,
+        "wckey": None,  # submitit's own default is refused where keys are checked
+        "stderr_to_stdout": True,
+        "setup": list(settings.prelude) or None,
+        "use_srun": False,
+        "additional_parameters": extra,
+        **{key: value for key, value in known.items() if value},
+    }
+
+
+def submit(folder: Path, settings: Settings, order: Order, words: Sequence[str], slurm: Slurm) -> str:
+    """Submit a job that becomes the command ``words``; its number.
+
+    A queue that is full and a controller that is away are waited for, with growing pauses.
+
+    Args:
+        folder: For scripts and logs; on a file system that the nodes see.
+        settings: What the scenario says.
+        order: The job.
+        words: The command; never read by a shell.
+        slurm: For its patience.
+
+    Raises:
+        StackError: Slurm refuses the job, or does not answer for ``slurm.patience_s``.
+    """
+    from submitit.core.utils import FailedJobError, FailedSubmissionError  # takes a moment
+
+    _one_line("campaign.dir", str(folder))
+    executor = _executor(folder)
+    executor.update_parameters(**parameters(settings, order))
+    began_s = slurm.clock()
+    for pause_s in pauses():
+        try:
+            with redirect_stderr(StringIO()):  # submitit prints what it raises
+                return str(executor.submit(become, tuple(words)).job_id)
+        except (FailedJobError, FailedSubmissionError) as exc:
+            message = " ".join(str(exc).split())[-500:]
+            overran = isinstance(exc.__cause__, CalledProcessError) and exc.__cause__.returncode in _OVERRAN
+            if not overran and not is_transient(message):
+                raise StackError(
+                    f"Slurm refuses the job: {message}", "see hydra.launcher.* of the scenario"
+                ) from exc
+            slurm.cancel_named(order.name)  # it may have been accepted all the same
+            slurm.bear(f"Slurm takes no job: {message}", began_s, pause_s)
+    raise AssertionError("pauses never end")
+
+
+def become(words: Sequence[str]) -> None:
+    """In the job: end this process's program and go on as the command, which then gets Slurm's signals."""
+    os.execvp(words[0], list(words))  # noqa: S606 - a list of words, no shell
+
+
+def _executor(folder: Path) -> "submitit.SlurmExecutor":
+    import submitit
+
+    class Bounded(submitit.SlurmExecutor):
+        """submitit's executor, with a limit on the time that ``sbatch`` may take."""
+
+        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+            words = super()._make_submission_command(submission_file_path)
+            return ["timeout", "--kill-after=5", str(_SBATCH_TIMEOUT_S), *words]
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        # exec: Slurm signals the batch shell alone, so the shell must give way to the campaign.
+        return Bounded(folder, python=f"exec {shlex.quote(sys.executable)}")
+    except RuntimeError as exc:
+        raise StackError("no srun here", "hydra/launcher=slurm needs Slurm's commands on the PATH") from exc
+
+
+def _one_line(key: str, value: str) -> None:
+    """Refuse a value that would not stay in its line of the script.
+
+    Raises:
+        ScenarioError: it holds a control character, a line break above all.
+    """
+    if any(not character.isprintable() for character in value):
+        raise ScenarioError(f"{key}={value!r} holds a control character", "write it in one printable line")

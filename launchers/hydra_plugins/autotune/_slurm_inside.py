@@ -1,0 +1,145 @@
+"""Launches in the allocation that we are in: when to make another one, how to explain one that was lost.
+
+The job's remaining time is asked for before each launch, since an administrator can change it; a signal of
+Slurm shortly before the end covers what that misses. Between launches nothing is lost by stopping: the trial
+that is announced in the journal is made by whoever goes on.
+"""
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import FrameType
+
+from autotune.errors import HandedOver, Interrupted, StackError
+from autotune.ports import LaunchOutcome, LaunchRequest, Placement
+from hydra_plugins.autotune._mpirun import CommandLine, run_here
+from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
+from hydra_plugins.autotune._slurm_jobs import RUNNING, Job, Slurm, pauses
+
+
+class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job's time is nearly over
+    """Raised out of a running launch by Slurm's signal."""
+
+
+@dataclass
+class InAllocation:
+    """Launches in the allocation that we are in, until its end comes near."""
+
+    job_id: str
+    """Of the allocation."""
+    hosts: tuple[str, ...]
+    """Its nodes, those of the campaign first; a launch uses as many as it needs."""
+    command: CommandLine
+    """Builds ``mpirun`` or ``srun``."""
+    slurm: Slurm
+    """Asked about the allocation."""
+    nodes: Nodes
+    """Where the campaign remembers its nodes."""
+    margin_s: float = 60.0
+    """How long before the end of the allocation the last launch must be over."""
+    successor: Callable[[], str] | None = None
+    """Submits the job that goes on; None: the user will."""
+    now: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+    _longest_s: float = 0.0
+    _in_launch: bool = False
+    _warned: bool = False
+    _suspect: bool = False
+
+    def heed_signal(self) -> None:
+        """Hand over when Slurm announces the end of the job."""
+        signal.signal(getattr(signal, f"SIG{SIGNAL}"), self._on_signal)
+
+    def run(self, request: LaunchRequest) -> LaunchOutcome:
+        """How the run ended; see the port.
+
+        The first launch in an allocation is always made, so that a chain of jobs advances even where a launch
+        takes longer than a job.
+
+        Raises:
+            Interrupted: the allocation is over, or nearly so; ``HandedOver`` where a successor goes on.
+            StackError: Slurm does not answer, or the launcher cannot be started.
+        """
+        if self._suspect:
+            self._wait_for_nodes()
+        room_s = self._room_s()
+        left = f"job {self.job_id} has {max(0.0, room_s + self.margin_s):.0f} s left"
+        if not self._longest_s and room_s <= 0:
+            raise StackError(
+                f"{left} at its first launch",
+                f"ask for more time than hydra.launcher.margin_s={self.margin_s:.0f} and one launch take",
+            )
+        if self._warned or (self._longest_s and room_s < min(request.timeout_s, 2 * self._longest_s)):
+            self._leave(left)
+        placement = replace(request.placement, hosts=self.hosts[: request.placement.nodes])
+        limit_s = min(request.timeout_s, room_s)
+        try:
+            with self._launching():
+                found = run_here(request, *self.command(request, placement), limit_s)
+        except Ending:
+            self._leave(f"Slurm announced the end of job {self.job_id}")
+        if found.status == "timeout" and limit_s < request.timeout_s and self._longest_s:
+            self._leave(f"job {self.job_id} ends before the launch does")  # it will be made again
+        self._longest_s = max(self._longest_s, found.duration_s)
+        if found.result is None:
+            found = self._explained(found, placement)
+        else:
+            self.nodes.write(placement.hosts)
+        return replace(found, hosts=found.hosts or placement.hosts)
+
+    def _room_s(self) -> float:
+        job = self._allocation()
+        return float("inf") if job.ends_s is None else job.ends_s - self.now() - self.margin_s
+
+    def _allocation(self) -> Job:
+        job = self.slurm.job(self.job_id)
+        if job is None or job.verdict != RUNNING:
+            raise Interrupted(
+                job.in_words() if job else f"Slurm knows no job {self.job_id}",
+                "the same command in a new allocation resumes",
+            )
+        return job
+
+    def _explained(self, found: LaunchOutcome, placement: Placement) -> LaunchOutcome:
+        """A launch without a result, with what Slurm knows about why."""
+        job = self.slurm.job(self.job_id)
+        if job is None or job.verdict != RUNNING:
+            words = job.in_words() if job else f"Slurm knows no job {self.job_id}"
+            return replace(found, status="lost", reason=f"{words}; {found.reason}")
+        if not self.slurm.starts_on(placement.hosts):
+            self._suspect = True
+            down = ", ".join(self.slurm.unusable(placement.hosts)) or "a node"
+            return replace(found, status="lost", reason=f"{down} does not answer; {found.reason}")
+        return found
+
+    def _wait_for_nodes(self) -> None:
+        """Wait until every node answers, or Slurm has decided that the job is over."""
+        deadline = self.slurm.clock() + self.slurm.patience_s
+        for pause_s in pauses():
+            self._allocation()
+            if self.slurm.starts_on(self.hosts):
+                self._suspect = False
+                return
+            if self.slurm.clock() + pause_s > deadline:
+                self._leave(f"nodes of job {self.job_id} do not answer")
+            self.slurm.sleep(pause_s)
+
+    def _leave(self, why: str) -> None:
+        if self.successor is None:
+            raise Interrupted(why, "the same command in a new allocation resumes")
+        raise HandedOver(f"{why}; job {self.successor()} goes on")
+
+    @contextlib.contextmanager
+    def _launching(self) -> Iterator[None]:
+        self._in_launch = True
+        try:
+            yield
+        finally:
+            self._in_launch = False
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._warned = True
+        if self._in_launch:
+            raise Ending

@@ -1,0 +1,282 @@
+"""What Slurm says about its jobs, and asking it patiently.
+
+Text in, values out (``job_of``, ``verdict``), and one class that calls Slurm's own commands: each call has a
+time limit, and a Slurm that does not answer, which happens to every cluster, is waited for with growing
+pauses. The accounting database is not needed; many small clusters have none.
+"""
+
+import getpass
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from autotune.errors import StackError
+
+WAITING = "waiting"
+RUNNING = "running"
+
+_VERDICTS = {
+    "PENDING": WAITING,
+    "CONFIGURING": WAITING,
+    "REQUEUED": WAITING,
+    "REQUEUE_FED": WAITING,
+    "REQUEUE_HOLD": WAITING,
+    "SPECIAL_EXIT": WAITING,
+    "RESV_DEL_HOLD": WAITING,
+    "RUNNING": RUNNING,
+    "COMPLETING": RUNNING,
+    "RESIZING": RUNNING,
+    "SIGNALING": RUNNING,
+    "STAGE_OUT": RUNNING,
+    "STOPPED": RUNNING,
+    "SUSPENDED": RUNNING,
+    "COMPLETED": "ok",
+    "FAILED": "crashed",
+    "OUT_OF_MEMORY": "crashed",
+    "TIMEOUT": "timeout",
+    "BOOT_FAIL": "lost",
+    "CANCELLED": "lost",
+    "DEADLINE": "lost",
+    "LAUNCH_FAILED": "lost",
+    "NODE_FAIL": "lost",
+    "PREEMPTED": "lost",
+    "RECONFIG_FAIL": "lost",
+    "REVOKED": "lost",
+}
+
+_TRANSIENT = (
+    "unable to contact slurm",
+    "socket timed out",
+    "connection refused",
+    "connection timed out",
+    "connection reset",
+    "temporarily unable to accept",
+    "resource temporarily unavailable",
+    "zero bytes were transmitted",
+    "transport endpoint is not connected",
+    "communication connection failure",
+    "slurm backup controller in standby",
+    "unexpected message received",
+    "system call failed",
+    "munge",
+)
+"""Parts of messages that say that asking again later makes sense."""
+
+_HOPELESS = ("ReqNodeNotAvail", "Nodes_required_for_job_are_DOWN", "BadConstraints", "NodeDown")
+"""Beginnings of the reasons of a job that waits for nodes which may never come."""
+
+_NOTICE_S = 10.0
+"""Wait that the user is told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as ``scontrol show job`` describes it."""
+
+    id: str
+    """Its number."""
+    state: str
+    """Slurm's word, such as ``PENDING``."""
+    reason: str = ""
+    """Why it waits or ended, in Slurm's word; empty: no reason."""
+    nodelist: str = ""
+    """The nodes it got, in Slurm's short form."""
+    submitted_s: float | None = None
+    """Seconds since the epoch."""
+    started_s: float | None = None
+    """Seconds since the epoch; of a job that waits: when Slurm expects it to start."""
+    ends_s: float | None = None
+    """When it ended, or will at the latest; None: no limit, or not known."""
+
+    @property
+    def verdict(self) -> str:
+        """``WAITING``, ``RUNNING``, or the status of a launch whose job ended in this state."""
+        return _VERDICTS.get(self.state, "lost")
+
+    @property
+    def waits_in_vain(self) -> bool:
+        """Whether it waits for nodes that may never come."""
+        return self.verdict == WAITING and self.reason.startswith(_HOPELESS)
+
+    @property
+    def queue_s(self) -> float:
+        """Time from submission to start."""
+        if self.submitted_s is None or self.started_s is None:
+            return 0.0
+        return max(0.0, self.started_s - self.submitted_s)
+
+    def in_words(self) -> str:
+        """State and reason, for a human."""
+        return f"job {self.id} is {self.state}" + (f" ({self.reason})" if self.reason else "")
+
+
+def job_of(text: str) -> Job | None:
+    """The job in the output of ``scontrol show job -o``; None when there is none in it."""
+    fields: dict[str, str] = {}
+    for word in text.split():
+        key, equals, value = word.partition("=")
+        if equals:
+            fields.setdefault(key, value)
+    if "JobId" not in fields or "JobState" not in fields:
+        return None
+    return Job(
+        id=fields["JobId"],
+        state=fields["JobState"],
+        reason=_given(fields.get("Reason")),
+        nodelist=_given(fields.get("NodeList")),
+        submitted_s=_epoch_s(fields.get("SubmitTime")),
+        started_s=_epoch_s(fields.get("StartTime")),
+        ends_s=_epoch_s(fields.get("EndTime")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """Slurm's commands."""
+
+    patience_s: float = 3600.0
+    """How long a Slurm that does not answer is waited for."""
+    call_timeout_s: float = 60.0
+    """Of one command."""
+    sleep: Callable[[float], None] = time.sleep
+    """Waits."""
+    clock: Callable[[], float] = time.monotonic
+    """For ``patience_s``."""
+    say: Callable[[str], object] = sys.stderr.write
+    """Tells the user that something is being waited for."""
+
+    def job(self, job_id: str) -> Job | None:
+        """What Slurm knows about a job; None when it has forgotten it.
+
+        Raises:
+            StackError: no answer for ``patience_s``.
+        """
+        reply = self.ask(["scontrol", "show", "job", "-o", job_id])
+        return job_of(reply.stdout)
+
+    def cancel(self, job_id: str) -> None:
+        """Cancel a job; one that has ended already is no error.
+
+        Raises:
+            StackError: no answer for ``patience_s``.
+        """
+        self.ask(["scancel", job_id])
+
+    def cancel_named(self, name: str) -> None:
+        """Cancel what a submission of ours with an unknown end may have left in the queue.
+
+        Raises:
+            StackError: no answer for ``patience_s``.
+        """
+        self.ask(["scancel", f"--user={getpass.getuser()}", f"--name={name}"])
+
+    def hostnames(self, nodelist: str) -> tuple[str, ...]:
+        """The names in Slurm's short form (``cn[0-3]``).
+
+        Raises:
+            StackError: no answer for ``patience_s``.
+        """
+        return tuple(self.ask(["scontrol", "show", "hostnames", nodelist]).stdout.split())
+
+    def unusable(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Those nodes on which no job can start: down, draining, not responding or unknown.
+
+        Raises:
+            StackError: no answer for ``patience_s``.
+        """
+        wanted = tuple(dict.fromkeys(hosts))
+        reply = self.ask(["sinfo", "-h", "-N", "-n", ",".join(wanted), "-o", "%N %t"])
+        states = dict(line.split(None, 1) for line in reply.stdout.splitlines() if " " in line)
+        good = ("idle", "alloc", "mix", "comp", "resv", "plnd", "planned", "maint")
+        return tuple(h for h in wanted if states.get(h, "unknown").strip() not in good)
+
+    def queued(self, name: str) -> str:
+        """The number of a job of ours with this name that waits or runs; empty: there is none.
+
+        Raises:
+            StackError: no answer for ``patience_s``.
+        """
+        words = ["squeue", "-h", f"--user={getpass.getuser()}", f"--name={name}", "-o", "%i"]
+        return "".join(self.ask(words).stdout.split()[:1])
+
+    def starts_on(self, hosts: Sequence[str]) -> bool:
+        """Whether every one of these nodes of our allocation starts a process when asked to."""
+        words = ["srun", "--overlap", "--mpi=none", "--input=none", "--kill-on-bad-exit=1"]
+        words += [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}", f"--nodelist={','.join(hosts)}", "true"]
+        try:
+            return self._call(words).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def ask(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """A command's reply, once Slurm answers at all.
+
+        Raises:
+            StackError: the command does not exist, or no answer for ``patience_s``.
+        """
+        began_s = self.clock()
+        for pause_s in pauses():
+            try:
+                reply = self._call(argv)
+                words = reply.stderr.strip()
+                if reply.returncode == 0 or not is_transient(words):
+                    return reply
+            except subprocess.TimeoutExpired:
+                words = f"no answer in {self.call_timeout_s:.0f} s"
+            self.bear(f"Slurm does not answer: {argv[0]}: {words}", began_s, pause_s)
+        raise AssertionError("pauses never end")
+
+    def bear(self, complaint: str, began_s: float, pause_s: float) -> None:
+        """Wait once more for a Slurm that is away or busy; say so once, when it begins to take long.
+
+        Raises:
+            StackError: it has been so for ``patience_s``.
+        """
+        waited_s = self.clock() - began_s
+        if waited_s + pause_s > self.patience_s:
+            raise StackError(complaint, "the same command resumes later")
+        if waited_s <= _NOTICE_S < waited_s + pause_s:
+            self.say(f"autotune: waiting, for {self.patience_s:.0f} s at most: {complaint}\n")
+        self.sleep(pause_s)
+
+    def _call(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=self.call_timeout_s,
+                check=False,
+            )
+        except FileNotFoundError as exc:
+            raise StackError(f"{argv[0]} is not installed here", "run where Slurm's commands are") from exc
+
+
+def is_transient(message: str) -> bool:
+    """Whether a message of Slurm says that it is busy or away, rather than that we asked something wrong."""
+    lower = message.lower()
+    return any(part in lower for part in _TRANSIENT)
+
+
+def pauses(first_s: float = 0.5, factor: float = 1.5, last_s: float = 30.0) -> Iterable[float]:
+    """Growing pauses between questions, without end."""
+    pause_s = first_s
+    while True:
+        yield pause_s
+        pause_s = min(last_s, pause_s * factor)
+
+
+def _given(value: str | None) -> str:
+    return "" if value in (None, "None", "(null)", "N/A") else str(value)
+
+
+def _epoch_s(value: str | None) -> float | None:
+    """Slurm writes local time without a zone."""
+    try:
+        return datetime.fromisoformat(value or "").timestamp()
+    except ValueError:  # "Unknown", "N/A"
+        return None

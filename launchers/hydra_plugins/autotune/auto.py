@@ -1,0 +1,63 @@
+"""Hydra launcher ``auto``: Slurm where it is, else mpirun where hosts are given, else a simulated cluster."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher
+from hydra.core.config_store import ConfigStore
+
+if TYPE_CHECKING:
+    from autotune.scenario import Scenario
+    from autotune.site import Site
+
+
+@dataclass
+class AutoConf:
+    """Keys of ``hydra.launcher`` for ``auto``; a certain launcher's keys need ``hydra/launcher=NAME``."""
+
+    _target_: str = "hydra_plugins.autotune.auto.AutoLauncher"
+
+
+class AutoLauncher(BasicLauncher):
+    """Takes the launcher that this machine offers and says which."""
+
+    def prepare(self, scenario: "Scenario") -> None:
+        """What the launcher that is taken wants done before a campaign.
+
+        Raises:
+            HandedOver: a batch job runs the campaign.
+            StackError: Slurm refuses it, or does not answer.
+        """
+        plugin, _ = _taken(scenario)
+        if hasattr(plugin, "prepare"):
+            plugin.prepare(scenario)
+
+    def connect(self, scenario: "Scenario") -> "Site":
+        """Where the launches of a campaign are made.
+
+        Raises:
+            StackError: Slurm or hosts are there, but no MPI.
+        """
+        plugin, why = _taken(scenario)
+        site: Site = plugin.connect(scenario)
+        return replace(site, chosen=why)
+
+
+def _taken(scenario: "Scenario") -> tuple[Any, str]:
+    """The launcher plugin that suits this machine and the scenario, and why."""
+    from hydra_plugins.autotune._slurm import why_slurm
+
+    if slurm := why_slurm():
+        from hydra_plugins.autotune.slurm import SlurmLauncher
+
+        return SlurmLauncher(), f"launcher slurm: {slurm}"
+    if scenario.cluster.hostfile or scenario.cluster.hosts:
+        from hydra_plugins.autotune.mpirun import MpirunLauncher
+
+        return MpirunLauncher(), "launcher mpirun: hosts are given, and no Slurm is here"
+    from hydra_plugins.autotune.simulated import SimulatedLauncher
+
+    return SimulatedLauncher(), "launcher simulated: neither Slurm nor hosts are here"
+
+
+ConfigStore.instance().store(group="hydra/launcher", name="auto", node=AutoConf, provider="autotune")

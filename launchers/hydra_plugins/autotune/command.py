@@ -1,0 +1,35 @@
+"""Hydra launcher ``command``: any program as the instrument, ``conf=command`` or ``probe=command``."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher
+from hydra.core.config_store import ConfigStore
+
+if TYPE_CHECKING:
+    from autotune.scenario import Scenario
+    from autotune.site import Site
+
+
+@dataclass
+class CommandConf:
+    """Keys of ``hydra.launcher`` for ``command``; what is run stands in ``probe.options``."""
+
+    _target_: str = "hydra_plugins.autotune.command.CommandLauncher"
+
+
+class CommandLauncher(BasicLauncher):
+    """Runs jobs of a multirun one after another, and a program for each launch of a campaign."""
+
+    def connect(self, scenario: "Scenario") -> "Site":
+        """Where the program is run.
+
+        Raises:
+            ScenarioError: no program, or options that are wrong.
+        """
+        from hydra_plugins.autotune._command import command_site
+
+        return command_site(scenario)
+
+
+ConfigStore.instance().store(group="hydra/launcher", name="command", node=CommandConf, provider="autotune")

@@ -1,0 +1,67 @@
+"""Hydra launcher ``mpirun``: ``hydra/launcher=mpirun``.
+
+Hydra executes plugin modules outside of ``sys.modules``, so annotations here are evaluated or quoted, never
+postponed: a dataclass could not resolve them.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher
+from hydra.core.config_store import ConfigStore
+
+if TYPE_CHECKING:
+    from autotune.scenario import Scenario
+    from autotune.site import Site
+
+
+@dataclass
+class MpirunConf:
+    """Keys of ``hydra.launcher`` for ``mpirun``."""
+
+    _target_: str = "hydra_plugins.autotune.mpirun.MpirunLauncher"
+    extra: list[str] = field(default_factory=list)  # further words for mpirun's command line
+    agent: list[str] = field(default_factory=lambda: ["ssh"])  # what starts a command on another host
+    check_hosts: bool = True  # ask each host first whether it has the same MPI, Python and project
+
+
+class MpirunLauncher(BasicLauncher):
+    """Runs jobs of a multirun one after another, and the launches of each campaign by ``mpirun``."""
+
+    def __init__(
+        self,
+        extra: list[str] | None = None,
+        agent: list[str] | None = None,
+        check_hosts: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.extra, self.agent, self.check_hosts = tuple(extra or ()), tuple(agent or ["ssh"]), check_hosts
+
+    def prepare(self, scenario: "Scenario") -> None:
+        """Ask the hosts of the scenario whether they are fit.
+
+        Raises:
+            StackError: some are not; they are named.
+            ScenarioError: a hostfile that cannot be read.
+        """
+        from hydra_plugins.autotune._mpirun import check_hosts, on_hosts
+
+        if self.check_hosts:
+            check_hosts(on_hosts(scenario), self.agent)
+
+    def connect(self, scenario: "Scenario") -> "Site":
+        """Where the launches of a campaign are made.
+
+        Raises:
+            StackError: there is no MPI.
+        """
+        from autotune.site import mpi_site
+        from hydra_plugins.autotune._mpirun import Mpirun, on_hosts
+
+        placed = on_hosts(scenario)
+        agent = self.agent if placed.cluster.hosts else ()
+        return mpi_site(placed, lambda installation: Mpirun(installation, self.extra, agent))
+
+
+ConfigStore.instance().store(group="hydra/launcher", name="mpirun", node=MpirunConf, provider="autotune")

@@ -1,0 +1,34 @@
+"""Fixtures of the suite that needs the proving ground; without one every test is skipped and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .ground import Cluster, missing
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked ``cluster`` where there can be none."""
+    if not any(item.get_closest_marker("cluster") for item in items) or not missing():
+        return
+    for item in items:
+        if item.get_closest_marker("cluster"):
+            item.add_marker(pytest.mark.skip(reason=missing()))
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A cluster shared by tests that leave it as they found it."""
+    ground = Cluster.up()
+    yield ground
+    ground.down()
+
+
+@pytest.fixture
+def fresh_cluster() -> Iterator[Cluster]:
+    """A cluster of one's own, to be broken."""
+    ground = Cluster.up()
+    yield ground
+    ground.down()

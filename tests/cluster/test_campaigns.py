@@ -1,0 +1,200 @@
+"""Each way to launch on a cluster runs a real campaign to its files, and the files are honoured."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autotune.exporters import exporter
+from autotune.recommend import Provenance, Recommendation
+from autotune.space import Point
+from autotune.trial import Rule
+
+from .campaigns import SITE, Tuning, wait_until
+from .ground import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+NODES = [f"cn{i}" for i in range(8)]
+SALLOC = ("salloc", "-N8", "--ntasks-per-node=2")
+SLURM = "hydra/launcher=slurm"
+AGENT = ("hydra/launcher=mpirun", f"hydra.launcher.agent=[{SITE / 'agent'}]")
+
+READ_BACK = """
+import ctypes, json, os, socket, sys
+import numpy as np
+from mpi4py import MPI
+from autotune.probe.mpit import ToolInterface
+comm = MPI.COMM_WORLD
+comm.Set_errhandler(MPI.ERRORS_RETURN)
+tool = ToolInterface(MPI)
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+said = {"host": socket.gethostname(), "calls": []}
+for name in sys.argv[1:]:
+    if name.startswith("UCX_"):
+        said[name] = (libc.getenv(name.encode()) or b"").decode()
+    else:
+        said[name] = tool.read(name)
+for size in (8, 65536):
+    send = np.ones(size // 8)
+    try:
+        comm.Allreduce(send, np.empty_like(send))
+        said["calls"].append("SUCCESS")
+    except MPI.Exception as error:
+        said["calls"].append("ERR_ARG" if error.Get_error_class() == MPI.ERR_ARG else str(error))
+print(json.dumps(said), flush=True)
+"""
+
+
+def check_finished(tuning: Tuning) -> None:
+    """The campaign is complete, every launch was measured on all nodes, the files are there."""
+    assert tuning.statuses == ["ok"] * 4
+    assert tuning.state == "complete"
+    assert all(sorted(set(one["hosts"])) == NODES for one in tuning.observations)
+    files = {path.name for path in (tuning.directory / "export").iterdir()}
+    assert files >= {"openmpi-mca-params.conf", "autotune-env.sh"}
+    wait_until(lambda: not tuning.orphans(), 30, tuning)
+
+
+@pytest.mark.parametrize("tool", ["mpirun", "srun"])
+def test_inside_an_allocation(cluster: Cluster, tmp_path: Path, tool: str) -> None:
+    tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, f"launch.with={tool}"))
+    said = tuning.run(*SALLOC)
+    assert said.returncode == 0, said.stderr
+    check_finished(tuning)
+    assert tool in (tuning.directory / "launches/0001/command").read_text().splitlines()[0]
+
+
+def test_two_ranks_a_node(cluster: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, "cluster.ppn=2"))
+    said = tuning.run(*SALLOC)
+    assert said.returncode == 0, said.stderr
+    check_finished(tuning)
+    result = json.loads((tuning.directory / "launches/0001/result.json").read_text())
+    assert sorted(result["hosts"]) == sorted(NODES * 2)
+
+
+def test_a_job_for_the_whole_campaign(cluster: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, "hydra.launcher.time=10"))
+    said = tuning.run()
+    assert (said.returncode, said.stdout) == (0, "")
+    assert "runs this campaign" in said.stderr
+    assert "runs this campaign already" in tuning.run().stderr
+    wait_until(tuning.queue_is_empty)
+    check_finished(tuning)
+
+
+def test_a_job_for_each_launch(cluster: Cluster, tmp_path: Path) -> None:
+    before = len(Tuning(cluster, tmp_path).jobs())
+    tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, "hydra.launcher.allocation=trial"))
+    said = tuning.run()
+    assert said.returncode == 0, said.stderr
+    check_finished(tuning)
+    assert len(tuning.jobs()) >= before + 4  # the files are proved by launches of their own
+    assert all((tuning.directory / f"launches/{n:04d}/ended.json").exists() for n in range(1, 5))
+    assert json.loads((tuning.directory / "nodes.json").read_text()) == NODES
+
+
+def test_hosts_of_a_file_through_a_launch_agent(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("".join(f"{node} slots=2\n" for node in NODES))
+    settings = (*AGENT, f"cluster.hostfile={tmp_path / 'hosts'}")
+    tuning = Tuning(cluster, tmp_path / "campaign", settings)
+    said = tuning.run()
+    assert said.returncode == 0, said.stderr
+    check_finished(tuning)
+
+
+def test_a_host_that_is_unfit_is_named_before_anything_is_launched(
+    fresh_cluster: Cluster, tmp_path: Path
+) -> None:
+    fresh_cluster.power_off("cn5")
+    hosts = f"cluster.hosts=[{','.join(NODES)}]"
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*AGENT, hosts))
+    said = tuning.run()
+    assert said.returncode == 2
+    assert "cn5: " in said.stderr
+    assert "cn4" not in said.stderr
+    assert not tuning.directory.exists()
+
+
+SET = {
+    "OMPI_MCA_pml": "ucx",
+    "OMPI_MCA_coll_han_priority": "0",
+    "UCX_RNDV_THRESH": "intra:16k,inter:64k",
+    "UCX_ZCOPY_THRESH": "16k",
+}
+"""Some of every kind: MCA parameters, UCX variables, one of them with a comma in it."""
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a recommendation that sets something of every kind, on the shared file system."""
+    folder = tmp_path_factory.mktemp("export")
+    rules = [
+        Rule("allreduce", 8, 0, Point.of({"algorithm": "recursive_doubling"})),
+        Rule("allreduce", 8, 4096, Point.of({"algorithm": "ring"})),
+    ]
+    made = Recommendation(Point(), tuple(rules), provenance=Provenance("small", env=tuple(SET.items())))
+    for name in ("openmpi_mca", "env_sh"):
+        for file, text in exporter(name).export(made, folder).items():
+            (folder / file).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("tool", ["srun", "mpirun"])
+def test_exported_files_are_honoured_on_every_node(
+    cluster: Cluster, export: Path, tmp_path: Path, tool: str
+) -> None:
+    told = {name.removeprefix("OMPI_MCA_"): value for name, value in SET.items()}
+    told["coll_tuned_dynamic_rules_filename"] = str(export / "coll_tuned_rules.conf")
+    (tmp_path / "read_back.py").write_text(READ_BACK)
+    program = f"python {tmp_path / 'read_back.py'} {' '.join(told)}"
+    command = {
+        "srun": f". {export}/autotune-env.sh; srun --mpi=pmix -N8 -n8 {program}",
+        "mpirun": f"export OMPI_MCA_mca_base_param_files={export}/openmpi-mca-params.conf; mpirun {program}",
+    }[tool]
+
+    def ranks() -> list[dict[str, object]]:
+        allocation = ("salloc", "-N8", "--ntasks-per-node=1") if tool == "mpirun" else ()
+        done = cluster.run(*allocation, "sh", "-c", command)
+        found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        assert sorted(str(one["host"]) for one in found) == NODES, done.stderr
+        return found
+
+    for one in ranks():
+        assert {name: one[name] for name in told} == told, one["host"]
+        assert one["calls"] == ["SUCCESS"] * 2
+
+    # An algorithm that does not exist is refused where its row is reached: on each node.
+    rules = export / "coll_tuned_rules.conf"
+    kept = rules.read_text()
+    try:
+        rules.write_text(poisoned(kept))
+        assert [one["calls"] for one in ranks()] == [["ERR_ARG"] * 2] * 8
+    finally:
+        rules.write_text(kept)
+
+
+def poisoned(rules: str) -> str:
+    """The rules with algorithm 99 in every row."""
+    lines = []
+    for line in rules.splitlines():
+        words, hash_, comment = line.partition("#")
+        fields = words.split()
+        if len(fields) >= 4:
+            fields[1] = "99"
+        lines.append(" ".join(fields) + (f" {hash_}{comment}" if hash_ else ""))
+    return "\n".join(lines) + "\n"
+
+
+def test_a_plan_launches_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(cluster, tmp_path / "campaign", (SLURM,))
+    words = list(tuning.words)
+    words.insert(words.index("autotune") + 1, "plan")
+    jobs = len(tuning.jobs())
+    said = cluster.run(*words)
+    assert said.returncode == 0, said.stderr
+    assert "node-hours" in said.stdout
+    assert len(tuning.jobs()) == jobs
+    assert not tuning.directory.exists()

@@ -1,0 +1,197 @@
+"""What clusters do to campaigns: each breaks something in mid-campaign, and the campaign goes on.
+
+Every test has a cluster of its own. After each the journal has the right status, and nothing that a launch
+started is left running.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .campaigns import Tuning, wait_until
+from .configuration import Shape
+from .ground import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # dead nodes are waited for, by Slurm too
+
+TRIAL = ("hydra/launcher=slurm", "hydra.launcher.allocation=trial")
+CAMPAIGN = ("hydra/launcher=slurm", "hydra.launcher.allocation=campaign")
+LONG = ("probe.budget_s=4", "probe.max_samples=100000", "probe.precision=0.0001")
+"""A launch that takes long enough to be caught in the middle."""
+
+
+@pytest.fixture
+def nine_nodes() -> Iterator[Cluster]:
+    """One more than a launch needs."""
+    ground = Cluster.up(Shape(n_nodes=9))
+    yield ground
+    ground.down()
+
+
+def check_complete(tuning: Tuning, statuses: list[str]) -> None:
+    assert tuning.statuses == statuses, [one["reason"] for one in tuning.observations]
+    assert tuning.state == "complete", tuning.events[-1]
+    assert (tuning.directory / "export" / "openmpi-mca-params.conf").exists()
+    wait_until(lambda: not tuning.orphans(), 60, tuning)
+
+
+def job_of_launch(tuning: Tuning) -> str:
+    running = [job for job, state in tuning.jobs().items() if state == "RUNNING"]
+    assert len(running) == 1
+    return running[0]
+
+
+def test_a_node_that_dies_in_mid_launch_is_replaced(nine_nodes: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(nine_nodes, tmp_path / "campaign", (*TRIAL, *LONG))
+    with tuning.started():
+        wait_until(lambda: tuning.launching(2), say=tuning)
+        nine_nodes.power_off("cn3")
+    check_complete(tuning, ["ok", "lost", "ok", "ok"])
+    lost, later = tuning.observations[1], tuning.observations[2]
+    assert "cn3" in tuning.observations[0]["hosts"]
+    assert set(later["hosts"]) == {f"cn{i}" for i in range(9)} - {"cn3"}
+    assert lost["duration_s"] < 60
+
+
+def test_a_slurmd_killed_in_mid_launch_costs_no_result(nine_nodes: Cluster, tmp_path: Path) -> None:
+    """The ranks outlive the daemon and finish; what Slurm then says about the job does not matter."""
+    tuning = Tuning(nine_nodes, tmp_path / "campaign", (*TRIAL, *LONG))
+    with tuning.started():
+        wait_until(lambda: tuning.launching(2), say=tuning)
+        nine_nodes.kill_slurmd("cn3")
+    assert set(tuning.statuses) <= {"ok", "lost"}
+    assert tuning.statuses.count("ok") >= 3
+    assert tuning.state == "complete"
+    wait_until(lambda: not [w for w in tuning.orphans() if "slurmstepd" not in w], 60)
+
+
+def test_a_cancelled_job_is_a_lost_launch(fresh_cluster: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, *LONG))
+    with tuning.started():
+        wait_until(lambda: tuning.launching(3), say=tuning)
+        fresh_cluster.run("scancel", job_of_launch(tuning)).check_returncode()
+    check_complete(tuning, ["ok", "ok", "lost", "ok"])
+    assert "CANCELLED" in tuning.observations[2]["reason"]
+
+
+def test_a_launch_that_outlives_its_job_has_timed_out(fresh_cluster: Cluster, tmp_path: Path) -> None:
+    settings = (*TRIAL, *LONG, "hydra.launcher.time=1", "budget.launches=3", "baseline.launches=1")
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", settings)
+    with tuning.started():
+        wait_until(lambda: tuning.launching(2), say=tuning)
+        # Ranks that hang, as those of a bad setting do.
+        for pid, words in fresh_cluster.processes("autotune.probe"):
+            if "launches/0002" in words and "mpirun" not in words:
+                fresh_cluster.freeze(pid)
+    check_complete(tuning, ["ok", "timeout", "ok"])
+    assert "TIMEOUT" in tuning.observations[1]["reason"]
+
+
+def test_a_job_that_never_starts_is_given_up(fresh_cluster: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, "launch.queue_timeout_s=6"))
+    with tuning.started():
+        wait_until(lambda: len(tuning.observations) == 1, say=tuning)
+        blocker = fresh_cluster.run(
+            "sbatch", "--parsable", "-N8", "-o", "/dev/null", "--wrap=sleep 600"
+        ).stdout.strip()
+        wait_until(lambda: tuning.jobs().get(blocker) == "RUNNING")
+        wait_until(lambda: "lost" in tuning.statuses, say=tuning)
+        fresh_cluster.run("scancel", blocker).check_returncode()
+    lost = next(one for one in tuning.observations if one["status"] == "lost")
+    assert "never started" in lost["reason"]
+    assert lost["queue_s"] >= 6
+    assert tuning.statuses[-1] == "ok"
+    assert tuning.state == "complete"
+    assert tuning.queue_is_empty()
+
+
+def test_a_queue_that_is_full_is_waited_for(tmp_path: Path) -> None:
+    """Slurm here forgets jobs two seconds after their end, too: what counts is what the probe wrote."""
+    ground = Cluster.up(Shape(slurm_lines=("MaxJobCount=3", "MinJobAge=2")))
+    try:
+        hold = ("timeout", "5", "sbatch", "--parsable", "-H", "-o", "/dev/null", "--wrap=true")
+        held = [ground.run(*hold).stdout.strip() for _ in range(3)]
+        tuning = Tuning(ground, tmp_path / "campaign", (*TRIAL, "budget.launches=3", "baseline.launches=1"))
+        with tuning.started():
+            wait_until(lambda: bool(ground.processes("sbatch")), say=tuning)
+            assert not tuning.observations
+            ground.run("scancel", *filter(None, held)).check_returncode()
+        check_complete(tuning, ["ok"] * 3)
+    finally:
+        ground.down()
+
+
+def test_a_controller_that_is_away_is_waited_for(fresh_cluster: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, *LONG))
+    with tuning.started():
+        wait_until(lambda: tuning.launching(2), say=tuning)
+        fresh_cluster.kill_slurmctld()
+        wait_until(lambda: not tuning.launching(2))
+        fresh_cluster.start_slurmctld()
+    check_complete(tuning, ["ok"] * 4)
+
+
+def test_a_campaign_whose_job_is_cancelled_resumes_where_it_was(
+    fresh_cluster: Cluster, tmp_path: Path
+) -> None:
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*CAMPAIGN, *LONG, "hydra.launcher.time=10"))
+    tuning.run().check_returncode()
+    wait_until(lambda: tuning.launching(3))
+    fresh_cluster.run("scancel", job_of_launch(tuning)).check_returncode()
+    wait_until(tuning.queue_is_empty)
+    assert tuning.statuses == ["ok", "ok"]
+    wait_until(lambda: not tuning.orphans(), 60, tuning)
+    tuning.run().check_returncode()
+    wait_until(lambda: tuning.state == "complete", 500)
+    wait_until(tuning.queue_is_empty)
+    check_complete(tuning, ["ok"] * 4)
+
+
+def test_a_campaign_whose_node_dies_is_started_again_by_slurm(nine_nodes: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(nine_nodes, tmp_path / "campaign", (*CAMPAIGN, *LONG, "hydra.launcher.time=10"))
+    tuning.run().check_returncode()
+    wait_until(lambda: tuning.launching(2))
+    nine_nodes.power_off("cn3")
+    wait_until(lambda: tuning.state == "complete", 500)
+    wait_until(tuning.queue_is_empty)
+    assert set(tuning.statuses) <= {"ok", "lost"}
+    assert tuning.statuses[0] == tuning.statuses[-1] == "ok"
+    assert "cn3" not in tuning.observations[-1]["hosts"]
+    wait_until(lambda: not tuning.orphans(), 60, tuning)
+
+
+def test_a_job_that_waits_for_a_dead_node_is_replaced_on_request(nine_nodes: Cluster, tmp_path: Path) -> None:
+    tuning = Tuning(nine_nodes, tmp_path / "campaign", (*CAMPAIGN, "hydra.launcher.time=10"))
+    tuning.directory.mkdir()
+    (tuning.directory / "nodes.json").write_text(json.dumps([f"cn{i}" for i in range(8)]))
+    blocker = nine_nodes.run(
+        "sbatch", "--parsable", "-N9", "-o", "/dev/null", "--wrap=sleep 600"
+    ).stdout.strip()
+    wait_until(lambda: tuning.jobs().get(blocker) == "RUNNING")
+    tuning.run().check_returncode()
+    nine_nodes.power_off("cn3")
+    nine_nodes.run("scancel", blocker).check_returncode()
+    wait_until(lambda: "ReqNodeNotAvail" in nine_nodes.run("squeue", "-h", "-o", "%r").stdout, 300)
+    assert "runs this campaign already" not in tuning.run().stderr
+    wait_until(lambda: tuning.state == "complete", 500, tuning)
+    wait_until(tuning.queue_is_empty)
+    check_complete(tuning, ["ok"] * 4)
+    assert all("cn3" not in one["hosts"] for one in tuning.observations)
+
+
+def test_short_jobs_hand_a_long_campaign_on(nine_nodes: Cluster, tmp_path: Path) -> None:
+    settings = (*CAMPAIGN, *LONG, "hydra.launcher.time=2", "hydra.launcher.margin_s=30", "budget.launches=14")
+    tuning = Tuning(nine_nodes, tmp_path / "campaign", settings)
+    tuning.run().check_returncode()
+    wait_until(lambda: tuning.state == "complete", 500, tuning)
+    wait_until(tuning.queue_is_empty)
+    check_complete(tuning, ["ok"] * 14)
+    jobs = tuning.jobs()
+    assert len(jobs) >= 2
+    assert set(jobs.values()) == {"COMPLETED"}  # none was ended by its limit
+    trials = [event["number"] for event in tuning.events if event["event"] == "trial"]
+    assert trials == sorted(set(trials))  # nothing was made twice
+    hosts = {tuple(sorted(set(one["hosts"]))) for one in tuning.observations}
+    assert len(hosts) == 1

@@ -1,0 +1,26 @@
+"""What all tests share: a clean environment, and no silent skipping in CI."""
+
+import os
+
+import pytest
+
+MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "cluster", "simgrid"}
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch):
+    """Tuning variables of the developer's shell must not reach the tests."""
+    for name in list(os.environ):
+        if name.startswith(("UCX_", "OMPI_MCA_", "SLURM_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """In CI a skipped test that needs real MPI, Slurm or SimGrid is a failed one."""
+    report = yield
+    needs = MUST_RUN_IN_CI & {mark.name for mark in item.iter_markers()}
+    if os.environ.get("CI") == "true" and report.skipped and needs and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI, where {', '.join(sorted(needs))} must run: {report.longrepr}"
+    return report

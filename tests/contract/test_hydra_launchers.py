@@ -1,0 +1,19 @@
+"""Hydra's own suite for launchers, run on every plugin of ours, and that Hydra finds them all."""
+
+import pytest
+from hydra.core.plugins import Plugins
+from hydra.plugins.launcher import Launcher
+from hydra.test_utils.launcher_common_tests import LauncherTestSuite
+
+NAMES = {"mpirun", "slurm", "simulated", "replay", "command", "auto"}
+
+
+def test_hydra_finds_every_launcher():
+    found = {cls.__name__ for cls in Plugins.instance().discover(Launcher) if "autotune" in cls.__module__}
+    assert found == {f"{name.capitalize()}Launcher" for name in NAMES}
+
+
+@pytest.mark.filterwarnings("ignore")  # Hydra's suite uses forms that Hydra itself warns about
+@pytest.mark.parametrize("launcher_name, overrides", [(name, []) for name in sorted(NAMES)])
+class TestLaunchers(LauncherTestSuite):
+    """A multirun through each plugin behaves as one through Hydra's own launcher."""

@@ -1,0 +1,166 @@
+"""What every proposer promises, on real adapters only."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune.errors import ScenarioError
+from autotune.objectives import Objective
+from autotune.ports import Problem
+from autotune.proposers import PROPOSERS, proposer
+from autotune.space import Level, Parameter, Point, Space
+from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
+
+LATENCY = Objective("latency")
+BANDWIDTH = Objective("bandwidth", min_bytes=1024)
+SIZES = (8, 1024, 65536)
+
+CONDITIONAL = Space(
+    "conditional",
+    (
+        Parameter("tls", ("all", "tcp", "sm"), "all"),
+        Parameter("rndv", ("auto", "4k", "16k", "64k"), "auto", ordered=True),
+        Parameter("zcopy", ("1k", "16k"), "16k", ordered=True, when={"tls": ("all", "sm")}),
+        Parameter("algorithm", ("0", "ring", "recursive_doubling"), "0", level=Level.CALL, per_size=True),
+    ),
+)
+LISTED = Space(
+    "listed",
+    (
+        Parameter("algorithm", ("default", "ring", "linear", "binomial"), "default", per_size=True),
+        Parameter("segment", ("0", "4096"), "0", ordered=True, per_size=True, when={"algorithm": ("ring",)}),
+    ),
+    listed=tuple(
+        Point.of(v)
+        for v in (
+            {"algorithm": "default"},
+            {"algorithm": "ring", "segment": "0"},
+            {"algorithm": "ring", "segment": "4096"},
+            {"algorithm": "linear"},
+        )
+    ),
+)
+LONE = Space("lone", (Parameter("tls", ("all",), "all"),))
+OPTIONS = {"optuna": {"initial": 3}, "smac": {"initial": 3}}
+"""Models take over early, so that they are under test (but Ax's: it takes seconds for each call)."""
+CASES = {"conditional": CONDITIONAL, "listed": LISTED, "lone": LONE}
+
+
+def time_s(point: Point, size: int, choice: Point) -> float:
+    """A landscape with a best point, a condition and a trade-off between small and large messages."""
+    tls = {"all": 1.2, "tcp": 3.0, "sm": 1.0}.get(str(point.get("tls")), 1.0)
+    rndv = 1 + 0.1 * ["auto", "4k", "16k", "64k", None].index(point.get("rndv")) * (size > 1000)
+    kind = str({**point, **choice}.get("algorithm", "0"))
+    slope = {"ring": 0.5, "linear": 3.0}.get(kind, 1.0)
+    start = {"ring": 4.0, "linear": 2.0}.get(kind, 1.0)
+    return 1e-6 * tls * rndv * (start + slope * size / 4096)
+
+
+def observe(space: Space, number: int, point: Point, status: Status = Status.OK) -> Observation:
+    trial = Trial(number, Phase.SEARCH, point, seed=number)
+    if status is not Status.OK:
+        return Observation(trial, status, reason="planted")
+    rng = np.random.default_rng(number)
+    estimates = []
+    for size in SIZES:
+        for choice in space.choices("allreduce"):
+            t = time_s(point, size, choice) * math.exp(0.01 * rng.standard_normal())
+            estimates.append(Estimate(Cell("allreduce", 4, size, choice), t, 0.01 * t, 20))
+    return Observation(trial, Status.OK, tuple(estimates), duration_s=1.0)
+
+
+def campaign(
+    name: str,
+    problem: Problem,
+    launches: int,
+    seed: int = 3,
+    fails: Callable[[int], bool] = lambda _: False,
+    history: History | None = None,
+) -> History:
+    history = history or History()
+    for number in range(len(history) + 1, launches + 1):
+        suggestion = proposer(name, **OPTIONS.get(name, {})).propose(problem, history, seed)
+        if suggestion is None:
+            break
+        status = Status.CRASHED if fails(number) else Status.OK
+        history = history.plus([observe(problem.space, number, suggestion.point, status)])
+    return history
+
+
+def points(history: History) -> list[Point]:
+    return [o.trial.point for o in history]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", sorted(PROPOSERS))
+class TestEveryProposer:
+    def test_stays_in_the_space_and_never_repeats_itself(self, name: str, case: str) -> None:
+        problem = Problem(CASES[case], (LATENCY,))
+        found = points(campaign(name, problem, 7))
+        assert found
+        assert all(point in problem.space for point in found)
+        assert len(set(found)) == len(found)
+
+    def test_is_a_function_of_history_and_seed(self, name: str, case: str) -> None:
+        problem = Problem(CASES[case], (LATENCY,))
+        whole = campaign(name, problem, 6)
+        cut = History(whole.observations[:3])
+        assert points(campaign(name, problem, 6, history=cut)) == points(whole)
+
+    def test_copes_with_failures(self, name: str, case: str) -> None:
+        problem = Problem(CASES[case], (LATENCY,))
+        found = points(campaign(name, problem, 6, fails=lambda number: number % 2 == 0))
+        assert len(set(found)) == len(found)
+        all_failed = points(campaign(name, problem, 4, fails=lambda _: True))
+        assert all_failed
+        assert all(point in problem.space for point in all_failed)
+
+    def test_two_objectives(self, name: str, case: str) -> None:
+        problem = Problem(CASES[case], (LATENCY, BANDWIDTH))
+        found = points(campaign(name, problem, 6))
+        assert found
+        assert all(point in problem.space for point in found)
+
+
+@pytest.mark.parametrize("name", sorted(PROPOSERS))
+def test_ends_when_the_space_is_exhausted(name: str) -> None:
+    problem = Problem(LISTED, (LATENCY,))
+    assert set(points(campaign(name, problem, 9))) == set(LISTED.listed or ())
+
+
+def test_the_names_of_the_registry_are_checked() -> None:
+    with pytest.raises(ScenarioError, match="did you mean 'grid'"):
+        proposer("gird")
+    with pytest.raises(ScenarioError, match="no option 'budget'"):
+        proposer("random", budget=3)
+
+
+def test_the_seed_matters_where_something_is_drawn() -> None:
+    problem = Problem(CONDITIONAL, (LATENCY,))
+    assert len({tuple(points(campaign("random", problem, 4, seed=s))) for s in range(4)}) > 1
+
+
+def test_ax_takes_launches_whose_errors_are_unknown_beside_others() -> None:
+    """One sample says nothing about its error, and a recorded table can have one here and several there."""
+    problem = Problem(CONDITIONAL, (LATENCY,))
+    history = campaign("random", problem, 4)
+    alone = replace(
+        history.observations[1],
+        estimates=tuple(replace(e, n=1, sem_s=e.median_s) for e in history.observations[1].estimates),
+    )
+    mixed = History((history.observations[0], alone, *history.observations[2:]))
+    assert proposer("ax", initial=2).propose(problem, mixed, 0) is not None
+
+
+def test_importing_the_package_imports_none_of_the_libraries_behind_it() -> None:
+    check = (
+        "import sys, autotune.proposers, autotune.proposers.earlier\n"
+        "print({'torch', 'ax', 'botorch', 'optuna', 'smac', 'scipy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,8 @@
+# autotune: campaign bcast_4node, last launch 2026-11-20
+# stack: MPICH 5.0.2; 4 nodes, 16 ranks
+# UNVERIFIED
+#
+# use: . /site/tuning/mpich-env.sh; mpiexec …
+export UCX_TLS=rc,self
+export MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=ring
+export MPIR_CVAR_BARRIER_INTRA_ALGORITHM=k_dissemination

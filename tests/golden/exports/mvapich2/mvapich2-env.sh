@@ -1,0 +1,7 @@
+# autotune: campaign bcast_4node, last launch 2026-11-20
+# stack: MVAPICH2 2.3.7; 4 nodes, 16 ranks
+# UNVERIFIED
+#
+# use: . /site/tuning/mvapich2-env.sh; mpiexec …
+export UCX_TLS=rc,self
+export MV2_INTER_ALLREDUCE_TUNING=4

@@ -1,0 +1,9 @@
+# autotune: campaign bcast_4node, last launch 2026-11-20
+# stack: MVAPICH 4.1; 4 nodes, 16 ranks
+# UNVERIFIED
+#
+# use: . /site/tuning/mvapich-env.sh; mpiexec …
+export UCX_TLS=rc,self
+export MVP_ALLREDUCE_INTRA_ALGORITHM=ring
+export MVP_BARRIER_INTRA_ALGORITHM=k_dissemination
+export MVP_BCAST_INTRA_ALGORITHM=osu_pairwise

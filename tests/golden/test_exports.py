@@ -1,0 +1,153 @@
+"""Every format, file by file, as it was when a person last read it.
+
+After a wanted change: ``AUTOTUNE_GOLDEN=write python -m pytest tests/golden/test_exports.py``, and read the
+difference.
+"""
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from autotune.exporters import FORMATS, exporter
+from autotune.exporters.mpich import MpichSelection
+from autotune.recommend import Gain, Provenance, Recommendation
+from autotune.space import Point
+from autotune.trial import Rule
+
+GOLDEN = Path(__file__).with_name("exports")
+SITE = Path("/site/tuning")
+
+
+def rule(collective, comm_size, min_bytes, **choice):
+    return Rule(collective, comm_size, min_bytes, Point.of(choice))
+
+
+def gain(size, tuned_us, default_us):
+    return Gain(
+        ("allreduce", 8, size), tuned_us * 1e-6, tuned_us * 1e-8, default_us * 1e-6, default_us * 1e-8
+    )
+
+
+OPENMPI = Recommendation(
+    Point.of({"UCX_TLS": "self,sm,rc", "coll_han": "off"}),
+    (
+        rule("allgather", 8, 0),
+        rule("allgather", 8, 1024, algorithm="ring"),
+        rule("allreduce", 8, 0, algorithm="recursive_doubling", segsize=0),
+        rule("allreduce", 8, 48000, algorithm="segmented_ring", segsize="64k"),
+        rule("allreduce", 64, 0, algorithm="rabenseifner"),
+        rule("alltoall", 2, 0, algorithm="two_proc"),
+        rule("bcast", 8, 0, algorithm="chain", segsize=8192),
+        rule("reduce_scatter_block", 8, 0, algorithm="recursive_halving"),
+        rule("scan", 8, 0, algorithm="recursive_doubling"),
+    ),
+    (gain(8, 3.1, 3.1), gain(1 << 20, 410.0, 633.0)),
+    Provenance(
+        campaign="allreduce_8node",
+        date="2026-11-20",
+        stack="Open MPI 5.0.11, UCX 1.20.1, pml ucx",
+        nodes=8,
+        ranks=64,
+        stamp="SIMULATED (LogGP)",
+        verified="verified: 1.34× (1.31 … 1.37) on 16 fresh launches",
+        env=(
+            ("OMPI_MCA_pml", "ucx"),
+            ("OMPI_MCA_coll_han_priority", "0"),
+            ("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"),
+            ("UCX_TLS", "self,sm,rc"),
+            ("UCX_RNDV_THRESH", "64k"),
+        ),
+        placement=(("map_by", "ppr:8:node"), ("bind_to", "core")),
+    ),
+)
+
+
+def other(stack, rules):
+    source = Provenance("bcast_4node", "2026-11-20", stack, 4, 16, env=(("UCX_TLS", "rc,self"),))
+    return Recommendation(Point(), tuple(rules), provenance=source)
+
+
+MPICH_BY_SIZE = other(
+    "MPICH 5.0.2",
+    [
+        rule("allreduce", 4, 0, algorithm="recursive_doubling"),
+        rule("allreduce", 4, 4096, algorithm="reduce_scatter_allgather"),
+        rule("allreduce", 4, 262144, algorithm="ring"),
+        rule("bcast", 4, 0),
+        rule("bcast", 4, 65536, algorithm="scatter_ring_allgather"),
+    ],
+)
+HAN = other(
+    "Open MPI 5.0.11",
+    [
+        rule("allreduce", 8, 0, han_intra="sm", han_inter="libnbc", component="han"),
+        rule("allreduce", 8, 65536, han_intra="tuned", han_inter="adapt", component="tuned"),
+    ],
+)
+INTEL = other(
+    "Intel MPI 2021.12",
+    [
+        rule("allreduce", 4, 0),
+        rule("allreduce", 4, 1024, algorithm="rabenseifner"),
+        rule("allreduce", 4, 65536, algorithm="shumilin_ring"),
+        rule("bcast", 16, 0, algorithm="3"),
+    ],
+)
+ONE_EACH = [rule("allreduce", 4, 0, algorithm="ring"), rule("barrier", 4, 0, algorithm="k_dissemination")]
+SUBJECTS = {
+    **dict.fromkeys(FORMATS, OPENMPI),
+    "han_rules": HAN,
+    "mpich_cvars": other("MPICH 5.0.2", ONE_EACH),
+    "mpich_json": MPICH_BY_SIZE,
+    "intel": INTEL,
+    "mvapich2": other("MVAPICH2 2.3.7", [rule("allreduce", 4, 0, algorithm="4")]),
+    "mvapich3": other("MVAPICH 4.1", [*ONE_EACH, rule("bcast", 4, 0, algorithm="osu_pairwise")]),
+}
+
+SMALL_TREE = {
+    "collective=allreduce": {
+        "comm_type=intra": {"algorithm=MPIR_Allreduce_intra_smp": {}},
+        "comm_type=inter": {"algorithm=MPIR_Allreduce_inter_reduce_exchange_bcast": {}},
+    },
+    "collective=bcast": {"comm_type=intra": {"algorithm=MPIR_Bcast_intra_binomial": {}}},
+    "collective=barrier": {"algorithm=MPIR_Barrier_intra_smp": {}},
+}
+
+
+def exported(name):
+    made = MpichSelection(lambda: dict(SMALL_TREE)) if name == "mpich_json" else exporter(name)
+    return made.export(SUBJECTS[name], SITE)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_files_of_a_format_are_as_they_were_read(name):
+    files = exported(name)
+    folder = GOLDEN / name
+    if os.environ.get("AUTOTUNE_GOLDEN") == "write":
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (folder / file).write_text(text)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == dict(files)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_file_says_where_it_comes_from(name):
+    source = SUBJECTS[name].provenance
+    for file, text in exported(name).items():
+        if file == "mpich-selection.json":  # every key of such a tree is a condition
+            continue
+        words = [source.campaign, source.date, source.stack, source.stamp, source.verified]
+        assert [word for word in words if word not in text] == []
+        assert f"{source.nodes}" in text
+        assert text.endswith("\n")
+
+
+def test_the_json_document_can_be_read_back():
+    from autotune.exporters.document import recommendation_of
+
+    (text,) = exporter("json").export(OPENMPI, SITE).values()
+    again = recommendation_of(text)
+    assert again == OPENMPI
+    assert math.isclose(again.speedup, OPENMPI.speedup)

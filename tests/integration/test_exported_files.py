@@ -1,0 +1,184 @@
+"""A real Open MPI, 4.1 and 5, reads the exported files: rows are reached, transports are used.
+
+An algorithm id that does not exist is refused with MPI_ERR_ARG by the first call that reaches its row: so id
+99 shows, size by size, which row a call reaches.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.exporters import exporter
+from autotune.recommend import Provenance, Recommendation
+from autotune.space import Point
+from autotune.stacks import coll_tuned
+from autotune.trial import Rule
+
+RANKS = 2
+UCX = {
+    "OMPI_MCA_pml": "ucx",
+    "OMPI_MCA_opal_common_ucx_tls": "any",
+    "OMPI_MCA_opal_common_ucx_devices": "any",
+}
+CALLS = Path(__file__).with_name("calls.py")
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param("5", marks=pytest.mark.mpi), pytest.param("4.1", marks=pytest.mark.mpi41)],
+)
+def mpirun(request):
+    """Interpreter of an environment and the ``mpirun`` that goes with it."""
+    python = sys.executable if request.param == "5" else os.environ.get("AUTOTUNE_PYTHON_OPENMPI41", "")
+    if not python:
+        pytest.skip("AUTOTUNE_PYTHON_OPENMPI41 names no interpreter (make mpi-test)")
+    beside = Path(python).parent / "mpirun"
+    command = str(beside) if beside.exists() else shutil.which("mpirun")
+    if command is None:
+        pytest.skip("no mpirun here")
+    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout
+    if f"(Open MPI) {request.param}." not in version:
+        pytest.skip(f"{command} is no Open MPI {request.param}")
+    return python, command, request.param
+
+
+def launch(mpirun, calls, env, ranks=RANKS, options=()):
+    """Standard output and error of ``calls`` under ``mpirun``, with nothing set but ``env``."""
+    python, command, _ = mpirun
+    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        [command, "--oversubscribe", *options, "-n", str(ranks), python, str(CALLS), *calls],
+        capture_output=True,
+        text=True,
+        env=clean | root | {"OMPI_MCA_mpi_yield_when_idle": "1"} | env,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def outcome(mpirun, calls, env, ranks=RANKS, options=()):
+    """For each call the MPI error class that it ended with."""
+    out, _ = launch(mpirun, calls, env, ranks, options)
+    return dict(line.split() for line in out.splitlines())
+
+
+def deployed(tmp_path, rules, env=UCX, format_name="openmpi_mca"):
+    """The exported files in a directory, as text by name."""
+    made = Recommendation(Point(), tuple(rules), provenance=Provenance("here", env=tuple(env.items())))
+    files = exporter(format_name).export(made, tmp_path)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    return {"OMPI_MCA_mca_base_param_files": str(tmp_path / "openmpi-mca-params.conf")}
+
+
+def poison(tmp_path, algorithm):
+    """Put id 99 in the place of an algorithm in the rules file."""
+    path = tmp_path / "coll_tuned_rules.conf"
+    lines = path.read_text().splitlines()
+    hit = [i for i, line in enumerate(lines) if line.endswith(f"# {algorithm}") and line.count(" ") > 4]
+    assert hit
+    for i in hit:
+        threshold, _, rest = lines[i].split(" ", 2)
+        lines[i] = f"{threshold} 99 {rest}"
+    path.write_text("\n".join(lines) + "\n")
+
+
+def rule(collective, min_bytes, algorithm, comm_size=RANKS):
+    return Rule(collective, comm_size, min_bytes, Point.of({"algorithm": algorithm}))
+
+
+@pytest.mark.parametrize("collective", [c for c in coll_tuned.ALGORITHMS if c not in coll_tuned.ONE_ROW])
+def test_a_row_is_reached_from_its_message_size_on(mpirun, tmp_path, collective):
+    algorithm = coll_tuned.algorithms(collective)[2]
+    env = deployed(tmp_path, [rule(collective, 0, "default"), rule(collective, 1024, algorithm)])
+    calls = [f"{collective}:{size}" for size in (8, 1016, 1024, 65536)]
+    assert set(outcome(mpirun, calls, env).values()) == {"SUCCESS"}
+    poison(tmp_path, algorithm)
+    assert list(outcome(mpirun, calls, env).values()) == ["SUCCESS", "SUCCESS", "ERR_ARG", "ERR_ARG"]
+
+
+@pytest.mark.parametrize("collective", sorted(coll_tuned.ONE_ROW))
+def test_where_sizes_cannot_be_told_apart_the_one_row_is_reached_by_all(mpirun, tmp_path, collective):
+    env = deployed(tmp_path, [rule(collective, 0, "linear")])
+    poison(tmp_path, "linear")
+    calls = [f"{collective}:{size}" for size in (8, 65536)]
+    assert set(outcome(mpirun, calls, env).values()) == {"ERR_ARG"}
+
+
+def test_scan_forgets_the_count(mpirun, tmp_path):
+    """Why ``scan`` has one row: 64 KiB of doubles are looked up as 8 bytes × 2 ranks."""
+    env = deployed(tmp_path, [rule("scan", 0, "linear")])
+    rules = tmp_path / "coll_tuned_rules.conf"
+    for threshold, expected in ((17, "SUCCESS"), (16, "ERR_ARG")):
+        rules.write_text(f"1\n14\n1\n2\n2\n0 0 0 0\n{threshold} 99 0 0\n")
+        assert outcome(mpirun, ["scan:65536"], env) == {"scan:65536": expected}
+
+
+def test_scatter_by_size_would_part_the_ranks(mpirun, tmp_path):
+    """Why ``scatter`` has one row: only the root looks up the size, the others look up 0 bytes."""
+    env = deployed(tmp_path, [rule("scatter", 0, "linear")])
+    (tmp_path / "coll_tuned_rules.conf").write_text("1\n15\n1\n2\n2\n0 99 0 0\n2048 0 0 0\n")
+    with pytest.raises(AssertionError, match="rank 1: scatter:1024 ERR_ARG"):
+        launch(mpirun, ["--strict", "scatter:1024"], env)
+
+
+def test_the_environment_script_says_the_same(mpirun, tmp_path):
+    deployed(
+        tmp_path, [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")], format_name="env_sh"
+    )
+    poison(tmp_path, "ring")
+    script = tmp_path / "autotune-env.sh"
+    done = subprocess.run(
+        ["sh", "-c", f'. "{script}"; env'], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
+    )
+    env = dict(line.split("=", 1) for line in done.stdout.splitlines() if line.startswith(("OMPI_", "UCX_")))
+    found = outcome(mpirun, ["allreduce:1016", "allreduce:1024"], env)
+    assert found == {"allreduce:1016": "SUCCESS", "allreduce:1024": "ERR_ARG"}
+
+
+def test_the_file_for_tune_says_the_same(mpirun, tmp_path):
+    rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")]
+    deployed(tmp_path, rules, UCX | {"UCX_TLS": "self,posix"}, format_name="tune")
+    poison(tmp_path, "ring")
+    options = ["--tune", str(tmp_path / "autotune.tune")]
+    out, err = launch(mpirun, ["allreduce:1016", "allreduce:1024"], {"UCX_LOG_LEVEL": "info"}, RANKS, options)
+    assert "allreduce:1016 SUCCESS" in out
+    assert "allreduce:1024 ERR_ARG" in out
+    assert "UCX_TLS=self,posix" in out + err
+
+
+def test_ucx_reads_its_own_file(mpirun, tmp_path):
+    deployed(tmp_path, [], {"UCX_TLS": "self,posix"}, format_name="ucx_conf")
+    env = UCX | {"UCX_CONFIG_DIR": str(tmp_path), "UCX_LOG_LEVEL": "info"}
+    out, err = launch(mpirun, ["allreduce:65536"], env)
+    assert "tag(posix/memory)" in out + err
+    assert "sysv/" not in out + err
+
+
+def test_the_recommended_transports_are_used(mpirun, tmp_path):
+    info = {"UCX_LOG_LEVEL": "info"}
+    env = deployed(tmp_path, [], UCX | {"UCX_TLS": "self,posix"})
+    out, err = launch(mpirun, ["allreduce:65536"], env | info)
+    assert "UCX_TLS=self,posix" in out + err
+    assert "tag(posix/memory)" in out + err
+    env = deployed(tmp_path, [], UCX | {"UCX_TLS": "self,tcp"})
+    out, err = launch(mpirun, ["allreduce:65536"], env | info)
+    assert "tcp/" in out + err
+    assert "posix/" not in out + err
+
+
+def test_three_ranks_do_not_get_the_algorithm_for_two(mpirun, tmp_path):
+    env = deployed(tmp_path, [rule("alltoall", 0, "two_proc")])
+    assert outcome(mpirun, ["alltoall:64"], env, ranks=3) == {"alltoall:64": "SUCCESS"}
+    rules = tmp_path / "coll_tuned_rules.conf"
+    rules.write_text("1\n3\n1\n2\n1\n0 5 0 0\n")
+    found = outcome(mpirun, ["alltoall:64"], env, ranks=3)
+    assert found == {"alltoall:64": "ERR_UNSUPPORTED_OPERATION"}

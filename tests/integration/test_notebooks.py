@@ -1,0 +1,98 @@
+"""Notebooks run as they are, and what they find with pandas is what the program finds."""
+
+import csv
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from autotune.objectives import Objective, envelope
+from autotune.recommend import candidates, pareto_front, ranked
+from autotune.space import Level, Parameter, Point, Space
+from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+JOB = ("UCX_TLS", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH", "coll_han", "bind_to")
+
+_ANSWER = """
+import json
+print(json.dumps({
+    "recommended": recommended,
+    "n_front": len(front),
+    "tuned_us": {int(size): us for size, us in table["tuned_us"].items()},
+    "default_us": {int(size): us for size, us in table["default_us"].items()},
+}))
+"""
+
+
+def executed(path):
+    """The notebook after running all of its cells and one that prints what they found, and this answer."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell(_ANSWER))
+    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}})
+    client.execute()
+    return notebook, json.loads(notebook.cells[-1].outputs[0].text)
+
+
+def recorded(path):
+    """The history and the space of a table that ``history`` wrote."""
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in JOB}
+    job = [Parameter(name, tuple(found), rows[0][name]) for name, found in values.items()]
+    choices = tuple(dict.fromkeys(row["algorithm"] for row in rows if row["algorithm"]))
+    algorithm = Parameter("algorithm", choices, "default", Level.CALL, per_size=True)
+    segments = tuple(dict.fromkeys(row["segsize"] for row in rows if row["segsize"]))
+    segsize = Parameter("segsize", segments, segments[0], Level.CALL, per_size=True)
+    trials = {}
+    for row in rows:
+        trials.setdefault(int(row["trial"]), []).append(row)
+    history = []
+    for number, cells in trials.items():
+        first = cells[0]
+        point = Point.of({name: first[name] for name in JOB})
+        trial = Trial(number, Phase(first["phase"]), point, Subject(first["subject"]))
+        estimates = []
+        for row in cells:
+            choice = Point.of({name: row[name] for name in ("algorithm", "segsize") if row[name]})
+            cell = Cell(row["collective"], int(row["comm_size"]), int(row["message_bytes"]), choice)
+            figures = (float(row["median_us"]) * 1e-6, float(row["sem_us"]) * 1e-6, int(row["n"]))
+            estimates.append(Estimate(cell, *figures, Status(row["status"])))
+        history.append(Observation(trial, Status.OK, tuple(estimates)))
+    return Space("recorded", (*job, algorithm, segsize)), History(tuple(history))
+
+
+@pytest.mark.parametrize("name", ["first_campaign"])
+def test_a_notebook_finds_what_the_program_finds(name):
+    notebook, answer = executed(NOTEBOOKS / f"{name}.ipynb")
+    assert not any(
+        output.output_type == "error" for cell in notebook.cells for output in cell.get("outputs", ())
+    )
+
+    space, history = recorded(NOTEBOOKS / "data" / "allreduce_local.csv")
+    objectives = (Objective("latency", max_bytes=8192), Objective("bandwidth", min_bytes=65536))
+    judged = candidates(objectives, space, history)
+    best = ranked(objectives, judged)[0]
+    default = envelope(space, history.untouched)
+    assert answer["recommended"] == dict(best.point)
+    assert answer["n_front"] == len(pareto_front(objectives, judged))
+    for slot, winner in best.curve.items():
+        assert answer["tuned_us"][str(slot[2])] == pytest.approx(winner.median_s * 1e6)
+        assert answer["default_us"][str(slot[2])] == pytest.approx(default[slot].median_s * 1e6)
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_saved_outputs_are_small_and_need_no_script(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    assert path.stat().st_size < 200_000
+    kinds = {
+        kind
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        for kind in output.get("data", ())
+    }
+    assert kinds <= {"text/plain", "text/html", "application/vnd.plotly.v1+json"}
+    assert "<script" not in path.read_text()

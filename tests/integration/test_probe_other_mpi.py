@@ -1,0 +1,118 @@
+"""The probe under Open MPI 4.1 and MPICH, each in an environment of its own that the variables name."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.wire import COLLECTIVES, Choice, Expectation, ProbeRequest
+from tests.integration.mpirun import CROWDED, probe, run
+
+VERSIONS = {
+    "openmpi41": ("AUTOTUNE_PYTHON_OPENMPI41", "Open MPI v4.1", pytest.mark.mpi41),
+    "mpich": ("AUTOTUNE_PYTHON_MPICH", "MPICH", pytest.mark.mpich),
+}
+
+
+def interpreter(name):
+    python = os.environ.get(VERSIONS[name][0], "")
+    if not python:
+        pytest.skip(f"{VERSIONS[name][0]} names no interpreter (make mpi-test)")
+    return python
+
+
+def both(test):
+    cases = [pytest.param(name, marks=mark) for name, (_, _, mark) in VERSIONS.items()]
+    return pytest.mark.parametrize("name", cases)(test)
+
+
+@both
+def test_every_collective_gives_right_results_in_c(name, tmp_path):
+    python = interpreter(name)
+    options = CROWDED if name == "openmpi41" else ()
+    request = ProbeRequest(COLLECTIVES, (0, 3, 4096), ranks=3, budget_s=1, precision=0.2, timing="native")
+    launched = probe(tmp_path, request, *options, ranks=3, python=python)
+    assert launched.code == 0, launched.stderr
+    assert launched.result.status == "ok", launched.result.reason
+    assert launched.result.library.startswith(VERSIONS[name][1])
+    assert launched.result.timing == "native"
+    assert {cell.collective for cell in launched.result.cells} == set(COLLECTIVES)
+    for cell in launched.result.cells:
+        assert cell.status == "ok", cell
+
+
+@both
+def test_a_bad_request_ends_all_ranks_with_one_line(name, tmp_path):
+    launched = probe(
+        tmp_path, '{"version": 1, "collectives": ["allredcue"], "sizes_bytes": [8]}', python=interpreter(name)
+    )
+    assert launched.result.status == "invalid"
+    assert launched.stderr.count("did you mean 'allreduce'?") == 1
+    assert launched.code == 2
+
+
+OTHER_COMPILER = """
+import sys
+from pathlib import Path
+from autotune.errors import StackError
+from autotune.probe import mpit, native
+from mpi4py import MPI
+library = mpit.ToolInterface(MPI).library
+try:
+    native._built(Path(sys.argv[1]), native.source(), library, Path(sys.argv[2]) / "kernel.so")
+except StackError as exc:
+    print(exc.message)
+"""
+
+
+@pytest.mark.mpich
+def test_a_compiler_of_another_mpi_is_not_used(tmp_path):
+    """As where several MPIs lie under one roof: it compiles, yet its library is not the one in use."""
+    other = Path(interpreter("mpich")).with_name("mpicc")
+    done = run([sys.executable, "-c", OTHER_COMPILER, str(other), str(tmp_path)], ranks=1)
+    assert "mpicc belongs to another MPI than" in done.stdout, done.stderr
+    assert not list(tmp_path.glob("*.so"))
+
+
+@pytest.mark.mpi41
+def test_algorithms_are_switched_and_traps_found_out_under_openmpi41(tmp_path):
+    python = interpreter("openmpi41")
+    variable = "coll_tuned_allreduce_algorithm"
+    choices = tuple(Choice({"algorithm": n}, {variable: n}) for n in (3, 6, 7))
+    request = ProbeRequest(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
+    dynamic = ("--mca", "coll_tuned_use_dynamic_rules", "1")
+    cells = probe(tmp_path, request, *dynamic, python=python).result.cells
+    assert [cell.status for cell in cells] == ["ok", "ok", "not_applied"] * 2
+
+    trapped = ProbeRequest(("allreduce",), (8,), ranks=2, expect=Expectation(cvars={variable: "7"}))
+    launched = probe(tmp_path, trapped, *dynamic, "--mca", variable, "7", python=python)
+    assert launched.result.status == "not_applied"
+    assert "asked for '7'" in launched.result.reason
+
+
+@pytest.mark.mpich
+def test_algorithms_are_switched_in_a_running_mpich(tmp_path):
+    """MPICH reads its variables at each call, and has no enumerator but the words of a description."""
+    python = interpreter("mpich")
+    variable = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
+    choices = tuple(
+        Choice({"algorithm": name}, {variable: name}) for name in ("recursive_doubling", "ring", "no_such")
+    )
+    request = ProbeRequest(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
+    result = probe(tmp_path, request, python=python).result
+    assert [cell.status for cell in result.cells] == ["ok", "ok", "not_applied"] * 2
+    assert "allowed: auto, nb, smp" in result.cells[2].reason
+
+
+@pytest.mark.mpich
+@pytest.mark.parametrize("algorithm", ["recursive_doubling", "ring", "k_reduce_scatter_allgather"])
+def test_names_mean_the_numbers_that_mpich_gives_them(tmp_path, algorithm):
+    """MPICH itself turns the name in the environment into the number that reads back."""
+    python = interpreter("mpich")
+    variable = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
+    expect = Expectation(env={variable: algorithm}, cvars={variable: algorithm})
+    request = ProbeRequest(("allreduce",), (8,), ranks=2, budget_s=0.2, expect=expect)
+    launched = probe(tmp_path, request, "-genv", variable, algorithm, python=python)
+    assert launched.result.status == "ok", launched.result.reason
+    assert launched.result.applied[variable] != "0"

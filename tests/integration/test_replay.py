@@ -1,0 +1,116 @@
+"""``conf=replay``: whole campaigns on a recorded table, no MPI needed."""
+
+from pathlib import Path
+
+import pytest
+
+from autotune.app import run
+from autotune.record import read_record
+from autotune.space import Point
+from autotune.trial import Cell, History, Phase
+
+TABLE = """algorithm,segment,message_bytes,latency_us,run,is_default
+default,,8,5.0,a,1
+default,,1024,20.0,a,1
+default,,8,5.2,b,1
+default,,1024,21.0,b,1
+ring,0,8,9.0,a,0
+ring,0,1024,11.0,a,0
+ring,4096,8,8.0,a,0
+ring,4096,1024,10.0,a,0
+recursive_doubling,,8,4.0,a,0
+recursive_doubling,,1024,30.0,a,0
+linear,,8,,a,0
+linear,,1024,,a,0
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "site_allreduce.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def replay(table: Path, directory: Path, *words: str) -> int:
+    return run(["conf=replay", f"replay.table={table}", f"campaign.dir={directory}", *words])
+
+
+def test_a_campaign_finds_the_envelope_of_the_table(table: Path, tmp_path: Path) -> None:
+    assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=9", "seed=4") == 0
+    record = read_record(tmp_path / "c")
+    phases = [o.trial.phase for o in record.history]
+    assert phases[0] is Phase.BASELINE
+    assert set(phases[1:]) == {Phase.SEARCH}
+    searched = [o.trial.point for o in record.history.of(Phase.SEARCH)]
+    assert len(searched) == len(set(searched)) == 4  # all that the table has beside the default
+    assert record.recommendation is not None
+    small, large = record.recommendation.rules
+    assert (small.min_bytes, small.choice["algorithm"]) == (0, "recursive_doubling")
+    assert 8 < large.min_bytes <= 1024
+    assert large.choice == Point.of({"algorithm": "ring", "segment": 4096})
+    failed = [o for o in record.history if not o.ok]
+    assert [o.trial.point for o in failed] == [Point.of({"algorithm": "linear"})]
+    assert record.site["stamp"] == "REPLAYED (from site_allreduce.csv)"
+
+
+def test_the_default_is_recommended_where_it_is_best(tmp_path: Path) -> None:
+    table = tmp_path / "t_bcast.csv"
+    table.write_text("algorithm,message_bytes,latency_us,is_default\na,8,2,1\na,64,2,1\nb,8,3,0\nb,64,4,0\n")
+    assert replay(table, tmp_path / "c", "proposer=random", "budget.launches=3") == 0
+    recommendation = read_record(tmp_path / "c").recommendation
+    assert recommendation is not None
+    assert {rule.choice["algorithm"] for rule in recommendation.rules} == {"a"}
+    assert recommendation.speedup == pytest.approx(1.0)
+
+
+def test_one_configuration_of_one_size_is_a_campaign_of_its_default(tmp_path: Path) -> None:
+    table = tmp_path / "t_bcast.csv"
+    table.write_text("algorithm,message_bytes,latency_us\na,8,2\n")
+    assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=4") == 0
+    assert len(read_record(tmp_path / "c").history) == 1
+
+
+def test_a_campaign_replays(table: Path, tmp_path: Path) -> None:
+    assert replay(table, tmp_path / "c", "proposer=grid", "budget.launches=5") == 0
+    assert replay(tmp_path / "c", tmp_path / "d", "proposer=grid", "budget.launches=5") == 0
+    first, second = (read_record(tmp_path / name).history for name in ("c", "d"))
+
+    def times(history: History) -> dict[tuple[Point, Cell], float]:
+        return {(o.trial.point, e.cell): e.median_s for o in history for e in o.usable}
+
+    assert times(first) == times(second)
+
+
+def test_a_finished_campaign_starts_another_one_warm(table: Path, tmp_path: Path) -> None:
+    assert replay(table, tmp_path / "c", "proposer=grid", "budget.launches=5") == 0
+    warm = ("proposer=curve", "budget.launches=2", f"warm_start={tmp_path / 'c'}")
+    assert replay(table, tmp_path / "d", *warm) == 0
+    first = read_record(tmp_path / "d").history.of(Phase.SEARCH).observations[0]
+    assert first.trial.point == Point.of({"algorithm": "ring", "segment": 4096})
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["replay.tabel=x"], "did you mean 'table'"),
+        (["replay.table=null"], "replay.table is not set"),
+        (["replay.call_level=[algorithms]"], "did you mean 'algorithm'"),
+        (["proposer=curvy"], "curve"),
+        (["warm_start=nowhere"], "nowhere holds no campaign"),
+    ],
+)
+def test_mistakes_are_named(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], part: str
+) -> None:
+    assert replay(table, tmp_path / "c", *words) == 2
+    assert part in capsys.readouterr().err
+
+
+def test_a_bad_table_is_named_by_row_and_column(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.write_text(TABLE.replace("30.0", "slow"))
+    assert replay(table, tmp_path / "c") == 2
+    row = 1 + next(i for i, line in enumerate(table.read_text().splitlines()) if "slow" in line)
+    assert f"row {row}, column latency_us: 'slow'" in capsys.readouterr().err

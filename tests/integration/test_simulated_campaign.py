@@ -1,0 +1,123 @@
+"""``conf=allreduce_8node`` on a machine without Slurm and hosts: a campaign on the simulated cluster."""
+
+import json
+
+import pytest
+
+from tests.program import autotune
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    cwd = tmp_path_factory.mktemp("simulated")
+    done = autotune("conf=allreduce_8node", "proposer=random", "budget.launches=16", cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return cwd, done.stdout
+
+
+def test_the_first_line_says_which_launcher_was_taken(finished):
+    _, shown = finished
+    assert shown.splitlines()[0] == "launcher simulated: neither Slurm nor hosts are here"
+
+
+def test_everything_is_stamped(finished):
+    cwd, shown = finished
+    directory = cwd / "campaigns/allreduce_8node"
+    assert "SIMULATED (uncalibrated)" in shown
+    for path in (directory / "export").iterdir():
+        assert "SIMULATED (uncalibrated)" in path.read_text(), path
+    status = json.loads(autotune("status", str(directory), "--json", cwd=cwd).stdout)
+    assert status["stamp"] == "SIMULATED (uncalibrated)"
+    assert status["state"] == "complete"
+
+
+def test_it_screens_searches_and_beats_the_default(finished):
+    cwd, shown = finished
+    assert "Main effects on latency" in shown
+    assert "Pareto front" in shown
+    status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=cwd).stdout)
+    assert status["trials"]["ok"] > 16  # the verification's beside those of the budget
+    assert status["speedup"] > 1.0
+
+
+def test_the_same_seed_gives_the_same_campaign(finished, tmp_path):
+    cwd, _ = finished
+    done = autotune("conf=allreduce_8node", "proposer=random", "budget.launches=16", cwd=tmp_path)
+    assert done.returncode == 0
+    one, two = (
+        [
+            {k: v for k, v in json.loads(line).items() if k in ("point", "estimates", "event", "phase")}
+            for line in (folder / "campaigns/allreduce_8node/journal.jsonl").read_text().splitlines()
+            if '"event":"trial"' in line or '"event":"observation"' in line
+        ]
+        for folder in (cwd, tmp_path)
+    )
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["hydra/launcher=slurm"], "Slurm"),
+        (["hydra/launcher=simulated", "~machine"], "bm_optimized3_36"),
+        (["machine=cray"], "bm_optimized3_36"),
+        (["simulate.noise.within=much"], "simulate.noise.within = 'much'"),
+        (["simulate.fautls.hang=0.1"], "did you mean 'faults'"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_simulated_is_said(words, expected, tmp_path):
+    done = autotune("conf=allreduce_8node", *words, cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert expected in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_faults_are_data(tmp_path):
+    faults = ("simulate.faults.crash=0.2", "simulate.faults.hang=0.1", "simulate.faults.wrong_result=0.1")
+    words = ("proposer=random", "budget.launches=30", "verify.enabled=false", *faults)
+    done = autotune("conf=allreduce_8node", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=tmp_path).stdout)
+    assert status["trials"]["crashed"] > 0
+    assert sum(status["trials"].values()) == 30
+
+
+def test_a_profile_weighs_the_sizes(tmp_path):
+    (tmp_path / "calls.csv").write_text("message_bytes,count\n8,1000\n2097152,0\n")
+    words = ("proposer=random", "budget.launches=6", "verify.enabled=false", "objective.weights=calls.csv")
+    done = autotune("conf=allreduce_8node", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    journal = (tmp_path / "campaigns/allreduce_8node/journal.jsonl").read_text().splitlines()
+    [about] = [json.loads(line) for line in journal if '"event":"campaign"' in line]
+    [latency] = about["objectives"]
+    assert {size: weight for _, _, size, weight in latency["weights"] if weight} == {8: 1.0}
+
+
+def test_a_profile_that_cannot_be_used_is_said(tmp_path):
+    (tmp_path / "calls.csv").write_text("message_bytes,count\n8,many\n")
+    done = autotune("conf=allreduce_8node", "objective.weights=calls.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "calls.csv" in done.stderr
+
+
+def test_a_multirun_is_a_campaign_for_each_combination_and_ends_in_a_summary(tmp_path):
+    words = ("-m", "conf=allreduce_8node", "cluster.nodes=1,2", "collective=allreduce,bcast")
+    small = ("proposer=random", "budget.launches=3", "verify.enabled=false")
+    done = autotune(*words, *small, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folders = sorted(p.name for p in (tmp_path / "campaigns/allreduce_8node").iterdir())
+    assert folders == [f"cluster.nodes={n},collective={c}" for n in (1, 2) for c in ("allreduce", "bcast")]
+    summary = done.stdout.splitlines()[-12:]
+    assert sum("complete" in line for line in summary) == 4
+    again = autotune(*words, *small, cwd=tmp_path)
+    assert again.stdout.count("is complete") == 4
+
+
+def test_compare_lays_campaigns_beside_each_other(finished):
+    cwd, _ = finished
+    done = autotune("compare", "campaigns/allreduce_8node", "campaigns/allreduce_8node", "--json", cwd=cwd)
+    rows = json.loads(done.stdout)
+    assert [row["ranks"] for row in rows] == [288, 288]
+    assert rows[0]["stamp"] == "SIMULATED (uncalibrated)"
+    assert rows[0]["speedup"] > 1

@@ -1,0 +1,70 @@
+"""The wheel holds everything: a campaign runs from it, far away from the checkout."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The folder into which the wheel was unpacked."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    [wheel] = folder.glob("*.whl")
+    target = folder / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    return target
+
+
+def autotune(*words, site, cwd):
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    code = (
+        "import sys; source = (sys.argv[1], sys.argv[1] + '/launchers'); "
+        "sys.path[:] = [p for p in sys.path if p not in source]; "
+        "sys.path.insert(0, sys.argv[2]); sys.argv[:] = ['autotune', *sys.argv[3:]]; "
+        "import autotune; assert autotune.__file__.startswith(sys.path[0]), autotune.__file__; "
+        "from autotune.__main__ import main; main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, str(ROOT), str(site), *words],
+        cwd=cwd,
+        env={**env, "SLURM_CONF": "/no/such/slurm.conf"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+def test_a_campaign_runs_from_the_wheel(installed, tmp_path):
+    words = ("conf=allreduce_8node", "proposer=random", "budget.launches=3", "verify.enabled=false")
+    done = autotune(*words, site=installed, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    status = autotune("status", "campaigns/allreduce_8node", "--json", site=installed, cwd=tmp_path)
+    assert json.loads(status.stdout)["state"] == "complete"
+    done = autotune("report", "campaigns/allreduce_8node", site=installed, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_holds_what_is_read_at_run_time(installed):
+    for name in (
+        "autotune/conf/config.yaml",
+        "autotune/conf/conf/allreduce_local.yaml",
+        "autotune/search_spaces/openmpi_ucx_cluster.yaml",
+        "autotune/probe/kernel.c",
+        "hydra_plugins/autotune/slurm.py",
+    ):
+        assert (installed / name).is_file(), name
+    assert not (installed / "hydra_plugins" / "__init__.py").exists()

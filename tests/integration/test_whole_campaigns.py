@@ -1,0 +1,35 @@
+"""Whole campaigns as a user starts them, with the default proposer, the verification and the proof."""
+
+import json
+
+import pytest
+
+from tests.program import autotune
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.mark.mpi
+def test_this_machine_is_tuned_verified_and_proved(tmp_path):
+    done = autotune("conf=allreduce_local", cwd=tmp_path, timeout_s=800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    directory = tmp_path / "campaigns/allreduce_local"
+    status = json.loads(autotune("status", str(directory), "--json", cwd=tmp_path).stdout)
+    assert status["state"] == "complete"
+    assert status["phase"] == "verify"
+    assert "fresh launches" in done.stdout
+    if status["recommendation"] and (directory / "export/proof.json").exists():
+        proof = json.loads((directory / "export/proof.json").read_text())
+        assert proof["variables_seen"]
+        assert proof["rows_reached"] == proof["rows"]
+    files = [str(p) for p in (directory / "export").glob("*.conf")]
+    linted = autotune("lint", *files, cwd=tmp_path)
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+def test_the_simulated_cluster_is_tuned_and_verified(tmp_path):
+    done = autotune("conf=allreduce_8node", cwd=tmp_path, timeout_s=800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=tmp_path).stdout)
+    assert status["state"] == "complete"
+    assert status["speedup"] > 1.2  # the model's defaults are 1.8 times slower than its optimum

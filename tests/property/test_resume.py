@@ -1,0 +1,108 @@
+"""Kill after any event, resume, and nothing differs from a campaign that was never killed."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.campaign import Campaign, Plan, Strategy
+from autotune.journal import Journal, history_of, observation_event, observation_of, read_events, trial_of
+from autotune.proposers import proposer
+from autotune.trial import Phase, Status
+from autotune.verdict import Verifier
+from autotune.verification import Design
+from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
+
+LAUNCHES = 16
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of ours runs after it."""
+
+
+class Fragile(Memory):
+    """A store whose process dies after so many events."""
+
+    def __init__(self, events, limit):
+        super().__init__(events)
+        self.limit = limit
+
+    def append(self, event):
+        if len(self.events) >= self.limit:
+            raise Killed
+        super().append(event)
+
+
+def run(store, name="random"):
+    plan = Plan(budget_launches=LAUNCHES, seed=11)
+    verifier = Verifier(SPACE, OBJECTIVES, Design(looks=(4, 6)), seed=11)
+    strategy = Strategy(SPACE, OBJECTIVES, plan, proposer(name), verifier)
+    fails = lambda t: Status.CRASHED if t.point.get("tls") == "tcp" and t.seed % 3 == 0 else None  # noqa: E731
+    return Campaign(strategy, World(fails=fails).observe, store, Silent(), lambda: 0.0).run()
+
+
+WHOLE = Memory()
+HISTORY = run(WHOLE)
+
+
+def test_the_whole_has_every_phase():
+    assert {o.trial.phase for o in HISTORY} == set(Phase)
+    assert len(HISTORY) >= LAUNCHES + 8
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, len(WHOLE.events)), min_size=1, max_size=4))
+def test_killed_after_any_events_and_resumed_equals_uninterrupted(kills):
+    events = []
+    for kill in sorted(kills):
+        store = Fragile(events, kill)
+        with contextlib.suppress(Killed):
+            run(store)
+        events = store.events
+    store = Memory(events)
+    run(store)
+    assert json.dumps(store.events, default=str) == json.dumps(WHOLE.events, default=str)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_a_journal_cut_anywhere_in_its_last_line_loses_that_line_only(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("cut")
+    with Journal(folder) as journal:
+        for event in WHOLE.events[:7]:
+            journal.append(event)
+    path = folder / "journal.jsonl"
+    text = path.read_bytes()
+    last = text.rstrip(b"\n").rfind(b"\n") + 1
+    cut = data.draw(st.integers(last, len(text) - 1))
+    path.write_bytes(text[:cut])
+    with Journal(folder) as journal:
+        assert len(journal.read()) == 7  # the first line is the journal's own
+        journal.append({"event": "note"})
+    assert [e["event"] for e in read_events(folder)][-2:] == ["observation", "note"]
+
+
+def test_observations_survive_the_journal():
+    events = json.loads(json.dumps(WHOLE.events, default=str))
+    history = history_of(events)
+    assert len(history) == len(HISTORY)
+    trial = trial_of(events[0])
+    for observation in history:
+        event = json.loads(json.dumps(observation_event(observation)))
+        again = observation_of(event, observation.trial)
+        assert again == observation
+    assert trial.number == 1
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"\xff\xfe", b'"text"'])
+def test_a_damaged_line_inside_is_an_error_that_says_where(tmp_path, line):
+    from autotune.errors import JournalError
+
+    with Journal(tmp_path) as journal:
+        journal.append({"event": "note"})
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(path.read_bytes() + line + b"\n" + b'{"event":"note"}\n')
+    with pytest.raises(JournalError, match="line 3"):
+        read_events(tmp_path)

@@ -1,0 +1,99 @@
+"""The parameter file, its rules and the environment script say the same, and never too much."""
+
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import UserError
+from autotune.exporters import FORMATS, exporter, listing
+from autotune.recommend import Provenance, Recommendation
+from autotune.space import Point
+from autotune.trial import Rule
+
+SITE = Path("/site/tuning")
+RULES = (
+    Rule("allreduce", 2, 0, Point()),
+    Rule("allreduce", 2, 4096, Point.of({"algorithm": "ring", "segsize": 0})),
+)
+
+
+def recommendation(rules=RULES, **provenance):
+    env = {"OMPI_MCA_pml": "ucx", "OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "UCX_TLS": "self,posix"}
+    provenance = {"campaign": "allreduce_local", "env": tuple(env.items()), "ranks": 2} | provenance
+    return Recommendation(Point(), rules, provenance=Provenance(**provenance))
+
+
+def assignments(text):
+    pairs = (line.partition(" = ") for line in text.splitlines() if line and not line.startswith("#"))
+    return {key: value for key, _, value in pairs}
+
+
+def test_the_parameter_file_points_to_the_rules_by_their_absolute_path():
+    files = exporter("openmpi_mca").export(recommendation(), SITE)
+    assert assignments(files["openmpi-mca-params.conf"]) == {
+        "pml": "ucx",
+        "coll_tuned_use_dynamic_rules": "1",
+        "coll_tuned_dynamic_rules_filename": "/site/tuning/coll_tuned_rules.conf",
+        "mca_base_env_list": "UCX_TLS=self,posix",
+    }
+    assert "4096 4 0 0  # ring" in files["coll_tuned_rules.conf"]
+
+
+def test_without_rules_nothing_dynamic_is_switched_on():
+    files = exporter("openmpi_mca").export(recommendation(rules=()), SITE)
+    assert list(files) == ["openmpi-mca-params.conf"]
+    assert assignments(files["openmpi-mca-params.conf"]) == {
+        "pml": "ucx",
+        "mca_base_env_list": "UCX_TLS=self,posix",
+    }
+
+
+FORCED = (("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"), ("OMPI_MCA_coll_tuned_allreduce_algorithm", "4"))
+
+
+def test_a_forced_algorithm_gives_way_to_the_rules():
+    files = exporter("openmpi_mca").export(recommendation(env=FORCED), SITE)
+    assert set(assignments(files["openmpi-mca-params.conf"])) == {
+        "coll_tuned_use_dynamic_rules",
+        "coll_tuned_dynamic_rules_filename",
+    }
+
+
+def test_a_forced_algorithm_without_rules_keeps_its_switch():
+    files = exporter("openmpi_mca").export(recommendation(rules=(), env=FORCED), SITE)
+    assert assignments(files["openmpi-mca-params.conf"]) == {
+        "coll_tuned_use_dynamic_rules": "1",
+        "coll_tuned_allreduce_algorithm": "4",
+    }
+
+
+def test_a_forced_algorithm_of_another_collective_is_refused_beside_rules():
+    env = (("OMPI_MCA_coll_tuned_bcast_algorithm", "6"),)
+    with pytest.raises(UserError, match="coll_tuned_bcast_algorithm=6"):
+        exporter("openmpi_mca").export(recommendation(env=env), SITE)
+
+
+@pytest.mark.parametrize("value", ["a\nb", " a", "a "])
+def test_a_value_that_a_parameter_file_cannot_hold_is_refused(value):
+    with pytest.raises(UserError, match="UCX_TLS"):
+        exporter("openmpi_mca").export(recommendation(env=(("UCX_TLS", value),)), SITE)
+
+
+def test_the_list_separator_cannot_be_part_of_a_value():
+    env = (("UCX_X", "a;b"),)
+    with pytest.raises(UserError, match="semicolon"):
+        exporter("openmpi_mca").export(recommendation(env=env), SITE)
+    script = exporter("env_sh").export(recommendation(env=env), SITE)["autotune-env.sh"]
+    assert "export UCX_X='a;b'" in script
+    assert "mca_base_env_list" not in script
+
+
+def test_the_list_of_formats_names_each_with_a_summary():
+    assert [name for name, _ in listing()] == list(FORMATS)
+    assert all(exporter(name).name == name and summary for name, summary in listing())
+
+
+def test_an_unknown_format_is_refused_with_a_guess():
+    with pytest.raises(UserError, match="openmpi_mac") as caught:
+        exporter("openmpi_mac")
+    assert "did you mean 'openmpi_mca'?" in caught.value.hint

@@ -1,0 +1,193 @@
+"""Each trap is planted once and found, with its line; what is right is left alone."""
+
+from pathlib import PurePath
+
+import pytest
+
+from autotune.errors import UserError
+from autotune.exporters import exporter
+from autotune.lint import kind_of, lint
+from tests.golden.test_exports import OPENMPI, SITE
+
+GOOD = "1\n2\n2\n2\n2\n0 3 0 0\n4096 4 0 0\n4\n1\n0 0 0 0\n"
+ON = "coll_tuned_use_dynamic_rules = 1\ncoll_han_priority = 0\n"
+
+
+def found(text, mpi="openmpi5", name="x.conf", **options):
+    return [(f.line, f.effect) for f in lint({PurePath(name): text}, mpi, **options)]
+
+
+RULES = [
+    ("first row not 0", "1\n2\n1\n2\n1\n8 3 0 0\n", 6, "silently ignored"),
+    ("unsorted rows", "1\n2\n1\n2\n3\n0 3 0 0\n4096 4 0 0\n64 1 0 0\n", 8, "never used"),
+    ("unsorted communicators", "1\n2\n2\n8\n1\n0 3 0 0\n4\n1\n0 4 0 0\n", 7, "never used"),
+    ("five columns, no header", "1\n2\n1\n2\n2\n0 3 0 0 0\n4096 4 0 0 0\n", 6, "version header"),
+    ("truncated", "1\n2\n1\n2\n3\n0 3 0 0\n", 6, "the file ends"),
+    ("too long", "1\n2\n1\n2\n1\n0 3 0 0\n4096 4 0 0\n", 7, "follows the last row"),
+    ("names", "1\nallreduce\n1\n2\n1\n0 3 0 0\n", 2, "letters are skipped"),
+    ("units", "1\n2\n1\n2\n2\n0 3 0 0\n64k 4 0 0\n", 7, "letters are skipped"),
+    ("octal", "1\n2\n1\n2\n2\n0 3 0 0\n010 4 0 0\n", 7, "base 8"),
+    ("comment before the header", "# mine\nrule-file-version-2\n1\n2\n1\n2\n1\n0 3 0 0\n", 2, "first line"),
+    ("unknown algorithm", "1\n2\n1\n2\n1\n0 99 0 0\n", 6, "MPI_ERR_ARG"),
+    ("unknown collective", "1\n17\n1\n2\n1\n0 3 0 0\n", 2, "no collective 17"),
+    ("collective without a choice", "1\n10\n1\n2\n1\n0 1 0 0\n", 2, "no algorithms for gatherv"),
+    ("collective twice", "2\n2\n1\n2\n1\n0 3 0 0\n2\n1\n2\n1\n0 4 0 0\n", 7, "comes twice"),
+    ("scatter by size", "1\n15\n1\n2\n2\n0 1 0 0\n64 2 0 0\n", 5, "wait for ever"),
+    ("scan by size", "1\n14\n1\n2\n2\n0 1 0 0\n64 2 0 0\n", 5, "not looked up by its message size"),
+    ("two_proc without a fence", "1\n3\n1\n2\n1\n0 5 0 0\n", 6, "MPI_ERR_UNSUPPORTED_OPERATION"),
+    ("chain without fan-out", "1\n7\n1\n2\n1\n0 2 0 8192\n", 6, "pipeline"),
+    ("negative", "1\n2\n1\n2\n1\n0 -3 0 0\n", 6, "-3"),
+    ("empty", "# nothing\n1", 2, "the file ends"),
+    ("json", '{"rule_file_version": 3}', 1, "reads no JSON"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "words"), [r[1:] for r in RULES], ids=[r[0] for r in RULES])
+def test_a_trap_in_a_rules_file(text, line, words):
+    assert any(at == line and words in effect for at, effect in found(text)), found(text)
+
+
+def test_a_sound_rules_file_is_left_alone():
+    assert found(GOOD) == []
+    assert found("rule-file-version-2\n" + GOOD.replace("0 3 0 0", "0 3 0 0 0")) == []
+    assert found("1\n3\n2\n2\n1\n0 5 0 0\n3\n1\n0 0 0 0\n") == []
+
+
+def test_versions_know_different_algorithms():
+    sparbit = "1\n0\n1\n2\n1\n0 7 0 0\n"
+    assert found(sparbit) == []
+    assert "no algorithm 7" in found(sparbit, "openmpi4")[0][1]
+
+
+def test_classic_files_are_read_wrong_by_open_mpi_6_and_json_is_judged_there():
+    assert "shifted" in found(GOOD, "openmpi6")[0][1]
+    document = exporter("coll_tuned_json").export(OPENMPI, SITE)["coll_tuned_rules.json"]
+    assert found(document, "openmpi6") == []
+    assert "disabled" in found(document.replace('"segmented_ring"', '"segmented"'), "openmpi6")[0][1]
+    assert "no collective 'alreduce'" in found(document.replace('allreduce"', 'alreduce"'), "openmpi6")[0][1]
+    assert "no JSON" in found(document[:-5], "openmpi6")[0][1]
+
+
+PARAMETERS = [
+    ("quotes", "pml = 'ucx'\n", 1, "quotes become part"),
+    ("trailing comment", "pml = ucx # fast\n", 1, "becomes part of it"),
+    ("no assignment", "pml ucx\n", 1, "skipped"),
+    ("twice", "pml = ucx\npml = ob1\n", 2, "already set in line 1"),
+    ("prefix", "OMPI_MCA_pml = ucx\n", 1, "names no parameter"),
+    ("variable", "pml = ucx\nUCX_TLS = rc\n", 2, "environment variable"),
+    ("no switch", "coll_tuned_allreduce_algorithm = 4\ncoll = ^han\n", 1, "without coll_tuned_use_dynamic"),
+    ("switched off", "coll_tuned_use_dynamic_rules = 0\ncoll_tuned_bcast_algorithm = 6\n", 1, "silently"),
+    ("misspelt", "coll_tuned_use_dynamic_rule = 1\n", 1, "no parameter"),
+    ("unknown id", ON + "coll_tuned_allreduce_algorithm = 7\n", 3, "the default runs"),
+    ("unknown name", ON + "coll_tuned_allreduce_algorithm = linear\n", 3, "the default runs"),
+    (
+        "file and forced",
+        ON + "coll_tuned_dynamic_rules_filename = /r\ncoll_tuned_bcast_algorithm = 1\n",
+        4,
+        "beside",
+    ),
+    ("relative", ON + "coll_tuned_dynamic_rules_filename = rules.conf\n", 3, "working directory"),
+    ("home", ON + "coll_tuned_dynamic_rules_filename = ~/rules.conf\n", 3, "working directory"),
+    ("han above", "coll_tuned_use_dynamic_rules = 1\ncoll_tuned_bcast_algorithm = 6\n", 2, "coll_han"),
+    ("ucx unused", "pml = ob1\nmca_base_env_list = UCX_TLS=rc\n", 2, "change nothing"),
+    ("half a threshold", "mca_base_env_list = UCX_RNDV_THRESH=inter:64k\n", 1, "aborts"),
+    ("misspelt variable", "mca_base_env_list = UCX_RNDV_TRESH=64k\n", 1, "UCX knows no UCX_RNDV_TRESH"),
+    ("unknown transport", "mca_base_env_list = UCX_TLS=self,infiniband\n", 1, "no transport infiniband"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"), [p[1:] for p in PARAMETERS], ids=[p[0] for p in PARAMETERS]
+)
+def test_a_trap_in_a_parameter_file(text, line, words):
+    assert any(at == line and words in effect for at, effect in found(text)), found(text)
+
+
+TUNE = [
+    ("indented", "--mca pml ucx\n --mca btl self\n", 2, "silently dropped"),
+    ("one dash", "-mca pml ucx\n", 1, "aborts"),
+    ("assignment", "--mca pml ucx\npml = ucx\n", 2, "aborts"),
+    ("twice", "--mca pml ucx\n--mca pml ob1\n", 2, "already set"),
+    ("no newline", "--mca pml ucx", 1, "last character"),
+    ("space", "-x UCX_TLS=self, rc\n", 1, "first space"),
+    ("quotes", "--mca pml 'ucx'\n", 1, "quotes"),
+    ("comment", "--mca pml ucx # fast\n", 1, "comment"),
+    ("no switch", "--mca coll_tuned_bcast_algorithm 6\n--mca coll ^han\n", 1, "without"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "words"), [t[1:] for t in TUNE], ids=[t[0] for t in TUNE])
+def test_a_trap_in_a_file_for_tune(text, line, words):
+    assert any(at == line and words in effect for at, effect in found(text)), found(text)
+
+
+UCX = [
+    ("export", "export UCX_TLS=rc\n", 1, "no shell"),
+    ("foreign", "UCX_TLS=rc\nOMPI_MCA_pml=ucx\n", 2, "no variable of UCX"),
+    ("nothing assigned", "UCX_TLS rc\n", 1, "assigns nothing"),
+    ("quotes", 'UCX_TLS="rc"\n', 1, "quotes"),
+    ("half a threshold", "UCX_RNDV_THRESH=intra:64k\n", 1, "aborts"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "words"), [u[1:] for u in UCX], ids=[u[0] for u in UCX])
+def test_a_trap_in_ucx_conf(text, line, words):
+    assert any(at == line and words in effect for at, effect in found(text, name="ucx.conf"))
+
+
+def test_a_missing_rules_file_is_found_where_it_can_be_looked_for():
+    text = ON + "coll_tuned_dynamic_rules_filename = /no/such\n"
+    assert found(text) == []
+    assert "missing" in found(text, exists=lambda path: False)[0][1]
+    assert found(text, exists=lambda path: True) == []
+
+
+def test_the_stack_s_own_list_of_names_finds_every_misspelt_parameter():
+    known = {"pml", "pml_ucx_priority", "btl_tcp_if_include"}
+    assert "btl_tcp_if_inlcude" in found("btl_tcp_if_inlcude = eth0\n", known=known)[0][1]
+    assert found("rmaps_base_mapping_policy = core\n", known=known) == []  # the runtime's
+
+
+def test_a_variable_that_is_not_exported_is_found_in_a_script():
+    assert "not exported" in found("export UCX_TLS=rc\nOMPI_MCA_pml=ucx\n", name="env.sh")[0][1]
+
+
+def test_files_are_judged_together():
+    rules, conf = PurePath("/s/rules"), PurePath("/s/mca.conf")
+    files = {conf: "coll_tuned_dynamic_rules_filename = /s/rules\ncoll=^han\n", rules: GOOD}
+    (only,) = lint(files)
+    assert only.file == conf
+    assert "without coll_tuned_use_dynamic_rules" in only.effect
+    assert lint(files | {PurePath("/s/more.conf"): "coll_tuned_use_dynamic_rules = 1\n"}) == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["openmpi_mca", "coll_tuned", "tune", "ucx_conf", "env_sh", "env_csh", "slurm", "lmod", "modulefile"],
+)
+@pytest.mark.parametrize("mpi", ["openmpi4", "openmpi5"])
+def test_what_is_exported_has_no_findings(name, mpi):
+    files = {PurePath(SITE / file): text for file, text in exporter(name).export(OPENMPI, SITE).items()}
+    assert lint(files, mpi) == ()
+
+
+def test_an_unknown_stack_is_refused():
+    with pytest.raises(UserError, match="openmpi7"):
+        lint({}, "openmpi7")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("a", "# c\n1 # n\n", "rules"),
+        ("a", "rule-file-version-2\n1\n", "rules"),
+        ("a", "--mca a b\n", "tune"),
+        ("a", "UCX_TLS=x\n", "ucx"),
+        ("ucx.conf", "\n", "ucx"),
+        ("a", "export A=b\n", "shell"),
+        ("a.sh", "# c\n", "shell"),
+        ("a", "a = b\n", "mca"),
+    ],
+)
+def test_kinds_of_files(name, text, kind):
+    assert kind_of(PurePath(name), text) == kind

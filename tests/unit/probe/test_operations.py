@@ -1,0 +1,69 @@
+"""The declarations against an interpreter of MPI's own words, without MPI."""
+
+import pytest
+
+from autotune.probe.loops import partners
+from autotune.probe.operations import OPERATIONS
+from autotune.wire import COLLECTIVES
+
+GATHERS = ("allgather", "allgatherv")
+EXCHANGES = ("alltoall", "alltoallv")
+SCATTERED_SUMS = ("reduce_scatter", "reduce_scatter_block")
+
+
+def as_sets(blocks):
+    return [(sorted(sources), to) for sources, to in blocks]
+
+
+def test_every_collective_of_the_wire_format_is_declared_in_its_order():
+    assert tuple(OPERATIONS) == COLLECTIVES
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_what_is_received_was_sent(name, size):
+    operation = OPERATIONS[name]
+    sent = {(rank, to) for rank in range(size) for to in operation.sends(rank, size)}
+    for rank in range(size):
+        for sources, to in operation.receives(rank, size):
+            assert {(source, to) for source in sources} <= sent
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_receives(size):
+    everyone = list(range(size))
+    for rank in everyone:
+
+        def of(name, rank=rank):
+            return as_sets(OPERATIONS[name].receives(rank, size))
+
+        assert of("allreduce") == [(everyone, 0)]
+        assert of("reduce") == ([] if rank else [(everyone, 0)])
+        assert of("bcast") == ([([0], 0)] if rank else [])
+        assert of("scatter") == [([0], rank)]
+        assert of("gather") == ([] if rank else [([s], 0) for s in everyone])
+        assert of("scan") == [(everyone[: rank + 1], 0)]
+        assert of("exscan") == ([(everyone[:rank], 0)] if rank else [])
+        for name in GATHERS:
+            assert of(name) == [([s], 0) for s in everyone]
+        for name in EXCHANGES:
+            assert of(name) == [([s], rank) for s in everyone]
+        for name in SCATTERED_SUMS:
+            assert of(name) == [(everyone, rank)]
+
+
+def test_only_the_first_rank_of_a_pair_is_timed():
+    for name in ("pingpong", "put", "get", "accumulate"):
+        shares = [OPERATIONS[name].share(rank) for rank in range(4)]
+        assert shares == [0.5 if name == "pingpong" else 1.0, 0, 0, 0]
+        assert OPERATIONS[name].least_ranks == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 13])
+def test_the_dissemination_barrier_lets_nobody_go_before_all_have_come(size):
+    rounds = len(partners(0, size))
+    heard = [{rank} for rank in range(size)]
+    for k in range(rounds):
+        assert all(partners(partners(r, size)[k][0], size)[k][1] == r for r in range(size))
+        heard = [heard[r] | heard[partners(r, size)[k][1]] for r in range(size)]
+    assert heard == [set(range(size))] * size

@@ -1,0 +1,196 @@
+"""Decisions of ``curve``, and the standing they rest on."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from autotune.objectives import Objective
+from autotune.ports import Problem
+from autotune.proposers.curve import Curve
+from autotune.proposers.standing import Standing, expected_improvement
+from autotune.space import Parameter, Point, Space
+from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+
+LATENCY = Objective("latency")
+SPACE = Space(
+    "s",
+    (
+        Parameter("algorithm", ("default", "ring", "recursive_doubling", "linear"), "default", per_size=True),
+        Parameter("tls", ("all", "tcp"), "all"),
+    ),
+)
+
+
+def seen(
+    number: int,
+    point: Point,
+    times_us: Mapping[int, float],
+    sem: float = 0.01,
+    subject: Subject = Subject.SWEEP,
+    memory_mib: float | None = None,
+) -> Observation:
+    estimates = [
+        Estimate(Cell("allreduce", 64, size), t * 1e-6, sem * t * 1e-6, 20) for size, t in times_us.items()
+    ]
+    extra = {} if memory_mib is None else {"memory_bytes": memory_mib * 2**20}
+    trial = Trial(number, Phase.SEARCH, point, subject)
+    return Observation(trial, Status.OK, tuple(estimates), extra=extra)
+
+
+def at(algorithm: str, tls: str = "all") -> Point:
+    return Point.of({"algorithm": algorithm, "tls": tls})
+
+
+def test_the_envelope_of_a_setting_joins_its_choices() -> None:
+    standing = Standing.of(
+        Problem(SPACE, (LATENCY,)),
+        [
+            seen(1, at("default"), {8: 2.0, 1024: 9.0}),
+            seen(2, at("ring"), {8: 4.0, 1024: 5.0}),
+            seen(3, at("ring", "tcp"), {8: 3.0, 1024: 6.0}),
+        ],
+    )
+    assert {str(k): np.exp(v) * 1e6 for k, v in standing.envelopes.items()} == {
+        "tls=all": pytest.approx([2.0, 5.0]),
+        "tls=tcp": pytest.approx([3.0, 6.0]),
+    }
+
+
+def test_weights_follow_the_objectives() -> None:
+    problem = Problem(SPACE, (Objective("latency", 0, 100), Objective("bandwidth", 100), Objective("memory")))
+    standing = Standing.of(problem, [seen(1, at("ring"), {0: 1.0, 8: 2.0, 1024: 9.0}, memory_mib=64)])
+    assert standing.weights == pytest.approx(np.array([[0.5, 0.5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]))
+    assert standing.curves.logs[0, 3] == pytest.approx(math.log(64 * 2**20))
+
+
+def test_expected_improvement_against_numbers_drawn() -> None:
+    draws = np.random.default_rng(0).normal(1.2, 0.5, 400_000)
+    found = expected_improvement(np.array(1.0), np.array(1.2), np.array(0.5))
+    assert found == pytest.approx(np.maximum(1.0 - draws, 0).mean(), rel=0.02)
+
+
+def test_the_first_launch_is_the_default() -> None:
+    suggestion = Curve().propose(Problem(SPACE, (LATENCY,)), History(), 0)
+    assert suggestion is not None
+    assert suggestion.point == SPACE.default
+
+
+def test_an_untouched_launch_counts_as_the_default() -> None:
+    history = History((seen(1, SPACE.default, {8: 2.0, 1 << 20: 900.0}, subject=Subject.UNTOUCHED),))
+    suggestion = Curve().propose(Problem(SPACE, (LATENCY,)), history, 0)
+    assert suggestion is not None
+    assert suggestion.point != SPACE.default
+
+
+def test_names_lead_the_second_launch() -> None:
+    """At small messages nobody should begin with a ring or a linear algorithm."""
+    history = History((seen(1, SPACE.default, {8: 20.0, 64: 22.0, 512: 25.0}),))
+    suggestion = Curve().propose(Problem(SPACE, (LATENCY,)), history, 0)
+    assert suggestion is not None
+    assert suggestion.point["algorithm"] == "recursive_doubling"
+
+
+def test_it_ends_when_the_gain_is_below_what_is_asked_for() -> None:
+    names = [f"a{i}" for i in range(12)]
+    space = Space("s", (Parameter("x", tuple(names), "a0", per_size=True),))
+    history = History(
+        tuple(seen(i + 1, Point.of({"x": n}), {8: 2.0, 1024: 9.0}) for i, n in enumerate(names[:11]))
+    )
+    assert Curve().propose(Problem(space, (LATENCY,)), history, 0) is not None
+    assert Curve().propose(Problem(space, (LATENCY,), min_gain=0.5), history, 0) is None
+
+
+def test_a_doubtful_leader_is_launched_again_if_that_is_allowed() -> None:
+    space = Space("s", (Parameter("x", ("a", "b", "c"), "a"),))
+    problem = Problem(space, (LATENCY,))
+
+    def history(sem: float) -> History:
+        times = {"a": 2.0, "b": 2.02, "c": 9.0}
+        rows = enumerate(times.items(), start=1)
+        return History(tuple(seen(i, Point.of({"x": x}), {8: t, 1024: t}, sem) for i, (x, t) in rows))
+
+    assert Curve().propose(problem, history(0.2), 0) is None
+    again = Curve(repeats=True).propose(problem, history(0.2), 0)
+    assert again is not None
+    assert again.point["x"] in ("a", "b")
+    sure = Problem(space, (LATENCY,), min_gain=1e-3)
+    assert Curve(repeats=True).propose(sure, history(1e-4), 0) is None
+
+
+def test_failures_keep_it_away_from_what_fails() -> None:
+    values = tuple(f"{k}k" for k in (1, 2, 4, 8, 16, 32))
+    space = Space(
+        "s",
+        (Parameter("tls", ("all", "bad"), "all"), Parameter("rndv", values, "1k", ordered=True)),
+    )
+    observations = [seen(1, space.default, {8: 2.0, 1024: 9.0})]
+    for number, value in enumerate(values[:3], start=2):
+        point = Point.of({"tls": "bad", "rndv": value})
+        observations.append(Observation(Trial(number, Phase.SEARCH, point), Status.CRASHED, reason="planted"))
+    suggestion = Curve().propose(Problem(space, (LATENCY,)), History(tuple(observations)), 0)
+    assert suggestion is not None
+    assert suggestion.point["tls"] == "all"
+
+
+def test_two_objectives_reach_the_front_of_a_trade_off() -> None:
+    """x trades latency for bandwidth, y only costs: the front is where y is lowest."""
+    scale = ("1", "2", "4", "8", "16")
+    space = Space("s", (Parameter("x", scale, "4", ordered=True), Parameter("y", scale, "4", ordered=True)))
+    problem = Problem(space, (Objective("latency", 0, 64), Objective("bandwidth", 1024)))
+
+    def run(number: int, point: Point) -> Observation:
+        x, y = scale.index(str(point["x"])), scale.index(str(point["y"]))
+        return seen(number, point, {8: 2 * 1.3**x * 1.2**y, 65536: 900 * 1.3 ** (4 - x) * 1.2**y})
+
+    history = History()
+    for number in range(1, 11):
+        suggestion = Curve().propose(problem, history, 0)
+        assert suggestion is not None
+        history = history.plus([run(number, suggestion.point)])
+    lowest = [o.trial.point for o in history if o.trial.point["y"] == "1"]
+    assert len(lowest) >= 3
+    assert len({p["x"] for p in lowest}) >= 3
+
+
+def test_launches_outside_of_what_is_now_fixed_still_teach() -> None:
+    values = ("a", "b", "c", "d")
+    space = Space("s", (Parameter("x", values, "a"), Parameter("z", ("0", "1"), "0")))
+    # With z = 1 everything is as with z = 0, and c is best.
+    history = History(
+        tuple(
+            seen(i + 1, Point.of({"x": x, "z": "1"}), {8: t, 1024: 3 * t})
+            for i, (x, t) in enumerate({"a": 3.0, "b": 4.0, "c": 1.0, "d": 5.0}.items())
+        )
+    )
+    suggestion = Curve().propose(Problem(space.fix({"z": "0"}), (LATENCY,), whole=space), history, 0)
+    assert suggestion is not None
+    assert dict(suggestion.point) == {"x": "c", "z": "0"}
+
+
+def test_every_slot_of_every_pair_is_used() -> None:
+    """Improvements at any size count: the complement of what is already good is worth more than a copy."""
+    space = Space(
+        "s", (Parameter("x", ("p_small", "q_small", "p_large", "q_large"), "p_small", per_size=True),)
+    )
+    small, large = {8: 1.0, 1 << 20: 900.0}, {8: 9.0, 1 << 20: 100.0}
+    history = History(
+        (seen(1, Point.of({"x": "p_small"}), small), seen(2, Point.of({"x": "q_small"}), small))
+    )
+    suggestion = Curve().propose(Problem(space, (LATENCY,)), history, 0)
+    assert suggestion is not None
+    assert str(suggestion.point["x"]).endswith("large")
+    history = history.plus([seen(3, Point.of({"x": "p_large"}), large)])
+    standing = Standing.of(Problem(space, (LATENCY,)), list(history))
+    [envelope] = standing.envelopes.values()
+    assert np.exp(envelope) * 1e6 == pytest.approx([1.0, 100.0])
+
+
+def test_hypervolume_counts_only_what_is_new() -> None:
+    from autotune.proposers.standing import _hypervolume_gain
+
+    now = np.array([[0.0, 1.0], [1.0, 0.0]])
+    after = np.array([[[0.5, 0.5], [2.0, 2.0], [0.0, 1.0]]])
+    gain = _hypervolume_gain(now, after)
+    assert gain == pytest.approx([0.25, 0.0, 0.0], abs=1e-9)

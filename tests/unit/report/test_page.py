@@ -1,0 +1,250 @@
+"""The report: every number in words, figures that plotly accepts, nothing fetched from elsewhere."""
+
+import base64
+import gzip
+import json
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from plotly.offline import get_plotlyjs
+
+from autotune.objectives import Objective
+from autotune.recommend import Gain, Provenance, Recommendation
+from autotune.report import ReportInput, page
+from autotune.space import Dropped, Point
+from autotune.trial import History, Observation, Phase, Rule, Status, Trial
+from autotune.verdict import Round
+from autotune.verification import Design, compare
+from tests import example
+
+
+class Document(HTMLParser):
+    """The text of a page by element, its scripts, and whatever would be fetched."""
+
+    VOID = ("meta", "br", "link", "img", "input", "hr")
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.texts, self.scripts, self.fetched, self.rows = [], [], [], [], []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.fetched += [v for k, v in attributes.items() if k in ("src", "href", "data", "action")]
+        if tag not in self.VOID:
+            self.open.append((tag, attributes))
+        if tag == "tr":
+            self.rows.append([])
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data):
+        tag, attributes = self.open[-1] if self.open else ("", {})
+        if tag == "script":
+            self.scripts.append((attributes.get("type", ""), attributes.get("id", ""), data))
+        elif tag != "style" and data.strip():
+            self.texts.append(" ".join(data.split()))
+            if self.rows and any(name == "tr" for name, _ in self.open):
+                self.rows[-1].append(" ".join(data.split()))
+
+    @property
+    def figures(self):
+        return [json.loads(text) for kind, _, text in self.scripts if kind == "application/json"]
+
+
+@pytest.fixture(scope="module")
+def ran():
+    return example.campaign()
+
+
+@pytest.fixture(scope="module")
+def inputs(ran):
+    return ReportInput(
+        title="example",
+        space=ran.space,
+        objectives=example.OBJECTIVES,
+        history=ran.history,
+        recommendation=ran.recommendation,
+        baseline=ran.baseline,
+        effects=ran.effects,
+        screening=ran.screening,
+        findings=[("UCX", "1.20.1: self, sysv, tcp")],
+        exports=["export/openmpi-mca-params.conf"],
+        use="OMPI_MCA_mca_base_param_files=export/openmpi-mca-params.conf mpirun …",
+    )
+
+
+@pytest.fixture(scope="module")
+def document(inputs):
+    return Document(page(inputs))
+
+
+def test_nothing_is_fetched_and_every_element_is_closed(document):
+    assert document.fetched == []
+    assert document.open == []
+    css = re.findall(r"<style>(.*?)</style>", page(ReportInput("x", example.SPACE, (), History())), re.S)[0]
+    assert "url(" not in css
+    assert "@import" not in css
+
+
+def test_plotly_is_packed_once_and_whole(document):
+    packed = [text for kind, name, text in document.scripts if name == "plotly"]
+    assert len(packed) == 1
+    assert gzip.decompress(base64.b64decode(packed[0])).decode() == get_plotlyjs()
+    assert len(packed[0]) < 2_500_000
+
+
+def test_figures_hold_the_data(document, ran):
+    names = [[trace.get("name") for trace in figure["data"]] for figure in document.figures]
+    assert names[0] == ["default", "tuned", "speed-up"]
+    assert names[1] == ["tried", "Pareto front", "recommended", "default"]
+    curve = document.figures[0]["data"][1]
+    assert curve["x"] == ["8 B", "512 B", "4 KiB", "64 KiB", "1 MiB"]
+    assert curve["y"] == pytest.approx([gain.tuned_s * 1e6 for gain in ran.recommendation.gains])
+    assert curve["error_y"]["array"] == pytest.approx(
+        [1.96 * gain.tuned_sem_s * 1e6 for gain in ran.recommendation.gains]
+    )
+    progress = next(figure for figure, its in zip(document.figures, names, strict=True) if "failed" in its)
+    failed = next(trace for trace in progress["data"] if trace["name"] == "failed")
+    assert failed["x"] == [13, 15]
+
+
+def test_effects_are_ratios_with_their_intervals(document, ran):
+    figure = next(
+        f
+        for f in document.figures
+        if f["layout"]["xaxis"].get("title", {}).get("text", "").startswith("latency at")
+    )
+    trace = figure["data"][0]
+    assert trace["y"][-1] == "UCX_TLS"  # the largest on top
+    effect = ran.effects[0]["UCX_TLS"]
+    low, high = effect.interval()
+    assert trace["x"][-1] == pytest.approx(2.718281828459045**effect.effect)
+    assert trace["x"][-1] + trace["error_x"]["array"][-1] == pytest.approx(2.718281828459045**high)
+    assert trace["x"][-1] - trace["error_x"]["arrayminus"][-1] == pytest.approx(2.718281828459045**low)
+
+
+def test_all_sections_have_their_numbers_in_words(document):
+    text = " ".join(document.texts)
+    for wanted in (
+        "speed-up over 5 sizes, geometric mean",
+        "in the search, not verified",
+        "5 of 5",
+        "2 failed, 2 min 18 s in launches",
+        "Not verified: the recommended setting was picked from 12",
+        "Default against tuned",
+        "MPI_Allreduce on 2 ranks",
+        "Pareto front",
+        "What matters",
+        "How the campaign went",
+        "needs ucx_tl:xpmem",
+        "export/openmpi-mca-params.conf mpirun",
+        "Open MPI 5.0.11, UCX 1.20.1",
+        "1.20.1: self, sysv, tcp",
+        "node1",
+    ):
+        assert wanted in text
+    cells = [row for row in document.rows if row and row[0] == "64 KiB"]
+    assert cells == [["64 KiB", "rabenseifner", "1.52× (1.45 … 1.60)", "5.56 ± 0.11", "8.48 ± 0.12"]]
+    assert ["13", "crashed", "signal 6 on rank 1"] in [row[:3] for row in document.rows]
+    assert ["map_by", "all", "needs numa:2"] in document.rows
+    assert ["UCX_RNDV_THRESH", "4k", "auto"] in document.rows
+
+
+def test_losing_sizes_are_shown_as_they_are(inputs):
+    gains = (
+        Gain(("allreduce", 2, 8), 1e-6, 1e-8, 2e-6, 1e-8),
+        Gain(("allreduce", 2, 64), 1e-6, 1e-8, 0.5e-6, 1e-8),
+    )
+    rules = (Rule("allreduce", 2, 0, Point()),)
+    losing = Document(
+        page(replace(inputs, recommendation=Recommendation(inputs.recommendation.point, rules, gains)))
+    )
+    assert "0 no clear difference, 1 slower" in losing.texts
+    assert ["64 B", "0.50× (0.48 … 0.52)", "1.00 ± 0.01", "0.500 ± 0.010"] in losing.rows
+    assert (
+        losing.figures[0]["data"][2]["marker"]["color"][1]
+        != losing.figures[0]["data"][2]["marker"]["color"][0]
+    )
+
+
+def test_a_simulated_or_unfinished_campaign_says_so(inputs):
+    texts = Document(page(replace(inputs, stamp="SIMULATED (uncalibrated)", state="interrupted"))).texts
+    assert "SIMULATED (uncalibrated)" in texts
+    assert "This campaign is interrupted: figures may still change" in texts
+
+
+def test_text_from_outside_stays_text(inputs):
+    hostile = '</script><script>alert("x")</script><img src=http://example.org/x>'
+    trial = Trial(99, Phase.SEARCH, example.SPACE.default)
+    history = inputs.history.plus([Observation(trial, Status.CRASHED, reason=hostile, hosts=(hostile,))])
+    space = replace(inputs.space, dropped=(Dropped(hostile, None, hostile),))
+    document = Document(
+        page(replace(inputs, title=hostile, history=history, space=space, use=hostile, exports=[hostile]))
+    )
+    assert document.fetched == []
+    assert not any("alert" in text for kind, name, text in document.scripts if kind == "" and not name)
+    assert sum(hostile in text for text in document.texts) >= 5
+    assert any(
+        hostile in json.dumps(figure, ensure_ascii=False).replace('\\"', '"') for figure in document.figures
+    )
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 4, 13])
+def test_a_page_can_be_made_at_any_time_of_a_campaign(ran, n):
+    history = History(ran.history.observations[:n])
+    document = Document(page(ReportInput("young", ran.space, example.OBJECTIVES, history, state="running")))
+    assert document.open == []
+    assert "young" in document.texts
+    assert str(n) in document.texts
+
+
+def test_one_objective_has_no_plane_to_draw(inputs):
+    one = replace(
+        inputs, objectives=(Objective("latency", max_bytes=8192),), effects=inputs.effects[:1], screening=None
+    )
+    document = Document(page(one))
+    assert "Best setting" in document.texts
+    assert "Pareto front" not in document.texts
+
+
+def test_the_verification_shows_promise_and_fresh_launches_side_by_side(inputs):
+    design = Design((2,))
+    slots = [gain.slot for gain in inputs.recommendation.gains]
+    found = [
+        {slot: math.log(1.2) + 0.01 * k for slot in slots[1:]} | {slots[0]: math.log(0.9) - 0.001 * k}
+        for k in range(2)
+    ]
+    launches = inputs.history.observations[:4]
+    earlier = Round(inputs.recommendation, launches, (), (), complete=True)
+    last = Round(inputs.recommendation, launches, tuple(found), compare(found, design), complete=True)
+    document = Document(page(replace(inputs, rounds=(earlier, last))))
+    row = next(r for r in document.rows if r[0] == "8 B" and len(r) == 5 and r[3] == "2")
+    assert row[1].startswith("1.44×")
+    assert row[2].startswith("0.90× (")
+    assert row[4] == "slower"
+    assert [text for text in document.texts if text.startswith("Round ")] == [
+        f"Round {n}: UCX_RNDV_THRESH=4k, UCX_TLS=self,sysv, {len(inputs.recommendation.rules)} rules"
+        for n in (2, 1)
+    ]
+    names = [[trace.get("name") for trace in figure["data"]] for figure in document.figures]
+    drawn = document.figures[names.index(["one pair of launches", "in the search", "fresh launches"])]
+    assert len(drawn["data"][0]["x"]) == 2 * len(slots)
+    assert drawn["data"][2]["y"][0] == pytest.approx(0.9, rel=1e-3)
+    assert any(text.endswith("on 4 fresh launches") for text in document.texts)
+
+
+def test_a_verification_that_found_nothing_is_said_plainly(inputs):
+    stay = Provenance(
+        verified="verified: nothing was better than the stack's own defaults on 8 fresh launches"
+    )
+    nothing = Recommendation(inputs.space.default, (), provenance=stay)
+    text = " ".join(Document(page(replace(inputs, recommendation=nothing))).texts)
+    assert "Leave the stack's own defaults as they are." in text
+    assert f"This was {stay.verified}." in text
+    assert "Default against tuned" not in text

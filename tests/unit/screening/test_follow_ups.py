@@ -1,0 +1,212 @@
+"""Desirability, power and response surfaces."""
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from statsmodels.stats.power import TTestIndPower
+
+from autotune.errors import UserError
+from autotune.screening import Factor, analyse, plackett_burman
+from autotune.screening.desirability import Desire, desirability
+from autotune.screening.levels import ordered_codes, value_at
+from autotune.screening.power import detectable_effect, power
+from autotune.screening.surface import response_surface
+from autotune.space import Parameter, Point, Space
+
+
+def _named(n, centre=None):
+    return [Factor(f"x{i}", "low", "high", centre) for i in range(n)]
+
+
+# Derringer & Suich (1980), tire tread compound: at the optimum that they report (hydrated silica −0.05,
+# silane 0.145, sulfur −0.868) the d's are 0.189, 1, 0.656 and 0.932, and D = 0.583.
+TIRE = {
+    "abrasion": Desire(target=170, low=120),
+    "modulus": Desire(target=1300, low=1000),
+    "elongation": Desire(target=500, low=400, high=600),
+    "hardness": Desire(target=67.5, low=60, high=75),
+}
+TIRE_OPTIMUM = {"abrasion": 129.5, "modulus": 1300.0, "elongation": 465.7, "hardness": 68.0}
+
+
+def test_desirability_of_the_published_example():
+    each = {name: float(TIRE[name].of(value)) for name, value in TIRE_OPTIMUM.items()}
+    assert each == pytest.approx(
+        {"abrasion": 0.189, "modulus": 1.0, "elongation": 0.656, "hardness": 0.932}, abs=2e-3
+    )
+    assert float(desirability(TIRE, TIRE_OPTIMUM)) == pytest.approx(0.583, abs=2e-3)  # printed digits
+
+
+def test_one_unacceptable_response_spoils_everything():
+    values = {**{k: [v, v] for k, v in TIRE_OPTIMUM.items()}, "hardness": [59.0, 68.0]}
+    d = desirability(TIRE, values)
+    assert d[0] == 0
+    assert d[1] > 0.5
+
+
+def test_weights_and_shapes():
+    less = Desire(target=1.0, high=3.0, shape=2.0)
+    assert less.of([0.5, 1.0, 2.0, 3.0, 9.0, math.nan]) == pytest.approx([1, 1, 0.25, 0, 0, 0])
+    desires = {"a": Desire(target=1, low=0), "b": Desire(target=1, low=0, weight=3)}
+    assert desirability(desires, {"a": [0.2], "b": [0.8]}) == pytest.approx((0.2 * 0.8**3) ** 0.25)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: Desire(target=1), "without a bound"),
+        (lambda: Desire(target=1, low=2), "between 2 and inf"),
+        (lambda: Desire(target=1, low=0, shape=0), "positive"),
+        (lambda: desirability({}, {}), "no desire"),
+        (lambda: desirability({"a": Desire(1, low=0)}, {"b": [1]}), "'a'"),
+    ],
+)
+def test_desires_that_make_no_sense_are_refused(call, word):
+    with pytest.raises(UserError, match=word):
+        call()
+
+
+def test_power_agrees_with_the_two_sample_t_test():
+    # One factor in two halves of 12 is a t-test of two samples of 12.
+    design = plackett_burman(_named(1), np.random.default_rng(0), min_runs=24)
+    reference = TTestIndPower().power(effect_size=1.2, nobs1=12, alpha=0.05)
+    assert power(design, 1.2, 1.0, np.random.default_rng(0))["x0"] == pytest.approx(reference, abs=1e-6)
+
+
+@pytest.mark.parametrize(("n_factors", "min_runs"), [(5, 12), (11, 12)])
+def test_power_is_how_often_the_analysis_calls_it_active(n_factors, min_runs):
+    rng = np.random.default_rng(3)
+    factors = _named(n_factors)
+    design = plackett_burman(factors, rng, min_runs=min_runs)
+    foretold = power(design, 0.8, 0.3, rng)["x2"]
+    hits = [
+        analyse(design, 0.4 * design.coded[:, 2] + rng.normal(0, 0.3, 12), scale="linear")["x2"].active
+        for _ in range(250)
+    ]
+    assert np.mean(hits) == pytest.approx(foretold, abs=3.3 * 0.5 / math.sqrt(250))
+    assert 0.2 < foretold < 0.999
+
+
+def test_replicates_and_the_detectable_effect():
+    rng = np.random.default_rng(0)
+    one = plackett_burman(_named(5), rng, min_runs=12)
+    two = plackett_burman(_named(5), rng, min_runs=12, blocks=2)
+    first, second = (detectable_effect(design, 0.1, rng)["x0"] for design in (one, two))
+    assert second < first / math.sqrt(2)
+    assert power(one, first, 0.1, rng)["x0"] == pytest.approx(0.8, abs=1e-3)
+
+
+def test_power_of_designs_that_cannot_be_analysed_is_refused():
+    rng = np.random.default_rng(0)
+    design = plackett_burman(_named(7), rng)
+    with pytest.raises(UserError, match="positive"):
+        power(design, 1, 0, rng)
+    with pytest.raises(UserError, match="cannot separate 7 factors"):
+        power(design.subset(range(6)), 1, 1, rng)
+    with pytest.raises(UserError, match=r"0\.05 and 1"):
+        detectable_effect(design, 1, rng, wanted=1.0)
+
+
+def _bowl(x, rng, noise=0.05):
+    return 3 + 2 * (x[:, 0] - 0.3) ** 2 + (x[:, 1] + 0.5) ** 2 + rng.normal(0, noise, len(x))
+
+
+def test_surface_finds_a_planted_optimum():
+    rng = np.random.default_rng(0)
+    grid = np.array([(a, b) for a in (-1, -0.5, 0, 0.5, 1) for b in (-1, 0, 1)], dtype=float)
+    surface = response_surface(["a", "b"], grid, _bowl(grid, rng), rng)
+    assert surface.shape == "minimum"
+    assert surface.curvature == pytest.approx([1, 2], abs=0.2)
+    assert surface.r_squared > 0.98
+    assert surface.predicted_r_squared < surface.adjusted_r_squared < surface.r_squared
+    assert surface.optimum.codes == pytest.approx({"a": 0.3, "b": -0.5}, abs=0.1)
+    assert surface.optimum.at_edge == ()
+    for name, planted in (("a", 0.3), ("b", -0.5)):
+        low, high = surface.optimum.intervals[name]
+        assert planted - 0.2 < low <= surface.optimum.codes[name] <= high < planted + 0.2
+    assert surface.optimum.interval[0] < surface.optimum.value < surface.optimum.interval[1]
+    assert surface.optimum.value == pytest.approx(3, abs=0.1)
+
+
+def test_surface_agrees_with_statsmodels():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(20, 2))
+    y = _bowl(x, rng)
+    reference = sm.OLS(
+        y, np.column_stack([np.ones(20), x, x[:, 0] ** 2, x[:, 1] ** 2, x[:, 0] * x[:, 1]])
+    ).fit()
+    surface = response_surface(["a", "b"], x, y, rng)
+    assert [c.factors for c in surface.coefficients] == [
+        (),
+        ("a",),
+        ("b",),
+        ("a", "a"),
+        ("b", "b"),
+        ("a", "b"),
+    ]
+    assert [c.value for c in surface.coefficients] == pytest.approx(reference.params)
+    assert [c.std_err for c in surface.coefficients] == pytest.approx(reference.bse)
+    assert [c.p_value for c in surface.coefficients] == pytest.approx(reference.pvalues)
+    assert surface.r_squared == pytest.approx(reference.rsquared)
+    assert surface.adjusted_r_squared == pytest.approx(reference.rsquared_adj)
+
+
+def test_intervals_of_the_optimum_cover_it():
+    rng = np.random.default_rng(2)
+    grid = np.array([(a, b) for a in (-1, -0.5, 0, 0.5, 1) for b in (-1, 0, 1)], dtype=float)
+    covered = []
+    for _ in range(200):
+        optimum = response_surface(["a", "b"], grid, _bowl(grid, rng), rng).optimum
+        (a_low, a_high), (b_low, b_high) = optimum.intervals["a"], optimum.intervals["b"]
+        low, high = optimum.interval
+        covered.append([a_low <= 0.3 <= a_high, b_low <= -0.5 <= b_high, low <= 3 <= high])
+    assert np.all(np.mean(covered, axis=0) > 0.95 - 3.1 * math.sqrt(0.05 * 0.95 / 200))
+
+
+def test_surface_with_a_plane_goes_to_the_edge_and_says_so():
+    rng = np.random.default_rng(0)
+    grid = np.array([(a, b) for a in (-1, 0, 1) for b in (-1, 1)] * 2, dtype=float)
+    surface = response_surface(["a", "b"], grid, 5 - 2 * grid[:, 0] + 3 * grid[:, 1], rng, goal="max")
+    assert surface.shape == "plane"
+    assert surface.optimum.codes == pytest.approx({"a": -1, "b": 1})
+    assert surface.optimum.at_edge == ("a", "b")
+    assert surface.optimum.value == pytest.approx(10)
+    assert ("b", "b") not in [c.factors for c in surface.coefficients]
+
+
+def test_saddles_and_ridges_are_told_apart():
+    rng = np.random.default_rng(0)
+    grid = np.array([(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1)], dtype=float)
+    a, b = grid.T
+    assert response_surface(["a", "b"], grid, a**2 - b**2, rng).shape == "saddle"
+    assert response_surface(["a", "b"], grid, a**2 + 0.1 * b, rng).shape == "ridge"
+    assert response_surface(["a", "b"], grid, -(a**2) - b**2, rng).shape == "maximum"
+
+
+def test_terms_that_the_runs_cannot_tell_are_left_out():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(9, 3))
+    surface = response_surface(["a", "b", "c"], x, x[:, 0], rng)
+    assert len(surface.coefficients) == 9 - 3
+    assert surface.left_out == (("c", "c"), ("a", "b"), ("a", "c"), ("b", "c"))
+    with pytest.raises(UserError, match="at least 7"):
+        response_surface(["a", "b", "c"], x[:6], x[:6, 0], rng)
+
+
+def test_codes_and_values_of_ordered_parameters():
+    space = Space(
+        "s",
+        (
+            Parameter("thresh", ("1k", "4k", "16k", "auto"), "auto", ordered=True),
+            Parameter("tls", ("sm", "tcp"), "sm"),
+            Parameter("seg", (0, 5, 10), 0, ordered=True),
+        ),
+    )
+    points = [Point.of({"thresh": t, "tls": "sm", "seg": s}) for t, s in (("1k", 0), ("4k", 10), ("16k", 5))]
+    names, codes = ordered_codes(space, points)
+    assert names == ("thresh", "seg")
+    assert codes.tolist() == [[-1, -1], [0, 1], [1, 0]]
+    assert value_at(space["thresh"], 0.7) == "16k"
+    assert ordered_codes(space, [*points, space.default])[0] == ("seg",)

@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+
+from autotune.errors import ScenarioError
+from autotune.simulate import QUIET, Faults, Noise, job_factor, sample
+
+
+def test_samples_lie_around_the_prediction(rng: np.random.Generator) -> None:
+    times = sample(1e-5, 20_000, rng, noise=Noise(within=0.03, spike_rate=0.01))
+    assert np.median(times) == pytest.approx(1e-5, rel=0.01)
+    quartiles = np.quantile(times, [0.25, 0.75])
+    assert np.log(quartiles[1] / quartiles[0]) == pytest.approx(2 * 0.6745 * 0.03, rel=0.1)
+    assert np.mean(times > 1.3e-5) == pytest.approx(0.01, rel=0.3)
+
+
+def test_jobs_differ_as_on_quiet_systems(rng: np.random.Generator) -> None:
+    factors = np.array([[job_factor(QUIET, rng) for _ in range(5)] for _ in range(400)])
+    assert np.median(factors) == pytest.approx(1.0, abs=0.01)
+    assert 1.04 < np.median(factors.max(axis=1) / factors.min(axis=1)) < 1.20
+
+
+def test_the_same_seed_gives_the_same_samples() -> None:
+    a, b = (sample(1.0, 10, np.random.default_rng(7)) for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_without_noise_samples_are_the_prediction(rng: np.random.Generator) -> None:
+    still = Noise(within=0.0, between=0.0, spike_rate=0.0)
+    np.testing.assert_array_equal(sample(2.5e-6, 5, rng, noise=still, job=job_factor(still, rng)), 2.5e-6)
+
+
+def test_faults_come_as_often_as_they_are_told_to(rng: np.random.Generator) -> None:
+    faults = Faults(hang=0.1, crash=0.2, wrong_result=0.3, lost_node=0.1)
+    drawn = [faults.draw(rng) for _ in range(4000)]
+    for name, rate in [("hang", 0.1), ("crash", 0.2), ("wrong_result", 0.3), ("lost_node", 0.1), ("ok", 0.3)]:
+        assert drawn.count(name) / 4000 == pytest.approx(rate, abs=0.03)
+    assert {Faults().draw(rng) for _ in range(50)} == {"ok"}
+
+
+def test_impossible_rates_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="fault rates"):
+        Faults(hang=0.7, crash=0.7)
+    with pytest.raises(ScenarioError, match="noise"):
+        Noise(within=-0.1)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20)

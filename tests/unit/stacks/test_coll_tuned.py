@@ -1,0 +1,183 @@
+"""Names, ids, thresholds and the reach of the tables of ``coll_tuned``."""
+
+import pytest
+
+from autotune.errors import UserError
+from autotune.space import Point
+from autotune.stacks import coll_tuned
+from autotune.stacks.coll_tuned import Row
+from autotune.trial import Rule
+
+
+def rule(collective, comm_size, min_bytes, **choice):
+    return Rule(collective, comm_size, min_bytes, Point.of(choice))
+
+
+@pytest.mark.parametrize(
+    ("collective", "name", "expected"),
+    [
+        ("allreduce", "ring", 4),
+        ("allreduce", "default", 0),
+        ("allreduce", "ignore", 0),
+        ("allreduce", "", 0),
+        ("allreduce", "basic_linear", 1),
+        ("allreduce", 6, 6),
+        ("allreduce", "6", 6),
+        ("allgatherv", "default", 0),
+        ("allgatherv", "linear", 1),
+        ("bcast", "split_binary_tree", 4),
+        ("reduce", "in-order binary", 6),
+        ("reduce_scatter", "non-overlapping", 1),
+        ("allgather", "direct-messaging", 8),
+    ],
+)
+def test_an_algorithm_is_known_by_our_name_its_own_and_its_id(collective, name, expected):
+    assert coll_tuned.algorithm_id(collective, name) == expected
+
+
+def test_names_and_ids_are_one_to_one():
+    for collective, names in coll_tuned.ALGORITHMS.items():
+        assert [coll_tuned.algorithm_id(collective, n) for n in names] == list(range(len(names)))
+        for i in range(1, len(names)):
+            if coll_tuned.enumerator(collective, i) != "default":
+                assert coll_tuned.algorithm_id(collective, coll_tuned.enumerator(collective, i)) == i
+
+
+@pytest.mark.parametrize(
+    ("collective", "name"), [("allreduce", "rign"), ("allreduce", 8), ("gatherv", "linear")]
+)
+def test_an_unknown_algorithm_is_refused_with_what_is_allowed(collective, name):
+    with pytest.raises(UserError) as caught:
+        coll_tuned.algorithm_id(collective, name)
+    assert "allowed: " in caught.value.hint
+
+
+def test_newer_algorithms_are_not_offered_to_older_versions():
+    assert coll_tuned.algorithms("allgather", (4, 1))[-1] == "two_proc"
+    assert coll_tuned.algorithms("allgather", (5, 0))[-1] == "sparbit"
+    assert coll_tuned.algorithms("allgather", (6, 0))[-1] == "direct"
+
+
+@pytest.mark.parametrize(
+    ("collective", "expected"),
+    [
+        ("allreduce", 100),
+        ("bcast", 100),
+        ("reduce", 100),
+        ("allgatherv", 100),
+        ("allgather", 800),
+        ("alltoall", 800),
+        ("gather", 800),
+        ("scatter", 800),
+        ("reduce_scatter", 800),
+        ("reduce_scatter_block", 800),
+        ("alltoallv", 0),
+        ("barrier", 0),
+        ("scan", 0),
+        ("exscan", 0),
+    ],
+)
+def test_thresholds_are_in_the_unit_of_the_collective(collective, expected):
+    assert coll_tuned.threshold_bytes(collective, 100, 8) == expected
+
+
+def test_every_collective_with_algorithms_has_a_unit_and_an_id():
+    for collective in coll_tuned.ALGORITHMS:
+        coll_tuned.threshold_bytes(collective, 1, 2)
+        assert collective in coll_tuned.COLLECTIVE_IDS
+
+
+def test_a_table_holds_within_a_factor_of_two_of_what_was_measured():
+    ring, tree = (Row(0, 4),), (Row(0, 3),)
+    found = coll_tuned.table(
+        [rule("allreduce", 8, 0, algorithm="ring"), rule("allreduce", 64, 0, algorithm="recursive_doubling")]
+    )["allreduce"]
+    nothing = (Row(0, 0),)
+    assert found == {2: nothing, 5: ring, 16: nothing, 33: tree, 128: nothing}
+
+
+def test_tables_whose_reaches_meet_change_at_the_measured_size():
+    found = coll_tuned.table(
+        [rule("bcast", 8, 0, algorithm="chain"), rule("bcast", 12, 0, algorithm="binomial")]
+    )["bcast"]
+    assert list(found) == [2, 5, 12, 24]
+
+
+def test_an_algorithm_for_pairs_is_never_used_by_three_ranks():
+    found = coll_tuned.table([rule("alltoall", 2, 0, algorithm="two_proc")])["alltoall"]
+    assert found == {2: (Row(0, 5),), 3: (Row(0, 0),)}
+
+
+def test_a_chain_gets_the_fan_out_that_it_was_measured_with():
+    rows = coll_tuned.table([rule("bcast", 2, 0, algorithm="chain", segsize="64k")])["bcast"][2]
+    assert rows == (Row(0, 2, 4, 65536),)
+    rows = coll_tuned.table([rule("reduce", 2, 0, algorithm="chain", fanout=2)])["reduce"][2]
+    assert rows == (Row(0, 2, 2, 0),)
+
+
+def test_rows_that_say_the_same_are_joined_and_the_first_starts_at_zero():
+    found = coll_tuned.table(
+        [
+            rule("allgather", 4, 64, algorithm="ring"),
+            rule("allgather", 4, 256, algorithm="ring"),
+            rule("allgather", 4, 1024, algorithm="default", segsize=4096),
+        ]
+    )["allgather"]
+    assert found[3] == (Row(0, 0), Row(256, 4), Row(4096, 0))
+
+
+def test_a_collective_that_is_left_to_the_stack_is_left_out():
+    rules = [rule("allreduce", 2, 0), rule("bcast", 2, 0, algorithm="default")]
+    assert coll_tuned.table(rules) == {}
+    assert coll_tuned.rules_file(rules) == ""
+
+
+def test_where_sizes_cannot_be_told_apart_different_rules_leave_it_to_the_stack():
+    rules = [rule("scan", 2, 0, algorithm="linear"), rule("scan", 2, 64, algorithm="recursive_doubling")]
+    assert coll_tuned.table(rules) == {}
+    assert coll_tuned.table(rules[:1])["scan"][2] == (Row(0, 1),)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{"algorithm": "ring", "segsize": "many"}, {"algorithm": "ring", "segsize": -1}, {"component": "han"}],
+)
+def test_what_rules_cannot_say_is_refused(choice):
+    with pytest.raises(UserError):
+        coll_tuned.table([rule("allreduce", 2, 0, **choice)])
+
+
+def test_the_file_is_what_open_mpi_reads():
+    text = coll_tuned.rules_file(
+        [
+            rule("allgather", 2, 0),
+            rule("allgather", 2, 1024, algorithm="ring"),
+            rule("allreduce", 2, 0, algorithm="recursive_doubling"),
+            rule("allreduce", 2, 65536, algorithm="segmented_ring", segsize="64k"),
+        ],
+        ["campaign x", ""],
+    )
+    assert text.splitlines() == [
+        "# campaign x",
+        "#",
+        "2  # collectives",
+        "0  # allgather",
+        "2  # communicator sizes",
+        "2  # ranks and more",
+        "2  # rows: bytes of all blocks, algorithm, fan-out, segment bytes",
+        "0 0 0 0  # default",
+        "2048 4 0 0  # ring",
+        "4  # ranks and more",
+        "1  # rows: bytes of all blocks, algorithm, fan-out, segment bytes",
+        "0 0 0 0  # default",
+        "2  # allreduce",
+        "2  # communicator sizes",
+        "2  # ranks and more",
+        "2  # rows: bytes per rank, algorithm, fan-out, segment bytes",
+        "0 3 0 0  # recursive_doubling",
+        "65536 5 0 65536  # segmented_ring",
+        "4  # ranks and more",
+        "1  # rows: bytes per rank, algorithm, fan-out, segment bytes",
+        "0 0 0 0  # default",
+    ]
+    assert text.endswith("\n")

@@ -1,0 +1,114 @@
+"""Trials in Open MPI's words, on a described machine that is not this one."""
+
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import SpaceError
+from autotune.resources import space_text
+from autotune.space import Point
+from autotune.space.loader import load_space
+from autotune.stacks.installation import Installation
+from autotune.stacks.openmpi import RULES_FILE, OpenMpi, environment
+from autotune.stacks.ucx import Ucx
+from autotune.trial import Phase, Rule, Subject, Trial
+
+MACHINE = OpenMpi(
+    installation=Installation(
+        "openmpi", "5.0.11", Path("/o/bin/mpirun"), Path("/o/lib/libmpi.so.40"), "site"
+    ),
+    components={"coll": ("han", "tuned"), "pml": ("ob1", "ucx")},
+    enumerators={"allreduce": {"ignore": 0, "basic_linear": 1, "recursive_doubling": 3, "ring": 4}},
+    ucx=Ucx("1.20.1", ("self", "tcp", "sysv", "posix", "cma", "rc_mlx5"), ("tcp/eth0",)),
+    pml="ucx",
+    fixed={"OMPI_MCA_pml": "ucx"},
+    numa_nodes=2,
+    cores=8,
+)
+SPACE = MACHINE.available(load_space(space_text("openmpi_ucx_local"), "local"))
+
+
+def trial(point, subject=Subject.SWEEP, rules=()):
+    return Trial(1, Phase.SEARCH, point, subject, rules=rules)
+
+
+def test_facts_name_what_a_space_can_ask_for():
+    assert {"coll:han", "pml:ucx", "ucx_tl:sm", "ucx_tl:rc", "numa:2", "openmpi:5"} <= MACHINE.facts
+    assert "pml:ob1" not in MACHINE.facts  # it is there, but not in use
+    assert "numa:3" not in MACHINE.facts
+
+
+def test_only_algorithms_that_the_library_lists_are_offered():
+    assert SPACE["algorithm"].collectives["allreduce"] == (
+        "default",
+        "linear",
+        "recursive_doubling",
+        "ring",
+    )
+
+
+def test_the_untouched_launch_sets_nothing_but_what_the_scenario_fixes():
+    found = MACHINE.render(SPACE, trial(SPACE.default, Subject.UNTOUCHED), ["allreduce"])
+    assert dict(found.env) == {"OMPI_MCA_pml": "ucx"}
+    assert not found.choices
+    assert found.expect.cvars == {"pml": "ucx"}
+    assert found.expect.ucx
+
+
+def test_a_default_sets_nothing_and_anything_else_what_the_space_says():
+    point = SPACE.complete({"UCX_TLS": "self,posix", "coll_han": "off", "map_by": "numa", "bind_to": "none"})
+    found = MACHINE.render(SPACE, trial(point), ["allreduce"])
+    assert dict(found.env) == {
+        "OMPI_MCA_pml": "ucx",
+        "UCX_TLS": "self,posix",
+        "OMPI_MCA_coll_han_priority": "0",
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+    }
+    assert (found.map_by, found.bind_to) == ("numa", "none")
+
+
+def test_every_choice_writes_every_variable_so_that_none_inherits():
+    choices = MACHINE.render(SPACE, trial(SPACE.default), ["allreduce"]).choices["allreduce"]
+    assert [c.values["algorithm"] for c in choices] == ["default", "linear", "recursive_doubling", "ring"]
+    assert [c.cvars["coll_tuned_allreduce_algorithm"] for c in choices] == [0, 1, 3, 4]
+    whole = MACHINE.render(SPACE, trial(SPACE.default), ["bcast"]).choices["bcast"]
+    assert {frozenset(c.cvars) for c in whole} == {
+        frozenset({"coll_tuned_bcast_algorithm", "coll_tuned_bcast_algorithm_segmentsize"})
+    }
+
+
+def test_a_deployed_subject_brings_its_rules_file():
+    rules = (Rule("allreduce", 2, 0, Point.of({"algorithm": "ring"})),)
+    found = MACHINE.render(SPACE, trial(SPACE.default, Subject.DEPLOYED, rules), ["allreduce"])
+    assert found.env["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == f"{{directory}}/{RULES_FILE}"
+    assert " 4 0 0" in found.files[RULES_FILE]
+    assert not found.choices
+    assert "coll_tuned_dynamic_rules_filename" not in found.expect.cvars
+
+
+def test_a_held_value_is_set_although_nothing_else_can_be_chosen():
+    held = SPACE.fix({"UCX_TLS": "self,posix"}).fix({"coll_han": "on"})
+    found = MACHINE.render(held, trial(held.default), ["allreduce"])
+    assert found.env["UCX_TLS"] == "self,posix"
+    assert "OMPI_MCA_coll_han_priority" not in found.env
+    freed = MACHINE.render(held.fix({"UCX_TLS": "self,posix"}), trial(held.default), ["allreduce"])
+    assert freed.env["UCX_TLS"] == "self,posix"
+
+
+def test_two_parameters_can_share_one_variable():
+    text = """
+parameters:
+  INTRA: {values: [auto, 4k], apply: {env: {UCX_RNDV_THRESH: "intra:{INTRA},inter:{INTER}"}}}
+  INTER: {values: [auto, 8k], apply: {env: {UCX_RNDV_THRESH: "intra:{INTRA},inter:{INTER}"}}}
+"""
+    space = load_space(text, "shared")
+    assert environment(space, space.complete({"INTER": "8k"}), {})[0] == {
+        "UCX_RNDV_THRESH": "intra:auto,inter:8k"
+    }
+    assert environment(space, space.default, {})[0] == {}
+
+
+def test_a_template_that_names_nothing_known_is_refused():
+    space = load_space("parameters: {A: {values: [x, y], apply: {env: {A: '{nothing}'}}}}", "bad")
+    with pytest.raises(SpaceError, match=r"A: the template '\{nothing\}' names nothing"):
+        environment(space, space.complete({"A": "y"}), {})

@@ -1,0 +1,100 @@
+"""Contests on a small table whose best answers are known by hand."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotune.arena import Result, contest, standings, standings_page, standings_text
+from autotune.proposers import proposer
+from autotune.recorded import Recorded, read_recorded
+
+# Best at 8 bytes: c; at 1024: b. All three have the same geometric mean but for a: 4, 8 and 8 µs.
+TABLE = """algorithm,message_bytes,latency_us,is_default
+a,8,2,1
+a,1024,8,1
+b,8,16,0
+b,1024,4,0
+c,8,1,0
+c,1024,64,0
+"""
+
+
+def read(tmp_path: Path, text: str = TABLE, **keys: list[str]) -> Recorded:
+    path = tmp_path / "hand_bcast.csv"
+    path.write_text(text)
+    return read_recorded(path, **keys)
+
+
+def test_excess_of_envelope_and_single(tmp_path: Path) -> None:
+    found = contest(read(tmp_path), "grid", proposer("grid"), [1, 2, 3, 9], seed=0)
+    best = math.sqrt(1 * 4)
+    assert [r.envelope for r in found] == [
+        pytest.approx(math.sqrt(2 * 8) / best),
+        pytest.approx(math.sqrt(2 * 4) / best),
+        pytest.approx(1.0),
+        pytest.approx(1.0),
+    ]
+    assert [r.single for r in found] == [pytest.approx(1.0)] * 4  # a itself: sqrt(16), then b: 8, c: 8
+    assert found[0].speedup == pytest.approx(1.0)
+    assert found[2].speedup == pytest.approx(2.0)
+    assert [r.used for r in found] == [1, 2, 3, 3]
+    assert found[0].configurations == 3
+
+
+def test_a_job_that_must_fix_its_algorithm_has_no_envelope(tmp_path: Path) -> None:
+    [_, last] = contest(read(tmp_path, per_job=["algorithm"]), "grid", proposer("grid"), [2, 3], seed=0)
+    assert last.envelope == pytest.approx(1.0)
+    assert last.speedup == pytest.approx(1.0)
+
+
+def test_call_level_choices_come_with_every_launch(tmp_path: Path) -> None:
+    text = "tls," + TABLE.replace("\n", "\ntcp,").removesuffix("tcp,")
+    [first] = contest(read(tmp_path, text, call_level=["algorithm"]), "grid", proposer("grid"), [1], seed=0)
+    assert first.envelope == pytest.approx(1.0)
+
+
+def test_other_runs_judge_than_those_that_were_shown(tmp_path: Path) -> None:
+    text = "algorithm,message_bytes,latency_us,run,is_default\n"
+    for run, (a, b) in enumerate([(10, 20), (10, 20), (10, 1), (10, 1)]):
+        text += f"a,8,{a},{run},1\nb,8,{b},{run},0\n"
+    found = [
+        contest(read(tmp_path, text), "grid", proposer("grid"), [2], seed=s)[0].envelope for s in range(12)
+    ]
+    assert max(found) > 1.5  # b looked good and was not, or the other way round
+
+
+def test_failed_configurations_are_survived(tmp_path: Path) -> None:
+    found = contest(read(tmp_path, TABLE + "d,8,,0\n"), "grid", proposer("grid"), [4], seed=0)
+    assert found[0].envelope == pytest.approx(1.0)
+
+
+def test_thinking_time_is_the_mean_over_suggestions(tmp_path: Path) -> None:
+    ticks = iter(range(100))
+    [found] = contest(read(tmp_path), "grid", proposer("grid"), [3], seed=0, clock=lambda: float(next(ticks)))
+    assert found.suggestion_s == pytest.approx(1.0)
+
+
+def test_standings_are_sorted_by_mean_within_a_budget() -> None:
+    one = Result("t.csv", 3, "x", 0, 4, 4, 1.5, 1.2, 1.0, 0.1)
+    results = [
+        one,
+        replace(one, table="u.csv", envelope=1.1),
+        replace(one, proposer="y", envelope=1.2),
+        replace(one, proposer="y", envelope=1.0),
+    ]
+    first, second = standings(results)
+    assert (first.proposer, first.mean, first.contests) == ("y", pytest.approx(1.1), 2)
+    assert (second.proposer, second.mean, second.median) == ("x", pytest.approx(1.3), pytest.approx(1.3))
+    assert second.p90 == pytest.approx(1.46)
+    assert standings_text([second]).splitlines()[-1] == (
+        "| 4 | x | 2 | 1.300 | 1.300 | 1.460 | 1.200 | 1.200 | 0.100 |"
+    )
+
+
+def test_the_page_holds_every_proposer_and_needs_no_network() -> None:
+    one = Result("t.csv", 3, "a-name-to-find", 0, 4, 4, 1.5, 1.2, 1.0, 0.1)
+    page = standings_page(standings([one]))
+    assert "a-name-to-find" in page
+    assert "<script src=" not in page

@@ -1,0 +1,128 @@
+"""The loop: order of phases, budgets, failures, and what a listener hears."""
+
+from collections import Counter
+
+import pytest
+
+from autotune.campaign import Campaign, Plan, Strategy
+from autotune.errors import CampaignError
+from autotune.proposers import proposer
+from autotune.recommend import recommend
+from autotune.space import Point
+from autotune.trial import Phase, Status, Subject
+from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
+
+
+def campaign(world=None, store=None, clock=lambda: 0.0, **plan):
+    plan = Plan(**{"budget_launches": 20, "seed": 5, **plan})
+    strategy = Strategy(SPACE, OBJECTIVES, plan, proposer("random"))
+    return Campaign(strategy, (world or World()).observe, store or Memory(), Silent(), clock)
+
+
+def test_phases_come_in_order_and_the_budget_is_kept():
+    history = campaign().run()
+    phases = [o.trial.phase for o in history]
+    assert len(phases) == 20
+    assert phases[0] is Phase.BASELINE
+    assert phases[1:9] == [Phase.SCREENING] * 8
+    assert phases[9] is Phase.BASELINE
+    assert phases[-1] is Phase.BASELINE
+    assert set(phases[10:-1]) == {Phase.SEARCH}
+    assert [o.trial.number for o in history] == list(range(1, 21))
+
+
+def test_the_baseline_is_untouched_and_everything_else_is_swept():
+    for observation in campaign().run():
+        untouched = observation.trial.phase is Phase.BASELINE
+        assert (observation.trial.subject is Subject.UNTOUCHED) == untouched
+
+
+def test_the_best_setting_of_the_landscape_is_recommended():
+    found = recommend(OBJECTIVES, SPACE, campaign(budget_launches=26, screening=False).run())
+    assert found.point["tls"] == "posix"
+    assert found.point["rndv"] == "64k"
+    assert [r.choice["algorithm"] for r in found.rules] == ["tree", "ring"]
+    assert 1024 < found.rules[1].min_bytes <= 65536
+    assert all(g.ratio > 1.1 for g in found.gains)
+
+
+def test_inert_factors_leave_the_search_and_are_tried_again_at_the_best_setting():
+    one = campaign(budget_launches=24)
+    history = one.run()
+    _, screening = one.strategy.screening(history)
+    assert "tls" in screening.active
+    assert "bind" in screening.fixed
+    searched = [o.trial for o in history.of(Phase.SEARCH)]
+    held = [all(t.point.get(n) == v for n, v in screening.fixed.items()) for t in searched]
+    again = [t.note for t in searched if "again, at the best setting" in t.note]
+    assert all(held[: len(searched) // 2 - 1])
+    assert not all(held)
+    assert again == [f"{name} again, at the best setting" for name in screening.fixed]
+
+
+@pytest.mark.parametrize("launches", [1, 2, 5, 11])
+def test_a_small_budget_leaves_the_screening_out(launches):
+    history = campaign(budget_launches=launches).run()
+    assert len(history) == launches
+    assert not len(history.of(Phase.SCREENING))
+    assert len(history.of(Phase.BASELINE)) == max(1, min(3, launches // 3))
+
+
+def test_the_budget_of_seconds_ends_the_campaign():
+    now = iter(range(1000))
+    history = campaign(clock=lambda: float(next(now)), budget_s=20).run()
+    assert 2 < len(history) < 20
+
+
+def test_failed_launches_are_data():
+    world = World(fails=lambda t: Status.CRASHED if t.point.get("tls") == "tcp" else None)
+    history = campaign(world).run()
+    counts = Counter(o.status for o in history)
+    assert counts[Status.CRASHED] > 3
+    assert len(history) == 20
+    assert recommend(OBJECTIVES, SPACE, history).point["tls"] != "tcp"
+
+
+def test_a_baseline_that_fails_ends_the_campaign_with_its_reason():
+    world = World(fails=lambda t: Status.TIMEOUT if t.subject is Subject.UNTOUCHED else None)
+    store = Memory()
+    with pytest.raises(CampaignError, match="pretended timeout"):
+        campaign(world, store).run()
+    assert [e["event"] for e in store.events] == ["trial", "observation"] * 3
+
+
+def test_a_baseline_that_fails_once_is_tried_again():
+    world = World(fails=lambda t: Status.CRASHED if t.number == 1 else None)
+    history = campaign(world).run()
+    assert [o.status for o in history.of(Phase.BASELINE)][:2] == [Status.CRASHED, Status.OK]
+    assert recommend(OBJECTIVES, SPACE, history).gains
+
+
+def test_when_everything_else_fails_there_is_nothing_to_recommend():
+    world = World(fails=lambda t: Status.LOST if t.subject is Subject.SWEEP else None)
+    history = campaign(world).run()
+    assert recommend(OBJECTIVES, SPACE, history) is None
+
+
+def test_a_trial_is_written_before_it_is_launched():
+    store = Memory()
+    seen = []
+
+    def observe(trial):
+        seen.append((store.events[-1]["event"], store.events[-1]["number"]))
+        return World().observe(trial)
+
+    one = campaign(store=store, budget_launches=4)
+    Campaign(one.strategy, observe, store, Silent(), lambda: 0.0).run()
+    assert seen == [("trial", n) for n in (1, 2, 3, 4)]
+
+
+def test_listeners_hear_the_design_before_and_the_effects_after_the_screening():
+    one = campaign()
+    one.run()
+    heard = [h for h in one.listener.heard if h not in ("observed",) and not h.startswith("trial")]
+    assert heard == ["phase baseline", "phase screening", "designed", "screened", "phase search"]
+
+
+def test_the_default_point_is_all_defaults():
+    assert SPACE.default == Point.of({"tls": "all", "rndv": "auto", "bind": "core"})

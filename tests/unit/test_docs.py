@@ -1,0 +1,107 @@
+"""What the documents say is what the program does."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from autotune.app import _TASKS
+from autotune.cli import cli
+from autotune.errors import AutotuneError
+from autotune.exporters import FORMATS
+from autotune.proposers import PROPOSERS
+from autotune.resources import folder
+from autotune.space.loader import _APPLY_KEYS, _PARAMETER_KEYS, load_space
+from autotune.tables import history_frame
+from autotune.trial import History, Phase, Status, Subject
+from autotune.wire import COLLECTIVES
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+
+def blocks(name, language):
+    """The fenced blocks of one language in a document."""
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", (DOCS / name).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+@pytest.mark.parametrize("text", blocks("search_spaces.md", "yaml"), ids=lambda text: text.split()[0])
+def test_example_spaces_load(text):
+    space = load_space(text, "an example")
+    assert {p.name for p in space.parameters} == set(yaml.safe_load(text)["parameters"])
+    for point in space.points():
+        assert point in space
+
+
+def test_every_key_of_a_search_space_is_documented():
+    text = (DOCS / "search_spaces.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `([a-z_]+)", text, re.MULTILINE))
+    assert set(_PARAMETER_KEYS) <= rows
+    assert set(_APPLY_KEYS) <= rows
+
+
+def named(document):
+    """Every word in backquotes, and the first word of a longer quotation."""
+    text = (DOCS / document).read_text(encoding="utf-8")
+    quoted = re.findall(r"`([^`\n]+)`", text)
+    return {word for quotation in quoted for word in (quotation, quotation.split()[0])}
+
+
+def verbs():
+    return {c.name or c.callback.__name__ for c in cli.registered_commands} | {
+        verb for verb in _TASKS if verb
+    }
+
+
+def launchers():
+    plugins = (ROOT / "launchers" / "hydra_plugins" / "autotune").glob("[a-z]*.py")
+    return {path.stem for path in plugins}
+
+
+def scenario_keys():
+    config = yaml.safe_load((folder("conf") / "config.yaml").read_text())
+    return {key for key in config if key not in ("defaults", "hydra")} | {"budget", "probe", "proposer"}
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [verbs, launchers, scenario_keys, lambda: COLLECTIVES, lambda: PROPOSERS, lambda: FORMATS, lambda: Status,
+     lambda: Phase, lambda: Subject],
+    ids=["verbs", "launchers", "keys", "collectives", "proposers", "formats", "status", "phase", "subject"],
+)  # fmt: skip
+def test_the_reference_is_complete(wanted):
+    assert set(map(str, wanted())) <= named("reference.md")
+
+
+def test_the_reference_has_every_exit_code():
+    def codes(error):
+        yield error.exit_code
+        for kind in error.__subclasses__():
+            yield from codes(kind)
+
+    rows = {
+        int(code) for code in re.findall(r"^\| (\d+) \|", (DOCS / "reference.md").read_text("utf-8"), re.M)
+    }
+    assert {0, *codes(AutotuneError)} == rows
+
+
+def test_the_reference_has_every_column_of_a_history():
+    assert set(history_frame(History()).columns) <= named("reference.md")
+
+
+def test_the_architecture_names_every_part():
+    parts = {
+        path.stem
+        for path in (ROOT / "autotune").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert parts - {"__init__", "__main__"} <= named("architecture.md")
+
+
+def test_links_between_documents_lead_somewhere():
+    for path in [*DOCS.glob("*.md"), *ROOT.glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"

@@ -1,0 +1,165 @@
+"""The simulated launcher answers requests as a probe on a cluster would."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from autotune.ports import LaunchOutcome, LaunchRequest, Placement
+from autotune.simulate import Cluster, Faults, Machine, Noise, machine_from, predict, settings_from
+from autotune.space import Point
+from autotune.trial import Rule
+from autotune.wire import CellSamples, Choice, ProbeRequest
+from hydra_plugins.autotune._simulated import Simulated
+
+STILL = Noise(within=0.0, between=0.0, spike_rate=0.0)
+SIZES = (8, 4096, 1 << 20)
+FOUR_BY_EIGHT = Placement(32, nodes=4, ppn=8)
+NAMES = ("default", "recursive_doubling", "ring")
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    path = Path(__file__).parents[2] / "conf" / "machine" / "bm_optimized3_36.yaml"
+    return machine_from(yaml.safe_load(path.read_text()))
+
+
+def request_of(
+    point: dict[str, str | int] | None = None,
+    *,
+    choices: bool = True,
+    rules: tuple[Rule, ...] = (),
+    placement: Placement = FOUR_BY_EIGHT,
+    seed: int = 0,
+    **probe: object,
+) -> LaunchRequest:
+    swept = {"allreduce": tuple(Choice({"algorithm": name}) for name in NAMES)} if choices else {}
+    asked = ProbeRequest(**{"collectives": ("allreduce",), "sizes_bytes": SIZES, "choices": swept, **probe})
+    point_ = Point.of({"component": "tuned"} if point is None else point)
+    return LaunchRequest(Path(), (), {}, placement, 60.0, asked, point=point_, rules=rules, seed=seed)
+
+
+def cells(outcome: LaunchOutcome) -> list[CellSamples]:
+    assert outcome.status == "ok", outcome.reason
+    assert outcome.result is not None
+    return list(outcome.result.cells)
+
+
+def test_every_cell_that_was_asked_for_has_the_time_of_the_model(machine: Machine) -> None:
+    found = cells(Simulated(machine, noise=STILL).run(request_of()))
+    expected = [
+        predict(machine, Cluster(4, 8), settings_from({"component": "tuned"}), "allreduce", name, 0, SIZES)
+        for name in NAMES
+    ]
+    assert [(c.values["algorithm"], c.message_bytes) for c in found] == [(a, s) for a in NAMES for s in SIZES]
+    np.testing.assert_allclose([c.samples_s[0] for c in found], np.ravel(expected))
+
+
+def test_samples_are_as_many_as_the_precision_needs(machine: Machine) -> None:
+    few, many = (
+        cells(Simulated(machine, noise=Noise(within=0.05)).run(request_of(precision=precision)))
+        for precision in (0.1, 0.02)
+    )
+    assert {len(c.samples_s) for c in few} == {10}
+    assert {len(c.samples_s) for c in many} == {38}
+
+
+def test_a_seed_is_a_job(machine: Machine) -> None:
+    launcher = Simulated(machine)
+    first, again, other = (
+        np.concatenate([c.samples_s for c in cells(launcher.run(request_of(seed=seed)))])
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.median(other / first) != pytest.approx(1.0, abs=1e-3)
+
+
+def test_untouched_is_the_stack_with_its_own_component(machine: Machine) -> None:
+    found = cells(Simulated(machine, noise=STILL).run(request_of({}, choices=False)))
+    han = predict(machine, Cluster(4, 8), settings_from({}), "allreduce", "default", 0, SIZES)
+    np.testing.assert_allclose([c.samples_s[0] for c in found], han)
+    assert all(c.values == {} for c in found)
+
+
+def test_a_deployed_table_chooses_by_size(machine: Machine) -> None:
+    rules = (
+        Rule("allreduce", 32, 0, Point.of({"algorithm": "recursive_doubling"})),
+        Rule("allreduce", 32, 65536, Point.of({"algorithm": "ring"})),
+        Rule("bcast", 32, 0, Point.of({"algorithm": "linear"})),
+    )
+    launcher = Simulated(machine, noise=STILL)
+    swept = {
+        (c.values["algorithm"], c.message_bytes): c.samples_s[0] for c in cells(launcher.run(request_of()))
+    }
+    found = cells(launcher.run(request_of(choices=False, rules=rules)))
+    assert [c.samples_s[0] for c in found] == [
+        swept["recursive_doubling", 8],
+        swept["recursive_doubling", 4096],
+        swept["ring", 1 << 20],
+    ]
+
+
+def test_smaller_communicators_are_measured_too(machine: Machine) -> None:
+    found = cells(Simulated(machine, noise=STILL).run(request_of(comm_sizes=(2, 12, 32))))
+    rings = {
+        c.comm_size: c.samples_s[0]
+        for c in found
+        if c.values == {"algorithm": "ring"} and c.message_bytes == 8
+    }
+    assert rings[2] < rings[12] < rings[32]
+
+
+def test_a_barrier_has_one_size(machine: Machine) -> None:
+    found = cells(Simulated(machine).run(request_of(choices=False, collectives=("barrier",))))
+    assert [c.message_bytes for c in found] == [0]
+
+
+@pytest.mark.parametrize(
+    ("point", "placement", "reason"),
+    [
+        ({"UCX_TLS": "self,carrier_pigeon"}, Placement(8, nodes=2, ppn=4), "carrier_pigeon"),
+        ({}, Placement(74, nodes=2, ppn=37), "37 ranks per node"),
+    ],
+)
+def test_what_the_machine_cannot_do_is_an_invalid_launch(
+    machine: Machine, point: dict[str, str | int], placement: Placement, reason: str
+) -> None:
+    outcome = Simulated(machine).run(request_of(point, placement=placement))
+    assert outcome.status == "invalid"
+    assert reason in outcome.reason
+
+
+def test_what_the_model_does_not_know_is_an_invalid_cell(machine: Machine) -> None:
+    found = cells(Simulated(machine).run(request_of(collectives=("allreduce", "scan"))))
+    assert {c.collective for c in found if c.status == "invalid"} == {"scan"}
+    assert {c.collective for c in found if c.status == "ok"} == {"allreduce"}
+
+
+@pytest.mark.parametrize(
+    ("faults", "status"),
+    [(Faults(hang=1.0), "timeout"), (Faults(crash=1.0), "crashed"), (Faults(lost_node=1.0), "lost")],
+)
+def test_faults_end_a_launch(machine: Machine, faults: Faults, status: str) -> None:
+    outcome = Simulated(machine, faults=faults).run(request_of())
+    assert (outcome.status, outcome.result) == (status, None)
+    assert outcome.reason
+    assert (outcome.duration_s == 60.0) == (status == "timeout")
+
+
+def test_a_wrong_result_spoils_one_cell(machine: Machine) -> None:
+    found = cells(Simulated(machine, faults=Faults(wrong_result=1.0)).run(request_of()))
+    assert [c.status for c in found].count("wrong_result") == 1
+    assert all(len(c.samples_s) == (0 if c.status == "wrong_result" else 14) for c in found)
+
+
+def test_everything_is_stamped(machine: Machine) -> None:
+    plain, fitted = (
+        Simulated(m).run(request_of()).result for m in (machine, replace(machine, calibrated_from="osu.txt"))
+    )
+    assert plain is not None
+    assert fitted is not None
+    assert plain.notes == ("SIMULATED (uncalibrated)",)
+    assert fitted.notes == ("SIMULATED (calibrated from osu.txt)",)
+    assert plain.library.startswith("SIMULATED")

@@ -1,0 +1,98 @@
+"""What two launches under the exported files must show, by a launcher that reads them as Open MPI does."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotune.experiment import Experiment
+from autotune.exporters import exporter
+from autotune.lint.parameters import mca_file
+from autotune.ports import LaunchOutcome, Placement, Rendering
+from autotune.proving import PROOF_FILE, poisoned, prove
+from autotune.recommend import Provenance, Recommendation
+from autotune.space import Point, Space
+from autotune.trial import Rule
+from autotune.wire import CellSamples, Expectation, ProbeRequest, ProbeResult
+
+RING = Point.of({"algorithm": "ring"})
+RULES = (Rule("allreduce", 2, 0, Point()), Rule("allreduce", 2, 1024, RING))
+SIZES = (8, 1024, 65536)
+
+
+class Stack:
+    name = "openmpi"
+
+    def render(self, space, trial, collectives):
+        return Rendering(expect=Expectation(library="/lib/libmpi.so"))
+
+
+class Mpi:
+    """Sets what the parameter file says and refuses what reaches a row with id 99."""
+
+    def __init__(self, deaf=False, forgets=()):
+        self.deaf, self.forgets = deaf, forgets
+
+    def run(self, request):
+        (name,) = request.env
+        assert name == "OMPI_MCA_mca_base_param_files"
+        conf = Path(request.env[name])
+        assigned, _ = mca_file(conf, conf.read_text(), (5, 0))
+        values = {a.name: a.value for a in assigned if a.name not in self.forgets}
+        expect = request.probe.expect
+        for name, wanted in {**expect.env, **expect.cvars}.items():
+            if values.get(name) != wanted:
+                return LaunchOutcome("not_applied", f"{name} is {values.get(name)!r}")
+        rules = Path(values["coll_tuned_dynamic_rules_filename"]).read_text()
+        bound = re.search(r"(?m)^(\d+) 99 ", rules)
+        cells = []
+        for size in request.probe.sizes_bytes:
+            refused = bound is not None and size >= int(bound[1]) and not self.deaf
+            status = ("invalid", "MPI_ERR_ARG") if refused else ("ok", "")
+            samples = np.array([] if refused else [1e-6, 1.1e-6])
+            cells.append(CellSamples("allreduce", 2, size, {}, samples, *status))
+        return LaunchOutcome("ok", result=ProbeResult("ok", cells=tuple(cells)))
+
+
+def proof(tmp_path, launcher, rules=RULES):
+    env = (("OMPI_MCA_pml", "ucx"), ("UCX_TLS", "self,posix"))
+    made = Recommendation(Point(), rules, provenance=Provenance("c", env=env))
+    for name, text in exporter("openmpi_mca").export(made, tmp_path).items():
+        (tmp_path / name).write_text(text)
+    request = ProbeRequest(("allreduce",), SIZES)
+    experiment = Experiment(Stack(), launcher, Space("s", ()), request, Placement(2), tmp_path, 10.0)
+    return prove(experiment, made, tmp_path)
+
+
+def test_files_that_work_are_proved_and_the_outcome_lies_beside_them(tmp_path):
+    found = proof(tmp_path, Mpi())
+    assert (found.variables, found.rows, found.rows_reached, found.strays) == (4, 2, 2, 0)
+    assert found.holds
+    assert str(found) == (
+        "proved on fresh launches: 4 parameters seen by every rank, "
+        "2 of 2 measured sizes with a rule reach it"
+    )
+    assert json.loads((tmp_path / PROOF_FILE).read_text())["holds"] is True
+    assert "99" not in (tmp_path / "coll_tuned_rules.conf").read_text()
+
+
+def test_rules_that_are_not_read_are_found_out(tmp_path):
+    found = proof(tmp_path, Mpi(deaf=True))
+    assert not found.holds
+    assert str(found) == (
+        "NOT PROVED: none of 2 measured sizes with a rule reaches it (the file is not read)"
+    )
+
+
+@pytest.mark.parametrize("name", ["pml", "UCX_TLS", "coll_tuned_use_dynamic_rules"])
+def test_a_variable_that_does_not_arrive_is_found_out(tmp_path, name):
+    found = proof(tmp_path, Mpi(forgets=(name,)))
+    assert not found.holds
+    assert f"{name} is None" in str(found)
+
+
+def test_only_algorithms_are_poisoned():
+    rules = "# 1 2 3 4\n1  # collectives\n2  # ranks\n0 0 0 0  # default\n4096 4 0 65536  # ring\n"
+    assert poisoned(rules) == rules.replace("4096 4 0", "4096 99 0")

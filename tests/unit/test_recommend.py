@@ -1,0 +1,63 @@
+"""From the history to a recommendation: the front, the compromise, and never worse than the default."""
+
+import math
+
+from autotune.recommend import candidates, pareto_front, ranked, recommend, recommendations
+from autotune.space import Point
+from autotune.trial import History, Phase, Subject, Trial
+from tests.campaigns import OBJECTIVES, SPACE, World
+
+
+def history(*points, baseline=True):
+    world = World(noise=1e-4)
+    trials = [Trial(1, Phase.BASELINE, SPACE.default, Subject.UNTOUCHED)] if baseline else []
+    trials += [
+        Trial(len(trials) + i, Phase.SEARCH, SPACE.complete(values), seed=i)
+        for i, values in enumerate(points, start=1)
+    ]
+    return History(tuple(world.observe(trial) for trial in trials))
+
+
+def test_the_front_holds_what_nothing_dominates():
+    seen = history({"tls": "posix"}, {"tls": "posix", "rndv": "64k"}, {"tls": "tcp"})
+    judged = candidates(OBJECTIVES, SPACE, seen)
+    assert len(judged) == 3
+    front = pareto_front(OBJECTIVES, judged)
+    assert {c.point["tls"] for c in front} == {"posix"}
+    assert ranked(OBJECTIVES, judged)[0].point == SPACE.complete({"tls": "posix", "rndv": "64k"})
+
+
+def test_nothing_worse_than_the_untouched_stack_is_recommended():
+    found = recommend(OBJECTIVES, SPACE, history({"tls": "tcp"}, {"tls": "tcp", "rndv": "4k"}))
+    assert found.point == SPACE.default
+    assert found.rules == ()
+    assert math.isclose(found.speedup, 1.0)
+
+
+def test_a_better_setting_is_recommended_with_its_gains():
+    found = recommend(OBJECTIVES, SPACE, history({"tls": "tcp"}, {"tls": "posix"}))
+    assert found.point == SPACE.complete({"tls": "posix"})
+    assert found.speedup > 1.5
+
+
+def test_settings_behind_the_default_are_no_alternatives_either():
+    found = recommendations(OBJECTIVES, SPACE, history({"tls": "posix"}, {"tls": "tcp"}))
+    assert [r.point["tls"] for r in found] == ["posix"]
+
+
+def test_without_a_baseline_the_best_setting_is_recommended():
+    found = recommend(OBJECTIVES, SPACE, history({"tls": "tcp"}, baseline=False))
+    assert found.point["tls"] == "tcp"
+    assert found.gains == ()
+
+
+def test_without_any_complete_setting_there_is_no_recommendation():
+    assert recommend(OBJECTIVES, SPACE, history()) is None
+    assert recommend(OBJECTIVES, SPACE, History()) is None
+
+
+def test_an_empty_choice_means_the_stack_decides():
+    assert all(
+        rule.choice != Point() or rule.min_bytes == 0
+        for rule in recommend(OBJECTIVES, SPACE, history({"tls": "posix"})).rules
+    )

@@ -1,0 +1,90 @@
+"""Scenarios: types, ranges, sizes, and messages that name the key."""
+
+import pytest
+
+from autotune.errors import ScenarioError
+from autotune.scenario import scenario_of, sizes_of
+
+MINIMAL = {"collective": "allreduce", "sizes": "8..64k", "space": "any", "campaign": {"dir": "here"}}
+
+
+def test_a_minimal_scenario_has_defaults():
+    scenario = scenario_of(MINIMAL, "mine")
+    assert scenario.name == "mine"
+    assert scenario.collective == ("allreduce",)
+    assert scenario.sizes == tuple(2**k for k in range(3, 17))
+    assert [o.name for o in scenario.judged()] == ["latency", "bandwidth"]
+    assert scenario.ranks is None
+
+
+def test_ranks_follow_from_nodes_and_ppn():
+    assert scenario_of({**MINIMAL, "cluster": {"nodes": 8, "ppn": 36}}, "x").ranks == 288
+    assert scenario_of({**MINIMAL, "cluster": {"nodes": 8, "ppn": 36, "ranks": 4}}, "x").ranks == 4
+
+
+def test_several_collectives_and_objectives_by_comma():
+    scenario = scenario_of({**MINIMAL, "collective": "bcast, reduce", "objectives": "latency"}, "x")
+    assert scenario.collective == ("bcast", "reduce")
+    assert scenario.objectives == ("latency",)
+
+
+def test_keys_that_are_python_words_are_kept_for_the_user():
+    scenario = scenario_of({**MINIMAL, "mpi": {"from": "wheel"}, "launch": {"with": "srun"}}, "x")
+    assert scenario.mpi.origin == "wheel"
+    assert scenario.launch.tool == "srun"
+
+
+def test_an_objective_that_no_size_counts_for_is_left_out():
+    assert [o.name for o in scenario_of({**MINIMAL, "sizes": [8, 64]}, "x").judged()] == ["latency"]
+    with pytest.raises(ScenarioError, match="no size"):
+        scenario_of({**MINIMAL, "sizes": [8], "objectives": ["bandwidth"]}, "x").judged()
+
+
+@pytest.mark.parametrize(
+    ("declared", "sizes"),
+    [
+        ([8, "1k", "1M"], [8, 1024, 2**20]),
+        ("8..64", [8, 16, 32, 64]),
+        ("8..4k*8", [8, 64, 512, 4096]),
+        ([64, 8, 64], [8, 64]),
+        (0, [0]),
+    ],
+)
+def test_sizes_as_list_or_range(declared, sizes):
+    assert sizes_of(declared) == sizes
+
+
+@pytest.mark.parametrize("declared", ["8..", "64..8", "x", [-1], [1.5], [], "8..64*1", "0..8"])
+def test_sizes_that_are_none(declared):
+    with pytest.raises(ScenarioError, match="sizes"):
+        sizes_of(declared)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"colective": "bcast"}, "unknown key 'colective'.*did you mean 'collective'"),
+        ({"budget": {"lanches": 3}}, "unknown key 'budget.lanches'.*did you mean 'launches'"),
+        ({"budget": {"launches": 0}}, "budget.launches=0"),
+        ({"budget": {"launches": "many"}}, "budget.launches = 'many'.*whole number"),
+        ({"budget": {"launches": 2.5}}, "whole number"),
+        ({"budget": {"launches": True}}, "whole number"),
+        ({"budget": 3}, "budget = 3.*mapping"),
+        ({"collective": "allredcue"}, "did you mean 'allreduce'"),
+        ({"objectives": ["speed"]}, "latency, bandwidth, memory"),
+        ({"objectives": []}, "at least one"),
+        ({"cluster": {"ranks": -2}}, "cluster.ranks=-2"),
+        ({"mpi": {"from": "apt"}}, "auto, site, wheel"),
+        ({"verify": {"enabled": "maybe"}}, "true or false"),
+        ({"mpi": {"mca": 3}}, "mpi.mca = 3"),
+        ({"seed": None}, "seed = None"),
+    ],
+)
+def test_a_mistake_names_the_key_and_what_is_allowed(changes, words):
+    with pytest.raises(ScenarioError, match=f"(?s){words}"):
+        scenario_of({**MINIMAL, **changes}, "x").judged()
+
+
+def test_a_missing_key_is_named():
+    with pytest.raises(ScenarioError, match="lacks 'space'"):
+        scenario_of({k: v for k, v in MINIMAL.items() if k != "space"}, "x")

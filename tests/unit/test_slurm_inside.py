@@ -1,0 +1,169 @@
+"""Launching inside an allocation: when to start another launch, when to hand over, how to explain a loss.
+
+Time and Slurm's answers are given; the launches are real processes.
+"""
+
+import sys
+from dataclasses import dataclass, field
+
+import pytest
+
+from autotune.errors import HandedOver, Interrupted, StackError
+from autotune.ports import LaunchRequest, Placement
+from autotune.wire import ProbeRequest
+from hydra_plugins.autotune._slurm_batch import Nodes
+from hydra_plugins.autotune._slurm_inside import InAllocation
+from hydra_plugins.autotune._slurm_jobs import Job
+
+ENDS_S = 1000.0
+MEASURE = """
+import sys, time, pathlib
+sys.path[:0] = {path!r}
+from autotune.wire import ProbeResult
+time.sleep({sleep_s})
+ProbeResult("ok", hosts=("cn0", "cn1")).write(pathlib.Path({directory!r}))
+"""
+
+
+@dataclass
+class Answers:
+    """What Slurm says."""
+
+    states: list[str] = field(default_factory=lambda: ["RUNNING"])
+    ends_s: float | None = ENDS_S
+    answering: list[bool] = field(default_factory=lambda: [True])
+    patience_s: float = 100.0
+    now_s: float = 0.0
+
+    def job(self, job_id):
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        return Job(job_id, state, ends_s=self.ends_s)
+
+    def starts_on(self, hosts):
+        return self.answering.pop(0) if len(self.answering) > 1 else self.answering[0]
+
+    def unusable(self, hosts):
+        return ("cn1",)
+
+    def clock(self):
+        return self.now_s
+
+    def sleep(self, duration_s):
+        self.now_s += duration_s
+
+
+@pytest.fixture
+def inside(tmp_path):
+    """Makes a launcher in an allocation that ends ``left_s`` from now, and a request."""
+
+    def make(slurm, left_s=900.0, measures=True, successor=None, margin_s=60.0):
+        text = MEASURE.format(path=sys.path, sleep_s=0, directory=str(tmp_path)) if measures else "pass"
+
+        def command(request, placement):
+            return [sys.executable, "-c", text], {}
+
+        launcher = InAllocation(
+            "7",
+            ("cn0", "cn1", "cn2"),
+            command,
+            slurm,
+            Nodes(tmp_path),
+            margin_s,
+            successor,
+            now=lambda: ENDS_S - left_s,
+        )
+        request = LaunchRequest(tmp_path, (), {}, Placement(2, 2), 30.0, ProbeRequest(("allreduce",), (8,)))
+        return launcher, request
+
+    return make
+
+
+def test_a_launch_is_made_on_the_first_nodes_of_the_allocation(inside):
+    launcher, request = inside(Answers())
+    found = launcher.run(request)
+    assert (found.status, found.hosts) == ("ok", ("cn0", "cn1"))
+
+
+def test_the_nodes_of_a_campaign_are_remembered_and_come_first(inside, tmp_path):
+    launcher, request = inside(Answers())
+    assert Nodes(tmp_path).first_of(("cn5", "cn1", "cn0")) == ("cn5", "cn1", "cn0")
+    launcher.run(request)
+    assert Nodes(tmp_path).read() == ("cn0", "cn1")
+    assert Nodes(tmp_path).first_of(("cn5", "cn1", "cn0")) == ("cn0", "cn1", "cn5")
+    assert Nodes(tmp_path).first_of(("cn5", "cn1")) == ("cn5", "cn1")
+
+
+def test_an_allocation_without_a_limit_has_room(inside):
+    launcher, request = inside(Answers(ends_s=None))
+    assert launcher.run(request).status == "ok"
+
+
+def test_the_first_launch_needs_room_at_all(inside):
+    launcher, request = inside(Answers(), left_s=50)
+    with pytest.raises(StackError, match="job 7 has 50 s left at its first launch"):
+        launcher.run(request)
+
+
+def test_a_later_launch_that_may_not_end_in_time_is_left_to_a_successor(inside):
+    launcher, request = inside(Answers(), left_s=80, successor=lambda: "8")
+    launcher.run(request)
+    launcher._longest_s = 12.0  # twice that is more than the 20 s before the margin
+    with pytest.raises(HandedOver, match="job 7 has 80 s left; job 8 goes on") as caught:
+        launcher.run(request)
+    assert caught.value.exit_code == 0
+
+
+def test_without_a_successor_the_user_is_told_how_to_go_on(inside):
+    launcher, request = inside(Answers(), left_s=80)
+    launcher.run(request)
+    launcher._longest_s = 12.0
+    with pytest.raises(Interrupted, match="a new allocation resumes"):
+        launcher.run(request)
+
+
+def test_an_allocation_that_is_over_ends_the_work(inside):
+    launcher, request = inside(Answers(states=["CANCELLED"]))
+    with pytest.raises(Interrupted, match="job 7 is CANCELLED"):
+        launcher.run(request)
+
+
+def test_a_launch_whose_allocation_was_lost_is_lost_whatever_the_exit_code(inside):
+    launcher, request = inside(Answers(states=["RUNNING", "NODE_FAIL"]), measures=False)
+    found = launcher.run(request)
+    assert found.status == "lost"
+    assert found.reason.startswith("job 7 is NODE_FAIL; the launcher returned 0")
+
+
+def test_a_result_counts_whatever_became_of_the_allocation(inside):
+    launcher, request = inside(Answers(states=["RUNNING", "NODE_FAIL"]))
+    assert launcher.run(request).status == "ok"
+
+
+def test_a_node_that_does_not_answer_is_named_and_waited_for(inside):
+    slurm = Answers(answering=[False, False, False, True])
+    launcher, request = inside(slurm, measures=False)
+    found = launcher.run(request)
+    assert (found.status, found.reason.split(";")[0]) == ("lost", "cn1 does not answer")
+    launcher.run(request)
+    assert slurm.now_s == pytest.approx(0.5 + 0.75)
+
+
+def test_nodes_that_never_answer_again_end_the_work(inside):
+    slurm = Answers(answering=[False])
+    launcher, request = inside(slurm, measures=False, successor=lambda: "8")
+    launcher.run(request)
+    with pytest.raises(HandedOver, match="do not answer; job 8 goes on"):
+        launcher.run(request)
+    assert 50 < slurm.now_s <= 100
+
+
+def test_a_launch_that_fails_by_itself_is_no_fault_of_the_nodes(inside):
+    launcher, request = inside(Answers(), measures=False)
+    assert launcher.run(request).reason == "the launcher returned 0 without a result"
+
+
+def test_the_announced_end_is_heeded_between_launches(inside):
+    launcher, request = inside(Answers(), successor=lambda: "8")
+    launcher._on_signal(0, None)
+    with pytest.raises(HandedOver):
+        launcher.run(request)

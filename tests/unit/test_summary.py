@@ -1,0 +1,83 @@
+"""What is known after each launch, and the per-size table at the measured sizes."""
+
+import math
+
+import pytest
+
+from autotune.objectives import Objective, Score
+from autotune.recommend import Gain, Recommendation
+from autotune.space import Parameter, Point, Space
+from autotune.summary import ratio_to, size_rows, speedup_interval, steps
+from autotune.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
+
+LATENCY, BANDWIDTH = Objective("latency", max_bytes=8), Objective("bandwidth", min_bytes=1024)
+SPACE = Space("s", (Parameter("tls", ("all", "sysv", "tcp"), "all"),))
+
+
+def launch(number, tls, small_us, large_us, subject=Subject.SWEEP, status=Status.OK):
+    point = Point.of({"tls": tls}) if tls else Point()
+    times = [(8, small_us), (1024, large_us)]
+    estimates = [
+        Estimate(Cell("bcast", 2, size), us * 1e-6, us * 1e-8, 9) for size, us in times if us is not None
+    ]
+    return Observation(Trial(number, Phase.SEARCH, point, subject), status, tuple(estimates))
+
+
+def values(scores):
+    return None if scores is None else tuple(round(score.value, 6) for score in scores)
+
+
+def test_the_best_so_far_is_per_objective_and_of_searched_settings_only():
+    found = steps(
+        (LATENCY, BANDWIDTH),
+        SPACE,
+        [
+            launch(1, "", 2.0, 10.24, Subject.UNTOUCHED),
+            launch(2, "all", 4.0, 5.12),
+            launch(3, "sysv", 3.0, 20.48),
+            launch(4, "tcp", None, None, status=Status.CRASHED),
+        ],
+    )
+    assert [values(step.baseline) for step in found] == [(2.0, 0.1)] * 4
+    assert [values(step.scores) for step in found] == [(2.0, 0.1), (4.0, 0.2), (3.0, 0.05), None]
+    assert [values(step.best) for step in found] == [None, (4.0, 0.2), (3.0, 0.2), (3.0, 0.2)]
+
+
+def test_the_best_pools_the_launches_of_a_setting_and_a_step_shows_its_own():
+    found = steps((LATENCY,), SPACE, [launch(1, "all", 2.0, 9.0), launch(2, "all", 0.5, 9.0)])
+    assert [values(step.scores) for step in found] == [(2.0,), (0.5,)]
+    assert [values(step.best) for step in found] == [(2.0,), (1.0,)]
+
+
+def test_an_incomplete_curve_has_no_scores():
+    found = steps((LATENCY, BANDWIDTH), SPACE, [launch(1, "all", 1.0, 9.0), launch(2, "tcp", 1.0, None)])
+    assert found[1].scores is None
+    assert found[1].best == found[0].best
+
+
+def test_each_measured_size_has_the_choice_of_the_rule_that_covers_it():
+    ring, linear = Point.of({"algorithm": "ring"}), Point.of({"algorithm": "linear"})
+    rules = (Rule("bcast", 2, 0, linear), Rule("bcast", 2, 1024, ring), Rule("bcast", 4, 0, ring))
+    gains = tuple(Gain(slot, 1.0, 0.0, 2.0, 0.0) for slot in [
+        ("bcast", 2, 8), ("bcast", 2, 1024), ("bcast", 2, 4096), ("bcast", 4, 8), ("reduce", 2, 8)
+    ])  # fmt: skip
+    rows = size_rows(Recommendation(Point(), rules, gains))
+    assert [row.choice for row in rows] == [linear, ring, ring, ring, Point()]
+    assert [row.gain for row in rows] == list(gains)
+
+
+def test_the_interval_of_the_mean_speed_up_shrinks_with_the_number_of_sizes():
+    def interval(n_sizes):
+        gains = [Gain(("bcast", 2, 8 << i), 1e-6, 3e-8, 2e-6, 8e-8) for i in range(n_sizes)]
+        return speedup_interval(Recommendation(Point(), (), tuple(gains)))
+
+    low, high = interval(1)
+    spread = 1.96 * 0.05  # 3 % and 4 %, independent
+    assert (low, high) == pytest.approx((2 * math.exp(-spread), 2 * math.exp(spread)))
+    assert interval(4) == pytest.approx((2 * math.exp(-spread / 2), 2 * math.exp(spread / 2)))
+    assert all(map(math.isnan, speedup_interval(Recommendation(Point(), ()))))
+
+
+@pytest.mark.parametrize(("objective", "ratio"), [(LATENCY, 2.0), (BANDWIDTH, 0.5)])
+def test_better_is_above_one(objective, ratio):
+    assert ratio_to(objective, Score(5.0, 0.1), Score(10.0, 0.1)) == pytest.approx(ratio)

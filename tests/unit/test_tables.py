@@ -1,0 +1,130 @@
+"""The history as a table: every row and column, types, and the files."""
+
+import io
+import math
+
+import pandas as pd
+import pytest
+
+from autotune.errors import TableError
+from autotune.space import Point
+from autotune.tables import history_frame, write_table
+from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+
+COLUMNS = [
+    *("trial", "phase", "subject", "status", "reason"),
+    *("UCX_RNDV_THRESH", "coll_han", "ranks_per_node"),
+    *("collective", "comm_size", "message_bytes"),
+    *("allreduce_algorithm", "allreduce_segsize"),
+    *("median_us", "sem_us", "low_us", "high_us", "n", "outliers"),
+]
+
+
+def estimate(algorithm: int, size: int, median_s: float, status: Status = Status.OK) -> Estimate:
+    choice = Point.of({"allreduce_algorithm": algorithm, "allreduce_segsize": "4k"} if algorithm else {})
+    cell = Cell("allreduce", 2, size, choice)
+    return Estimate(cell, median_s, median_s / 50, 40, status, median_s * 0.95, median_s * 1.05, 3)
+
+
+@pytest.fixture
+def history() -> History:
+    swept = Point.of({"UCX_RNDV_THRESH": "auto", "coll_han": True, "ranks_per_node": 2})
+    fewer = Point.of({"UCX_RNDV_THRESH": "64k", "coll_han": False})
+    untouched = Trial(1, Phase.BASELINE, Point(), Subject.UNTOUCHED)
+    return History(
+        (
+            Observation(untouched, Status.OK, (estimate(0, 8, 2.8e-6),)),
+            Observation(
+                Trial(2, Phase.SCREENING, swept),
+                Status.OK,
+                (estimate(3, 8, 1.4e-6), estimate(4, 8, math.nan, Status.WRONG_RESULT)),
+            ),
+            Observation(Trial(3, Phase.SEARCH, fewer), Status.TIMEOUT, reason="ended after 60 s"),
+            Observation(
+                Trial(4, Phase.SEARCH, fewer),
+                Status.NOT_APPLIED,
+                (estimate(3, 8, 1e-6),),
+                reason="tcp in use",
+            ),
+        )
+    )
+
+
+def test_one_row_for_each_estimate_and_for_each_launch_without_one(history):
+    frame = history_frame(history)
+    assert list(frame.columns) == COLUMNS
+    assert frame["trial"].tolist() == [1, 2, 2, 3, 4]
+    assert frame["status"].tolist() == ["ok", "ok", "wrong_result", "timeout", "not_applied"]
+    assert frame["subject"].tolist() == ["untouched", "sweep", "sweep", "sweep", "sweep"]
+    assert frame["reason"].isna().tolist() == [True, True, True, False, False]
+
+
+def test_a_failed_launch_has_its_point_and_nothing_measured(history):
+    row = history_frame(history).set_index("trial").loc[3]
+    assert (row["UCX_RNDV_THRESH"], row["coll_han"]) == ("64k", False)
+    assert row[COLUMNS[8:]].isna().all()
+    assert pd.isna(row["ranks_per_node"])
+
+
+def test_figures_are_microseconds_without_binary_noise(history):
+    row = history_frame(history).iloc[0]
+    assert (row["median_us"], row["sem_us"], row["low_us"], row["high_us"]) == (2.8, 0.056, 2.66, 2.94)
+    assert (row["n"], row["outliers"]) == (40, 3)
+
+
+def test_types_hold_the_values_as_they_are(history):
+    types = history_frame(history).dtypes.astype(str).to_dict()
+    assert types["trial"] == types["comm_size"] == types["message_bytes"] == types["n"] == "Int64"
+    assert types["allreduce_algorithm"] == types["ranks_per_node"] == "Int64"
+    assert types["coll_han"] == "boolean"
+    assert types["UCX_RNDV_THRESH"] == types["allreduce_segsize"] == types["status"] == "string"
+    assert types["median_us"] == "float64"
+
+
+def test_mixed_values_become_text():
+    def seen(number, value):
+        return Observation(Trial(number, Phase.SEARCH, Point.of({"a": value, "b": number})), Status.CRASHED)
+
+    frame = history_frame(History((seen(1, "auto"), seen(2, 4096), seen(3, True), seen(4, 0.5))))
+    assert frame["a"].tolist() == ["auto", "4096", "true", "0.5"]
+    assert str(frame["b"].dtype) == "Int64"
+
+
+def test_a_parameter_named_like_a_column_keeps_both():
+    trial = Trial(7, Phase.SEARCH, Point.of({"n": 3}))
+    frame = history_frame(History((Observation(trial, Status.LOST),)))
+    assert frame["parameter.n"].tolist() == [3]
+    assert frame["n"].isna().all()
+
+
+def test_an_empty_history_still_has_its_columns():
+    frame = history_frame(History())
+    assert len(frame) == 0
+    assert list(frame.columns) == COLUMNS[:5] + COLUMNS[8:11] + COLUMNS[13:]
+
+
+def test_csv_goes_to_standard_output_or_a_file(history, capsys, tmp_path):
+    frame = history_frame(history)
+    write_table(frame, "csv")
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[1] == "1,baseline,untouched,ok,,,,,allreduce,2,8,,,2.8,0.056,2.66,2.94,40,3"
+    assert shown.splitlines()[4] == "3,search,sweep,timeout,ended after 60 s,64k,False," + "," * 11
+    write_table(frame, "csv", tmp_path / "history.csv")
+    assert (tmp_path / "history.csv").read_text() == shown
+    assert len(pd.read_csv(io.StringIO(shown))) == len(frame)
+
+
+def test_parquet_gives_the_same_frame_back(history, tmp_path):
+    frame = history_frame(history)
+    write_table(frame, "parquet", tmp_path / "history.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "history.parquet"), frame)
+
+
+def test_what_cannot_be_written_is_said(history, tmp_path):
+    frame = history_frame(history)
+    with pytest.raises(TableError, match="csv, parquet"):
+        write_table(frame, "xlsx")
+    with pytest.raises(TableError, match="--out"):
+        write_table(frame, "parquet")
+    with pytest.raises(TableError, match="cannot write"):
+        write_table(frame, "csv", tmp_path / "nowhere" / "history.csv")

@@ -1,0 +1,112 @@
+"""Figures in words."""
+
+import math
+
+import pytest
+
+from autotune.recommend import Gain, Recommendation
+from autotune.screening import analyse, plackett_burman
+from autotune.screening.design import Factor
+from autotune.space import Point
+from autotune.text import (
+    advice_text,
+    changed_text,
+    duration_text,
+    effect_text,
+    figure_text,
+    p_text,
+    ratio_text,
+    size_text,
+    verdict,
+)
+from autotune.trial import Rule
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"),
+    [(0, "0 B"), (8, "8 B"), (1000, "1000 B"), (1024, "1 KiB"), (1536, "1536 B"), (8 << 20, "8 MiB")],
+)
+def test_sizes_are_exact(n_bytes, text):
+    assert size_text(n_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "sem", "text"),
+    [
+        (1.3514, math.nan, "1.35"),
+        (1.3514, 0.02, "1.35 ± 0.02"),
+        (1.3514, 0.0041, "1.351 ± 0.004"),
+        (217.83, 0.42, "217.8 ± 0.4"),
+        (217.83, 12.0, "218 ± 12"),
+        (12345.6, 30.0, "12346 ± 30"),
+        (0.0312, 0.0001, "0.0312 ± 0.0001"),
+        (5.0, 0.0, "5.00 ± 0.00"),
+        (math.nan, 0.1, "—"),
+    ],
+)
+def test_figures_have_the_digits_that_their_errors_allow(value, sem, text):
+    assert figure_text(value, sem) == text
+    assert figure_text(value, sem, "µs") == (text if text == "—" else f"{text} µs")
+
+
+def test_speed_ups():
+    assert ratio_text(1.3449) == "1.34×"
+    assert ratio_text(1.3449, (1.309, 1.371)) == "1.34× (1.31 … 1.37)"
+    assert ratio_text(1.3449, (math.nan, math.nan)) == "1.34×"
+    assert ratio_text(250.2) == "250×"
+    assert ratio_text(27.03, (0.046, 15730.0)) == "27× (0.05 … >1000)"
+    assert ratio_text(math.nan) == "—"
+
+
+@pytest.mark.parametrize(("tuned_s", "word"), [(1e-6, "faster"), (2e-6, "even"), (4e-6, "slower")])
+def test_a_speed_up_is_judged_by_its_interval(tuned_s, word):
+    assert verdict(Gain(("bcast", 2, 8), tuned_s, tuned_s / 50, 2e-6, 4e-8)) == word
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (59.6, "1 min 0 s"),
+        (48, "48 s"),
+        (200, "3 min 20 s"),
+        (1500, "25 min"),
+        (7500, "2 h 5 min"),
+        (-3, "0 s"),
+        (math.inf, "—"),
+    ],
+)
+def test_durations(seconds, text):
+    assert duration_text(seconds) == text
+
+
+def test_effects_are_per_cent_on_a_log_scale_only():
+    import numpy as np
+
+    design = plackett_burman([Factor("a", 1, 2), Factor("b", 1, 2)], np.random.default_rng(0))
+    response = [10 * 2 ** float(code) for code in design.coded[:, 0]]
+    ratios = analyse(design, response, scale="log")
+    assert effect_text(ratios["a"], ratios).startswith("+300.0 ± ")
+    assert effect_text(ratios["a"], ratios).endswith(" %")
+    differences = analyse(design, [-y for y in response], scale="linear")
+    assert effect_text(differences["a"], differences).startswith("−15.0 ± ")
+
+
+def test_small_p_values_do_not_read_zero():
+    assert [p_text(p) for p in (0.00004, 0.0312, 1.0, math.nan)] == ["<0.001", "0.031", "1.000", "—"]
+
+
+def test_only_what_differs_from_the_default_is_named():
+    default = Point.of({"a": "auto", "b": 1})
+    assert changed_text(Point.of({"a": "4k", "b": 1, "c": True}), default) == "a=4k, c=True"
+    assert changed_text(default, default) == "nothing"
+
+
+def test_advice_says_what_is_to_be_changed():
+    default = Point.of({"UCX_TLS": "all"})
+    ring, nothing = (Rule("bcast", 2, 0, Point.of(values)) for values in ({"algorithm": "ring"}, {}))
+    assert (
+        advice_text(Recommendation(default.replace(UCX_TLS="tcp"), (ring,)), default) == "change UCX_TLS=tcp"
+    )
+    assert "per message size" in advice_text(Recommendation(default, (ring,)), default)
+    assert advice_text(Recommendation(default, (nothing,)), default).startswith("leave")

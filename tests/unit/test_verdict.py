@@ -1,0 +1,182 @@
+"""The verification phase on a machine whose speeds are known: it keeps what holds and nothing else."""
+
+import numpy as np
+import pytest
+
+from autotune.objectives import Objective
+from autotune.recommend import choice_at
+from autotune.space import Level, Parameter, Point, Space
+from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.verdict import MAX_ROUNDS, Verifier
+from autotune.verification import Decision, Design
+
+SIZES = (16, 1024, 65536)
+SPACE = Space(
+    "test",
+    (
+        Parameter("UCX_TLS", ("all", "self,posix", "self,tcp"), "all"),
+        Parameter("algorithm", ("default", "ring"), "default", Level.CALL, per_size=True),
+    ),
+)
+OBJECTIVES = (Objective("latency", max_bytes=1024), Objective("bandwidth", min_bytes=65536))
+DEFAULT, RING = Point.of({"algorithm": "default"}), Point.of({"algorithm": "ring"})
+
+
+def point(tls):
+    return Point.of({"UCX_TLS": tls})
+
+
+class Machine:
+    """Seconds of each (transport, choice, size), with noise; a search may see others than the true ones."""
+
+    def __init__(self, true, seen=None, noise=0.005, seed=0, broken=()):
+        self.true, self.seen, self.noise, self.broken = true, seen or true, noise, broken
+        self.rng = np.random.default_rng(seed)
+
+    def observe(self, trial):
+        if trial.subject is Subject.DEPLOYED and trial.point["UCX_TLS"] in self.broken:
+            return Observation(trial, Status.CRASHED, reason="as planned")
+        speeds = self.true if trial.phase is Phase.VERIFY else self.seen
+        tls = "all" if trial.subject is Subject.UNTOUCHED else trial.point["UCX_TLS"]
+        choices = [DEFAULT, RING] if trial.subject is Subject.SWEEP else [None]
+        estimates = []
+        for size in SIZES:
+            for choice in choices:
+                acting = choice or self._rule(trial, size)
+                seconds = speeds(tls, acting, size) * np.exp(self.rng.normal(0, self.noise))
+                cell = Cell("allreduce", 2, size, choice or Point())
+                estimates.append(Estimate(cell, seconds, 0.001 * seconds, 20))
+        return Observation(trial, Status.OK, tuple(estimates))
+
+    @staticmethod
+    def _rule(trial, size):
+        rules = [r.choice for r in trial.rules if r.min_bytes <= size]
+        return rules[-1] if rules and rules[-1] else DEFAULT
+
+
+def searched(machine, transports=("all", "self,posix", "self,tcp")):
+    """A baseline and one launch of each transport."""
+    history = History()
+    trials = [Trial(1, Phase.BASELINE, SPACE.default, Subject.UNTOUCHED)]
+    trials += [Trial(n, Phase.SEARCH, point(tls)) for n, tls in enumerate(transports, start=2)]
+    return history.plus(machine.observe(t) for t in trials)
+
+
+def run(verifier, machine, history):
+    while (trial := verifier.next_trial(history)) is not None:
+        assert trial.number == len(history) + 1
+        history = history.plus([machine.observe(trial)])
+        assert len(history) < 200
+    return history
+
+
+def verifier(**changes):
+    return Verifier(SPACE, OBJECTIVES, Design(**{"looks": (4, 6, 8), **changes}), seed=3)
+
+
+def posix_and_ring(tls, choice, size):
+    """posix is faster everywhere; ring is faster on large messages only."""
+    base = 1e-6 * (1 + size / 1024)
+    base *= {"all": 1.0, "self,posix": 0.7, "self,tcp": 2.0}[tls]
+    return base * (1.0 if choice == DEFAULT else (0.6 if size > 1024 else 1.5))
+
+
+def test_what_is_really_better_is_confirmed_on_as_few_launches_as_tell():
+    machine = Machine(posix_and_ring)
+    history = run(verifier(), machine, searched(machine))
+    verdict = verifier().verdict(history)
+    assert verdict.complete
+    assert verdict.recommendation.point == point("self,posix")
+    assert [r.choice for r in verdict.recommendation.rules] == [Point(), RING]
+    assert len(verdict.rounds) == 1
+    assert len(verdict.rounds[0].launches) == 8
+    assert all(c.decision is Decision.STILL_BETTER for c in verdict.rounds[0].judged)
+    assert verdict.recommendation.speedup == pytest.approx((1 / 0.7 / 0.7 / 0.42) ** (1 / 3), rel=0.02)
+    assert verdict.text.startswith("verified: 1.7")
+    assert verdict.text.endswith("on 8 fresh launches")
+
+
+def test_a_rule_that_does_not_hold_is_dropped_and_what_is_left_is_measured_again():
+    def seen(tls, choice, size):  # what the search saw of ring at 1 KiB was luck
+        return posix_and_ring("all", choice, size) * (0.5 if choice == RING and size == 1024 else 1.0)
+
+    def true(tls, choice, size):
+        return posix_and_ring("all", choice, size) * (1 / 1.5 if choice == RING and size == 1024 else 1.0)
+
+    machine = Machine(true, seen)
+    history = run(verifier(), machine, searched(machine, ("all",)))
+    verdict = verifier().verdict(history)
+    first, second = (r.setting.rules for r in verdict.rounds)
+    assert [choice_at(first, ("allreduce", 2, size)) for size in SIZES] == [Point(), RING, RING]
+    assert [choice_at(second, ("allreduce", 2, size)) for size in SIZES] == [Point(), Point(), RING]
+    assert verdict.recommendation.rules == second
+    assert all(g.ratio > 0.98 for g in verdict.recommendation.gains)
+
+
+def test_a_rule_stays_where_the_setting_would_lose_without_it():
+    def mixed(tls, choice, size):  # posix needs ring to keep up with the default at 1 KiB
+        if (tls, size) == ("self,posix", 1024):
+            return posix_and_ring("all", DEFAULT, size) * (1.0 if choice == RING else 1.3)
+        return posix_and_ring(tls, choice, size)
+
+    machine = Machine(mixed)
+    history = run(verifier(), machine, searched(machine, ("all", "self,posix")))
+    verdict = verifier().verdict(history)
+    assert verdict.recommendation.point == point("self,posix")
+    assert choice_at(verdict.recommendation.rules, ("allreduce", 2, 1024)) == RING
+
+
+def test_a_setting_that_loses_is_replaced_by_the_next_on_the_front():
+    def seen(tls, choice, size):  # tcp looked best at small sizes
+        return posix_and_ring(tls, choice, size) * (0.05 if tls == "self,tcp" and size <= 1024 else 1.0)
+
+    machine = Machine(posix_and_ring, seen)
+    history = run(verifier(), machine, searched(machine))
+    verdict = verifier().verdict(history)
+    assert [r.setting.point["UCX_TLS"] for r in verdict.rounds][-1] == "self,posix"
+    assert "self,tcp" in [r.setting.point["UCX_TLS"] for r in verdict.rounds]
+    assert verdict.recommendation.point == point("self,posix")
+
+
+def test_a_setting_that_does_not_run_is_replaced():
+    machine = Machine(posix_and_ring, broken=("self,posix",))
+    history = run(verifier(), machine, searched(machine))
+    verdict = verifier().verdict(history)
+    assert verdict.rounds[0].loses
+    assert verdict.recommendation.point == point("all")
+
+
+def test_where_nothing_holds_the_default_stays():
+    def seen(tls, choice, size):
+        return posix_and_ring("all", DEFAULT, size) * (0.5 if tls == "self,tcp" else 1.0)
+
+    def true(tls, choice, size):
+        return posix_and_ring("all", DEFAULT, size) * (2.0 if tls == "self,tcp" else 1.0)
+
+    machine = Machine(true, seen)
+    history = run(verifier(), machine, searched(machine, ("all", "self,tcp")))
+    verdict = verifier().verdict(history)
+    assert verdict.recommendation.point == SPACE.default
+    assert verdict.recommendation.rules == ()
+    assert "they stay" in verdict.text
+    assert len(verdict.rounds) <= MAX_ROUNDS
+
+
+def test_the_phase_is_a_function_of_the_history():
+    """Stopped after any launch and begun again, it makes the same launches."""
+    machine = Machine(posix_and_ring, noise=0.0)
+    whole = run(verifier(), machine, searched(machine))
+    start = len(searched(Machine(posix_and_ring, noise=0.0)))
+    for kept in range(start, len(whole)):
+        again = run(verifier(), machine, History(whole.observations[:kept]))
+        assert [o.trial for o in again] == [o.trial for o in whole]
+
+
+def test_nothing_is_launched_where_the_default_itself_is_best():
+    def default_best(tls, choice, size):
+        return posix_and_ring("all", DEFAULT, size) * (1.0 if (tls, choice) == ("all", DEFAULT) else 2.0)
+
+    machine = Machine(default_best)
+    history = searched(machine)
+    assert verifier().next_trial(history) is None
+    assert verifier().verdict(history) is None

@@ -1,0 +1,231 @@
+"""Pairs, looks, decisions and the rules that are kept."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune.errors import ScenarioError
+from autotune.space import Point
+from autotune.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
+from autotune.verification import (
+    Comparison,
+    Decision,
+    Design,
+    compare,
+    decided,
+    kept_rules,
+    order,
+    overall,
+    pairs,
+)
+
+SLOT = ("allreduce", 2, 1024)
+RING = Point.of({"algorithm": "ring"})
+
+
+def launch(number, subject, block, seconds, status=Status.OK):
+    estimates = tuple(Estimate(Cell("allreduce", 2, size), t, 0.01 * t, 20) for size, t in seconds.items())
+    return Observation(Trial(number, Phase.VERIFY, Point(), subject, block), status, estimates)
+
+
+def pairs_of(differences, slot=SLOT):
+    return [{slot: d} for d in differences]
+
+
+def test_blocks_are_abba_or_baab_and_both_occur():
+    launches = order(40, np.random.default_rng(1))
+    assert len(launches) == 80
+    blocks = [tuple(t for b, t in launches if b == block) for block in range(20)]
+    assert set(blocks) == {(True, False, False, True), (False, True, True, False)}
+
+
+def test_a_pair_is_two_neighbours_of_a_block():
+    a = [launch(1, Subject.UNTOUCHED, 0, {1024: 2.0}), launch(4, Subject.UNTOUCHED, 0, {1024: 4.0})]
+    b = [launch(2, Subject.DEPLOYED, 0, {1024: 1.0}), launch(3, Subject.DEPLOYED, 0, {1024: 1.0})]
+    found = pairs(a, b)
+    assert [p[SLOT] for p in found] == pytest.approx([math.log(2), math.log(4)])
+    assert pairs(a, b[::-1]) == found
+
+
+def test_a_failed_launch_takes_its_pair_with_it():
+    a = [launch(1, Subject.UNTOUCHED, 0, {1024: 2.0}), launch(4, Subject.UNTOUCHED, 0, {1024: 4.0})]
+    b = [
+        launch(2, Subject.DEPLOYED, 0, {}, Status.CRASHED),
+        launch(3, Subject.DEPLOYED, 0, {1024: 1.0}),
+    ]
+    assert [p[SLOT] for p in pairs(a, b)] == pytest.approx([math.log(4)])
+
+
+def test_the_error_is_spent_by_the_last_look_and_never_more():
+    design = Design(looks=(2, 4, 8), alpha=0.05)
+    shares = [design.spent(k) for k in range(3)]
+    assert sum(shares) == pytest.approx(0.05)
+    assert shares == sorted(shares)
+
+
+@pytest.mark.parametrize(
+    ("launches", "looks"), [(16, (4, 6, 8)), (8, (2, 4)), (12, (4, 6)), (3, (2,)), (1, (2,))]
+)
+def test_looks_fall_on_whole_blocks(launches, looks):
+    assert Design.of(launches).looks == looks
+
+
+@pytest.mark.parametrize(
+    "bad", [{"looks": ()}, {"looks": (3,)}, {"looks": (4, 4)}, {"alpha": 0.0}, {"max_loss": 1.0}]
+)
+def test_a_design_that_cannot_be_is_refused(bad):
+    with pytest.raises(ScenarioError):
+        Design(**bad)
+
+
+@pytest.mark.parametrize(
+    ("differences", "decision", "loses"),
+    [
+        ([0.30, 0.31, 0.29, 0.30], Decision.STILL_BETTER, False),
+        ([0.000, 0.001, -0.001, 0.0], Decision.NO_LONGER, False),
+        ([-0.30, -0.31, -0.29, -0.30], Decision.NO_LONGER, True),
+        ([-0.003, -0.0031, -0.0029, -0.003], Decision.NO_LONGER, False),
+        ([0.5, -0.4, 0.2, 0.1], Decision.CANNOT_TELL, False),
+        ([0.30], Decision.CANNOT_TELL, False),
+    ],
+)
+def test_decisions(differences, decision, loses):
+    (judged,) = compare(pairs_of(differences), Design(looks=(4,)))
+    assert (judged.decision, judged.loses) == (decision, loses)
+    assert decided([judged]) is (decision is not Decision.CANNOT_TELL)
+
+
+def test_between_looks_only_the_pairs_of_the_last_look_count():
+    quiet, loud = [0.3, 0.31, 0.29, 0.3], [-5.0]
+    design = Design(looks=(4, 6))
+    assert compare(pairs_of(quiet + loud), design) == compare(pairs_of(quiet), design)
+
+
+def test_false_alarms_stay_below_the_error_rate():
+    """No difference at all, looked at three times: at most alpha of the slots are called better or worse."""
+    rng = np.random.default_rng(5)
+    design = Design(looks=(4, 6, 8), alpha=0.10)
+    noise = rng.standard_t(4, size=(8, 2000)) * 0.05
+    called = np.zeros(2000, dtype=bool)
+    for n in design.looks:
+        found = [{("allreduce", 2, j): d for j, d in enumerate(row)} for row in noise[:n]]
+        called |= [c.low > 0 or c.high < 0 for c in compare(found, design)]
+    assert 0.02 < called.mean() <= 0.10
+
+
+def test_one_slot_among_many_decides_for_all_only_beyond_their_common_error_rate():
+    """No difference in 20 slots: no more than alpha of the verifications have a slot that loses or wins."""
+    rng = np.random.default_rng(9)
+    design = Design(looks=(8,), alpha=0.10)
+    called = 0
+    for _ in range(300):
+        noise = rng.normal(0, 0.05, (8, 20))
+        judged = compare([{("allreduce", 2, j): d for j, d in enumerate(row)} for row in noise], design)
+        called += any(c.loses or c.wins for c in judged)
+    assert called / 300 <= 0.10 + 0.05
+
+
+def test_one_disturbed_launch_does_not_hide_a_gain():
+    (judged,) = compare(pairs_of([0.30, 0.31, 0.29, 0.30, -2.0, 0.28]), Design(looks=(6,)))
+    assert judged.decision is Decision.STILL_BETTER
+    assert judged.gain == pytest.approx(0.2925)
+
+
+def test_only_what_is_at_stake_keeps_launches_coming():
+    (unknown,) = compare(pairs_of([0.5, -0.4, 0.2, 0.1]), Design(looks=(4,)))
+    assert not decided([unknown], {SLOT})
+    assert decided([unknown], set())
+    (maybe_worse,) = compare(pairs_of([-0.5, 0.4, -0.2, -0.1]), Design(looks=(4,)))
+    assert not decided([maybe_worse], set())
+
+
+def test_a_real_gain_is_found():
+    rng = np.random.default_rng(6)
+    design = Design(looks=(4, 6, 8))
+    found = [
+        {("allreduce", 2, j): 0.2 + d for j, d in enumerate(row)} for row in rng.normal(0, 0.03, (8, 500))
+    ]
+    assert np.mean([c.decision is Decision.STILL_BETTER for c in compare(found, design)]) > 0.99
+
+
+def test_gains_are_drawn_to_their_mean_by_as_much_as_they_are_uncertain():
+    rng = np.random.default_rng(7)
+    true = 0.2
+    found = [
+        {("allreduce", 2, j): true + d for j, d in enumerate(row)} for row in rng.normal(0, 0.2, (4, 50))
+    ]
+    judged = compare(found, Design(looks=(4,)))
+    best = max(judged, key=lambda c: c.gain)
+    assert abs(best.shrunk - true) < abs(best.gain - true) / 2
+    exact = compare([{("allreduce", 2, j): 0.1 * j for j in range(5)}] * 4, Design(looks=(4,)))
+    assert [c.shrunk for c in exact] == pytest.approx([c.gain for c in exact])
+
+
+def test_a_slot_that_is_known_exactly_is_not_drawn_to_others_that_are_not():
+    rng = np.random.default_rng(8)
+    loud = rng.normal(0.0, 0.5, (4, 20))
+    found = [
+        {("allreduce", 2, j): d for j, d in enumerate(row)}
+        | {("bcast", 2, j): 0.2 * j + 0.001 * k for j in range(4)}
+        for k, row in enumerate(loud)
+    ]
+    quiet = [c for c in compare(found, Design(looks=(4,))) if c.slot[0] == "bcast"]
+    assert [c.shrunk for c in quiet] == pytest.approx([c.gain for c in quiet], abs=0.001)
+
+
+def test_the_overall_gain_follows_the_spread_between_pairs():
+    found = [{("a", 2, 1): 0.1, ("a", 2, 2): 0.3}, {("a", 2, 1): 0.2, ("a", 2, 2): 0.4, ("a", 2, 3): 9.0}]
+    total = overall(found)
+    assert total.gain == pytest.approx(0.25)
+    assert total.sem == pytest.approx(0.05)
+    assert total.low < 0.25 < total.high
+
+
+def comparison(size, gain, decision):
+    return Comparison(("allreduce", 2, size), 4, gain, 0.01, gain - 0.02, gain + 0.02, decision)
+
+
+BETTER, GONE, UNKNOWN = Decision.STILL_BETTER, Decision.NO_LONGER, Decision.CANNOT_TELL
+TABLE = (Rule("allreduce", 2, 0, RING), Rule("allreduce", 2, 3000, Point.of({"algorithm": "tree"})))
+
+
+def said(rules):
+    return [(r.min_bytes, r.choice.get("algorithm")) for r in rules]
+
+
+def test_rules_that_hold_everywhere_stay():
+    judged = [comparison(size, 0.2, BETTER) for size in (16, 4096)]
+    assert kept_rules(TABLE, judged) == TABLE
+    assert kept_rules(TABLE, []) == TABLE
+
+
+def test_where_a_rule_is_not_better_the_stack_decides_from_where_the_gain_is_gone():
+    judged = [comparison(16, 0.1, BETTER), comparison(4096, -0.1, GONE)]
+    assert said(kept_rules(TABLE, judged)) == [(0, "ring"), (256, None)]
+
+
+def test_where_nothing_crosses_the_earlier_size_reaches_to_the_later():
+    judged = [comparison(16, 0.01, UNKNOWN), comparison(4096, 0.1, BETTER)]
+    assert said(kept_rules(TABLE, judged)) == [(0, None), (4096, "tree")]
+
+
+def test_a_rule_stays_where_the_default_would_be_worse():
+    judged = [comparison(16, 0.01, UNKNOWN), comparison(4096, 0.1, BETTER)]
+    assert kept_rules(TABLE, judged, stays={("allreduce", 2, 16)}) == TABLE
+
+
+def test_where_sizes_cannot_be_told_apart_a_rule_holds_as_a_whole():
+    rule = (Rule("allreduce", 2, 0, RING),)
+    judged = [comparison(16, 0.0, GONE), comparison(4096, 0.1, BETTER)]
+    assert kept_rules(rule, judged, one_row={"allreduce"}) == rule
+    losing = replace(comparison(16, -0.3, GONE), loses=True)
+    assert said(kept_rules(rule, [losing, judged[1]], one_row={"allreduce"})) == [(0, None)]
+    assert said(kept_rules(rule, judged[:1], one_row={"allreduce"})) == [(0, None)]
+
+
+def test_other_tables_are_left_alone():
+    other = Rule("bcast", 2, 0, RING)
+    judged = [comparison(16, -0.1, GONE)]
+    assert kept_rules((*TABLE, other), judged) == (Rule("allreduce", 2, 0, Point()), other)

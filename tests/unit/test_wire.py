@@ -1,0 +1,59 @@
+import json
+
+import numpy as np
+import pytest
+
+from autotune.errors import UserError
+from autotune.wire import RESULT, SAMPLES, CellSamples, Choice, Expectation, ProbeRequest, ProbeResult
+
+CELL = CellSamples("allreduce", 2, 8, {"algorithm": 3}, np.array([1e-6, 2e-6, 3e-6]))
+
+
+def test_a_request_comes_back_as_it_was():
+    request = ProbeRequest(
+        ("allreduce", "bcast"),
+        (8, 1024),
+        {"bcast": (Choice({"algorithm": "ring"}, {"coll_tuned_bcast_algorithm": 3}),)},
+        comm_sizes=(2, 4),
+        ranks=4,
+        sync="window",
+        expect=Expectation("/lib/libmpi.so", {"UCX_TLS": "self"}, {"pml": "ucx"}, ucx=True),
+    )
+    assert ProbeRequest.from_json(request.to_json()) == request
+
+
+def test_a_result_comes_back_as_it_was(tmp_path):
+    coded = CellSamples("bcast", 2, 8, {}, np.array([1.0, 2.0]), validity=np.array([0, 3], np.uint8))
+    refused = CellSamples("bcast", 2, 16, {}, np.empty(0), "not_applied", "refused")
+    result = ProbeResult(
+        "ok",
+        cells=(CELL, coded, refused),
+        timing="native",
+        overhead_s=2e-8,
+        library_bytes={"pool_bytes": 4096.0},
+        applied={"pml": "ucx"},
+    )
+    result.write(tmp_path)
+    found = ProbeResult.read(tmp_path)
+    assert found is not None
+    assert [c.samples_s.tolist() for c in found.cells] == [c.samples_s.tolist() for c in result.cells]
+    assert [c.status for c in found.cells] == ["ok", "ok", "not_applied"]
+    assert found.cells[0].validity is None
+    assert found.cells[1].validity.tolist() == [0, 3]
+    assert found.cells[1].valid_s.tolist() == [1.0]
+    assert found.cells[0].valid_s.tolist() == CELL.samples_s.tolist()
+    assert (found.timing, found.overhead_s, found.library_bytes) == ("native", 2e-8, {"pool_bytes": 4096.0})
+    assert np.isnan(found.memory_bytes)
+
+
+def test_without_a_result_there_is_none_and_a_damaged_one_says_so(tmp_path):
+    assert ProbeResult.read(tmp_path) is None
+    ProbeResult("ok", cells=(CELL,)).write(tmp_path)
+    whole = (tmp_path / SAMPLES).read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"cut", b""):
+        (tmp_path / SAMPLES).write_bytes(damaged)
+        with pytest.raises(UserError, match="damaged"):
+            ProbeResult.read(tmp_path)
+    (tmp_path / RESULT).write_text(json.dumps({"version": 99}))
+    with pytest.raises(UserError, match="version 99"):
+        ProbeResult.read(tmp_path)

@@ -1,0 +1,59 @@
+"""Savings of an application, by hand."""
+
+import math
+
+import pytest
+
+from autotune.errors import TableError, UserError
+from autotune.importers.profiles import CallProfile, Calls
+from autotune.recommend import Gain
+from autotune.worth import worth
+
+
+def gain(size, tuned_us, default_us, sem=0.0, collective="allreduce"):
+    tuned, default = tuned_us * 1e-6, default_us * 1e-6
+    return Gain((collective, 8, size), tuned, sem * tuned, default, 0.0)
+
+
+def profile(*calls, application_s=3600.0):
+    return CallProfile("p.csv", tuple(Calls(*c) for c in calls), application_s)
+
+
+def test_counts_times_what_a_call_saves():
+    found = worth(
+        profile((8, 1e6, "allreduce"), (1024, 1e5, "allreduce")), [gain(8, 3, 5), gain(1024, 10, 20)], 60.0
+    )
+    assert found.calls == pytest.approx(1.1e6)
+    assert found.saved_s == pytest.approx(1e6 * 2e-6 + 1e5 * 10e-6)
+    assert found.saved_per_hour_s == pytest.approx(3.0)
+    assert found.paid_back_after_s == pytest.approx(60.0 * 3600 / 3.0)
+
+
+def test_the_interval_follows_that_of_each_size():
+    found = worth(profile((8, 1e6, "allreduce")), [gain(8, 4, 5, sem=0.05)], 1.0)
+    assert found.low_s < found.saved_s < found.high_s
+    least = 1.25 * math.exp(-1.96 * 0.05)
+    assert found.low_s == pytest.approx(1e6 * 5e-6 * (1 - 1 / least))
+
+
+def test_what_was_not_tuned_is_told_apart():
+    found = worth(profile((8, 10.0, "allreduce"), (8, 30.0, "bcast")), [gain(8, 3, 5)], 1.0)
+    assert (found.calls, found.other_calls) == (10.0, 30.0)
+
+
+def test_where_nothing_is_saved_nothing_pays_back():
+    assert worth(profile((8, 1e6, "allreduce")), [gain(8, 5, 5)], 1.0).paid_back_after_s == math.inf
+
+
+def test_the_time_of_a_run_must_be_known():
+    calls = profile((8, 1.0, "allreduce"), application_s=None)
+    with pytest.raises(UserError, match="how long a run takes"):
+        worth(calls, [gain(8, 3, 5)], 1.0)
+    assert worth(calls, [gain(8, 3, 5)], 1.0, application_s=10.0).application_s == 10.0
+
+
+def test_a_profile_of_something_else_is_refused():
+    with pytest.raises(TableError):
+        worth(profile((8, 1.0, "bcast")), [gain(8, 3, 5)], 1.0)
+    with pytest.raises(UserError, match="gains nothing"):
+        worth(profile((8, 1.0, "bcast")), [], 1.0)

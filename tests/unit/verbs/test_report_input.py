@@ -1,0 +1,92 @@
+"""From a campaign's directory to what its report is made of, and the page itself."""
+
+import math
+
+import pytest
+
+from autotune.campaign import Campaign, Plan, Strategy
+from autotune.errors import UserError
+from autotune.journal import Journal
+from autotune.proposers import proposer
+from autotune.record import objective_document, read_record
+from autotune.space import Point
+from autotune.space.loader import space_document
+from autotune.trial import Cell, Estimate, Observation, Status, Subject
+from autotune.verbs.publish import report, report_input
+from tests import example
+
+
+def observe(trial):
+    choices = example.SPACE.choices("allreduce") if trial.subject is Subject.SWEEP else (Point(),)
+    cells = [Cell("allreduce", 2, n, c) for n in example.SIZES for c in choices]
+    times = [example.formula(trial.point, cell) * (1 + 0.01 * math.sin(trial.number)) for cell in cells]
+    estimates = tuple(Estimate(c, t, t / 100, 20) for c, t in zip(cells, times, strict=True))
+    return Observation(trial, Status.OK, estimates, duration_s=1.0, hosts=("node1",))
+
+
+class Silent:
+    def __getattr__(self, name):
+        return lambda *_: None
+
+
+@pytest.fixture
+def directory(tmp_path):
+    def run(launches):
+        plan = Plan(launches, baseline_launches=2, seed=5)
+        strategy = Strategy(example.SPACE, example.OBJECTIVES, plan, proposer("random"))
+        with Journal(tmp_path) as journal:
+            screening = {"foldover": False, "replicates": 1, "centre_points": 0}
+            journal.append({
+                "event": "campaign", "name": "example", "scenario": {"screening": screening, "seed": 5},
+                "space": space_document(example.SPACE), "fingerprint": example.SPACE.fingerprint,
+                "objectives": [objective_document(o) for o in example.OBJECTIVES],
+                "site": {"description": "a formula", "findings": [["cores", "2"]], "stamp": "SIMULATED"},
+            })  # fmt: skip
+            history = Campaign(strategy, observe, journal, Silent(), lambda: 0.0).run()
+            journal.append({"event": "ended", "state": "complete", "launches": launches})
+        return tmp_path, strategy, history
+
+    return run
+
+
+def test_the_screening_is_that_of_the_campaign(directory):
+    path, strategy, history = directory(14)
+    inputs = report_input(read_record(path))
+    found = strategy.screening(history)
+    assert found is not None
+    assert (inputs.effects, inputs.screening) == found
+    assert inputs.stamp == "SIMULATED"
+    assert list(inputs.findings) == [("cores", "2")]
+    assert inputs.space.dropped == example.SPACE.dropped
+    assert inputs.state == "complete"
+    assert inputs.recommendation.point["UCX_TLS"] == "self,sysv"
+
+
+def test_exported_files_come_with_the_line_that_uses_them(directory):
+    path, _, _ = directory(14)
+    assert report_input(read_record(path)).use == ""
+    (path / "export").mkdir()
+    (path / "export" / "openmpi-mca-params.conf").write_text("")
+    inputs = report_input(read_record(path))
+    assert inputs.exports == [str(path / "export" / "openmpi-mca-params.conf")]
+    assert inputs.exports[0] in inputs.use
+
+
+def test_a_campaign_without_a_screening_has_no_effects(directory):
+    path, _, _ = directory(6)  # no room for a design
+    inputs = report_input(read_record(path))
+    assert (inputs.effects, inputs.screening) == ((), None)
+
+
+def test_the_page_is_written_and_named(directory, tmp_path, capsys):
+    path, _, _ = directory(14)
+    report(path, None)
+    assert capsys.readouterr().out == f"{path / 'report.html'}\n"
+    assert "SIMULATED" in (path / "report.html").read_text(encoding="utf-8")
+    with pytest.raises(UserError, match="--out"):
+        report(path, tmp_path / "nowhere" / "page.html")
+
+
+def test_a_directory_without_a_campaign_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no campaign"):
+        report(tmp_path, None)
