@@ -107,11 +107,15 @@ def lint(
         list[Path], typer.Argument(metavar="FILE", help="MCA, rules, tune, ucx.conf files, scripts")
     ],
     mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6")] = "openmpi5",
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="of the jobs that use the files; else as the files say, or several"),
+    ] = None,
 ) -> int:
     """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
     from autotune.verbs import deploy
 
-    return deploy.lint(tuple(files), mpi)
+    return deploy.lint(tuple(files), mpi, nodes)
 
 
 @cli.command()

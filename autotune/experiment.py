@@ -71,6 +71,7 @@ class Experiment:
             point=Point() if trial.subject is Subject.UNTOUCHED else trial.point,
             rules=trial.rules,
             seed=trial.seed,
+            number=trial.number,
         )
 
 

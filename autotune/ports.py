@@ -105,6 +105,8 @@ class LaunchRequest:
     """Per-size table in force, for launchers without processes."""
     seed: int = 0
     """For launchers that draw."""
+    number: int = 1
+    """In the campaign, from 1; for launchers on which launches share something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ module             kind of file
 =================  =========================================
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 
@@ -33,6 +34,7 @@ def lint(
     mpi: str = "openmpi5",
     known: Collection[str] | None = None,
     exists: Callable[[str], bool] | None = None,
+    nodes: int | None = None,
 ) -> tuple[Finding, ...]:
     """Everything in these files that the stack would ignore, misread or refuse, in order of file and line.
 
@@ -41,6 +43,7 @@ def lint(
         mpi: One of ``STACKS``.
         known: Names of all MCA parameters of the stack; None: only those that this project knows are judged.
         exists: Whether a file that a parameter names is there; None: not asked.
+        nodes: Of the jobs that use the files; None: of the campaign that exported them, else several.
 
     Raises:
         UserError: a stack that is not known.
@@ -59,10 +62,18 @@ def lint(
             assignments, findings = reader(path, text, version)
             assigned += assignments
             found += findings
-    found += settings(assigned, version, known, exists)
+    if nodes is None:
+        nodes = max((n for text in files.values() for n in _campaign_nodes(text)), default=None)
+    found += settings(assigned, version, known, exists, one_node=nodes == 1)
     found += variables([a for a in assigned if a.variable])
     order = list(files)
     return tuple(sorted(found, key=lambda f: (order.index(f.file), f.line)))
+
+
+def _campaign_nodes(text: str) -> list[int]:
+    """The nodes that a file of ours says, at its head, that it was measured on."""
+    said = re.search(r"^\W*stack: .*; (\d+) nodes?, \d+ ranks$", text, re.MULTILINE)
+    return [int(said[1])] if said else []
 
 
 def kind_of(path: PurePath, text: str) -> str:

@@ -40,6 +40,7 @@ def settings(
     version: tuple[int, int],
     known: Collection[str] | None = None,
     exists: Callable[[str], bool] | None = None,
+    one_node: bool = False,
 ) -> list[Finding]:
     """Findings in what is assigned, all files together.
 
@@ -48,6 +49,7 @@ def settings(
         version: Of Open MPI.
         known: Names of all its parameters; None: only those of ``coll_tuned`` are judged.
         exists: Whether a file is there; None: not asked.
+        one_node: Whether jobs stay on one node, where ``coll_han`` steps aside by itself.
     """
     parameters = [a for a in assigned if not a.variable]
     last = {a.name: a for a in parameters}
@@ -68,7 +70,7 @@ def settings(
                 f"{one.name} beside a rules file: {winner} wins on this version, the other one on another"
             )
             found.append(Finding(one.file, one.line, effect, "keep one of them"))
-    if chosen and version >= (5, 0) and not _han_is_below(last):
+    if chosen and version >= (5, 0) and not one_node and not _han_is_below(last):
         effect = "coll_han (priority 35) outranks coll_tuned (30): on several nodes it decides first"
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
         found.append(Finding(chosen[0].file, chosen[0].line, effect, remedy))

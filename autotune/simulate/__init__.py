@@ -19,7 +19,7 @@ from autotune.simulate.algorithms import algorithms
 from autotune.simulate.fabric import Cluster, Fabric
 from autotune.simulate.machine import Machine, machine_from
 from autotune.simulate.model import predict, predict_on
-from autotune.simulate.noise import QUIET, RELIABLE, Faults, Noise, job_factor, sample
+from autotune.simulate.noise import QUIET, RELIABLE, Faults, Noise, job_factor, launch_factor, sample
 from autotune.simulate.settings import Settings, settings_from
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Settings",
     "algorithms",
     "job_factor",
+    "launch_factor",
     "machine_from",
     "predict",
     "predict_on",

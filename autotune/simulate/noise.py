@@ -1,15 +1,17 @@
-"""What real systems add to the model: spread within a job, between jobs, rare spikes, and launches that fail.
+"""What real systems add to the model: spread of calls, launches and jobs, rare spikes, and launches that fail.
 
 Place in the flow: `predict` → :func:`sample` → the raw samples of a simulated launch; `Faults` → how a
 launch ends. All randomness comes from the generators that are passed in.
 
-Notation: a sample is median · J · W · S with J a factor of the job, W of the call, S a spike; J and W are
-log-normal with median 1, so the median of many jobs is the model's value.
+Notation: a sample is median · J · L · W · S with J a factor of the job (an allocation: its nodes, their
+place in the network, the day), L of the launch (one ``mpirun`` in it), W of the call, S a spike; J, L and W
+are log-normal with median 1, so the median of many jobs is the model's value. A campaign runs in one job, or
+in a chain of them, so the launches that it compares share J until the next job takes over.
 
 References:
     Hoefler, Schneider, Lumsdaine: "Characterizing the Influence of System Noise on Large-Scale Applications
     by Simulation", SC 2010. Hunold, Carpen-Amarie: "Reproducible MPI Benchmarking Is Still Not as Easy as
-    You Think", IEEE TPDS 27, 2016 (job-to-job factors).
+    You Think", IEEE TPDS 27, 2016 (factors of the job and of the launch).
 """
 
 from dataclasses import dataclass
@@ -25,10 +27,15 @@ class Noise:
     """How far samples lie apart."""
 
     within: float = 0.03
-    """Standard deviation of the logarithm of W, within one job."""
+    """Standard deviation of the logarithm of W, within one launch."""
+    launch: float = 0.02
+    """Standard deviation of the logarithm of L, within one job; recorded alltoall campaigns of several jobs
+    (DeltaAI, 23 configurations on 2, 4 and 8 nodes) show 0.013 to 0.026."""
     between: float = 0.05
     """Standard deviation of the logarithm of J; 0.05 gives a max/min over five jobs of 1.12 in the median, as
     measured on quiet systems (1.04 to 1.20), 0.13 the 1.37 of a busy one."""
+    launches_per_job: int = 20
+    """Launches that share J, before the campaign goes on in the next job of its chain."""
     spike_rate: float = 0.005
     """Share of calls that an operating system's daemon or a neighbour's traffic hits."""
     spike_factor: float = 4.0
@@ -38,11 +45,13 @@ class Noise:
         """Check the ranges.
 
         Raises:
-            ScenarioError: If a spread is negative or the rate is not a probability.
+            ScenarioError: If a spread is negative, the rate is not a probability, or a job has no launch.
         """
-        if min(self.within, self.between, self.spike_factor) < 0 or not 0 <= self.spike_rate <= 1:
+        spreads = (self.within, self.launch, self.between, self.spike_factor)
+        if min(spreads) < 0 or not 0 <= self.spike_rate <= 1 or self.launches_per_job < 1:
             raise ScenarioError(
-                f"noise out of range: {self}", "spreads and factors ≥ 0, spike_rate within 0 … 1"
+                f"noise out of range: {self}",
+                "spreads and factors ≥ 0, spike_rate within 0 … 1, launches_per_job ≥ 1",
             )
 
 
@@ -90,18 +99,31 @@ def job_factor(noise: Noise, rng: np.random.Generator) -> float:
     return float(np.exp(rng.normal(0.0, noise.between)))
 
 
+def launch_factor(noise: Noise, seed: int, number: int, rng: np.random.Generator) -> float:
+    """J · L of one launch.
+
+    Args:
+        noise: How far they lie apart.
+        seed: Of the campaign: all launches of a job draw the same J from it.
+        number: Of the launch in its campaign, from 1.
+        rng: The launch's own randomness.
+    """
+    job = np.random.default_rng([seed, (max(number, 1) - 1) // noise.launches_per_job, 0])
+    return job_factor(noise, job) * float(np.exp(rng.normal(0.0, noise.launch)))
+
+
 def sample(
-    median_s: float, n: int, rng: np.random.Generator, *, noise: Noise = QUIET, job: float = 1.0
+    median_s: float, n: int, rng: np.random.Generator, *, noise: Noise = QUIET, factor: float = 1.0
 ) -> NDArray[np.float64]:
-    """Times of n calls in one job, seconds, shape (n,).
+    """Times of n calls in one launch, seconds, shape (n,).
 
     Args:
         median_s: What the model predicts.
         n: Number of calls.
         rng: Where the randomness comes from.
         noise: How far they lie apart.
-        job: This job's factor, from `job_factor`.
+        factor: Of this launch, from `launch_factor`.
     """
-    times = median_s * job * np.exp(rng.normal(0.0, noise.within, n))
+    times = median_s * factor * np.exp(rng.normal(0.0, noise.within, n))
     hit = rng.random(n) < noise.spike_rate
     return np.where(hit, times * (1.0 + rng.exponential(noise.spike_factor, n)), times)

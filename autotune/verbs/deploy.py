@@ -15,7 +15,7 @@ from autotune.record import read_record
 from autotune.stacks.installation import find, output
 
 
-def lint(paths: tuple[Path, ...], mpi: str) -> int:
+def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
     """Print what the stack would ignore or misread; 1 where there is something."""
     files: dict[PurePath, str] = {}
     for path in paths:
@@ -23,7 +23,7 @@ def lint(paths: tuple[Path, ...], mpi: str) -> int:
             files[path] = path.read_text()
         except (OSError, UnicodeDecodeError) as exc:
             raise UserError(f"{path} cannot be read: {exc}") from exc
-    findings = linted(files, mpi, _known(mpi), lambda name: Path(name).exists())
+    findings = linted(files, mpi, _known(mpi), lambda name: Path(name).exists(), nodes)
     for finding in findings:
         sys.stdout.write(f"{finding}\n")
     sys.stdout.write(

@@ -14,7 +14,7 @@ from autotune.trial import Rule
 from autotune.wire import CellSamples, Choice, ProbeRequest
 from hydra_plugins.autotune._simulated import Simulated
 
-STILL = Noise(within=0.0, between=0.0, spike_rate=0.0)
+STILL = Noise(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
 SIZES = (8, 4096, 1 << 20)
 FOUR_BY_EIGHT = Placement(32, nodes=4, ppn=8)
 NAMES = ("default", "recursive_doubling", "ring")

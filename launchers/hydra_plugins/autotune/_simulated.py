@@ -25,7 +25,7 @@ from autotune.simulate import (
     Faults,
     Machine,
     Noise,
-    job_factor,
+    launch_factor,
     machine_from,
     predict_on,
     sample,
@@ -107,7 +107,7 @@ class Simulated:
     ) -> Iterator[CellSamples]:
         """The samples of every cell that was asked for, in the order of the request."""
         probe = request.probe
-        job = job_factor(self.noise, rng)
+        factor = launch_factor(self.noise, self.seed, request.number, rng)
         # As many samples as the confidence interval of a median needs, within what the request allows.
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
         n = max(probe.min_samples, min(probe.max_samples, needed))
@@ -128,7 +128,7 @@ class Simulated:
                             yield CellSamples(*where, size, values, nothing, "invalid", str(exc))
                         continue
                     for size, median_s in zip(sizes, curve, strict=True):
-                        times = sample(float(median_s), n, rng, noise=self.noise, job=job)
+                        times = sample(float(median_s), n, rng, noise=self.noise, factor=factor)
                         yield CellSamples(*where, size, values, times)
 
 

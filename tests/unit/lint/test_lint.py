@@ -1,5 +1,6 @@
 """Each trap is planted once and found, with its line; what is right is left alone."""
 
+from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
@@ -169,6 +170,20 @@ def test_files_are_judged_together():
 def test_what_is_exported_has_no_findings(name, mpi):
     files = {PurePath(SITE / file): text for file, text in exporter(name).export(OPENMPI, SITE).items()}
     assert lint(files, mpi) == ()
+
+
+@pytest.mark.parametrize("name", ["openmpi_mca", "tune", "env_sh", "env_csh", "slurm", "lmod", "modulefile"])
+def test_on_one_node_han_steps_aside_by_itself(name):
+    def effects(measured_on, **options):
+        env = tuple(pair for pair in OPENMPI.provenance.env if pair[0] != "OMPI_MCA_coll_han_priority")
+        source = replace(OPENMPI.provenance, nodes=measured_on, env=env)
+        files = exporter(name).export(OPENMPI.with_provenance(source), SITE)
+        return [f.effect for f in lint({PurePath(SITE / f): text for f, text in files.items()}, **options)]
+
+    assert effects(1) == effects(8, nodes=1) == []
+    for several in (effects(8), effects(1, nodes=2)):
+        assert len(several) == 1
+        assert several[0].startswith("coll_han")
 
 
 def test_an_unknown_stack_is_refused():
