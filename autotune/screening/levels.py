@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,20 +40,44 @@ def factors_of(space: Space) -> tuple[Factor, ...]:
     """A factor for each job-wide parameter with more than one value.
 
     A parameter whose condition is met by neither level of its parent is left out: its effect cannot be
-    seen, so it must stay in the search.
+    seen, so it must stay in the search; so must a gate (see ``gates_of``), which the design holds open.
     """
     factors: dict[str, Factor] = {}
+    gates = gates_of(space)
     for parameter in space.job:
-        if len(parameter.values) > 1 and all(
-            _reached(space, factors, parent, wanted) for parent, wanted in parameter.when.items()
+        if (
+            len(parameter.values) > 1
+            and parameter.name not in gates
+            and all(
+                _reached(space, factors, gates, parent, wanted) for parent, wanted in parameter.when.items()
+            )
         ):
             factors[parameter.name] = two_levels(parameter)
     return tuple(factors.values())
 
 
+def gates_of(space: Space) -> dict[str, Value]:
+    """The parameters whose default shuts several others off, each with the value that activates most.
+
+    A design that varied such a parameter would spend half of its runs where the others cannot be seen. It
+    is held open; whether it is worth opening is for the search, which knows the baseline behind it.
+    """
+    opening: dict[str, dict[Value, int]] = {}
+    for child in space.job:
+        for parent, wanted in child.when.items():
+            gate = space[parent]
+            if len(child.values) > 1 and gate.level is not Level.CALL and gate.default not in wanted:
+                counts = opening.setdefault(parent, {})
+                for value in wanted:
+                    counts[value] = counts.get(value, 0) + 1
+    best = {name: max(counts, key=counts.__getitem__) for name, counts in opening.items()}
+    return {name: value for name, value in best.items() if opening[name][value] > 1}
+
+
 def points_of(space: Space, design: Design) -> list[Point]:
-    """The point of each run, with defaults for other parameters and without those that are not active."""
-    return [space.complete(point) for point in design.points()]
+    """The point of each run, gates open, with defaults for the rest and without what is not active."""
+    gates = gates_of(space)
+    return [space.complete({**gates, **point}) for point in design.points()]
 
 
 def as_run(design: Design, points: Sequence[Point]) -> Design:
@@ -89,8 +113,16 @@ def value_at(parameter: Parameter, code: float) -> Value:
     return min(parameter.scale, key=lambda value: abs(2 * places[value] - 1 - code))
 
 
-def _reached(space: Space, factors: dict[str, Factor], parent: str, wanted: Sequence[Value]) -> bool:
+def _reached(
+    space: Space,
+    factors: Mapping[str, Factor],
+    gates: Mapping[str, Value],
+    parent: str,
+    wanted: Sequence[Value],
+) -> bool:
     """Whether some level of a parent meets a condition on it."""
+    if parent in gates:
+        return gates[parent] in wanted
     if parent in factors:
         return factors[parent].low in wanted or factors[parent].high in wanted
     return space[parent].default in wanted and space[parent].level is not Level.CALL

@@ -1,4 +1,4 @@
-"""What real systems add to the model: spread of calls, launches and jobs, rare spikes, and launches that fail.
+"""What real systems add to the model: spread of calls, launches and jobs, spikes, and launches that fail.
 
 Place in the flow: `predict` → :func:`sample` → the raw samples of a simulated launch; `Faults` → how a
 launch ends. All randomness comes from the generators that are passed in.

@@ -18,7 +18,7 @@ from typing import Any
 
 from autotune.errors import SpaceError, StackError, allowed
 from autotune.ports import Rendering
-from autotune.space import Parameter, Point, Space
+from autotune.space import Dropped, Parameter, Point, Space
 from autotune.stacks import coll_tuned, ucx
 from autotune.stacks.installation import Installation, output
 from autotune.trial import Subject, Trial
@@ -28,6 +28,7 @@ RULES_FILE = "coll_tuned.rules"
 """Name of the rules file inside the directory of a launch."""
 
 _MCA = "OMPI_MCA_"
+_PML = f"{_MCA}pml"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class OpenMpi:
     def description(self) -> str:
         """One line for reports and exported files."""
         tail = f", UCX {self.ucx.version}" if self.ucx else ""
-        return f"Open MPI {self.version}{tail}, pml {self.pml}"
+        chosen = "" if _PML in self.fixed else " by default"
+        return f"Open MPI {self.version}{tail}, pml {self.pml}{chosen}"
 
     @cached_property
     def facts(self) -> frozenset[str]:
@@ -71,7 +73,8 @@ class OpenMpi:
         for framework, names in self.components.items():
             tokens |= {f"{framework}:{name}" for name in names if framework != "pml"}
         tokens.add(f"pml:{self.pml}")  # the others are there, but a variable of theirs would change nothing
-        if self.ucx and self.pml == "ucx":
+        tokens |= {f"pml_built:{name}" for name in self.components.get("pml", ())}
+        if self.ucx:
             tokens |= {f"ucx_tl:{name}" for name in self.ucx.transports}
             for family in ("rc", "ud", "dc"):
                 if any(t.split("_")[0] == family for t in self.ucx.transports):
@@ -126,7 +129,7 @@ class OpenMpi:
 
     def available(self, space: Space) -> Space:
         """The space without what lacks a component and without algorithms that this library does not list."""
-        found = space.restrict(self.facts)
+        found = self._as_fixed(space).restrict(self.facts)
         algorithms = []
         for parameter in found.parameters:
             if parameter.name != "algorithm" or not parameter.collectives:
@@ -138,6 +141,18 @@ class OpenMpi:
             }
             algorithms.append(replace(parameter, collectives=kept))
         return replace(found, parameters=tuple(algorithms))
+
+    def _as_fixed(self, space: Space) -> Space:
+        """The space without a choice of the pml where the scenario made it; what needs another is gone."""
+        if _PML not in self.fixed or "pml" not in {p.name for p in space.parameters}:
+            return space
+        wanted, declared = self.fixed[_PML], space["pml"]
+        held = space.fix({"pml": wanted if wanted in declared.values else declared.default})
+        kept = tuple(replace(p, held_from=None, apply={}) if p.name == "pml" else p for p in held.parameters)
+        gone = {p.name for p in space.parameters} - {p.name for p in kept}
+        reason = f"the scenario fixes pml = {wanted}"
+        dropped = tuple(Dropped(p.name, None, reason) for p in space.parameters if p.name in gone)
+        return replace(held, parameters=kept, dropped=(*held.dropped, *dropped))
 
     def _offers(self, collective: str, algorithm: str) -> bool:
         known = self.enumerators.get(collective)
@@ -164,7 +179,8 @@ class OpenMpi:
     def _expect(self, env: Mapping[str, str]) -> Expectation:
         directory_free = {k: v for k, v in env.items() if "{directory}" not in v}
         cvars = {k.removeprefix(_MCA): v for k, v in directory_free.items() if k.startswith(_MCA)}
-        return Expectation(str(self.installation.library), directory_free, cvars, ucx=self.pml == "ucx")
+        ucx_moves = env.get(_PML, self.pml) == "ucx"
+        return Expectation(str(self.installation.library), directory_free, cvars, ucx=ucx_moves)
 
 
 def environment(
