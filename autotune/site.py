@@ -128,7 +128,8 @@ def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
     """The job-wide point that ``NAME=VALUE`` words describe, defaults for the rest.
 
     Raises:
-        SpaceError: a word without ``=``, an unknown parameter or value.
+        ScenarioError: a word without ``=``, or a parameter that the other values leave without effect.
+        SpaceError: an unknown parameter or value.
     """
     values: dict[str, Value] = {}
     for pair in pairs:
@@ -136,7 +137,13 @@ def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
         if not equals:
             raise ScenarioError(f"--point {pair!r}", "expected NAME=VALUE, e.g. --point UCX_TLS=self,posix")
         values[name] = value_of(space, name, text)
-    return space.complete(values)
+    point = space.complete(values)
+    for name in values.keys() - point.keys():
+        needed = " and ".join(
+            f"--point {parent}={' or '.join(map(str, wanted))}" for parent, wanted in space[name].when.items()
+        )
+        raise ScenarioError(f"--point {name}={values[name]} would change nothing", f"it needs {needed}")
+    return point
 
 
 def _text(value: object) -> str:

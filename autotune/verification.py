@@ -127,8 +127,9 @@ class Comparison:
     shrunk: float = math.nan
     """``gain`` drawn towards the mean of all slots by as much as it is uncertain."""
     loses: bool = False
-    """Whether it is slower beyond the error rate of all slots at once, and by more than ``max_loss`` as
-    estimated: a single slot that loses rejects the whole setting."""
+    """Whether it is slower beyond its own interval, and by more than ``max_loss`` as estimated: a single slot
+    that loses rejects the whole setting. Not corrected for the number of slots, unlike ``wins``: to reject a
+    setting by chance costs a gain, to keep one that is slower somewhere breaks the promise."""
     wins: bool = False
     """Whether it is faster beyond the error rate of all slots together."""
 
@@ -272,7 +273,7 @@ def _judge(
 ) -> Comparison:
     """One slot by a t interval of level ``1 - level``; one pair alone says nothing.
 
-    What a single slot may decide for all ``n_slots`` is asked of the interval of level 1 − level / n_slots.
+    What a single slot may gain for all ``n_slots`` is asked of the interval of level 1 − level / n_slots.
     """
     from scipy.stats import t
 
@@ -286,7 +287,7 @@ def _judge(
     else:
         decision = Decision.CANNOT_TELL
     wide = float(t.isf(level / (2 * n_slots), freedom)) * sem if freedom else math.inf
-    loses = gain + wide < 0.0 and gain < math.log1p(-max_loss)
+    loses = high < 0.0 and gain < math.log1p(-max_loss)
     return Comparison(
         slot, len(differences), gain, sem, low, high, decision, loses=loses, wins=gain - wide > 0.0
     )

@@ -123,7 +123,7 @@ def test_the_environment_script_is_honoured_by_a_plain_launch(finished, mpirun):
         timeout=60,
         env=env,
     )
-    assert f"TLS {recommended['UCX_TLS']}" in done.stdout, done.stderr
+    assert f"TLS {recommended.get('UCX_TLS', 'all')}" in done.stdout, done.stderr
 
 
 def begin(cwd, *words):
@@ -214,7 +214,7 @@ def test_a_fresh_start_keeps_the_old_directory(tmp_path, mpirun):
 
 
 def test_measure_prints_one_launch_of_one_point(tmp_path, mpirun):
-    words = ("conf=allreduce_local", *SMALL, "--point", "UCX_TLS=self,posix", "--out", "one.csv")
+    words = ("conf=allreduce_local", *SMALL, "--point", "pml=ucx", "--point", "UCX_TLS=self,posix", "--out", "one.csv")
     done = autotune(*words, cwd=tmp_path, verb="measure")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "one.csv").read_text()

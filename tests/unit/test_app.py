@@ -33,6 +33,7 @@ def autotune(*words, cwd):
         (["conf=allreduce_local", "budget.launches=["], "budget.launches=["),
         (["measure", "conf=allreduce_local", "--point", "UCX_TLS=ib"], "self,posix"),
         (["measure", "conf=allreduce_local", "--point", "UCX"], "NAME=VALUE"),
+        (["measure", "conf=allreduce_local", "--point", "UCX_TLS=self,posix"], "--point pml=ucx"),
         (["measure", "conf=allreduce_local", "--point"], "--point without a value"),
         (["status", "nowhere"], "holds no campaign"),
         (["statsu", "nowhere"], "statsu"),

@@ -180,6 +180,25 @@ def test_a_space_becomes_points_and_inactive_parameters_are_coded_zero():
     assert np.array_equal(information, np.diag(np.diag(information)))
 
 
+def test_what_shuts_several_others_off_is_held_open_and_left_to_the_search():
+    space = Space(
+        "s",
+        (
+            Parameter("pml", ("default", "ucx", "ofi"), "default"),
+            Parameter("tls", ("a", "b"), "a", when={"pml": ("ucx",)}),
+            Parameter("threshold", (1, 2), 1, when={"pml": ("ucx",)}),
+            Parameter("rails", (1, 2), 1, when={"pml": ("ofi", "ucx")}),
+            Parameter("only_ofi", (1, 2), 1, when={"pml": ("ofi",)}),
+        ),
+    )
+    factors = factors_of(space)
+    assert [factor.name for factor in factors] == ["tls", "threshold", "rails"]
+    design = plackett_burman(factors, np.random.default_rng(0))
+    points = points_of(space, design)
+    assert {point["pml"] for point in points} == {"ucx"}
+    assert np.array_equal(as_run(design, points).coded, design.coded)
+
+
 def test_a_parameter_that_no_level_of_its_parent_activates_is_left_out():
     space = Space(
         "s",

@@ -1,5 +1,6 @@
 """Trials in Open MPI's words, on a described machine that is not this one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def trial(point, subject=Subject.SWEEP, rules=()):
 def test_facts_name_what_a_space_can_ask_for():
     assert {"coll:han", "pml:ucx", "ucx_tl:sm", "ucx_tl:rc", "numa:2", "openmpi:5"} <= MACHINE.facts
     assert "pml:ob1" not in MACHINE.facts  # it is there, but not in use
+    assert "pml_built:ob1" in MACHINE.facts
     assert "numa:3" not in MACHINE.facts
 
 
@@ -65,6 +67,38 @@ def test_a_default_sets_nothing_and_anything_else_what_the_space_says():
         "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
     }
     assert (found.map_by, found.bind_to) == ("numa", "none")
+
+
+def plain(**fixed):
+    """A machine on which Open MPI takes ob1 by itself."""
+    machine = replace(MACHINE, pml=fixed.get("OMPI_MCA_pml", "ob1"), fixed=fixed)
+    return machine, machine.available(load_space(space_text("openmpi_ucx_local"), "local"))
+
+
+def test_where_ucx_has_to_be_chosen_the_untouched_launch_goes_without_it():
+    machine, space = plain()
+    untouched = machine.render(space, trial(space.default, Subject.UNTOUCHED), ["allreduce"])
+    assert not untouched.env
+    assert not untouched.expect.ucx
+    assert not any(name.startswith("UCX_") for name in space.default)
+    chosen = machine.render(
+        space, trial(space.complete({"pml": "ucx", "UCX_TLS": "self,sysv"})), ["allreduce"]
+    )
+    assert chosen.env["OMPI_MCA_pml"] == "ucx"
+    assert chosen.env["UCX_TLS"] == "self,sysv"
+    assert chosen.expect.ucx
+    assert "pml ob1 by default" in machine.description
+
+
+def test_a_pml_that_the_scenario_fixes_is_no_choice_any_more():
+    _, space = plain(OMPI_MCA_pml="ucx")
+    assert space["pml"].values == ("ucx",)
+    assert space.default["UCX_TLS"] == "all"
+    assert SPACE["pml"].unset == "ucx"  # so that nothing is set that the untouched launch lacks
+    _, without = plain(OMPI_MCA_pml="ob1")
+    assert not any(p.name.startswith("UCX_") for p in without.parameters)
+    assert {"UCX_TLS", "UCX_RNDV_THRESH"} <= {d.parameter for d in without.dropped}
+    assert "pml = ob1" in without.dropped[-1].reason
 
 
 def test_every_choice_writes_every_variable_so_that_none_inherits():
