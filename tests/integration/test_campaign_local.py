@@ -214,7 +214,8 @@ def test_a_fresh_start_keeps_the_old_directory(tmp_path, mpirun):
 
 
 def test_measure_prints_one_launch_of_one_point(tmp_path, mpirun):
-    words = ("conf=allreduce_local", *SMALL, "--point", "pml=ucx", "--point", "UCX_TLS=self,posix", "--out", "one.csv")
+    point = ("--point", "pml=ucx", "--point", "UCX_TLS=self,posix")
+    words = ("conf=allreduce_local", *SMALL, *point, "--out", "one.csv")
     done = autotune(*words, cwd=tmp_path, verb="measure")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "one.csv").read_text()
