@@ -1,6 +1,7 @@
 """What a whole campaign reaches, verified, beside what tuning algorithms alone reaches.
 
     python benchmarks/end_to_end.py speed [KEY=VALUE …]     conf=allreduce_local, then four sides compared
+    python benchmarks/end_to_end.py ceiling [KEY=VALUE …]   what there is to be had on this machine at all
     python benchmarks/end_to_end.py file  [KEY=VALUE …]     a decision file for twelve collectives
 
 ``speed``: the campaign; then the sweep of the usual tuning scripts: one launch for each algorithm of
@@ -9,6 +10,10 @@ its own defaults, the campaign's files and the sweep's rules are compared on fre
 blocks, so that all are scored on launches that they were not picked on. Target: geometric mean of the
 campaign's speed-up over the untouched stack at least 1.3, and no size slower beyond its interval; how much of
 that UCX brings without any tuning, and what tuning adds to it, is told beside.
+
+``ceiling``: every pml, transport and rendezvous threshold with every algorithm and segment size, four times
+over in random order. What is best on two of the passes is scored on the other two, both ways round: the best
+at each size by itself (more than any file can say), and the best one setting.
 
 ``file``: twelve collectives, all communicator sizes inside each launch, only what a rules file can say.
 Target: at most 12 launches to find it; those of the verification are told beside.
@@ -28,6 +33,7 @@ import numpy as np
 
 from autotune.app import connected
 from autotune.experiment import Experiment
+from autotune.objectives import by_setting, envelope
 from autotune.ports import Rendering
 from autotune.recommend import Recommendation
 from autotune.record import Record, read_record
@@ -40,6 +46,7 @@ from autotune.verification import Comparison, Design, compare, overall, pairs
 
 REPETITIONS = 3
 PAIRS = 8
+PASSES = 4
 TARGET = 1.3
 COLLECTIVES = (
     "allreduce",
@@ -59,7 +66,7 @@ COLLECTIVES = (
 
 def main() -> int:
     """Run a part; 1 where its target was missed."""
-    parts = {"speed": speed, "file": decision_file}
+    parts = {"speed": speed, "ceiling": ceiling, "file": decision_file}
     if len(sys.argv) < 2 or sys.argv[1] not in parts:
         print(__doc__)
         return 2
@@ -113,6 +120,48 @@ def speed(folder: Path, words: list[str]) -> int:
     reached = math.exp(total.gain) >= TARGET and not any(c.high < 0 for c in judged)
     print(f"\ntarget {TARGET}×, no size slower beyond its interval: {'reached' if reached else 'MISSED'}")
     return 0 if reached else 1
+
+
+def ceiling(folder: Path, words: list[str]) -> int:
+    """What the best of everything reaches, picked on half of the launches and scored on the other half."""
+    fixed = ["UCX_ZCOPY_THRESH=auto", "bind_to=default", "coll_han=on"]
+    plan = ["proposer=random", "screening.enabled=false", "verify.enabled=false", "confirm.share=0"]
+    passes = []
+    for seed in range(PASSES):
+        limits = [f"seed={seed}", "budget.launches=500", "budget.seconds=null", "baseline.launches=8"]
+        passes.append(
+            campaign(folder / f"pass{seed}", [*plan, *limits, *(f"fix.{f}" for f in fixed), *words])
+        )
+    record = passes[0]
+    gains: dict[str, list[np.ndarray]] = {"best at each size": [], "best one setting": []}
+    for picked in range(2):
+        choosing, scoring = (log_times(passes[half::2]) for half in (picked, 1 - picked))
+        settings = sorted(choosing.keys() & scoring.keys(), key=str)
+        chosen = np.array([choosing[s] for s in settings])  # (n_settings, n_sizes)
+        scored = np.array([scoring[s] for s in settings])
+        default = scoring["default"]
+        sizes = np.arange(chosen.shape[1])
+        gains["best at each size"].append(default - scored[chosen.argmin(axis=0), sizes])
+        gains["best one setting"].append(default - scored[chosen.mean(axis=1).argmin()])
+    launches = sum(len(p.history) for p in passes)
+    print(f"\n{record.site['description']}, {record.site['ranks']} ranks; {launches} launches")
+    for name, halves in gains.items():
+        ratios = ", ".join(f"{np.exp(half.mean()):.2f}×" for half in halves)
+        by_size = " ".join(f"{r:.2f}" for r in np.exp(np.mean(halves, axis=0)))
+        print(f"{name}: {ratios} over the untouched stack; by size {by_size}")
+    return 0
+
+
+def log_times(records: list[Record]) -> dict[str, np.ndarray]:
+    """Setting → ln of the best time at each size, mean over these passes; ``default``: the untouched one."""
+    seen: dict[str, list[np.ndarray]] = defaultdict(list)
+    for record in records:
+        groups = by_setting(record.space, record.history.of_points(record.space))
+        untouched = {"default": list(record.history.of(Phase.BASELINE))}
+        for name, group in [*groups.items(), *untouched.items()]:
+            curve = envelope(record.space, group)
+            seen[str(name)].append(np.log([curve[slot].median_s for slot in sorted(curve)]))
+    return {name: np.mean(curves, axis=0) for name, curves in seen.items() if len(curves) == len(records)}
 
 
 def algorithm_sweep(experiment: Experiment) -> tuple[tuple[Rule, ...], int]:
