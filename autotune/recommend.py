@@ -194,7 +194,11 @@ def gains(tuned: Envelope, baseline: Envelope) -> tuple[Gain, ...]:
 
 
 def recommendations(
-    objectives: Sequence[Objective], space: Space, history: History, one_row: Collection[str] = ()
+    objectives: Sequence[Objective],
+    space: Space,
+    history: History,
+    one_row: Collection[str] = (),
+    safe: bool = False,
 ) -> tuple[Recommendation, ...]:
     """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
 
@@ -206,11 +210,16 @@ def recommendations(
         space: What could be turned.
         history: All observations; only sweeps and the baseline count.
         one_row: Collectives for which the stack's files cannot tell message sizes apart.
+        safe: Whether settings that were seen to be slower than the baseline anywhere are left out: the front
+            is then that of the others.
     """
     untouched = history.of(Phase.BASELINE).observations
     baseline = envelope(space, untouched)
     groups = by_setting(space, history.of_points(space))
-    front = pareto_front(objectives, candidates(objectives, space, history))
+    judged = candidates(objectives, space, history)
+    if safe:
+        judged = tuple(c for c in judged if not _seen_slower(c.curve, baseline))
+    front = pareto_front(objectives, judged)
     own = scores(objectives, space, untouched, tuple(baseline)) if front else None
     default = Candidate(space.default, baseline, own, len(untouched)) if own else None
     found: list[Recommendation] = []
@@ -221,6 +230,11 @@ def recommendations(
         rules = rules_of(curves, baseline, one_row=one_row)
         found.append(Recommendation(candidate.point, rules, gains(in_force(rules, curves), baseline)))
     return tuple(found)
+
+
+def _seen_slower(curve: Envelope, baseline: Envelope) -> bool:
+    """Whether a curve lies above the baseline in some slot, beyond the interval of both."""
+    return any(gain.interval[1] < 1.0 for gain in gains(curve, baseline))
 
 
 def recommend(

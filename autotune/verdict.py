@@ -3,7 +3,8 @@
 A *round* compares one setting with its rules against the untouched stack. It is followed by another round, on
 fresh launches, whenever its outcome changes what is deployed: rules that were not better are dropped, or a
 setting that loses is replaced by the next on the front. So what is handed over was itself measured, and its
-gain is never scored on the launches that it was picked on.
+gain is never scored on the launches that it was picked on. Settings that the search saw lose at some size
+come last: they would mostly be measured again only to be refused.
 """
 
 import math
@@ -89,13 +90,30 @@ class Verdict:
             return "UNVERIFIED (verification not finished)"
         fresh = f"{sum(len(r.launches) for r in self.rounds)} fresh launches"
         if not self.recommendation.rules and not self.recommendation.gains:
-            return f"verified: nothing was better than the stack's own defaults on {fresh}; they stay"
+            return f"verified: {self._refused} on {fresh}; the stack's own defaults stay"
         last = self.rounds[-1]
         if not last.found:
             return f"UNVERIFIED (no pair of {fresh} could be used)"
         total = overall(last.found)
         interval = f" ({math.exp(total.low):.2f} … {math.exp(total.high):.2f})" if len(last.found) > 1 else ""
         return f"verified: {math.exp(total.gain):.2f}×{interval} on {len(last.launches)} fresh launches"
+
+    @property
+    def _refused(self) -> str:
+        """Why nothing was taken: nothing was better, or what was better on the whole was slower somewhere."""
+        better = [r for r in self.rounds if r.loses and len(r.found) > 1 and overall(r.found).low > 0.0]
+        if not better:
+            return "nothing was better"
+        best = max(better, key=lambda r: overall(r.found).gain)
+        worst = min((c for c in best.judged if c.loses), key=lambda c: c.gain, default=None)
+        if worst is None:
+            return "nothing was better"
+        collective, _, size = worst.slot
+        whole, there = math.exp(overall(best.found).gain), math.exp(worst.gain)
+        return (
+            f"what was {whole:.2f}× on the whole was {there:.2f}× at {size} B of {collective} "
+            f"(verify.max_loss={math.ceil(100 * (1 - there)) / 100:g} would take it)"
+        )
 
 
 @dataclass(frozen=True)
@@ -153,8 +171,7 @@ class Verifier:
 
     def _course(self, history: History) -> tuple[tuple[Round, ...], Recommendation | None]:
         """All rounds, each following from those before, and what held; None: nothing did, or not yet."""
-        front = recommendations(self.objectives, self.space, history, self.one_row)
-        waiting = [replace(s, rules=self._plain(s.rules)) for s in front if self._deploys(s)]
+        waiting = self._front(history)
         groups = by_setting(self.space, history.of_points(self.space))
         baseline = envelope(self.space, history.of(Phase.BASELINE))
         rounds: list[Round] = []
@@ -175,6 +192,16 @@ class Verifier:
             if not kept or not self._deploys(current):
                 current, dropped = (waiting.pop(0) if waiting else None), False
         return tuple(rounds), None
+
+    def _front(self, history: History) -> list[Recommendation]:
+        """The settings to verify: the front of those that nowhere looked slower, then the others."""
+        found: dict[tuple[Point, tuple[Rule, ...]], Recommendation] = {}
+        for safe in (True, False):
+            for s in recommendations(self.objectives, self.space, history, self.one_row, safe):
+                if self._deploys(s):
+                    setting = replace(s, rules=self._plain(s.rules))
+                    found.setdefault((setting.point, setting.rules), setting)
+        return list(found.values())
 
     def _round(self, history: History, setting: Recommendation) -> Round:
         done = self._judged(setting, _launches(history, setting))

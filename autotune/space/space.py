@@ -157,12 +157,17 @@ class Space:
         return list(found)
 
     def neighbours(self, point: Point) -> list[Point]:
-        """The points of the space that differ from ``point`` in one parameter (and what depends on it)."""
+        """The points of the space that differ from ``point`` in one parameter (and what depends on it).
+
+        Of a point outside (one of the whole space, where this one holds parameters): those beside the point
+        that it becomes inside.
+        """
+        inside = {p.name: point[p.name] for p in self.job if point.get(p.name) in p.values}
         found: dict[Point, None] = {}
         for parameter in self.job:
             if parameter.name in point:
                 for value in parameter.values:
-                    changed = {**point, parameter.name: value}
+                    changed = {**inside, parameter.name: value}
                     found[self.complete(changed)] = None
         found.pop(point, None)
         return [p for p in found if p in self] if self.listed is not None else list(found)

@@ -62,6 +62,17 @@ def test_membership_and_neighbours():
     }
 
 
+def test_a_point_outside_has_the_neighbours_of_what_it_becomes_inside():
+    held = SPACE.fix({"rndv": "auto"})
+    outside = Point.of({"tls": "posix", "rndv": "4k"})
+    assert outside not in held
+    assert set(held.neighbours(outside)) == {
+        held.default,
+        Point.of({"tls": "posix", "rndv": "auto"}),
+        Point.of({"tls": "tcp", "rndv": "auto"}),
+    }
+
+
 def test_draws_are_distinct_members_and_depend_on_the_generator_alone():
     one = SPACE.draw(np.random.default_rng(3), 5)
     assert one == SPACE.draw(np.random.default_rng(3), 5)
