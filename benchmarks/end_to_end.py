@@ -15,7 +15,8 @@ that UCX brings without any tuning, and what tuning adds to it, is told beside.
 over in random order. What is best on two of the passes is scored on the other two, both ways round: the best
 at each size by itself (more than any file can say), and the best one setting.
 
-``file``: twelve collectives, all communicator sizes inside each launch, only what a rules file can say.
+``file``: twelve collectives over UCX on both sides, all communicator sizes inside each launch, only what a
+rules file can say.
 Target: at most 12 launches to find it; those of the verification are told beside.
 """
 
@@ -221,7 +222,8 @@ def compared(experiment: Experiment, sides: dict[str, Recommendation]) -> dict[s
 
 def decision_file(folder: Path, words: list[str]) -> int:
     """How many launches a decision file for twelve collectives takes."""
-    fixed = ["pml=default", "bind_to=default"]
+    fixed = ["UCX_TLS=all", "UCX_RNDV_THRESH=auto", "UCX_ZCOPY_THRESH=auto", "bind_to=default"]
+    ucx = {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"}
     record = campaign(
         folder / "campaign",
         [
@@ -232,6 +234,7 @@ def decision_file(folder: Path, words: list[str]) -> int:
             "verify.launches=8",
             "proposer=random",
             "probe.budget_s=20",
+            *(f"mpi.mca.{name}={value}" for name, value in ucx.items()),
             *(f"fix.{name}" for name in fixed),
             *words,
         ],
