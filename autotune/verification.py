@@ -242,7 +242,11 @@ def kept_rules(
         if collective in one_row:
             whole = (collective, comm_size) not in losing and any(holds for _, _, holds in sizes)
             seen[collective, comm_size] = [(size, gain, whole) for size, gain, _ in sizes]
-    return tuple(rule for key, table in tables.items() for rule in _clipped(table, _switches(seen[key])))
+    return tuple(
+        rule
+        for key, table in tables.items()
+        for rule in _founded(_clipped(table, _switches(seen[key])), [size for size, _, _ in seen[key]])
+    )
 
 
 def _switches(sizes: Sequence[tuple[int, float, bool]]) -> list[tuple[int, bool]]:
@@ -266,6 +270,20 @@ def _clipped(table: Sequence[Rule], switches: Sequence[tuple[int, bool]]) -> lis
         if not clipped or clipped[-1].choice != choice:
             clipped.append(replace(rule, min_bytes=bound, choice=choice))
     return clipped
+
+
+def _founded(table: Sequence[Rule], sizes: Sequence[int]) -> list[Rule]:
+    """A table without choices that no measured size reaches: the row before goes on there.
+
+    Such a row is left where a choice began between two sizes and did not hold at the one it was meant for.
+    """
+    kept: list[Rule] = []
+    for rule, after in zip(table, [*table[1:], None], strict=True):
+        reached = any(rule.min_bytes <= s and (after is None or s < after.min_bytes) for s in sizes)
+        if kept and ((rule.choice and sizes and not reached) or kept[-1].choice == rule.choice):
+            continue
+        kept.append(rule)
+    return kept
 
 
 def _judge(

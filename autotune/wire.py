@@ -103,6 +103,8 @@ class ProbeRequest:
     """Whether results are compared with a reference, outside of the timed region."""
     memory: bool = False
     """Whether peak resident memory is reported."""
+    reach: bool = False
+    """Whether each call is made once only, to see which ones the library refuses; nothing is timed."""
     seed: int = 0
     """Of the order of cells and of the data."""
     expect: Expectation = Expectation()

@@ -11,6 +11,7 @@ It never sees a space, a trial or a launcher.
 ``mpit``        MPI_T variables of the loaded library: read, write, enumerators
 ``ucx``         what UCX's own log says
 ``sweep``       cells of one collective: rounds of blocks, checks of results
+``reach``       which calls the library refuses, without any agreement between ranks
 ``settings``    the control variables of choices, one choice in force at a time
 ``operations``  one declaration for each collective: who sends what, who must find what, the call
 ``patterns``    data whose place in a buffer shows

@@ -29,6 +29,7 @@ from autotune.probe.proof import (
     unset_variables,
     wrong_library,
 )
+from autotune.probe.reach import reach
 from autotune.probe.settings import Settings
 from autotune.probe.sweep import Sweep
 from autotune.wire import REQUEST, CellSamples, ProbeRequest, ProbeResult
@@ -48,6 +49,9 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
         request = _request(world, directory)
     except UserError as exc:
         return _end(world, directory, ProbeResult("invalid", one_line(exc)))
+    if request.reach:
+        found = ProbeResult("ok", cells=reach(world, request), hosts=(MPI.Get_processor_name(),))
+        return _written(world, directory, found)
     proof = _proof(world, request, tools, environment, ucx_log)
     if proof.problem:
         return _end(world, directory, ProbeResult(*proof.problem, notes=proof.notes, applied=proof.applied))
@@ -74,7 +78,7 @@ def _request(world: MPI.Intracomm, directory: Path) -> ProbeRequest:
             text = (directory / REQUEST).read_text()
         except (OSError, UnicodeDecodeError) as exc:
             problem = f"cannot read {directory / REQUEST}: {exc}"
-    text, problem = world.bcast((text, problem))
+    text, problem = _told(world, (text, problem))
     if problem:
         raise UserError(problem)
     request = ProbeRequest.from_json(text)
@@ -190,8 +194,26 @@ def _wait_idle(world: MPI.Comm) -> None:
         time.sleep(1e-3)
 
 
+def _told(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
+    """What rank 0 says, on every rank: down a tree of sends, where no rule for collectives reaches."""
+    rank, size, reached = world.rank, world.size, 1
+    while reached < size:
+        if rank < reached:
+            if rank + reached < size:
+                world.send(words, dest=rank + reached)
+        elif rank < 2 * reached:
+            words = world.recv(source=rank - reached)
+        reached *= 2
+    return words
+
+
 def _end(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
-    """Write the result and say in one line what was wrong, on rank 0; the exit status, alike on all ranks."""
+    """The result written by rank 0; the exit status, alike on all ranks."""
+    return int(world.bcast(_written(world, directory, result)))
+
+
+def _written(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
+    """Write the result and say in one line what was wrong, on rank 0; this rank's exit status."""
     status = 2 if result.status == "invalid" else 0
     if world.rank == 0:
         if result.reason:
@@ -202,4 +224,4 @@ def _end(world: MPI.Intracomm, directory: Path, result: ProbeResult) -> int:
             sys.stderr.write(f"autotune.probe: cannot write the result: {exc}\n")
             status = 2
         sys.stderr.flush()
-    return int(world.bcast(status))
+    return status

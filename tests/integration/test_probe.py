@@ -79,6 +79,24 @@ def test_a_choice_that_the_library_refuses_is_no_observation(tmp_path):
     assert not refused.samples_s.size
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_calls_that_reach_a_row_are_told_apart_though_the_probe_itself_would_be_refused(tmp_path, ranks):
+    """Every small message of what the probe and the library use themselves is refused under these rules."""
+    rules = tmp_path / "rules.conf"
+    rows = "2\n0 99 0 0\n4096 0 0 0\n"
+    tables = "".join(f"{number}\n1\n2\n{rows}" for number in (0, 2, 7))  # allgather, allreduce, bcast
+    rules.write_text(f"3\n{tables}")
+    names = ("allreduce", "bcast", "allgather", "reduce")
+    request = ProbeRequest(names, (8, 65536), comm_sizes=(2, ranks), ranks=ranks, reach=True)
+    options = ("--mca", "coll_tuned_dynamic_rules_filename", str(rules), *CROWDED)
+    launched = probe(tmp_path, request, *DYNAMIC, *options, ranks=ranks)
+    assert launched.code == 0, launched.stderr
+    refused = {(c.collective, c.message_bytes) for c in launched.result.cells if c.status == "invalid"}
+    assert refused == {("allreduce", 8), ("bcast", 8), ("allgather", 8)}
+    assert {c.comm_size for c in launched.result.cells} == {2, ranks}
+    assert all(len(c.samples_s) == (c.status == "ok") for c in launched.result.cells)
+
+
 def test_an_algorithm_that_mpirun_did_not_take_is_found_out(tmp_path):
     """Open MPI warns, runs its default and exits 0."""
     expect = Expectation(cvars={"coll_tuned_allreduce_algorithm": "7"})

@@ -1,6 +1,7 @@
 """Whole campaigns as a user starts them, with the default proposer, the verification and the proof."""
 
 import json
+import re
 
 import pytest
 
@@ -22,6 +23,10 @@ def test_this_machine_is_tuned_verified_and_proved(tmp_path):
         proof = json.loads((directory / "export/proof.json").read_text())
         assert proof["variables_seen"]
         assert proof["rows_reached"] == proof["rows"]
+        assert proof["holds"]
+        rules = directory / "export/coll_tuned_rules.conf"
+        named = rules.exists() and re.search(r"(?m)^\d+ [1-9]\d* \d+ \d+", rules.read_text())
+        assert bool(proof["rows"]) == bool(named)
     files = [str(p) for p in (directory / "export").glob("*.conf")]
     linted = autotune("lint", *files, cwd=tmp_path)
     assert linted.returncode == 0, linted.stdout + linted.stderr

@@ -32,8 +32,8 @@ class Stack:
 class Mpi:
     """Sets what the parameter file says and refuses what reaches a row with id 99."""
 
-    def __init__(self, deaf=False, forgets=()):
-        self.deaf, self.forgets = deaf, forgets
+    def __init__(self, deaf=False, forgets=(), dies=False):
+        self.deaf, self.forgets, self.dies = deaf, forgets, dies
 
     def run(self, request):
         (name,) = request.env
@@ -47,6 +47,9 @@ class Mpi:
                 return LaunchOutcome("not_applied", f"{name} is {values.get(name)!r}")
         rules = Path(values["coll_tuned_dynamic_rules_filename"]).read_text()
         bound = re.search(r"(?m)^(\d+) 99 ", rules)
+        assert request.probe.reach == (bound is not None)
+        if bound and self.dies:
+            return LaunchOutcome("crashed", "rank 0 was ended by signal 6")
         cells = []
         for size in request.probe.sizes_bytes:
             refused = bound is not None and size >= int(bound[1]) and not self.deaf
@@ -83,6 +86,14 @@ def test_rules_that_are_not_read_are_found_out(tmp_path):
     assert not found.holds
     assert str(found) == (
         "NOT PROVED: none of 2 measured sizes with a rule reaches it (the file is not read)"
+    )
+
+
+def test_a_second_launch_that_shows_nothing_proves_nothing(tmp_path):
+    found = proof(tmp_path, Mpi(dies=True))
+    assert not found.holds
+    assert str(found) == (
+        "NOT PROVED: none of 2 measured sizes with a rule reaches it (rank 0 was ended by signal 6)"
     )
 
 

@@ -203,6 +203,16 @@ def test_rules_that_hold_everywhere_stay():
     assert kept_rules(TABLE, []) == TABLE
 
 
+def test_a_choice_that_no_measured_size_reaches_any_more_is_left_out():
+    """ring began before 64 KiB for the sake of 64 KiB, where it does not hold; in between nobody knows."""
+    table = (
+        Rule("allreduce", 2, 0, Point.of({"algorithm": "tree"})),
+        Rule("allreduce", 2, 30000, Point.of({"algorithm": "ring"})),
+    )
+    judged = [comparison(1024, 0.2, BETTER), comparison(65536, 0.05, UNKNOWN)]
+    assert said(kept_rules(table, judged)) == [(0, "tree"), (65536, None)]
+
+
 def test_where_a_rule_is_not_better_the_stack_decides_from_where_the_gain_is_gone():
     judged = [comparison(16, 0.1, BETTER), comparison(4096, -0.1, GONE)]
     assert said(kept_rules(TABLE, judged)) == [(0, "ring"), (256, None)]
