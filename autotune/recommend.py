@@ -198,7 +198,7 @@ def recommendations(
     space: Space,
     history: History,
     one_row: Collection[str] = (),
-    safe: bool = False,
+    safe_first: bool = False,
 ) -> tuple[Recommendation, ...]:
     """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
 
@@ -210,26 +210,30 @@ def recommendations(
         space: What could be turned.
         history: All observations; only sweeps and the baseline count.
         one_row: Collectives for which the stack's files cannot tell message sizes apart.
-        safe: Whether settings that were seen to be slower than the baseline anywhere are left out: the front
-            is then that of the others.
+        safe_first: Whether the front of the settings that nowhere were seen to be slower than the baseline
+            comes before that of all.
     """
     untouched = history.of(Phase.BASELINE).observations
     baseline = envelope(space, untouched)
     groups = by_setting(space, history.of_points(space))
     judged = candidates(objectives, space, history)
-    if safe:
-        judged = tuple(c for c in judged if not _seen_slower(c.curve, baseline))
-    front = pareto_front(objectives, judged)
-    own = scores(objectives, space, untouched, tuple(baseline)) if front else None
+    own = scores(objectives, space, untouched, tuple(baseline)) if judged else None
     default = Candidate(space.default, baseline, own, len(untouched)) if own else None
-    found: list[Recommendation] = []
-    for candidate in ranked(objectives, (*front, default) if default else front):
-        if candidate is default:
-            return tuple(found) or (Recommendation(space.default, (), gains(baseline, baseline)),)
-        curves = alternatives(space, groups[job_setting(space, candidate.point)])
-        rules = rules_of(curves, baseline, one_row=one_row)
-        found.append(Recommendation(candidate.point, rules, gains(in_force(rules, curves), baseline)))
-    return tuple(found)
+    safe = tuple(c for c in judged if not _seen_slower(c.curve, baseline)) if safe_first else ()
+    found: dict[Point, Recommendation] = {}
+    for rivals in (safe, judged):
+        front = pareto_front(objectives, rivals)
+        for candidate in ranked(objectives, (*front, default) if default else front):
+            if candidate is default:
+                break
+            if candidate.point not in found:
+                curves = alternatives(space, groups[job_setting(space, candidate.point)])
+                rules = rules_of(curves, baseline, one_row=one_row)
+                tuned = gains(in_force(rules, curves), baseline)
+                found[candidate.point] = Recommendation(candidate.point, rules, tuned)
+    if not found and default:
+        return (Recommendation(space.default, (), gains(baseline, baseline)),)
+    return tuple(found.values())
 
 
 def _seen_slower(curve: Envelope, baseline: Envelope) -> bool:

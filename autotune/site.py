@@ -138,7 +138,7 @@ def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
             raise ScenarioError(f"--point {pair!r}", "expected NAME=VALUE, e.g. --point UCX_TLS=self,posix")
         values[name] = value_of(space, name, text)
     point = space.complete(values)
-    for name in values.keys() - point.keys():
+    for name in (n for n in values if n not in point):
         needed = " and ".join(
             f"--point {parent}={' or '.join(map(str, wanted))}" for parent, wanted in space[name].when.items()
         )

@@ -105,9 +105,7 @@ class Verdict:
         if not better:
             return "nothing was better"
         best = max(better, key=lambda r: overall(r.found).gain)
-        worst = min((c for c in best.judged if c.loses), key=lambda c: c.gain, default=None)
-        if worst is None:
-            return "nothing was better"
+        worst = min((c for c in best.judged if c.loses), key=lambda c: c.gain)
         collective, _, size = worst.slot
         whole, there = math.exp(overall(best.found).gain), math.exp(worst.gain)
         return (
@@ -171,7 +169,8 @@ class Verifier:
 
     def _course(self, history: History) -> tuple[tuple[Round, ...], Recommendation | None]:
         """All rounds, each following from those before, and what held; None: nothing did, or not yet."""
-        waiting = self._front(history)
+        front = recommendations(self.objectives, self.space, history, self.one_row, safe_first=True)
+        waiting = [replace(s, rules=self._plain(s.rules)) for s in front if self._deploys(s)]
         groups = by_setting(self.space, history.of_points(self.space))
         baseline = envelope(self.space, history.of(Phase.BASELINE))
         rounds: list[Round] = []
@@ -192,16 +191,6 @@ class Verifier:
             if not kept or not self._deploys(current):
                 current, dropped = (waiting.pop(0) if waiting else None), False
         return tuple(rounds), None
-
-    def _front(self, history: History) -> list[Recommendation]:
-        """The settings to verify: the front of those that nowhere looked slower, then the others."""
-        found: dict[tuple[Point, tuple[Rule, ...]], Recommendation] = {}
-        for safe in (True, False):
-            for s in recommendations(self.objectives, self.space, history, self.one_row, safe):
-                if self._deploys(s):
-                    setting = replace(s, rules=self._plain(s.rules))
-                    found.setdefault((setting.point, setting.rules), setting)
-        return list(found.values())
 
     def _round(self, history: History, setting: Recommendation) -> Round:
         done = self._judged(setting, _launches(history, setting))

@@ -142,6 +142,10 @@ class ProbeRequest:
                 "needed: 0 < precision < 1, budget_s > 0, 1 ≤ min_samples ≤ max_samples",
             )
 
+    def sizes_of(self, collective: str) -> tuple[int, ...]:
+        """The message sizes at which a collective is measured: a barrier has none, and counts as 0 bytes."""
+        return (0,) if collective == "barrier" else self.sizes_bytes
+
     def to_json(self) -> str:
         """The document."""
         return json.dumps({"version": VERSION, **_plain(self)}, indent=1)

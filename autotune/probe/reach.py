@@ -31,16 +31,15 @@ def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...
         if comm is None:
             continue
         for collective in dict.fromkeys(request.collectives):
-            cells += _calls(comm, collective, request.sizes_bytes)
+            cells += _calls(comm, collective, request.sizes_of(collective))
     return tuple(cells)
 
 
-def _calls(comm: MPI.Intracomm, collective: str, sizes_bytes: tuple[int, ...]) -> list[CellSamples]:
+def _calls(comm: MPI.Intracomm, collective: str, sizes: tuple[int, ...]) -> list[CellSamples]:
     """One collective at its sizes; one-sided operations obey no rules and are left out."""
     operation = OPERATIONS[collective]
     if operation.exposes or comm.size < operation.least_ranks:
         return []
-    sizes = (0,) if collective == "barrier" else sizes_bytes
     pool = Pool(operation, comm.rank, comm.size, max(sizes))
     cells = []
     for size in sizes:

@@ -96,7 +96,7 @@ class Sweep:
         self._request, self._meeting, self._settings, self._sync = request, meeting, settings, sync
         self._operation = OPERATIONS[collective]
         choices = request.choices.get(collective) or (Choice({}),)
-        sizes = (0,) if collective == "barrier" else request.sizes_bytes
+        sizes = request.sizes_of(collective)
         self._cells = [_Cell(size, choice) for size in sizes for choice in choices]
         self._comms: dict[_Setting, MPI.Intracomm] = {}
         self._windows: dict[_Setting, MPI.Win | None] = {}

@@ -108,7 +108,7 @@ def launch_factor(noise: Noise, seed: int, number: int, rng: np.random.Generator
         number: Of the launch in its campaign, from 1.
         rng: The launch's own randomness.
     """
-    job = np.random.default_rng([seed, (max(number, 1) - 1) // noise.launches_per_job, 0])
+    job = np.random.default_rng([seed, (number - 1) // noise.launches_per_job])
     return job_factor(noise, job) * float(np.exp(rng.normal(0.0, noise.launch)))
 
 

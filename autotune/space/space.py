@@ -202,11 +202,7 @@ class Space:
                     parameter, values=(value,), default=value, held_from=own, value_requires={}
                 )
             known = {p.name: p for p in kept}
-            when = {
-                n: tuple(v for v in vs if v in known[n].values)
-                for n, vs in parameter.when.items()
-                if n in known
-            }
+            when = _still(parameter, known)
             if len(when) == len(parameter.when) and all(when.values()):
                 kept.append(replace(parameter, when=when))
         listed = self.listed
@@ -238,11 +234,7 @@ class Space:
                 continue
             known = {p.name: p for p in kept}
             gone = [n for n in parameter.when if n not in known]
-            when = {
-                n: tuple(v for v in vs if v in known[n].values)
-                for n, vs in parameter.when.items()
-                if n in known
-            }
+            when = _still(parameter, known)
             unmet = [n for n, vs in when.items() if not vs]
             if any(parameter.when[n] != (self[n].default,) for n in gone) or unmet:
                 absent = ", ".join([*gone, *unmet])

@@ -112,7 +112,7 @@ class Simulated:
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
         n = max(probe.min_samples, min(probe.max_samples, needed))
         for collective in probe.collectives:
-            sizes = (0,) if collective == "barrier" else probe.sizes_bytes
+            sizes = probe.sizes_of(collective)
             for comm_size in probe.comm_sizes or (fabric.cluster.ranks,):
                 for choice in probe.choices.get(collective, ()) or (None,):
                     values = dict(choice.values) if choice else {}
