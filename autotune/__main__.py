@@ -11,7 +11,7 @@ def main() -> None:
     words = sys.argv[1:]
     first = next((word for word in words if not word.startswith("-")), "")
     if first in SCENARIO_VERBS or "=" in first or _is_hydra(words):
-        from autotune.app import run
+        from autotune.commands.hydra_bridge import run
 
         sys.exit(run(words))
     from autotune.cli import main as verbs

@@ -36,7 +36,7 @@ Out = Annotated[Path | None, typer.Option("--out", help="where to write; default
 @cli.command()
 def status(directory: Dir, as_json: Json = False) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
-    from autotune.verbs import inspect
+    from autotune.commands import inspect
 
     inspect.status(directory, as_json)
 
@@ -48,7 +48,7 @@ def history(
     out: Out = None,
 ) -> None:
     """Print all measurements as a table, a row for each trial and cell (CSV to stdout by default)."""
-    from autotune.verbs import inspect
+    from autotune.commands import inspect
 
     inspect.history(directory, table_format, out)
 
@@ -63,7 +63,7 @@ def export(
     listing: Annotated[bool, typer.Option("--list", help="list the formats")] = False,
 ) -> None:
     """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
-    from autotune.verbs import publish
+    from autotune.commands import publish
 
     if listing or not directories:
         publish.formats()
@@ -81,7 +81,7 @@ def verify(
     as_json: Json = False,
 ) -> int:
     """Compare a recommendation with the defaults again: still better, no longer, or cannot tell."""
-    from autotune.verbs import verify as verb
+    from autotune.commands import verify as verb
 
     return verb.verify(directory, launches, tuple(against or ()), as_json)
 
@@ -96,7 +96,7 @@ def worth(
     as_json: Json = False,
 ) -> None:
     """Say what a recommendation saves an application, and when the campaign is paid back."""
-    from autotune.verbs import worth as verb
+    from autotune.commands import worth as verb
 
     verb.worth(directory, calls, application_s, as_json)
 
@@ -113,7 +113,7 @@ def lint(
     ] = None,
 ) -> int:
     """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
-    from autotune.verbs import deploy
+    from autotune.commands import deploy
 
     return deploy.lint(tuple(files), mpi, nodes)
 
@@ -121,7 +121,7 @@ def lint(
 @cli.command()
 def install(directory: Dir) -> None:
     """Merge the recommendation into your own ~/.openmpi/mca-params.conf, with a dated backup."""
-    from autotune.verbs import deploy
+    from autotune.commands import deploy
 
     deploy.install(directory)
 
@@ -129,7 +129,7 @@ def install(directory: Dir) -> None:
 @cli.command()
 def uninstall() -> None:
     """Take the recommendation out of ~/.openmpi/mca-params.conf again; everything else stays."""
-    from autotune.verbs import deploy
+    from autotune.commands import deploy
 
     deploy.uninstall()
 
@@ -140,7 +140,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Lay campaigns beside each other: stacks, sizes, states, gains, recommendations."""
-    from autotune.verbs import compare as verb
+    from autotune.commands import compare as verb
 
     verb.compare(directories, as_json)
 
@@ -148,7 +148,7 @@ def compare(
 @cli.command()
 def report(directory: Dir, out: Out = None) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html)."""
-    from autotune.verbs import publish
+    from autotune.commands import publish
 
     publish.report(directory, out)
 
@@ -160,7 +160,7 @@ def doctor(
     space: Annotated[str | None, typer.Option(help="also say what of this search space is available")] = None,
 ) -> None:
     """Say which MPI, UCX, transports and components are here, and whether a launch works."""
-    from autotune.verbs import inspect
+    from autotune.commands import inspect
 
     inspect.doctor(as_json, mpirun, space)
 
@@ -173,7 +173,7 @@ def import_(
     collective: Annotated[str | None, typer.Option(help="operation, where a file does not say")] = None,
 ) -> None:
     """Read logs of OSU, Intel MPI Benchmarks and ReproMPI, or tables, into one table (default: to stdout)."""
-    from autotune.verbs import import_ as verb
+    from autotune.commands import import_ as verb
 
     verb.import_files(files, out, comm_size, collective)
 
@@ -188,7 +188,7 @@ def screen(
     as_json: Json = False,
 ) -> None:
     """Say which factors of a two-level experiment matter, from anybody's table."""
-    from autotune.verbs import screen as verb
+    from autotune.commands import screen as verb
 
     verb.screen(table, factors, responses, block, scale, as_json)
 
@@ -209,7 +209,7 @@ def benchmark(
     jobs: Annotated[int, typer.Option(help="processes")] = 1,
 ) -> None:
     """Let proposers compete on recorded tables: who comes how close to the best in how few launches."""
-    from autotune.verbs import benchmark as verb
+    from autotune.commands import benchmark as verb
 
     verb.benchmark(
         tables,
@@ -237,12 +237,12 @@ def calibrate(
 
     Without files, KEY=VALUE words change the scenario that is measured (conf=calibrate).
     """
-    from autotune.verbs import calibrate as verb
+    from autotune.commands import calibrate as verb
 
     files = [Path(word) for word in context.args if "=" not in word]
     if files:
         return verb.from_files(files, base, out)
-    from autotune.app import run_task
+    from autotune.commands.hydra_bridge import run_task
 
     words = [word for word in context.args if "=" in word]
     named = any(word.startswith("conf=") for word in words)

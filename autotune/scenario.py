@@ -12,9 +12,9 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from autotune.errors import ScenarioError, allowed
-from autotune.objectives import UNITS, Objective
+from autotune.history.objectives import UNITS, Objective
+from autotune.probe.protocol import COLLECTIVES
 from autotune.space import size_in_bytes
-from autotune.wire import COLLECTIVES
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from autotune.campaign.ports import Launcher, Placement, Stack
 from autotune.errors import ScenarioError, StackError
-from autotune.ports import Launcher, Placement, Stack
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space, Value

@@ -32,18 +32,18 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.app import connected
-from autotune.experiment import Experiment
-from autotune.objectives import by_setting, envelope
-from autotune.ports import Rendering
-from autotune.recommend import Recommendation
-from autotune.record import Record, read_record
+from autotune.campaign.directory import Record, read_record
+from autotune.campaign.experiment import Experiment
+from autotune.campaign.ports import Rendering
+from autotune.commands.hydra_bridge import connected
+from autotune.commands.tune import experiment_of
+from autotune.history.objectives import by_setting, envelope
+from autotune.history.trial import Observation, Phase, Rule, Subject, Trial
+from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
 from autotune.space import Point
 from autotune.stacks import coll_tuned
-from autotune.trial import Observation, Phase, Rule, Subject, Trial
-from autotune.tune import experiment_of
-from autotune.verification import Comparison, Design, compare, overall, pairs
+from autotune.verification.paired_test import Comparison, Design, compare, overall, pairs
 
 REPETITIONS = 3
 PAIRS = 8

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from autotune.measure.location import estimate
-from autotune.wire import REQUEST, CellSamples, Choice, Expectation, ProbeRequest, ProbeResult
+from autotune.probe.protocol import REQUEST, CellSamples, Choice, Expectation, ProbeRequest, ProbeResult
 
 SIZES = tuple(8 << (17 * step // 11) for step in range(12))
 ALGORITHMS, SEGMENTS = range(1, 7), (0, 4096, 65536)

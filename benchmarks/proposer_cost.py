@@ -17,11 +17,11 @@ import zlib
 
 import numpy as np
 
-from autotune.objectives import Objective
-from autotune.ports import Problem
+from autotune.campaign.ports import Problem
+from autotune.commands.benchmark import named
+from autotune.history.objectives import Objective
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 from autotune.space import Level, Parameter, Point, Space
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
-from autotune.verbs.benchmark import named
 
 SIZES = (8, 64, 512, 4096, 32768, 262144, 2097152)
 SCALE = ("auto", "1k", "4k", "16k", "64k", "256k")

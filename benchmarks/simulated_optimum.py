@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.objectives import Objective, Winner, score
-from autotune.record import read_record
+from autotune.campaign.directory import read_record
+from autotune.history.objectives import Objective, Winner, score
 from autotune.resources import folder, space_text
 from autotune.simulate import Cluster, Fabric, machine_from, predict_on, settings_from
 from autotune.space import Point

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autotune.objectives import Objective
-from autotune.recommend import choice_at
+from autotune.history.objectives import Objective
+from autotune.history.trial import Cell, Estimate, Observation, Status, Subject, Trial
+from autotune.recommend.front import choice_at
 from autotune.space import Level, Parameter, Point, Space
-from autotune.trial import Cell, Estimate, Observation, Status, Subject, Trial
 
 SIZES = (8, 1024, 65536, 2**20)
 SPACE = Space(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.objectives import Envelope, Objective, Score, envelope, scores
-from autotune.recommend import Provenance, Recommendation, recommend
+from autotune.history.objectives import Envelope, Objective, Score, envelope, scores
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.recommend.front import Provenance, Recommendation, recommend
 from autotune.screening import (
     Design,
     Effects,
@@ -21,7 +22,6 @@ from autotune.screening import (
     screened,
 )
 from autotune.space import Dropped, Level, Parameter, Point, Space
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 
 OBJECTIVES = (Objective("latency", max_bytes=8192), Objective("bandwidth", min_bytes=65536))
 SIZES = (8, 512, 4096, 65536, 1048576)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autotune.errors import UserError, allowed
 
 if TYPE_CHECKING:
-    from autotune.ports import Exporter
+    from autotune.campaign.ports import Exporter
 
 FORMATS = {
     "openmpi_mca": "openmpi:OpenMpiMca",

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from autotune.errors import UserError
-from autotune.exporters.parts import mapping, remarks
-from autotune.recommend import Gain, Provenance, Recommendation, choice_at
+from autotune.exporters.settings import mapping, remarks
+from autotune.history.trial import Rule
+from autotune.recommend.front import Gain, Provenance, Recommendation, choice_at
 from autotune.space import Point
-from autotune.text import figure_text, ratio_text, size_text
-from autotune.trial import Rule
+from autotune.views.text import figure_text, ratio_text, size_text
 
 VERSION = 1
 """Of the JSON document."""

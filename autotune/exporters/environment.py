@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from autotune.exporters.parts import commented, mapping, remarks, settings
-from autotune.recommend import Recommendation
+from autotune.exporters.settings import commented, mapping, remarks, settings
+from autotune.recommend.front import Recommendation
 
 _CPU_BIND = {
     "core": "cores",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autotune.errors import UserError
-from autotune.recommend import Recommendation
+from autotune.recommend.front import Recommendation
 from autotune.space import Point
 
 

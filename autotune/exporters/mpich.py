@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from autotune.exporters.parts import algorithm_of, check_family, exports, one_algorithm, tables
-from autotune.reach import reaches
-from autotune.recommend import Recommendation
+from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
+from autotune.history.trial import Rule
+from autotune.recommend.comm_sizes import reaches
+from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich
 from autotune.stacks.installation import find
-from autotune.trial import Rule
 
 TREE_FILE = "mpich-selection.json"
 """Name of the selection tree; it can hold no comments, the script beside it does."""

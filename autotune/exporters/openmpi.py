@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.exporters.parts import RULES_FILE, commented, remarks, settings
-from autotune.recommend import Recommendation
+from autotune.exporters.settings import RULES_FILE, commented, remarks, settings
+from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
 
 CONF_FILE = "openmpi-mca-params.conf"

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.exporters.parts import commented, remarks, settings, tables
-from autotune.reach import reaches
-from autotune.recommend import Recommendation
+from autotune.exporters.settings import commented, remarks, settings, tables
+from autotune.history.trial import Rule
+from autotune.recommend.comm_sizes import reaches
+from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
-from autotune.trial import Rule
 
 JSON_FILE, TUNE_FILE, HAN_FILE, UCX_FILE = (
     "coll_tuned_rules.json",
-    "autotune.tune",
+    "autotune.commands.tune",
     "coll_han_rules.conf",
     "ucx.conf",
 )

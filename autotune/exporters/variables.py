@@ -5,11 +5,11 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 
 from autotune.errors import UserError, allowed
-from autotune.exporters.parts import algorithm_of, check_family, exports, one_algorithm, tables
-from autotune.reach import reaches
-from autotune.recommend import Recommendation
+from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
+from autotune.history.trial import Rule
+from autotune.recommend.comm_sizes import reaches
+from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich
-from autotune.trial import Rule
 
 INTEL: Mapping[str, tuple[str, ...]] = {
     "allreduce": (

@@ -29,10 +29,10 @@ from autotune.probe.proof import (
     unset_variables,
     wrong_library,
 )
-from autotune.probe.reach import reach
+from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeResult
+from autotune.probe.rule_check import reach
 from autotune.probe.settings import Settings
 from autotune.probe.sweep import Sweep
-from autotune.wire import REQUEST, CellSamples, ProbeRequest, ProbeResult
 
 
 def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:

@@ -30,7 +30,7 @@ from autotune.errors import StackError
 from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Times, partners
 from autotune.probe.mpit import library_of
-from autotune.wire import COLLECTIVES
+from autotune.probe.protocol import COLLECTIVES
 
 _COMPILE_LIMIT_S = 60.0
 _FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from autotune.probe.mpit import ToolInterface
-    from autotune.wire import Expectation
+    from autotune.probe.protocol import Expectation
 
 
 def one_line(error: AutotuneError) -> str:

@@ -30,8 +30,8 @@ from autotune.probe.exchange import Exchange, Pool
 from autotune.probe.meeting import Meeting, Timed
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.proof import one_line
+from autotune.probe.protocol import CellSamples, Choice, ProbeRequest
 from autotune.probe.settings import Settings
-from autotune.wire import CellSamples, Choice, ProbeRequest
 
 BLOCK = 50
 """Samples in a row at most."""

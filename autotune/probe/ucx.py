@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from autotune.wire import REQUEST
+from autotune.probe.protocol import REQUEST
 
 _SHARED_MEMORY = ("posix", "sysv", "cma", "knem", "xpmem")
 _ALIASES: Mapping[str, tuple[str, ...]] = {

@@ -21,8 +21,8 @@ this package imports none of the libraries behind them.
 from importlib import import_module
 from typing import Any
 
+from autotune.campaign.ports import Proposer
 from autotune.errors import ScenarioError, allowed
-from autotune.ports import Proposer
 
 __all__ = ["PROPOSERS", "proposer"]
 

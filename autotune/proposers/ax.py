@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import Shown, nearest, pool, shown
+from autotune.campaign.ports import Problem, Suggestion
+from autotune.history.trial import History
+from autotune.proposers.observations import Shown, nearest, pool, shown
 from autotune.space import Parameter, Point, Space, Value
-from autotune.trial import History
 
 if TYPE_CHECKING:
     from ax.api.client import Client

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import launches, pool
+from autotune.campaign.ports import Problem, Suggestion
+from autotune.proposers.observations import launches, pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from autotune.proposers.earlier import Earlier
-    from autotune.proposers.standing import Standing
+    from autotune.history.trial import History, Observation
+    from autotune.proposers.acquisition import Standing
+    from autotune.proposers.warm_start import Earlier
     from autotune.space import Point, Space
-    from autotune.trial import History, Observation
 
 ROUNDS = 2
 """How often the best candidates of a large space are replaced by their neighbours."""
@@ -68,13 +68,13 @@ class Curve:
         rng: np.random.Generator,
         seed: int,
     ) -> Suggestion | None:
+        from autotune.proposers.acquisition import Standing
         from autotune.proposers.curve_model import CurveModel
-        from autotune.proposers.standing import Standing
 
         standing = Standing.of(problem, seen)
         curves = standing.curves
         if self.warm_start:
-            from autotune.proposers.earlier import with_earlier
+            from autotune.proposers.warm_start import with_earlier
 
             curves = with_earlier(curves, self.warm_start, problem.known, standing.slots)
         model = CurveModel(problem.known, standing.slots, curves)

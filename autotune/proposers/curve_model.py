@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.proposers.meaning import dissimilarity, expected_excess
+from autotune.proposers.priors import dissimilarity, expected_excess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from autotune.objectives import Slot
+    from autotune.history.objectives import Slot
     from autotune.space import Point, Space
 
 SIGNAL = 0.7

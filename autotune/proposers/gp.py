@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import Shown, pool, shown
+from autotune.campaign.ports import Problem, Suggestion
+from autotune.history.trial import History
+from autotune.proposers.observations import Shown, pool, shown
 from autotune.space import encode
-from autotune.trial import History
 
 
 @dataclass(frozen=True, slots=True)

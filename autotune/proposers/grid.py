@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import launches
-from autotune.trial import History
+from autotune.campaign.ports import Problem, Suggestion
+from autotune.history.trial import History
+from autotune.proposers.observations import launches
 
 
 @dataclass(frozen=True, slots=True)

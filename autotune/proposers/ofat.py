@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import best_costs, pool
+from autotune.campaign.ports import Problem, Suggestion
+from autotune.history.trial import History
+from autotune.proposers.observations import best_costs, pool
 from autotune.space import Point, Space
-from autotune.trial import History
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autotune.campaign.ports import Problem, Suggestion
 from autotune.errors import ScenarioError, allowed
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import Shown, nearest, pool, shown
+from autotune.proposers.observations import Shown, nearest, pool, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler
 
+    from autotune.history.trial import History
     from autotune.space import Parameter, Value
-    from autotune.trial import History
 
 SAMPLERS = ("tpe", "gp")
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import launches, pool
-from autotune.trial import History
+from autotune.campaign.ports import Problem, Suggestion
+from autotune.history.trial import History
+from autotune.proposers.observations import launches, pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import Shown, nearest, pool, shown
+from autotune.campaign.ports import Problem, Suggestion
+from autotune.proposers.observations import Shown, nearest, pool, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from smac.facade.abstract_facade import AbstractFacade
 
+    from autotune.history.trial import History
     from autotune.space import Parameter, Space, Value
-    from autotune.trial import History
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autotune.ports import Problem, Suggestion
-from autotune.proposers.evidence import best_costs
+from autotune.campaign.ports import Problem, Suggestion
+from autotune.history.trial import History
+from autotune.proposers.observations import best_costs
 from autotune.space import Parameter, Point, Space
-from autotune.trial import History
 
 STAGES = (r"tls|transport|rndv|rendezvous", r"zcopy|zero.?copy", r"")
 """Which parameters a stage varies: the first pattern that occurs in the name, whatever its case."""

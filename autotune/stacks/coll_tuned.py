@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.errors import UserError, allowed
-from autotune.reach import reaches
+from autotune.history.trial import Rule
+from autotune.recommend.comm_sizes import reaches
 from autotune.space.parameter import Point, size_in_bytes
-from autotune.trial import Rule
 
 DEFAULT = "default"
 """Leave the choice to the stack: id 0."""

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from autotune.exporters import exporter
-from autotune.recommend import Provenance, Recommendation
+from autotune.history.trial import Rule
+from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
-from autotune.trial import Rule
 
 from .campaigns import SITE, Tuning, wait_until
 from .ground import Cluster

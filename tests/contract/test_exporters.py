@@ -4,10 +4,10 @@ from pathlib import PurePath
 
 import pytest
 
+from autotune.campaign.ports import Exporter
 from autotune.exporters import FORMATS, exporter
 from autotune.exporters.mpich import MpichSelection
-from autotune.ports import Exporter
-from autotune.recommend import Provenance, Recommendation
+from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
 from tests.golden.test_exports import SMALL_TREE, SUBJECTS
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from autotune.campaign.ports import Problem
 from autotune.errors import ScenarioError
-from autotune.objectives import Objective
-from autotune.ports import Problem
+from autotune.history.objectives import Objective
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 from autotune.proposers import PROPOSERS, proposer
 from autotune.space import Level, Parameter, Point, Space
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 
 LATENCY = Objective("latency")
 BANDWIDTH = Objective("bandwidth", min_bytes=1024)
@@ -159,7 +159,7 @@ def test_ax_takes_launches_whose_errors_are_unknown_beside_others() -> None:
 
 def test_importing_the_package_imports_none_of_the_libraries_behind_it() -> None:
     check = (
-        "import sys, autotune.proposers, autotune.proposers.earlier\n"
+        "import sys, autotune.proposers, autotune.proposers.warm_start\n"
         "print({'torch', 'ax', 'botorch', 'optuna', 'smac', 'scipy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)

@@ -12,9 +12,9 @@ import pytest
 
 from autotune.exporters import FORMATS, exporter
 from autotune.exporters.mpich import MpichSelection
-from autotune.recommend import Gain, Provenance, Recommendation
+from autotune.history.trial import Rule
+from autotune.recommend.front import Gain, Provenance, Recommendation
 from autotune.space import Point
-from autotune.trial import Rule
 
 GOLDEN = Path(__file__).with_name("exports")
 SITE = Path("/site/tuning")

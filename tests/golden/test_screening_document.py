@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from autotune.screen_table import render, screen
+from autotune.screening.table import render, screen
 
 DOCS = Path(__file__).parents[2] / "docs"
 

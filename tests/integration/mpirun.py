@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.wire import REQUEST, ProbeRequest, ProbeResult
+from autotune.probe.protocol import REQUEST, ProbeRequest, ProbeResult
 
 UCX = (
     "--mca",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.journal import read_events
+from autotune.history.journal import read_events
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 

@@ -8,10 +8,10 @@ import pytest
 
 from autotune.exporters import exporter
 from autotune.exporters.mpich import SCRIPT, TREE_FILE, MpichSelection
-from autotune.recommend import Provenance, Recommendation
+from autotune.history.trial import Rule
+from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.mpich import installed_tree
-from autotune.trial import Rule
 
 pytestmark = pytest.mark.mpich
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from autotune.commands import deploy
 from autotune.exporters import exporter
 from autotune.lint import lint
-from autotune.verbs import deploy
 from tests.golden.test_exports import OPENMPI
 from tests.integration.test_exported_files import UCX, launch, mpirun, outcome  # noqa: F401 - a fixture
 

@@ -8,10 +8,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from autotune.objectives import Objective, envelope
-from autotune.recommend import candidates, pareto_front, ranked
+from autotune.history.objectives import Objective, envelope
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.recommend.front import candidates, pareto_front, ranked
 from autotune.space import Level, Parameter, Point, Space
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 JOB = ("UCX_TLS", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH", "coll_han", "bind_to")

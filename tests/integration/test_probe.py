@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autotune.probe.protocol import COLLECTIVES, Choice, Expectation, ProbeRequest
 from autotune.probe.ucx import last_errors
 from autotune.stacks.installation import find
-from autotune.wire import COLLECTIVES, Choice, Expectation, ProbeRequest
 from tests.integration.mpirun import CROWDED, UCX, launcher, probe
 
 pytestmark = pytest.mark.mpi

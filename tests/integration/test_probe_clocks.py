@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from autotune.wire import REQUEST, ProbeRequest, ProbeResult
+from autotune.probe.protocol import REQUEST, ProbeRequest, ProbeResult
 from tests.integration.mpirun import run
 
 AHEAD_S = 100

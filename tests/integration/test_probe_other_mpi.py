@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.wire import COLLECTIVES, Choice, Expectation, ProbeRequest
+from autotune.probe.protocol import COLLECTIVES, Choice, Expectation, ProbeRequest
 from tests.integration.mpirun import CROWDED, probe, run
 
 VERSIONS = {

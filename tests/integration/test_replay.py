@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from autotune.app import run
-from autotune.record import read_record
+from autotune.campaign.directory import read_record
+from autotune.commands.hydra_bridge import run
+from autotune.history.trial import Cell, History, Phase
 from autotune.space import Point
-from autotune.trial import Cell, History, Phase
 
 TABLE = """algorithm,segment,message_bytes,latency_us,run,is_default
 default,,8,5.0,a,1

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from autotune.record import read_record
-from autotune.trial import Phase, Subject
+from autotune.campaign.directory import read_record
+from autotune.history.trial import Phase, Subject
 
 
 def autotune(cwd, *words):

@@ -7,12 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.campaign import Campaign, Plan, Strategy
-from autotune.journal import Journal, history_of, observation_event, observation_of, read_events, trial_of
+from autotune.campaign.strategy import Campaign, Plan, Strategy
+from autotune.history.journal import (
+    Journal,
+    history_of,
+    observation_event,
+    observation_of,
+    read_events,
+    trial_of,
+)
+from autotune.history.trial import Phase, Status
 from autotune.proposers import proposer
-from autotune.trial import Phase, Status
-from autotune.verdict import Verifier
-from autotune.verification import Design
+from autotune.verification.paired_test import Design
+from autotune.verification.rounds import Verifier
 from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
 
 LAUNCHES = 16

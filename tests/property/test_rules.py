@@ -6,11 +6,11 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.objectives import Winner
-from autotune.rules import rules_of
+from autotune.history.objectives import Winner
+from autotune.history.trial import Rule
+from autotune.recommend.rules import rules_of
 from autotune.space import Point
 from autotune.stacks import coll_tuned
-from autotune.trial import Rule
 
 CHOICES = [Point.of({"algorithm": name}) for name in ("linear", "ring", "rabenseifner")]
 TIMES = st.lists(

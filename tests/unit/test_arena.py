@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from autotune.arena import Result, contest, standings, standings_page, standings_text
 from autotune.proposers import proposer
-from autotune.recorded import Recorded, read_recorded
+from autotune.replay.arena import Result, contest, standings, standings_page, standings_text
+from autotune.replay.recorded_table import Recorded, read_recorded
 
 # Best at 8 bytes: c; at 1024: b. All three have the same geometric mean but for a: 4, 8 and 8 µs.
 TABLE = """algorithm,message_bytes,latency_us,is_default

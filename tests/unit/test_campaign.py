@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from autotune.campaign import Campaign, Plan, Strategy
+from autotune.campaign.strategy import Campaign, Plan, Strategy
 from autotune.errors import CampaignError
+from autotune.history.trial import Phase, Status, Subject
 from autotune.proposers import proposer
-from autotune.recommend import recommend
+from autotune.recommend.front import recommend
 from autotune.space import Point
-from autotune.trial import Phase, Status, Subject
 from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
 
 

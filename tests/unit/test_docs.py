@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autotune.app import _TASKS
 from autotune.cli import cli
+from autotune.commands.hydra_bridge import _TASKS
 from autotune.errors import AutotuneError
 from autotune.exporters import FORMATS
+from autotune.history.trial import History, Phase, Status, Subject
+from autotune.probe.protocol import COLLECTIVES
 from autotune.proposers import PROPOSERS
 from autotune.resources import folder
 from autotune.space.loader import _APPLY_KEYS, _PARAMETER_KEYS, load_space
-from autotune.tables import history_frame
-from autotune.trial import History, Phase, Status, Subject
-from autotune.wire import COLLECTIVES
+from autotune.views.frames import history_frame
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

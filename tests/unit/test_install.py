@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import UserError
-from autotune.install import BEGIN, END, installed, merged, without
+from autotune.exporters.install import BEGIN, END, installed, merged, without
 
 OURS = "# campaign x\npml = ucx\ncoll_tuned_use_dynamic_rules = 1\n"
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.experiment import Experiment
+from autotune.campaign.experiment import Experiment
+from autotune.campaign.ports import LaunchOutcome, Placement, Rendering
 from autotune.exporters import exporter
+from autotune.exporters.export_check import PROOF_FILE, poisoned, prove
+from autotune.history.trial import Rule
 from autotune.lint.parameters import mca_file
-from autotune.ports import LaunchOutcome, Placement, Rendering
-from autotune.proving import PROOF_FILE, poisoned, prove
-from autotune.recommend import Provenance, Recommendation
+from autotune.probe.protocol import CellSamples, Expectation, ProbeRequest, ProbeResult
+from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point, Space
-from autotune.trial import Rule
-from autotune.wire import CellSamples, Expectation, ProbeRequest, ProbeResult
 
 RING = Point.of({"algorithm": "ring"})
 RULES = (Rule("allreduce", 2, 0, Point()), Rule("allreduce", 2, 1024, RING))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.reach import reaches
+from autotune.recommend.comm_sizes import reaches
 
 
 @pytest.mark.parametrize(

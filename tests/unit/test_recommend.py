@@ -2,9 +2,9 @@
 
 import math
 
-from autotune.recommend import candidates, pareto_front, ranked, recommend, recommendations
+from autotune.history.trial import History, Phase, Subject, Trial
+from autotune.recommend.front import candidates, pareto_front, ranked, recommend, recommendations
 from autotune.space import Point
-from autotune.trial import History, Phase, Subject, Trial
 from tests.campaigns import OBJECTIVES, SPACE, World
 
 

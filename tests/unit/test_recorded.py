@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import TableError
-from autotune.recorded import read_recorded
+from autotune.history.trial import Cell
+from autotune.replay.recorded_table import read_recorded
 from autotune.space import Level, Point
-from autotune.trial import Cell
 
 FULL = """algorithm,segment,message_bytes,latency_us,run,is_default
 ring,0.0,8,9.0,a,0

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autotune.objectives import Winner
-from autotune.rules import crossing, rules_of
+from autotune.history.objectives import Winner
+from autotune.recommend.rules import crossing, rules_of
 from autotune.space import Point
 
 TREE, RING, LINE = (Point.of({"algorithm": name}) for name in ("tree", "ring", "linear"))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from autotune.errors import TableError, UserError
-from autotune.screen_table import render, screen
 from autotune.screening import Factor, plackett_burman
+from autotune.screening.table import render, screen
 from tests.unit.screening.cases import CAST_FATIGUE_CODES, CAST_FATIGUE_FACTORS, CAST_FATIGUE_LIFE
 
 

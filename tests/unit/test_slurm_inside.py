@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from autotune.campaign.ports import LaunchRequest, Placement
 from autotune.errors import HandedOver, Interrupted, StackError
-from autotune.ports import LaunchRequest, Placement
-from autotune.wire import ProbeRequest
+from autotune.probe.protocol import ProbeRequest
 from hydra_plugins.autotune._slurm_batch import Nodes
 from hydra_plugins.autotune._slurm_inside import InAllocation
 from hydra_plugins.autotune._slurm_jobs import Job
@@ -19,7 +19,7 @@ ENDS_S = 1000.0
 MEASURE = """
 import sys, time, pathlib
 sys.path[:0] = {path!r}
-from autotune.wire import ProbeResult
+from autotune.probe.protocol import ProbeResult
 time.sleep({sleep_s})
 ProbeResult("ok", hosts=("cn0", "cn1")).write(pathlib.Path({directory!r}))
 """

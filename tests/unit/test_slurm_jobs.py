@@ -69,7 +69,7 @@ def test_what_a_state_means(state, verdict):
 
 
 def test_every_status_is_one_that_journals_know():
-    from autotune.trial import Status
+    from autotune.history.trial import Status
 
     assert set(_slurm_jobs._VERDICTS.values()) - {WAITING, RUNNING} <= {str(s) for s in Status}
 

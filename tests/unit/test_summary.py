@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from autotune.objectives import Objective, Score
-from autotune.recommend import Gain, Recommendation
+from autotune.history.objectives import Objective, Score
+from autotune.history.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
+from autotune.recommend.front import Gain, Recommendation
+from autotune.recommend.summary import ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Parameter, Point, Space
-from autotune.summary import ratio_to, size_rows, speedup_interval, steps
-from autotune.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
 
 LATENCY, BANDWIDTH = Objective("latency", max_bytes=8), Objective("bandwidth", min_bytes=1024)
 SPACE = Space("s", (Parameter("tls", ("all", "sysv", "tcp"), "all"),))

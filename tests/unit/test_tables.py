@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from autotune.errors import TableError
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point
-from autotune.tables import history_frame, write_table
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.views.frames import history_frame, write_table
 
 COLUMNS = [
     *("trial", "phase", "subject", "status", "reason"),

@@ -4,11 +4,12 @@ import math
 
 import pytest
 
-from autotune.recommend import Gain, Recommendation
+from autotune.history.trial import Rule
+from autotune.recommend.front import Gain, Recommendation
 from autotune.screening import analyse, plackett_burman
 from autotune.screening.design import Factor
 from autotune.space import Point
-from autotune.text import (
+from autotune.views.text import (
     advice_text,
     changed_text,
     duration_text,
@@ -19,7 +20,6 @@ from autotune.text import (
     size_text,
     verdict,
 )
-from autotune.trial import Rule
 
 
 @pytest.mark.parametrize(

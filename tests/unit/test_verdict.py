@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from autotune.objectives import Objective
-from autotune.recommend import choice_at
+from autotune.history.objectives import Objective
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.recommend.front import choice_at
 from autotune.space import Level, Parameter, Point, Space
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.verdict import MAX_ROUNDS, Verifier
-from autotune.verification import Decision, Design
+from autotune.verification.paired_test import Decision, Design
+from autotune.verification.rounds import MAX_ROUNDS, Verifier
 
 SIZES = (16, 1024, 65536)
 SPACE = Space(

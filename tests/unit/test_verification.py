@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from autotune.errors import ScenarioError
+from autotune.history.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.space import Point
-from autotune.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
-from autotune.verification import (
+from autotune.verification.paired_test import (
     Comparison,
     Decision,
     Design,

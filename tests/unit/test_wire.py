@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from autotune.errors import UserError
-from autotune.wire import RESULT, SAMPLES, CellSamples, Choice, Expectation, ProbeRequest, ProbeResult
+from autotune.probe.protocol import (
+    RESULT,
+    SAMPLES,
+    CellSamples,
+    Choice,
+    Expectation,
+    ProbeRequest,
+    ProbeResult,
+)
 
 CELL = CellSamples("allreduce", 2, 8, {"algorithm": 3}, np.array([1e-6, 2e-6, 3e-6]))
 

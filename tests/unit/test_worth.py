@@ -6,8 +6,8 @@ import pytest
 
 from autotune.errors import TableError, UserError
 from autotune.importers.profiles import CallProfile, Calls
-from autotune.recommend import Gain
-from autotune.worth import worth
+from autotune.recommend.front import Gain
+from autotune.recommend.worth import worth
 
 
 def gain(size, tuned_us, default_us, sem=0.0, collective="allreduce"):

@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from autotune.campaign.ports import LaunchOutcome, LaunchRequest
 from autotune.errors import ScenarioError, StackError, allowed
-from autotune.objectives import response_slot
-from autotune.ports import LaunchOutcome, LaunchRequest
+from autotune.history.objectives import response_slot
+from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.site import Site, fixed, placement
 from autotune.space import Point, Value
 from autotune.space.loader import load_space
 from autotune.stacks.modelled import Modelled
-from autotune.wire import CellSamples, ProbeResult
 from hydra_plugins.autotune import _processes
 
 _WAYS = ("arguments", "environment", "template")

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from autotune.campaign.directory import Record, read_record
+from autotune.campaign.ports import LaunchOutcome, LaunchRequest, Placement, Rendering
 from autotune.errors import ScenarioError, allowed
-from autotune.ports import LaunchOutcome, LaunchRequest, Placement, Rendering
-from autotune.record import Record, read_record
-from autotune.recorded import Recorded, Run, read_recorded
+from autotune.history.trial import Cell, Phase, Subject, Trial
+from autotune.probe.protocol import CellSamples, Choice, ProbeResult
+from autotune.replay.recorded_table import Recorded, Run, read_recorded
 from autotune.scenario import Scenario
 from autotune.site import Site, fixed
 from autotune.space import Point, Space
-from autotune.trial import Cell, Phase, Subject, Trial
-from autotune.wire import CellSamples, Choice, ProbeResult
 
 RECORD = "replayed.json"
 """Left in the directory of each launch: which recorded run it was given."""

@@ -5,12 +5,12 @@ import io
 import pytest
 from rich.console import Console
 
-from autotune.console import CampaignConsole
-from autotune.objectives import Score
-from autotune.ports import Listener
+from autotune.campaign.ports import Listener
+from autotune.history.objectives import Score
+from autotune.history.trial import Observation, Phase, Status, Subject, Trial
+from autotune.recommend.summary import Step, steps
 from autotune.space import Point
-from autotune.summary import Step, steps
-from autotune.trial import Observation, Phase, Status, Subject, Trial
+from autotune.views.console import CampaignConsole
 from tests import example
 
 

@@ -5,13 +5,13 @@ import io
 import pytest
 from rich.console import Console
 
-from autotune.console import design_table, effects_tables, front_table, machine_table, size_tables
-from autotune.objectives import Objective, Score
-from autotune.recommend import Candidate, Gain, Recommendation
+from autotune.history.objectives import Objective, Score
+from autotune.history.trial import Rule
+from autotune.recommend.front import Candidate, Gain, Recommendation
 from autotune.screening import Design
 from autotune.screening.design import Factor
 from autotune.space import Dropped, Point
-from autotune.trial import Rule
+from autotune.views.console import design_table, effects_tables, front_table, machine_table, size_tables
 from tests import example
 
 

@@ -7,9 +7,9 @@ import pytest
 from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.exporters.merging import merged
-from autotune.recommend import Provenance, Recommendation
+from autotune.history.trial import Rule
+from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
-from autotune.trial import Rule
 
 LINEAR = Point.of({"algorithm": "linear"})
 

@@ -6,9 +6,9 @@ import pytest
 
 from autotune.errors import UserError
 from autotune.exporters import FORMATS, exporter, listing
-from autotune.recommend import Provenance, Recommendation
+from autotune.history.trial import Rule
+from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
-from autotune.trial import Rule
 
 SITE = Path("/site/tuning")
 RULES = (

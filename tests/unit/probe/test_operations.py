@@ -4,7 +4,7 @@ import pytest
 
 from autotune.probe.loops import partners
 from autotune.probe.operations import OPERATIONS
-from autotune.wire import COLLECTIVES
+from autotune.probe.protocol import COLLECTIVES
 
 GATHERS = ("allgather", "allgatherv")
 EXCHANGES = ("alltoall", "alltoallv")

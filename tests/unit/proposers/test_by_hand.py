@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from autotune.objectives import Objective
-from autotune.ports import Problem
-from autotune.proposers.evidence import best_costs, nearest, pool
+from autotune.campaign.ports import Problem
+from autotune.history.objectives import Objective
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
+from autotune.proposers.observations import best_costs, nearest, pool
 from autotune.proposers.ofat import OneFactor
 from autotune.proposers.staged import Staged
 from autotune.space import Parameter, Point, Space
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 
 SPACE = Space(
     "s",

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from autotune.objectives import Objective
-from autotune.ports import Problem
+from autotune.campaign.ports import Problem
+from autotune.history.objectives import Objective
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.proposers.acquisition import Standing, expected_improvement
 from autotune.proposers.curve import Curve
-from autotune.proposers.standing import Standing, expected_improvement
 from autotune.space import Parameter, Point, Space
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 
 LATENCY = Objective("latency")
 SPACE = Space(
@@ -188,7 +188,7 @@ def test_every_slot_of_every_pair_is_used() -> None:
 
 
 def test_hypervolume_counts_only_what_is_new() -> None:
-    from autotune.proposers.standing import _hypervolume_gain
+    from autotune.proposers.acquisition import _hypervolume_gain
 
     now = np.array([[0.0, 1.0], [1.0, 0.0]])
     after = np.array([[[0.5, 0.5], [2.0, 2.0], [0.0, 1.0]]])

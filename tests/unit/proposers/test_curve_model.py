@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autotune.objectives import Slot
+from autotune.history.objectives import Slot
 from autotune.proposers.curve_model import CurveModel, Curves
 from autotune.space import Parameter, Point, Space
 

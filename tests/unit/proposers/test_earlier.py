@@ -6,13 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from autotune.objectives import Objective
-from autotune.ports import Problem
+from autotune.campaign.ports import Problem
+from autotune.history.objectives import Objective
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 from autotune.proposers.curve import Curve
 from autotune.proposers.curve_model import Curves
-from autotune.proposers.earlier import DOUBT, Earlier, with_earlier
+from autotune.proposers.warm_start import DOUBT, Earlier, with_earlier
 from autotune.space import Parameter, Point, Space
-from autotune.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 
 OLD = Space(
     "old",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from autotune.objectives import Slot
-from autotune.proposers.meaning import DEPARTURE, UNKNOWN, dissimilarity, expected_excess
+from autotune.history.objectives import Slot
+from autotune.proposers.priors import DEPARTURE, UNKNOWN, dissimilarity, expected_excess
 from autotune.space import Parameter, Point, Space
 
 SMALL: Slot = ("allreduce", 256, 8)

@@ -11,13 +11,13 @@ from html.parser import HTMLParser
 import pytest
 from plotly.offline import get_plotlyjs
 
-from autotune.objectives import Objective
-from autotune.recommend import Gain, Provenance, Recommendation
-from autotune.report import ReportInput, page
+from autotune.history.objectives import Objective
+from autotune.history.trial import History, Observation, Phase, Rule, Status, Trial
+from autotune.recommend.front import Gain, Provenance, Recommendation
 from autotune.space import Dropped, Point
-from autotune.trial import History, Observation, Phase, Rule, Status, Trial
-from autotune.verdict import Round
-from autotune.verification import Design, compare
+from autotune.verification.paired_test import Design, compare
+from autotune.verification.rounds import Round
+from autotune.views.report import ReportInput, page
 from tests import example
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from autotune.errors import UserError
+from autotune.history.trial import Rule
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.coll_tuned import Row
-from autotune.trial import Rule
 
 
 def rule(collective, comm_size, min_bytes, **choice):

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpaceError
+from autotune.history.trial import Phase, Rule, Subject, Trial
 from autotune.resources import space_text
 from autotune.space import Point
 from autotune.space.loader import load_space
 from autotune.stacks.installation import Installation
 from autotune.stacks.openmpi import RULES_FILE, OpenMpi, environment
 from autotune.stacks.ucx import Ucx
-from autotune.trial import Phase, Rule, Subject, Trial
 
 MACHINE = OpenMpi(
     installation=Installation(

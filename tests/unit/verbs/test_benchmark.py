@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import main
+from autotune.commands.benchmark import named
 from autotune.proposers.optuna import Optuna
-from autotune.verbs.benchmark import named
 
 TABLE = "algorithm,message_bytes,latency_us,is_default\na,8,2,1\nb,8,1,0\nc,8,3,0\n"
 

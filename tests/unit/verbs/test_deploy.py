@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from autotune.cli import main
+from autotune.commands import deploy
 from autotune.errors import StackError
-from autotune.verbs import deploy
 from tests.golden.test_exports import OPENMPI
 
 

@@ -1,10 +1,10 @@
 """What a plan says, and that it counts what a campaign then does."""
 
-from autotune.campaign import Plan, Strategy
-from autotune.journal import Journal
+from autotune.campaign.strategy import Plan, Strategy
+from autotune.commands.plan import Share, shares
+from autotune.history.journal import Journal
+from autotune.history.trial import Phase
 from autotune.proposers import proposer
-from autotune.trial import Phase
-from autotune.verbs.plan import Share, shares
 from tests.campaigns import OBJECTIVES, SPACE, Silent, World
 
 
@@ -14,7 +14,7 @@ def test_node_hours_from_measuring_alone_to_every_launch_timing_out():
 
 
 def test_a_campaign_makes_the_launches_that_were_planned(tmp_path):
-    from autotune.campaign import Campaign
+    from autotune.campaign.strategy import Campaign
 
     plan = Plan(budget_launches=14, baseline_launches=3, seed=1)
     strategy = Strategy(SPACE, OBJECTIVES, plan, proposer("random"))

@@ -4,15 +4,15 @@ import math
 
 import pytest
 
-from autotune.campaign import Campaign, Plan, Strategy
+from autotune.campaign.directory import objective_document, read_record
+from autotune.campaign.strategy import Campaign, Plan, Strategy
+from autotune.commands.publish import report, report_input
 from autotune.errors import UserError
-from autotune.journal import Journal
+from autotune.history.journal import Journal
+from autotune.history.trial import Cell, Estimate, Observation, Status, Subject
 from autotune.proposers import proposer
-from autotune.record import objective_document, read_record
 from autotune.space import Point
 from autotune.space.loader import space_document
-from autotune.trial import Cell, Estimate, Observation, Status, Subject
-from autotune.verbs.publish import report, report_input
 from tests import example
 
 

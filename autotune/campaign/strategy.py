@@ -1,0 +1,340 @@
+"""The loop (steps 3 to 9 of the flow): which trial is next, and what its observation leads to.
+
+The next trial is a function of the history alone (``Strategy.next_trial``), so a campaign that was killed
+continues where it was by reading its journal: there is no other state. The order is
+
+    baseline · screening rows in run order · baseline · search, one launch at a time · baseline · verification
+
+with the baseline launches spread over the campaign, so that slow drift shows in their spread. The budget is
+for all but the verification, which has its own.
+
+The core knows ports only: how a trial is observed, stored, proposed and shown is given to it.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from autotune.campaign.ports import Listener, Problem, Proposer, Store
+from autotune.errors import CampaignError, UserError
+from autotune.history.journal import history_of, observation_event, trial_event, unfinished
+from autotune.history.objectives import Objective, scores, slots
+from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.recommend.front import Candidate, candidates, ranked
+from autotune.recommend.summary import Tally
+from autotune.screening import (
+    Design,
+    Effects,
+    Screening,
+    analyse,
+    as_run,
+    factors_of,
+    foldover,
+    plackett_burman,
+    points_of,
+    screened,
+)
+from autotune.screening.decision import Goal
+from autotune.space import Point, Space, Value
+from autotune.verification.rounds import Verifier
+
+_BASELINE_ATTEMPTS = 3
+"""Launches of the untouched stack before a campaign gives up: one can be a victim of the machine."""
+
+_LEADERS, _LAUNCHES_OF_A_LEADER = 6, 3
+"""So many settings are launched again, until each leads by so many launches."""
+
+Clock = Callable[[], float]
+"""Seconds since some fixed moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of what."""
+
+    budget_launches: int
+    """Baseline, screening and search together."""
+    budget_s: float | None = None
+    """Wall time of the same; None: no limit."""
+    baseline_launches: int = 3
+    """Of them untouched."""
+    screening: bool = True
+    """Whether a screening comes first, if the budget has room for it."""
+    foldover: bool = False
+    """Whether the screening's design is folded over."""
+    replicates: int = 1
+    """Blocks of the screening's design."""
+    centre_points: int = 0
+    """Per block."""
+    min_gain: float = 0.0
+    """Stop when the proposer expects less."""
+    confirm_share: float = 0.0
+    """Share of the search, at its end, in which its leaders are launched again."""
+    seed: int = 0
+    """Of everything random."""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Which trial is next, as a function of the history."""
+
+    space: Space
+    """What may be chosen."""
+    objectives: tuple[Objective, ...]
+    """What is judged."""
+    plan: Plan
+    """How much of what."""
+    proposer: Proposer | None = None
+    """Chooses after the screening; None: nothing is searched."""
+    verifier: Verifier | None = None
+    """Compares what was found with the stack's own defaults; None: nobody does."""
+
+    @property
+    def n_baseline(self) -> int:
+        """Untouched launches: what the plan says, but no more than a third of a small budget."""
+        wanted, budget = self.plan.baseline_launches, self.plan.budget_launches
+        return min(wanted, max(1, budget // 3))
+
+    @cached_property
+    def design(self) -> Design | None:
+        """The screening's runs; None where there is none: not wanted, nothing to screen, or no room."""
+        factors = factors_of(self.space)
+        if not self.plan.screening or len(factors) < 2:
+            return None
+        rng = np.random.default_rng([self.plan.seed, 1])
+        centre = self.plan.centre_points if any(f.centre is not None for f in factors) else 0
+        design = plackett_burman(factors, rng, blocks=self.plan.replicates, centre_points=centre)
+        if self.plan.foldover:
+            design = design.followed_by(foldover(design, rng))
+        room = self.plan.budget_launches - self.n_baseline
+        return design if design.n_runs < room else None
+
+    @cached_property
+    def design_points(self) -> Sequence[Point]:
+        """The point of each run of the design."""
+        return points_of(self.space, self.design) if self.design else ()
+
+    def next_trial(self, history: History, time_is_up: bool = False) -> Trial | None:
+        """The next trial; None when there is none left within the budget of launches.
+
+        Args:
+            history: All observations so far.
+            time_is_up: Whether the budget of seconds is spent, so that only the verification is left.
+        """
+        verifying = len(history) > 0 and history.observations[-1].trial.phase is Phase.VERIFY
+        if verifying and (begun := self._verification(history)) is not None:
+            return begun
+        found = None if time_is_up else self._finding(history)
+        return found if found is not None or verifying else self._verification(history)
+
+    def _verification(self, history: History) -> Trial | None:
+        return self.verifier.next_trial(history) if self.verifier is not None else None
+
+    def _finding(self, history: History) -> Trial | None:
+        """The next trial of all phases before the verification."""
+        number = len(history) + 1
+        spent = len(history) - len(history.of(Phase.VERIFY))
+        n_baseline = len(history.of(Phase.BASELINE))
+        n_screened = len(history.of(Phase.SCREENING))
+        wanted = self.n_baseline
+        if wanted and not any(o.ok for o in history.of(Phase.BASELINE)) and n_baseline < _BASELINE_ATTEMPTS:
+            return self._baseline(number)
+        if self.design is not None and n_screened < self.design.n_runs:
+            return Trial(
+                number,
+                Phase.SCREENING,
+                self.design_points[n_screened],
+                block=self.design.whole_plots[n_screened],
+                seed=self._seed(number),
+                note=f"row {n_screened + 1} of {self.design.n_runs}",
+            )
+        if n_baseline < wanted - 1:
+            return self._baseline(number)
+        if spent + (wanted - n_baseline) < self.plan.budget_launches:
+            found = self._search(history, number)
+            if found is not None:
+                return found
+        return self._baseline(number) if n_baseline < wanted else None
+
+    def screening(self, history: History) -> tuple[tuple[Effects, ...], Screening] | None:
+        """Effects and decisions of the screening; None until it is complete, or where too much failed."""
+        rows = history.of(Phase.SCREENING).observations
+        if self.design is None or len(rows) < self.design.n_runs:
+            return None
+        wanted = slots(rows)
+        judged = [scores(self.objectives, self.space, [row], wanted) for row in rows]
+        taken = as_run(self.design, [row.trial.point for row in rows])
+        effects = []
+        try:
+            for i, objective in enumerate(self.objectives):
+                values = [found[i].value if found else np.nan for found in judged]
+                # One sample says nothing about its error; the design's own residuals then do.
+                known = [any(e.n > 1 for e in row.usable) for row in rows]
+                errors = [s[i].sem if s and k else np.nan for s, k in zip(judged, known, strict=True)]
+                effects.append(analyse(taken, values, name=objective.name, sem=errors))
+            goals: dict[str, Goal] = {o.name: "max" if o.maximise else "min" for o in self.objectives}
+            return tuple(effects), screened(self.design.factors, effects, goals)
+        except UserError:  # too few rows have a result: nothing is fixed
+            return None
+
+    def _search(self, history: History, number: int) -> Trial | None:
+        """The proposer's choice.
+
+        It chooses in the screened space for the first half of the search. Then what the screening fixed is
+        free again, each factor first tried once more at the best setting found: a factor that does nothing
+        on the average of a two-level design can matter a lot there, by an interaction that the design could
+        not see.
+        """
+        if self.proposer is None:
+            return None
+        found = self.screening(history)
+        fixed = found[1].fixed if found else {}
+        spaces = [self.space.fix(fixed), self.space] if fixed else [self.space]
+        room = self.plan.budget_launches - self.n_baseline - (self.design.n_runs if self.design else 0)
+        n_searched = len(history.of(Phase.SEARCH))
+        if n_searched >= room - round(self.plan.confirm_share * room):
+            if (leader := self._doubtful(history)) is not None:
+                return self._searched(number, leader, "a leader again")
+            spaces = [self.space]
+        elif fixed and 2 * n_searched >= room:
+            if (again := self._freed(history, fixed)) is not None:
+                return self._searched(number, *again)
+            spaces = [self.space]
+        for space in spaces:
+            problem = Problem(space, self.objectives, self.plan.min_gain, whole=self.space)
+            # One seed for all: a proposer that replays its own decisions must draw the same ones again.
+            suggestion = self.proposer.propose(problem, history, self.plan.seed)
+            if suggestion is not None:
+                return self._searched(number, suggestion.point, suggestion.note)
+        return None
+
+    def _freed(self, history: History, fixed: Mapping[str, Value]) -> tuple[Point, str] | None:
+        """The best setting so far with a fixed factor at its other level, and why; None when all were."""
+        judged = self._ranked(history)
+        if not judged or self.design is None:
+            return None
+        tried = {name for o in history.of(Phase.SEARCH) for name in fixed if o.trial.note == _freeing(name)}
+        for factor in self.design.factors:
+            if factor.name in fixed and factor.name not in tried and factor.name in judged[0].point:
+                other = factor.low if fixed[factor.name] == factor.high else factor.high
+                point = self.space.complete({**judged[0].point, factor.name: other})
+                return point, _freeing(factor.name)
+        return None
+
+    def _doubtful(self, history: History) -> Point | None:
+        """The best of the settings that lead by too few launches; None where none does.
+
+        Launches of one setting differ by several per cent, so the best of many that were launched once is
+        mostly the luckiest. A leader that was lucky falls behind when it is launched again.
+        """
+        judged = self._ranked(history)
+        for candidate in judged[:_LEADERS]:
+            if candidate.launches < _LAUNCHES_OF_A_LEADER and candidate.point in self.space:
+                return candidate.point
+        return None
+
+    def _ranked(self, history: History) -> tuple[Candidate, ...]:
+        """All settings so far, the best compromise first."""
+        return ranked(self.objectives, candidates(self.objectives, self.space, history))
+
+    def _searched(self, number: int, point: Point, note: str) -> Trial:
+        return Trial(number, Phase.SEARCH, point, seed=self._seed(number), note=note)
+
+    def _baseline(self, number: int) -> Trial:
+        return Trial(number, Phase.BASELINE, self.space.default, Subject.UNTOUCHED, seed=self._seed(number))
+
+    def _seed(self, number: int) -> int:
+        return int(np.random.default_rng([self.plan.seed, 2, number]).integers(2**31))
+
+
+def _freeing(name: str) -> str:
+    """The note of a trial that sets one fixed factor free."""
+    return f"{name} again, at the best setting"
+
+
+@dataclass
+class Campaign:
+    """The loop over a strategy."""
+
+    strategy: Strategy
+    """Says what is next."""
+    observe: Callable[[Trial], Observation]
+    """Makes a trial."""
+    store: Store
+    """Remembers."""
+    listener: Listener
+    """Is told."""
+    clock: Clock
+    """For the budget of seconds."""
+    _shown: set[Phase] = field(default_factory=set)
+
+    def run(self) -> History:
+        """The history at the end of the budget, or when nothing more is worth a launch.
+
+        Raises:
+            CampaignError: the baseline cannot be measured.
+            Interrupted: the user ended it; calling again continues.
+        """
+        events = self.store.read()
+        history, pending = history_of(events), unfinished(events)
+        tally = Tally(self.strategy.objectives, self.strategy.space)
+        for observation in history:
+            tally.add(observation)
+        self._shown |= {o.trial.phase for o in history}
+        started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
+        while True:
+            trial = pending or self.strategy.next_trial(history, self._out_of_time(started))
+            if trial is None:
+                break
+            self._announce(trial, history, started)
+            if pending is None:
+                self.store.append(trial_event(trial))
+            pending = None
+            observation = self.observe(trial)
+            self.store.append(observation_event(observation))
+            history = history.plus([observation])
+            self.listener.observed(tally.add(observation))
+            self._check_baseline(history)
+        return history
+
+    def _announce(self, trial: Trial, history: History, started: float) -> None:
+        plan, design = self.strategy.plan, self.strategy.design
+        if trial.phase not in self._shown:
+            self._shown.add(trial.phase)
+            if trial.phase is Phase.SEARCH and (found := self.strategy.screening(history)):
+                self.listener.screened(*found)
+            self.listener.phase(trial.phase, self._expected(trial.phase))
+            if trial.phase is Phase.SCREENING and design is not None:
+                self.listener.designed(design)
+        total, left_s = plan.budget_launches, math.inf
+        if trial.phase is Phase.VERIFY and self.strategy.verifier is not None:
+            total = trial.number - 1 + self.strategy.verifier.launches_left(history)
+        if len(history):
+            left_s = (self.clock() - started) / len(history) * (total - len(history))
+        if plan.budget_s is not None and trial.phase is not Phase.VERIFY:
+            left_s = min(left_s, started + plan.budget_s - self.clock())
+        self.listener.launching(trial, trial.number, total, left_s)
+
+    def _expected(self, phase: Phase) -> int:
+        """Launches of a phase, 0 where the budget decides."""
+        design, verifier = self.strategy.design, self.strategy.verifier
+        if phase is Phase.SCREENING and design is not None:
+            return design.n_runs
+        return verifier.design.launches if phase is Phase.VERIFY and verifier is not None else 0
+
+    def _out_of_time(self, started: float) -> bool:
+        limit = self.strategy.plan.budget_s
+        return limit is not None and self.clock() - started >= limit
+
+    def _check_baseline(self, history: History) -> None:
+        baseline = history.of(Phase.BASELINE)
+        others = len(history) - len(baseline)
+        if len(baseline) >= _BASELINE_ATTEMPTS and not others and not any(o.ok for o in baseline):
+            last = baseline.observations[-1]
+            raise CampaignError(
+                f"the stack's own defaults cannot be measured: {last.status}: {last.reason}",
+                "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine",
+            )

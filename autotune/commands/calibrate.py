@@ -1,0 +1,170 @@
+"""``calibrate``: measure a machine, or read others' logs, and write its numbers as a machine file.
+
+Here ping-pongs between two ranks are measured by the probe, eager and by rendezvous; copies and reductions on
+one core in this process. Every third size, and the protocol that UCX chooses by itself, are held out: the
+fit does not see them, and how well it predicts them is what is reported.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import yaml
+
+from autotune.commands.tune import experiment_of
+from autotune.errors import CampaignError, ScenarioError, TableError, allowed
+from autotune.history.trial import Observation, Phase, Trial
+from autotune.importers import read
+from autotune.resources import folder
+from autotune.scenario import Scenario
+from autotune.simulate import Machine, Settings, machine_from
+from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
+from autotune.views.text import size_text
+
+if TYPE_CHECKING:
+    from autotune.commands.hydra_bridge import Task
+    from autotune.site import Site
+
+_RENDEZVOUS = "1k"
+_REPEATS = 7
+
+
+def from_here(base: str, out: Path | None) -> "Task":
+    """The task that measures this machine under a composed scenario."""
+
+    def task(scenario: Scenario, site: "Site") -> int:
+        machine = _base(base)
+        with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
+            experiment = replace(experiment_of(scenario, site), directory=Path(name))
+
+            def launch(number: int, **values: str) -> Observation:
+                point = site.space.complete(values)
+                seen = experiment.observe(Trial(number, Phase.SEARCH, point, seed=scenario.seed))
+                if not seen.ok:
+                    raise CampaignError(f"the ping-pong was {seen.status}: {seen.reason}")
+                return seen
+
+            eager = _pingpong(launch(1, UCX_RNDV_THRESH="inf"), EAGER)
+            threshold = Settings(rndv_intra_bytes=1024.0, rndv_inter_bytes=1024.0)
+            rendezvous = _pingpong(launch(2, UCX_RNDV_THRESH=_RENDEZVOUS), threshold)
+            chosen = _pingpong(launch(3), Settings())
+        cores = [_timed("copy", scenario.sizes), _timed("reduce", scenario.sizes)]
+        series = [eager, rendezvous, *cores]
+        source = f"{site.description} on {chosen_hosts(site)}"
+        return _written(machine, base, series, source, out, extra=[chosen])
+
+    return task
+
+
+def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
+    """Fit a machine to the ping-pongs in logs of OSU or Intel MPI Benchmarks, taken between two nodes.
+
+    Raises:
+        TableError: a log that cannot be read, or no ping-pong in any of them.
+    """
+    series = []
+    for path in paths:
+        try:
+            text = path.read_text(errors="replace")
+        except OSError as exc:
+            raise TableError(f"{path}: {exc.strerror}") from exc
+        rows = [
+            m
+            for m in read(text, str(path))
+            if m.collective == "pingpong" and m.latency_us and m.message_bytes is not None
+        ]
+        if rows:
+            sizes = tuple(float(m.message_bytes or 0) for m in rows)
+            times = tuple(float(m.latency_us or 0) * 1e-6 for m in rows)
+            series.append(Series("pingpong", sizes, times, partner="network", settings=Settings()))
+    if not series:
+        raise TableError(
+            f"no ping-pong in {', '.join(map(str, paths))}",
+            "needed: osu_latency or IMB PingPong between nodes",
+        )
+    return _written(_base(base), base, series, ", ".join(p.name for p in paths), out)
+
+
+def chosen_hosts(site: "Site") -> str:
+    """Where it was measured, for the comment in the file."""
+    return ", ".join(site.placement.hosts) or "this machine"
+
+
+def _base(name: str) -> Machine:
+    shipped = {path.stem: path for path in sorted((folder("conf") / "machine").glob("*.yaml"))}
+    path = shipped.get(name, Path(name))
+    if not path.is_file():
+        raise ScenarioError(f"--base {name}: no such machine", allowed(name, shipped))
+    return machine_from(yaml.safe_load(path.read_text()))
+
+
+def _pingpong(seen: Observation, settings: Settings) -> Series:
+    pairs = sorted((e.cell.message_bytes, e.median_s) for e in seen.usable)
+    sizes, seconds = zip(*pairs, strict=True)
+    return Series("pingpong", tuple(map(float, sizes)), seconds, settings=settings)
+
+
+def _timed(operation: str, sizes: Sequence[int]) -> Series:
+    """Copies or sums of doubles on one core, the median of several timings of many repetitions each."""
+    found, seconds = [], []
+    for size in sizes:
+        if size < 1024:  # below that the call of the library is what is timed
+            continue
+        source, target = np.ones(size // 8), np.ones(size // 8)
+        loops = max(3, int(2**24 // size))
+        samples = []
+        for _ in range(_REPEATS):
+            started = time.perf_counter()
+            for _ in range(loops):
+                if operation == "copy":
+                    np.copyto(target, source)
+                else:
+                    np.add(source, target, out=target)
+            samples.append((time.perf_counter() - started) / loops)
+        found.append(float(size))
+        seconds.append(float(np.median(samples)))
+    return Series(operation, tuple(found), tuple(seconds))
+
+
+def _written(
+    machine: Machine,
+    base: str,
+    series: Sequence[Series],
+    source: str,
+    out: Path | None,
+    extra: Sequence[Series] = (),
+) -> int:
+    """Fit on two thirds of the sizes, report the rest, then fit on everything and write."""
+    training = [_part(s, keep=lambda i: i % 3 != 1) for s in series]
+    held_out = [_part(s, keep=lambda i: i % 3 == 1) for s in series if len(s.sizes_bytes) > 1]
+    trial = fit(machine, training, source)
+    lines = [f"fitted to {source}, starting from {base}", "held out             median error   worst"]
+    for one in check(trial.machine, [*held_out, *extra]):
+        what = "UCX's own protocol" if one.series in extra else f"{one.series.operation}, other sizes"
+        worst = max(range(len(one.errors)), key=lambda i: abs(one.errors[i]))
+        size = size_text(int(one.series.sizes_bytes[worst]))
+        lines.append(f"{what:20} {one.median:8.1%}       {one.errors[worst]:+.1%} at {size}")
+    final = fit(machine, series, source)
+    target = out or Path("machine.yaml")
+    target.write_text(machine_text(final, target.stem, base))
+    lines += [
+        f"measured: {', '.join(final.fitted)}",
+        f"wrote {target}; everything else in it is as in {base}",
+        f"use it: --config-dir DIR machine={target.stem}   (as DIR/machine/{target.name})",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _part(series: Series, keep: Callable[[int], bool]) -> Series:
+    kept = [i for i in range(len(series.sizes_bytes)) if keep(i)]
+    return replace(
+        series,
+        sizes_bytes=tuple(series.sizes_bytes[i] for i in kept),
+        seconds=tuple(series.seconds[i] for i in kept),
+    )

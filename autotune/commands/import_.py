@@ -1,0 +1,56 @@
+"""``import FILE…``: other people's measurements as one table."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from autotune.errors import TableError
+from autotune.importers import Measurement, read
+
+
+def import_files(
+    paths: Sequence[Path], out: Path | None, comm_size: int | None = None, collective: str | None = None
+) -> int:
+    """Write the measurements in all files as one table; their number.
+
+    All files are read before anything is written, so one bad file leaves nothing half-done.
+
+    Args:
+        paths: Logs and tables; ``-`` is standard input.
+        out: ``*.parquet`` is written as Parquet, everything else as CSV; None: CSV to standard output.
+        comm_size: Ranks, for rows that do not say.
+        collective: Operation, for rows that do not say.
+
+    Raises:
+        TableError: a file that cannot be read or written, or that is no complete log or table.
+    """
+    found = [
+        _completed(measurement, comm_size, collective) for path in paths for measurement in read(*_text(path))
+    ]
+    from autotune.views.frames import measurement_frame, write_table
+
+    write_table(measurement_frame(found), "parquet" if out and out.suffix == ".parquet" else "csv", out)
+    if out is not None:
+        sys.stderr.write(
+            f"{len(found)} rows of {len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}\n"
+        )
+    return len(found)
+
+
+def _text(path: Path) -> tuple[str, str]:
+    """Text and name; what is no UTF-8 is replaced, for logs contain anything."""
+    if str(path) == "-":
+        return sys.stdin.read(), "standard input"
+    try:
+        return path.read_text(encoding="utf-8", errors="replace"), str(path)
+    except OSError as exc:
+        raise TableError(f"cannot read {path}: {exc.strerror or exc}") from exc
+
+
+def _completed(measurement: Measurement, comm_size: int | None, collective: str | None) -> Measurement:
+    return replace(
+        measurement,
+        comm_size=measurement.comm_size or comm_size,
+        collective=measurement.collective or collective or "",
+    )

@@ -1,0 +1,86 @@
+"""``plan conf=…``: what a campaign would do and cost, before anything runs."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from autotune.campaign.strategy import Strategy
+from autotune.commands.tune import experiment_of, strategy_of
+from autotune.scenario import Scenario
+from autotune.verification.rounds import MAX_ROUNDS
+from autotune.views.tables import design_table, machine_table
+
+if TYPE_CHECKING:
+    from autotune.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one phase takes of a campaign."""
+
+    phase: str
+    """Its name."""
+    launches: int
+    """Planned."""
+    most: int
+    """Where the verification has to try again."""
+
+    def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:
+        """Phase, launches and node-hours: all of them measuring alone … all of them timing out."""
+        count = str(self.launches) if self.launches == self.most else f"{self.launches} … {self.most}"
+        least_h, most_h = self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
+        return self.phase, count, f"{least_h:.2f} … {most_h:.2f}"
+
+
+def plan(scenario: Scenario, site: "Site") -> int:
+    """Print what can be tuned, the launches of each phase, their node-hours and the screening's design.
+
+    The lower figure of node-hours is the measuring itself, which the scenario sets; the upper one is reached
+    when every launch runs into its time limit. Starting ranks, checking results and waiting for a scheduler
+    come on top of the lower one.
+    """
+    asked = site.asked(scenario)
+    strategy, experiment = strategy_of(asked, site), experiment_of(asked, site)
+    found, nodes = shares(strategy), site.placement.nodes
+    table = Table("phase", "launches", "node-hours", box=None, title_justify="left", pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    total = Share("together", sum(one.launches for one in found), sum(one.most for one in found))
+    for one in (*found, total):
+        table.add_row(*one.row(nodes, asked.probe.budget_s, experiment.timeout_s))
+    console = Console(soft_wrap=False)
+    if site.chosen:
+        console.print(site.chosen, highlight=False)
+    console.print(machine_table(site.findings, site.space.dropped))
+    console.print(
+        f"\n{', '.join(asked.collective)}: {len(asked.sizes)} sizes, {site.placement.ranks} ranks on {nodes} "
+        f"node(s); {len(site.space.job)} parameters of a launch, {len(site.space.call)} swept inside\n",
+        highlight=False,
+    )
+    console.print(table)
+    console.print(
+        f"\na launch measures for {asked.probe.budget_s:g} s and is ended after {experiment.timeout_s:g} s\n"
+        f"campaign: {asked.directory}\n",
+        highlight=False,
+    )
+    if strategy.design is not None:
+        console.print(design_table(strategy.design))
+    return 0
+
+
+def shares(strategy: Strategy) -> tuple[Share, ...]:
+    """The phases of a campaign with their launches.
+
+    A round of the verification ends earlier where fewer launches tell enough; where what was found does not
+    hold, the next best is verified in another round.
+    """
+    n_screening = strategy.design.n_runs if strategy.design else 0
+    search = max(0, strategy.plan.budget_launches - strategy.n_baseline - n_screening)
+    counts = {"baseline": strategy.n_baseline, "screening": n_screening, "search": search}
+    round_launches = strategy.verifier.design.launches if strategy.verifier else 0
+    return (
+        *(Share(phase, launches, launches) for phase, launches in counts.items()),
+        Share("verification", round_launches, round_launches * MAX_ROUNDS),
+    )

@@ -1,0 +1,214 @@
+"""``verify``: a recommendation against the defaults, or against another tuning, on fresh launches."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.campaign.directory import Record, read_record
+from autotune.campaign.experiment import Experiment
+from autotune.campaign.ports import Rendering, Stack
+from autotune.commands.tune import experiment_of
+from autotune.errors import CampaignError, UserError
+from autotune.history.trial import Observation, Phase, Subject, Trial
+from autotune.lint import kind_of
+from autotune.lint.parameters import mca_file, shell_file, tune_file
+from autotune.recommend.front import Recommendation
+from autotune.scenario import restored
+from autotune.space import Space
+from autotune.verification.paired_test import (
+    Comparison,
+    Decision,
+    Design,
+    Pair,
+    compare,
+    decided,
+    order,
+    overall,
+    pairs,
+)
+from autotune.views.text import ratio_text, size_text
+
+RESULT = "verification.json"
+"""What a verification leaves in its directory."""
+
+
+@dataclass(frozen=True)
+class _Theirs:
+    """A stack whose untouched launches run under somebody's tuning."""
+
+    stack: Stack
+    env: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.stack.name
+
+    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
+        """As the stack does; an untouched trial with the variables of the tuning."""
+        rendering = self.stack.render(space, trial, collectives)
+        if trial.subject is not Subject.UNTOUCHED:
+            return rendering
+        return replace(rendering, env={**rendering.env, **self.env})
+
+
+def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool) -> int:
+    """Compare, print slot by slot, and say 1 where a gain is gone or anything loses."""
+    from autotune.commands.hydra_bridge import connected
+
+    record = read_record(directory)
+    recommendation = record.recommendation
+    if recommendation is None:
+        raise UserError(f"{directory} recommends nothing yet", f"see: python -m autotune status {directory}")
+    if str(record.site.get("stamp", "")).startswith("REPLAYED"):
+        raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
+    scenario = restored(record.scenario)
+    asked = scenario.verify
+    design = Design.of(launches or asked.launches, asked.error_rate, asked.max_loss)
+    site = connected(record.site.get("launcher", {}), scenario)
+    target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    ours = replace(experiment_of(scenario, site), space=record.space, directory=target)
+    tuned_side = _Side(ours, Subject.DEPLOYED, recommendation)
+    reference = _reference(against, ours, record)
+    sides: tuple[list[Observation], list[Observation]] = ([], [])
+    found: tuple[Pair, ...] = ()
+    judged: tuple[Comparison, ...] = ()
+    rng = np.random.default_rng()
+    for number, (block, tuned) in enumerate(order(design.looks[-1], rng), start=1):
+        side = tuned_side if tuned else reference
+        observation = side.observe(number, block, int(rng.integers(2**31)))
+        sides[tuned].append(observation)
+        _progress(number, design.launches, observation)
+        found = pairs(*sides)
+        if found and number in [2 * n for n in design.looks]:
+            judged = compare(found, design)
+            if decided(judged):
+                break
+    if not judged:
+        reasons = {o.reason for side in sides for o in side if not o.ok}
+        raise CampaignError(f"no pair of launches could be compared: {'; '.join(sorted(reasons)[:3])}")
+    total = overall(found)
+    document = _document(record, against, judged, total, sum(map(len, sides)))
+    (target / RESULT).write_text(json.dumps(document, indent=1) + "\n")
+    sys.stdout.write(
+        json.dumps(document, indent=1) + "\n" if as_json else _text(document, judged, total, target)
+    )
+    had = {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
+    gone = any(c.decision is Decision.NO_LONGER and c.slot in had for c in judged)
+    return 1 if gone or any(c.loses for c in judged) else 0
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of the two settings that are compared, and how its launches are made."""
+
+    experiment: Experiment
+    subject: Subject
+    setting: Recommendation
+
+    def observe(self, number: int, block: int, seed: int) -> Observation:
+        """One launch."""
+        deployed = self.subject is Subject.DEPLOYED
+        rules = self.setting.rules if deployed else ()
+        point = self.setting.point if deployed else self.experiment.space.default
+        trial = Trial(number, Phase.VERIFY, point, self.subject, block, seed, rules=rules)
+        return self.experiment.observe(trial)
+
+
+def _reference(against: tuple[Path, ...], ours: Experiment, record: Record) -> _Side:
+    """What is compared with: the defaults, another campaign's recommendation, or somebody's files.
+
+    Raises:
+        UserError: a campaign without a recommendation, files that set nothing, or both together.
+    """
+    from autotune.commands.hydra_bridge import connected
+
+    nothing = Recommendation(record.space.default, ())
+    if not against:
+        return _Side(ours, Subject.UNTOUCHED, nothing)
+    if len(against) == 1 and against[0].is_dir():
+        other = read_record(against[0])
+        if other.recommendation is None:
+            raise UserError(f"{against[0]} recommends nothing yet")
+        site = connected(other.site.get("launcher", {}), restored(other.scenario))
+        theirs = replace(ours, stack=site.stack, launcher=site.launcher, space=other.space)
+        return _Side(theirs, Subject.DEPLOYED, other.recommendation)
+    if any(path.is_dir() for path in against):
+        raise UserError("--against takes one campaign, or files", "not both, and not several campaigns")
+    if record.site.get("stamp"):
+        raise UserError(f"{record.site['stamp']}: files have no effect there", "compare on a real MPI")
+    env: dict[str, str] = {}
+    for path in against:
+        env |= _of_file(path)
+    if not env:
+        raise UserError(
+            f"{', '.join(map(str, against))}: nothing is set there", "see: python -m autotune lint FILE"
+        )
+    return _Side(replace(ours, stack=_Theirs(ours.stack, env)), Subject.UNTOUCHED, nothing)
+
+
+def _of_file(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise UserError(f"{path} cannot be read: {exc}") from exc
+    kind = kind_of(path, text)
+    if kind == "rules":
+        return {
+            "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+            "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path.absolute()),
+        }
+    if kind == "ucx":
+        pairs_ = (line.strip().partition("=") for line in text.splitlines())
+        return {name.strip(): value.strip() for name, _, value in pairs_ if name.startswith("UCX_")}
+    reader = {"tune": tune_file, "shell": shell_file, "mca": mca_file}[kind]
+    assignments, _ = reader(path, text, (5, 0))
+    return {a.name if a.variable else f"OMPI_MCA_{a.name}": a.value for a in assignments}
+
+
+def _progress(number: int, total: int, observation: Observation) -> None:
+    side = "tuned" if observation.trial.subject is Subject.DEPLOYED else "reference"
+    how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
+    sys.stderr.write(f"launch {number} of at most {total}  {side}  {how}\n")
+
+
+def _text(document: Mapping[str, Any], judged: Sequence[Comparison], total: Comparison, target: Path) -> str:
+    reference = ", ".join(document["against"]).replace("untouched", "the stack's own defaults")
+    stamp = f"  {document['stamp']}" if document["stamp"] else ""
+    lines = [f"against {reference}, on {document['launches']} fresh launches:{stamp}"]
+    for c in judged:
+        collective, comm_size, size = c.slot
+        where = f"{collective}, {comm_size} ranks, {size_text(size)}"
+        interval = (math.exp(c.low), math.exp(c.high))
+        loses = "  LOSES" if c.loses else ""
+        lines.append(f"  {where:36} {ratio_text(math.exp(c.gain), interval):24} {c.decision}{loses}")
+    interval = (math.exp(total.low), math.exp(total.high))
+    lines.append(
+        f"  {'all, geometric mean':36} {ratio_text(math.exp(total.gain), interval):24} {total.decision}"
+    )
+    return "\n".join([*lines, f"kept in {target}"]) + "\n"
+
+
+def _document(
+    record: Record, against: Sequence[Path], judged: Sequence[Comparison], total: Comparison, launches: int
+) -> dict[str, Any]:
+    def plain(c: Comparison) -> dict[str, Any]:
+        numbers = {
+            k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in asdict(c).items()
+        }
+        return {**numbers, "slot": list(c.slot), "speedup": math.exp(c.gain)}
+
+    return {
+        "campaign": record.name,
+        "stamp": str(record.site.get("stamp", "")),
+        "against": [str(path) for path in against] or ["untouched"],
+        "launches": launches,
+        "overall": plain(total),
+        "slots": [plain(c) for c in judged],
+    }

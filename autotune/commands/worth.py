@@ -1,0 +1,54 @@
+"""``worth``: what a recommendation saves an application, and when the campaign is paid back."""
+
+import json
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from autotune.campaign.directory import read_record
+from autotune.errors import TableError, UserError
+from autotune.importers.profiles import read_profile
+from autotune.recommend.worth import worth as worth_of
+from autotune.views.text import duration_text
+
+
+def worth(directory: Path, calls: Path, application_s: float | None, as_json: bool) -> None:
+    """Print the savings an hour of application time, with an interval."""
+    record = read_record(directory)
+    recommendation = record.recommendation
+    if recommendation is None:
+        raise UserError(f"{directory} recommends nothing yet", f"see: python -m autotune status {directory}")
+    try:
+        profile = read_profile(calls.read_text(), str(calls))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise TableError(f"{calls} cannot be read: {exc}") from exc
+    spent_s = sum(o.duration_s for o in record.history)
+    found = worth_of(profile, recommendation.gains, spent_s, application_s)
+    low, high = found.interval_per_hour_s
+    if as_json:
+        numbers = {
+            **asdict(found),
+            "saved_per_hour_s": found.saved_per_hour_s,
+            "interval_per_hour_s": [low, high],
+            "paid_back_after_s": found.paid_back_after_s,
+            "verified": recommendation.provenance.verified,
+        }
+        finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}
+        sys.stdout.write(json.dumps(finite, indent=1) + "\n")
+        return
+    nodes = recommendation.provenance.nodes
+    lines = [
+        f"{calls}: {found.calls:.4g} calls a run and rank, {found.other_calls:.4g} of what was not tuned",
+        f"saved an hour of application time: {found.saved_per_hour_s:.3g} s ({low:.3g} … {high:.3g})",
+        f"the campaign cost {found.campaign_s * nodes / 3600:.3g} node-hours of launches; "
+        + (
+            f"paid back after {duration_text(found.paid_back_after_s)} of application time"
+            if math.isfinite(found.paid_back_after_s)
+            else "nothing pays it back"
+        ),
+        f"[{recommendation.provenance.verified}]",
+    ]
+    if recommendation.provenance.stamp:
+        lines.append(recommendation.provenance.stamp)
+    sys.stdout.write("\n".join(lines) + "\n")

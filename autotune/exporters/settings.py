@@ -1,0 +1,191 @@
+"""What all formats share: the comments at the head, and the job-wide values sorted by who reads them.
+
+Notation: a *remark* is one line of comment without the sign that makes it one.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from autotune.errors import UserError
+from autotune.history.trial import Rule
+from autotune.recommend.front import Recommendation
+from autotune.space import Point
+from autotune.stacks import coll_tuned
+
+RULES_FILE = "coll_tuned_rules.conf"
+"""Name of the classic rules file beside the files that point to it."""
+
+FAMILIES = ("Open MPI", "MPICH", "Intel MPI", "MVAPICH")
+"""As ``Provenance.stack`` names them."""
+
+_MCA = "OMPI_MCA_"
+_DYNAMIC = ("coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename")
+_FORCED = re.compile(r"coll_tuned_(\w+)_algorithm(_\w+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The job-wide values of a recommendation, as they are to be deployed."""
+
+    mca: Mapping[str, str]
+    """MCA parameter → value, without any prefix."""
+    other: Mapping[str, str]
+    """Every other environment variable, as measured."""
+    rules: str
+    """Text of the classic rules file that ``mca`` points to; empty: no file, the stack decides."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Everything as environment variables.
+
+        ``mpirun`` forwards ``OMPI_MCA_*`` to other nodes but not what only UCX reads; the list makes it so.
+        """
+        variables = {f"{_MCA}{name}": value for name, value in self.mca.items()} | dict(self.other)
+        if self.other and not any(";" in value for value in self.other.values()):
+            variables[f"{_MCA}mca_base_env_list"] = ";".join(f"{n}={v}" for n, v in self.other.items())
+        return variables
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The rules file, where there is one."""
+        return {RULES_FILE: self.rules} if self.rules else {}
+
+
+def remarks(recommendation: Recommendation) -> tuple[str, ...]:
+    """Where the numbers come from: the head of every file."""
+    source = recommendation.provenance
+    stamp = (source.stamp,) if source.stamp else ()
+    place = tuple(
+        f"measured with {option}, which belongs on the command line" for option in mapping(recommendation)
+    )
+    return (
+        f"autotune: campaign {source.campaign or '(unnamed)'}, last launch {source.date or '(undated)'}",
+        f"stack: {source.stack or 'unknown'}; "
+        f"{source.nodes} node{'s' * (source.nodes != 1)}, {source.ranks} ranks",
+        *stamp,
+        source.verified,
+        *place,
+    )
+
+
+def commented(lines: Sequence[str], sign: str = "#") -> list[str]:
+    """The lines as comments; what is more than one line stays a comment."""
+    return [f"{sign} {part}".rstrip() for line in lines for part in (line.splitlines() or [""])]
+
+
+def mapping(recommendation: Recommendation) -> tuple[str, ...]:
+    """The options of ``mpirun`` that place the ranks as they were placed when measured."""
+    options = {"map_by": "--map-by", "bind_to": "--bind-to"}
+    return tuple(f"{options[name]} {value}" for name, value in recommendation.provenance.placement if value)
+
+
+def tables(rules: Iterable[Rule]) -> dict[str, dict[int, list[Rule]]]:
+    """Collective → communicator size → rules, ascending, each table from 0 bytes on."""
+    found: dict[str, dict[int, list[Rule]]] = {}
+    for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
+        table = found.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
+        if not table and rule.min_bytes:
+            table.append(replace(rule, min_bytes=0, choice=Point()))
+        table.append(rule)
+    return found
+
+
+def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:
+    """The algorithm of all rules of a collective; empty for the stack's own.
+
+    Raises:
+        UserError: there are several.
+    """
+    names = {algorithm_of(rule) for table in by_size.values() for rule in table}
+    if len(names) > 1:
+        said = ", ".join(sorted(name or "the stack's own" for name in names))
+        raise UserError(
+            f"{collective} has different algorithms by size: {said}", "a variable forces one for all sizes"
+        )
+    return names.pop()
+
+
+def check_family(recommendation: Recommendation, family: str) -> None:
+    """Refuse what was measured on another MPI: its algorithms have other names and other speeds.
+
+    Args:
+        recommendation: What is to be deployed.
+        family: Whose format it is, one of ``FAMILIES``.
+
+    Raises:
+        UserError: measured on another family.
+    """
+    measured = [name for name in FAMILIES if name in recommendation.provenance.stack]
+    if measured and family not in measured:
+        raise UserError(
+            f"{recommendation.provenance.campaign} was measured on {measured[0]}",
+            f"its algorithms say nothing about {family}: run a campaign there",
+        )
+
+
+def exports(recommendation: Recommendation, path: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """A shell script for another MPI than Open MPI: its variables, and what else was fixed."""
+    rest = {n: v for n, v in recommendation.provenance.env if not n.startswith(_MCA)}
+    head = [*remarks(recommendation), "", f"use: . {shlex.quote(str(path.absolute()))}; mpiexec …"]
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in {**rest, **variables}.items()]
+    return {path.name: "\n".join([*commented(head), *lines]) + "\n"}
+
+
+def algorithm_of(rule: Rule) -> str:
+    """The algorithm of a rule, for formats that can say nothing else per size; empty for the stack's own.
+
+    Raises:
+        UserError: the rule sets something else too.
+    """
+    for name, value in rule.choice.items():
+        if name != "algorithm" and value not in ("", 0, "default", "auto"):
+            raise UserError(
+                f"{name}={value!r} of {rule.collective} cannot be said in this format",
+                "it knows algorithms only",
+            )
+    name = str(rule.choice.get("algorithm", ""))
+    return "" if name in ("default", "auto", "0") else name
+
+
+def settings(recommendation: Recommendation, directory: Path) -> Settings:
+    """The job-wide values, with the rules file in place of forced algorithms.
+
+    A forced algorithm beside a rules file would decide alone on Open MPI 5.0 and be ignored on 4.1: they are
+    never exported together.
+
+    Args:
+        recommendation: What to deploy.
+        directory: Where the rules file will lie.
+
+    Raises:
+        UserError: an algorithm is forced for a collective that the rules do not cover, or a rule that
+            ``coll_tuned`` has no word for.
+    """
+    env = dict(recommendation.provenance.env)
+    mca = {name.removeprefix(_MCA): value for name, value in env.items() if name.startswith(_MCA)}
+    other = {name: value for name, value in env.items() if not name.startswith(_MCA)}
+    rules = coll_tuned.rules_file(recommendation.rules, remarks(recommendation))
+    forced = {name: match[1] for name in mca if (match := _FORCED.fullmatch(name))}
+    if rules:
+        covered = {rule.collective for rule in recommendation.rules}
+        for name, collective in forced.items():
+            if collective not in covered:
+                raise UserError(
+                    f"{name}={mca[name]} is forced while other collectives have a rules file",
+                    f"tune {collective} too, or take {name} out of the fixed environment",
+                )
+    if rules or not forced:
+        mca = {n: v for n, v in mca.items() if n not in forced and n not in _DYNAMIC}
+    if rules:
+        mca["coll_tuned_use_dynamic_rules"] = "1"
+        mca["coll_tuned_dynamic_rules_filename"] = str(directory.absolute() / RULES_FILE)
+    for name, value in {**mca, **other}.items():
+        if value != value.strip() or "\n" in value:
+            raise UserError(
+                f"{name}={value!r} cannot be written to a parameter file",
+                "values on one line, without spaces around them",
+            )
+    return Settings(mca, other, rules)

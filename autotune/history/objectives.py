@@ -1,0 +1,244 @@
+"""From estimates to curves, envelopes and scores (between steps 7 and 9 of the flow).
+
+Notation: a *slot* is one (collective, communicator size, message size); ``t`` is a time in seconds. What is
+judged is the *envelope* of a job-wide setting: in each slot the best of its per-size choices, whether they
+were swept inside one launch or tried in several.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autotune.errors import ScenarioError, allowed
+from autotune.history.trial import Cell, Estimate, Observation
+from autotune.space import Point, Space
+
+Slot = tuple[str, int, int]
+"""(collective, communicator size, message size in bytes)."""
+
+UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}
+"""Every objective there is, with its unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One thing that is judged."""
+
+    name: str
+    """``latency`` (minimised), ``bandwidth`` (maximised), ``memory`` (minimised), or a program's response."""
+    min_bytes: int = 0
+    """Smallest message size that counts."""
+    max_bytes: int | None = None
+    """Largest message size that counts; None: no limit."""
+    weights: Mapping[Slot, float] = field(default_factory=dict)
+    """Weight of each slot; empty: all alike. Slots that are not named weigh nothing."""
+    goal: str = ""
+    """Of a response of an external program: ``min`` or ``max``; empty for the objectives of MPI."""
+
+    def __post_init__(self) -> None:
+        """Check the name and the limits.
+
+        Raises:
+            ScenarioError: an unknown objective, or limits that leave nothing.
+        """
+        if self.goal:
+            if self.goal not in ("min", "max"):
+                raise ScenarioError(f"response {self.name}: goal {self.goal!r}", "allowed: min, max")
+        elif self.name not in UNITS:
+            raise ScenarioError(f"unknown objective {self.name!r}", allowed(self.name, UNITS))
+        if self.max_bytes is not None and self.max_bytes < self.min_bytes:
+            raise ScenarioError(
+                f"objective {self.name}: max_bytes={self.max_bytes} below min_bytes={self.min_bytes}"
+            )
+
+    @property
+    def maximise(self) -> bool:
+        """Whether more is better."""
+        return self.goal == "max" if self.goal else self.name == "bandwidth"
+
+    @property
+    def unit(self) -> str:
+        """Of the score."""
+        return "" if self.goal else UNITS[self.name]
+
+    def covers(self, slot: Slot) -> bool:
+        """Whether a slot counts."""
+        if self.goal:
+            return slot == response_slot(self.name)
+        if self.weights and self.weights.get(slot, 0.0) <= 0:
+            return False
+        return slot[2] >= self.min_bytes and (self.max_bytes is None or slot[2] <= self.max_bytes)
+
+
+def response_slot(name: str) -> Slot:
+    """The slot of an external program's response.
+
+    A response is carried like the time of one byte, so that whatever models curves models it too: as it is
+    where less is better, as its inverse where more is.
+    """
+    return (name, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The value of one objective."""
+
+    value: float
+    """In the unit of the objective."""
+    sem: float
+    """Its standard error, in the same unit."""
+
+    @property
+    def relative_sem(self) -> float:
+        """Standard error of the logarithm."""
+        return self.sem / self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The best per-size choice in one slot."""
+
+    median_s: float
+    """Its time."""
+    sem_s: float
+    """Standard error of the time."""
+    choice: Point
+    """Per-size values: call-level ones and launch-level ones that can be deployed per size."""
+    n: int = 0
+    """Samples behind it."""
+
+
+Envelope = Mapping[Slot, Winner]
+"""The best of one job-wide setting in each slot."""
+
+Alternatives = Mapping[Slot, Mapping[Point, Winner]]
+"""Every per-size choice of one job-wide setting in each slot."""
+
+
+def job_setting(space: Space, point: Point) -> Point:
+    """The part of a point that a whole job must share (without what a file can choose per size)."""
+    return point.restricted({p.name for p in space.job if not p.per_size})
+
+
+def slots(observations: Iterable[Observation]) -> tuple[Slot, ...]:
+    """All slots that any of the observations measured, sorted."""
+    cells = {
+        (e.cell.collective, e.cell.comm_size, e.cell.message_bytes) for o in observations for e in o.usable
+    }
+    return tuple(sorted(cells))
+
+
+def slot_of(cell: Cell) -> Slot:
+    """The slot that a cell competes in."""
+    return (cell.collective, cell.comm_size, cell.message_bytes)
+
+
+def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
+    """One location, standard error and sample count out of repeated launches of the same cell.
+
+    The location is the median of the launches' logarithms, so that one disturbed launch among three or more
+    does not move it. Its standard error is the larger of what the launches' own errors say and what their
+    spread says, since launches differ more than their samples do; the spread is taken from the median
+    absolute deviation for the same reason.
+    """
+    if len(estimates) == 1:
+        return estimates[0].median_s, estimates[0].sem_s, estimates[0].n
+    logs = np.log([e.median_s for e in estimates])
+    errors = np.array([e.sem_s / e.median_s for e in estimates])
+    centre = float(np.median(logs))
+    if len(logs) < 3:  # the median of two is their mean
+        within = float(np.sqrt(np.sum(errors**2))) / len(logs)
+        between = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+    else:
+        efficiency = math.sqrt(math.pi / 2 / len(logs))  # of a median against the mean, normal errors
+        within = efficiency * float(np.median(errors))
+        between = efficiency * 1.4826 * float(np.median(np.abs(logs - centre)))
+    location = math.exp(centre)
+    return location, location * max(within, between), sum(e.n for e in estimates)
+
+
+def alternatives(space: Space, observations: Iterable[Observation]) -> Alternatives:
+    """In each slot every choice of these observations, which should share their job-wide setting."""
+    cells: dict[tuple[Slot, Point], list[Estimate]] = defaultdict(list)
+    per_size = {p.name for p in space.job if p.per_size}
+    for observation in observations:
+        launch_part = observation.trial.point.restricted(per_size)
+        for estimate in observation.usable:
+            choice = Point.of({**launch_part, **estimate.cell.choice})
+            cells[slot_of(estimate.cell), choice].append(estimate)
+    found: dict[Slot, dict[Point, Winner]] = defaultdict(dict)
+    for (slot, choice), estimates in cells.items():
+        location, sem, n = pooled(estimates)
+        found[slot][choice] = Winner(location, sem, choice, n)
+    return dict(sorted(found.items()))
+
+
+def envelope(space: Space, observations: Iterable[Observation]) -> Envelope:
+    """In each slot the best choice over all these observations, which should share their job-wide setting."""
+    return {
+        slot: min(choices.values(), key=lambda winner: winner.median_s)
+        for slot, choices in alternatives(space, observations).items()
+    }
+
+
+def by_setting(space: Space, observations: Iterable[Observation]) -> dict[Point, list[Observation]]:
+    """Usable observations grouped by the job-wide setting that they share, in order of appearance."""
+    groups: dict[Point, list[Observation]] = defaultdict(list)
+    for observation in observations:
+        if observation.ok:
+            groups[job_setting(space, observation.trial.point)].append(observation)
+    return dict(groups)
+
+
+def score(
+    objective: Objective,
+    curve: Envelope,
+    wanted: Sequence[Slot] | None = None,
+    memory_bytes: float = math.nan,
+) -> Score | None:
+    """The objective's value on an envelope; None where a slot that counts is missing or nothing counts.
+
+    latency: exp(Σ w·ln t) in µs, over the slots that count; bandwidth: exp(Σ w·ln(size/t)) in GB/s, with
+    weights that sum to one; a response: as the program gave it. Standard errors are carried to first order:
+    sem = value · sqrt(Σ (w·sem_t/t)²).
+
+    Args:
+        objective: What to compute.
+        curve: The envelope.
+        wanted: All slots that a complete curve has; None: those of ``curve``.
+        memory_bytes: For objective ``memory``: peak resident set.
+    """
+    if objective.name == "memory":
+        return None if math.isnan(memory_bytes) else Score(memory_bytes / 2**20, 0.0)
+    chosen = [slot for slot in (wanted if wanted is not None else curve) if objective.covers(slot)]
+    if objective.maximise:
+        chosen = [slot for slot in chosen if slot[2] > 0]
+    if not chosen or any(slot not in curve for slot in chosen):
+        return None
+    weights = np.array([objective.weights.get(slot, 1.0) if objective.weights else 1.0 for slot in chosen])
+    weights = weights / weights.sum()
+    times = np.array([curve[slot].median_s for slot in chosen])
+    relative = np.array([curve[slot].sem_s for slot in chosen]) / times
+    sizes = np.array([max(slot[2], 1) for slot in chosen], dtype=float)
+    unit = 1.0 if objective.goal else 1e9 if objective.maximise else 1e-6
+    logs = np.log(sizes / times / unit) if objective.maximise else np.log(times / unit)
+    value = float(np.exp(weights @ logs))
+    return Score(value, value * float(np.sqrt(np.sum((weights * relative) ** 2))))
+
+
+def scores(
+    objectives: Sequence[Objective],
+    space: Space,
+    observations: Sequence[Observation],
+    wanted: Sequence[Slot] | None = None,
+) -> tuple[Score, ...] | None:
+    """The values of all objectives on the envelope of these observations; None where one is missing."""
+    curve = envelope(space, observations)
+    memory = [o.extra["memory_bytes"] for o in observations if o.ok and "memory_bytes" in o.extra]
+    peak = max(memory) if memory else math.nan
+    found = [score(objective, curve, wanted, peak) for objective in objectives]
+    complete = tuple(s for s in found if s is not None)
+    return complete if len(complete) == len(objectives) else None

@@ -1,0 +1,236 @@
+"""Where a campaign stands, as arrays: what was measured, and the envelope that a next launch must improve.
+
+On the logarithmic scale an objective is a weighted sum over slots: one matrix turns curves into costs.
+
+Notation: m slots, o objectives, S samples of q candidates' curves; a *cost* is the logarithm of a score, less
+is better: cost = weights @ ln t + constant. ``weights`` has shape ``(o, m)``.
+
+References:
+    D. R. Jones, M. Schonlau, W. J. Welch, "Efficient global optimization of expensive black-box functions",
+    J. Global Optimization 13, 1998, eq. 15 (expected improvement).
+    M. Emmerich, K. Giannakoglou, B. Naujoks, "Single- and multiobjective evolutionary optimization assisted
+    by Gaussian random field metamodels", IEEE TEC 10(4), 2006, §III (expected hypervolume improvement).
+    P. Frazier, W. Powell, S. Dayanik, "The knowledge-gradient policy for correlated normal beliefs", INFORMS
+    J. Computing 21(4), 2009, §2 (what another look at the same point is worth).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autotune.history.objectives import by_setting, envelope, job_setting
+from autotune.proposers.curve_model import Curves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from autotune.campaign.ports import Problem
+    from autotune.history.objectives import Envelope, Slot
+    from autotune.history.trial import Observation
+    from autotune.proposers.curve_model import Prediction
+    from autotune.space import Point, Space
+
+PROMISING = 96
+"""Hypervolumes are computed for so many candidates: those that promise most in any one objective."""
+MEMORY: Slot = ("memory", 0, 0)
+"""Peak memory is one more slot of the curve; of several launches the largest counts."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a campaign stands."""
+
+    space: Space
+    """Of the campaign."""
+    slots: tuple[Slot, ...]
+    """Those that some objective counts."""
+    weights: NDArray[np.float64]
+    """Share of each slot in each objective, shape ``(o, m)``."""
+    curves: Curves
+    """Of the launches that succeeded."""
+    envelopes: dict[Point, NDArray[np.float64]]
+    """Job-wide setting → ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
+
+    @classmethod
+    def of(cls, problem: Problem, seen: Sequence[Observation]) -> Standing:
+        """The standing after these launches."""
+        good = [o for o in seen if o.ok]
+        groups = by_setting(problem.known, good)
+        own = [envelope(problem.known, [o]) for o in good]
+        joint = {j: envelope(problem.known, group) for j, group in groups.items()}
+        measured = sorted({slot for curve in own for slot in curve})
+        slots = tuple(s for s in measured if any(o.covers(s) for o in problem.objectives))
+        if any(o.name == "memory" for o in problem.objectives):
+            slots = (*slots, MEMORY)
+        arrays = [_arrays(curve, [o], slots) for curve, o in zip(own, good, strict=True)]
+        logs, sems = (np.array(a).reshape(len(good), len(slots)) for a in zip(*arrays, strict=True))
+        some = ~np.isnan(logs).all(axis=1) if slots else np.zeros(len(good), bool)
+        points = [o.trial.point for o, kept in zip(good, some, strict=True) if kept]
+        envelopes = {setting: _arrays(joint[setting], group, slots)[0] for setting, group in groups.items()}
+        return cls(
+            problem.known,
+            slots,
+            _weights(problem, slots),
+            Curves(points, logs[some], sems[some]),
+            {setting: np.where(np.isnan(row), np.inf, row) for setting, row in envelopes.items()},
+        )
+
+    def leaders(self, n: int = 3) -> list[Point]:
+        """The points of the launches with the lowest mean costs, around which to look."""
+        if not len(self.curves.points):
+            return []
+        order = np.argsort(np.nanmean(self.curves.logs, axis=1), kind="stable")
+        return list(dict.fromkeys(self.curves.points[i] for i in order))[:n]
+
+    def gains(
+        self, points: Sequence[Point], predicted: Prediction, samples: int, seed: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What a launch of each point is worth: the rank by which to choose, and the relative gain expected.
+
+        For one objective both are the expected improvement of the best setting's cost. For several the rank
+        is the expected hypervolume improvement, and the gain the largest expected improvement of any
+        objective or of their mean.
+
+        Returns:
+            Two arrays of shape ``(q,)``.
+        """
+        settings = [job_setting(self.space, p) for p in points]
+        if MEMORY not in self.slots and len(self.envelopes) == 1 and set(settings) == set(self.envelopes):
+            # Every choice is open at every size, so objectives do not compete and improvements add up.
+            [best] = self.envelopes.values()
+            known = np.where(np.isfinite(best), best, predicted.mean.max(axis=0))
+            gain = expected_improvement(known, predicted.mean, predicted.sd) @ self.weights.mean(axis=0)
+            return gain, gain
+        after = self._after(settings, predicted.draw(samples, seed))
+        now = self._costs()
+        if not len(now):
+            promise = -after.mean(axis=0).mean(axis=-1)
+            return promise - promise.min(), np.full(len(points), math.inf)
+        mean, sd = after.mean(axis=0), after.std(axis=0) + 1e-9
+        each = expected_improvement(now.min(axis=0), mean, sd)
+        if len(self.weights) == 1:
+            return each[:, 0], each[:, 0]
+        joint_mean, joint_sd = after.mean(axis=2).mean(axis=0), after.mean(axis=2).std(axis=0) + 1e-9
+        jointly = expected_improvement(now.mean(axis=1).min(), joint_mean, joint_sd)
+        gain = np.maximum(each.max(axis=1), jointly)
+        promising = np.argsort(-gain, kind="stable")[:PROMISING]
+        # The closed form breaks ties among points whose samples never reach the front.
+        rank = 1e-6 * jointly
+        rank[promising] += _hypervolume_gain(now, after[:, promising])
+        return rank, gain
+
+    def worth_of_repeating(self) -> dict[Point, float]:
+        """What another launch of a point already measured is worth, by point: a better-founded choice.
+
+        Where standard errors leave open which of two points is better, a further launch can turn the
+        decision; its value is the expected gain from that.
+        """
+        worth: dict[Point, float] = {}
+        share = self.weights.mean(axis=0)
+        by_point: dict[Point, list[int]] = {}
+        for i, point in enumerate(self.curves.points):
+            by_point.setdefault(point, []).append(i)
+        if len(by_point) < 2:
+            return worth
+        mean = np.array([np.nanmean(self.curves.logs[rows], axis=0) for rows in by_point.values()])
+        once = np.array([np.nanmean(self.curves.sems[rows], axis=0) for rows in by_point.values()])
+        n = np.array([len(rows) for rows in by_point.values()])[:, None]
+        shift = once / np.sqrt(n * (n + 1))  # how far one more launch is expected to move a mean
+        for i, point in enumerate(by_point):
+            rival = np.nanmin(np.delete(mean, i, axis=0), axis=0)
+            turn = expected_improvement(-np.abs(mean[i] - rival), np.zeros(1), shift[i])
+            worth[point] = float(np.nansum(share * turn))
+        return worth
+
+    def _costs(self) -> NDArray[np.float64]:
+        """Costs of the settings whose curves are complete, shape ``(n_settings, o)``."""
+        found = [self._cost(curve) for curve in self.envelopes.values()]
+        complete = [c for c in found if np.isfinite(c).all()]
+        return np.array(complete).reshape(len(complete), len(self.weights))
+
+    def _cost(self, curves: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Costs of curves, shape ``(…, o)`` from ``(…, m)``; slots without weight may be infinite."""
+        counted = np.where((self.weights > 0).any(axis=0), curves, 0.0)
+        return np.stack([counted[..., w > 0] @ w[w > 0] for w in self.weights], axis=-1)
+
+    def _after(self, settings: Sequence[Point], draws: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Costs of each candidate's setting once the candidate shows a drawn curve, shape ``(S, q, o)``."""
+        nothing = np.full(len(self.slots), np.inf)
+        before = np.array([self.envelopes.get(setting, nothing) for setting in settings])
+        joined = np.minimum(before, draws)
+        if MEMORY in self.slots:
+            j = self.slots.index(MEMORY)
+            joined[..., j] = np.where(
+                np.isfinite(before[:, j]), np.maximum(before[:, j], draws[..., j]), draws[..., j]
+            )
+        return self._cost(joined)
+
+
+def expected_improvement(
+    best: NDArray[np.float64], mean: NDArray[np.float64], sd: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """E[(best − y)₊] for y ~ N(mean, sd²), elementwise."""
+    from scipy.special import ndtr
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = (best - mean) / sd
+        found: NDArray[np.float64] = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi))
+    return found
+
+
+def _hypervolume_gain(now: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean gain of dominated hypervolume, shape ``(q,)``.
+
+    Args:
+        now: Costs of the settings so far, shape ``(n, o)``.
+        after: Sampled costs of the candidates' settings, shape ``(S, q, o)``.
+    """
+    import torch
+    from botorch.utils.multi_objective.box_decompositions.non_dominated import FastNondominatedPartitioning
+
+    worst = now.max(axis=0) + 0.1
+    cells = FastNondominatedPartitioning(torch.as_tensor(-worst), torch.as_tensor(-now)).hypercell_bounds
+    gains = torch.zeros(after.shape[:2], dtype=torch.float64)
+    gained = torch.as_tensor(-after)
+    for low, high in zip(*cells, strict=True):
+        gains += (torch.minimum(gained, high) - low).clamp_min(0).prod(-1)
+    mean: NDArray[np.float64] = gains.mean(0).numpy()
+    return mean
+
+
+def _arrays(
+    curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The envelope of these launches: ln t and its standard error, each of shape ``(m,)``; NaN = missing."""
+    logs, sems = np.full(len(slots), np.nan), np.full(len(slots), np.nan)
+    memory = [o.extra["memory_bytes"] for o in group if o.extra.get("memory_bytes", 0) > 0]
+    for j, slot in enumerate(slots):
+        if slot in curve:
+            logs[j] = math.log(curve[slot].median_s)
+            if curve[slot].n > 1:  # a single sample says nothing about its error
+                sems[j] = curve[slot].sem_s / curve[slot].median_s
+        elif slot == MEMORY and memory:
+            logs[j] = math.log(max(memory))
+    return logs, sems
+
+
+def _weights(problem: Problem, slots: Sequence[Slot]) -> NDArray[np.float64]:
+    """The share of each slot in each objective, shape ``(o, m)``."""
+    rows = []
+    for objective in problem.objectives:
+        if objective.name == "memory":
+            row = np.array([float(slot == MEMORY) for slot in slots])
+        else:
+            counts = [
+                s != MEMORY and objective.covers(s) and (s[2] > 0 or not objective.maximise) for s in slots
+            ]
+            share = [objective.weights.get(s, 1.0) if objective.weights else 1.0 for s in slots]
+            row = np.array(counts) * np.array(share)
+        rows.append(row / row.sum() if row.sum() else row)
+    return np.array(rows).reshape(len(problem.objectives), len(slots))

@@ -1,0 +1,120 @@
+"""What a history shows, in the form in which proposers need it (between steps 8 and 9 of the flow).
+
+Notation: the *cost* of a launch in one objective is the logarithm of its score, negated where more is
+better: less is always better, differences are relative gains, and a standard error of a cost is a relative
+standard error.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.campaign.ports import Problem
+from autotune.history.objectives import Objective, Score, scores, slots
+from autotune.history.trial import History, Observation
+from autotune.space import Point, Space, Value, encode
+
+ENUMERABLE = 4096
+"""Spaces up to this size are enumerated; larger ones are sampled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One launch as a data point."""
+
+    point: Point
+    """What was launched."""
+    costs: tuple[float, ...] | None
+    """One for each objective; None: the launch failed, or its curve has gaps."""
+    sems: tuple[float, ...] = ()
+    """Standard errors of the costs."""
+
+
+def launches(problem: Problem, history: History) -> list[Observation]:
+    """The observations that tell about points of the problem's known space, in order."""
+    return [o for o in history.of_points(problem.known) if o.trial.point in problem.known]
+
+
+def shown(problem: Problem, history: History) -> list[Shown]:
+    """Each launch of a point of the problem's space with its costs."""
+    seen = [o for o in launches(problem, history) if o.trial.point in problem.space]
+    wanted = slots(seen)
+    found = []
+    for observation in seen:
+        judged = scores(problem.objectives, problem.space, [observation], wanted) if observation.ok else None
+        if judged is None:
+            found.append(Shown(observation.trial.point, None))
+        else:
+            pairs = list(zip(problem.objectives, judged, strict=True))
+            costs = tuple(cost(objective, s) for objective, s in pairs)
+            # A single sample says nothing about its error.
+            known = all(e.n > 1 for e in observation.usable)
+            sems = tuple(s.relative_sem if known else math.nan for _, s in pairs)
+            found.append(Shown(observation.trial.point, costs, sems))
+    return found
+
+
+def best_costs(problem: Problem, history: History) -> dict[Point, float]:
+    """Mean cost over the objectives of each point that was launched; infinite where no launch succeeded."""
+    found: dict[Point, float] = {}
+    for s in shown(problem, history):
+        value = math.inf if s.costs is None else sum(s.costs) / len(s.costs)
+        found[s.point] = min(value, found.get(s.point, math.inf))
+    return found
+
+
+def cost(objective: Objective, score: Score) -> float:
+    """The cost of a score: its logarithm, negated where more is better."""
+    return -math.log(score.value) if objective.maximise else math.log(score.value)
+
+
+def pool(
+    space: Space,
+    rng: np.random.Generator,
+    n: int,
+    tried: Collection[Point] = (),
+    around: Collection[Point] = (),
+) -> list[Point]:
+    """Points that were not tried: all of a small space, else up to ``n`` drawn ones.
+
+    Args:
+        space: Where they come from.
+        rng: For the drawing.
+        n: How many to draw from a space that is too large to be enumerated.
+        tried: What is left out.
+        around: Points whose neighbours are added in a large space.
+    """
+    if space.size <= max(n, ENUMERABLE):
+        found = dict.fromkeys(space.points())
+    else:
+        near = [q for p in around for q in space.neighbours(p)]
+        found = dict.fromkeys([*near, *space.draw(rng, n + len(tried))])
+    out = set(tried)
+    return [p for p in found if p not in out]
+
+
+def nearest(
+    space: Space, wanted: Mapping[str, Value], rng: np.random.Generator, tried: Collection[Point] = ()
+) -> Point | None:
+    """The untried point of the space that is closest to what a foreign sampler asked for.
+
+    Foreign samplers know neither conditions nor lists of points: values of parameters that are not active
+    are left out, and a combination that does not exist (or was tried) gives way to the one that differs from
+    it in the fewest features of ``encode``; ties are drawn.
+    """
+    free = _active_part(space, wanted)
+    if free in space and free not in tried:
+        return free
+    left = pool(space, rng, 512, tried, around=[free] if space.listed is None else [])
+    if not left:
+        return None
+    distance = np.abs(encode(space, left) - encode(space, [free])).sum(axis=1)
+    closest = np.flatnonzero(distance <= distance.min() + 1e-9)
+    return left[int(closest[rng.integers(len(closest))])]
+
+
+def _active_part(space: Space, wanted: Mapping[str, Value]) -> Point:
+    """The wanted values of the parameters that are active among them."""
+    return space.complete({p.name: wanted.get(p.name, p.default) for p in space.job})

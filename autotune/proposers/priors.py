@@ -1,0 +1,195 @@
+"""What parameters and their values mean, before anything was measured (knowledge behind ``curve``).
+
+Two kinds of knowledge, both from names alone: how much alike two values of a parameter are, and how an
+algorithm of a known family should fare at each message size.
+
+Notation: p ranks, message size m (counted as in ``Cell``), start-up time α, time per byte β. An algorithm
+that needs ``rounds`` dependent messages and moves ``volume`` · m bytes through the busiest rank takes about
+rounds · α + volume · m · β.
+
+References:
+    R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
+    IJHPCA 19(1), 2005, §3–4 (rounds and volumes of each family).
+    J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10,
+    2007, table 1 (trees, chains and pipelines).
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.history.objectives import Slot
+from autotune.space import Parameter, Point, Space, Value
+
+ALPHA_S = 1.5e-6
+"""Start-up time of a message between two nodes, seconds: the order of magnitude of today's networks."""
+BETA_S = 1e-10
+"""Time per byte, seconds: 10 GB/s."""
+RANKS = 64
+"""Assumed where nobody says how many ranks there are."""
+ADAPTIVE = 0.3
+"""How far a stack's own choice usually is from the best family, on the log scale."""
+DEPARTURE = 0.1
+"""What changing any other parameter costs on average: defaults were chosen by people who measured."""
+UNKNOWN = 0.2
+"""The same for an algorithm whose name says nothing."""
+
+FAMILY_WEIGHT = 4.0
+"""Of a common family against the rarest common word, when names are compared."""
+
+_OPENMPI_IDS = {
+    "allreduce": "default linear nonoverlapping recursive_doubling ring ring rabenseifner",
+    "bcast": "default linear chain pipeline split_binary binary binomial knomial scatter_allgather "
+    "scatter_allgather_ring",
+    "reduce": "default linear chain pipeline binary binomial in_order rabenseifner",
+    "allgather": "default linear bruck recursive_doubling ring neighbor two_procs",
+    "alltoall": "default linear pairwise bruck linear two_procs",
+    "reduce_scatter": "default nonoverlapping recursive_halving ring butterfly",
+    "reduce_scatter_block": "default linear recursive_doubling recursive_halving butterfly",
+    "gather": "default linear binomial linear",
+    "scatter": "default linear binomial linear",
+}
+"""What the numbers of ``coll_tuned_<collective>_algorithm`` stand for."""
+
+_KIND = {
+    "allreduce": "allreduce",
+    "bcast": "rooted",
+    "reduce": "rooted",
+    "allgather": "blocks",
+    "allgatherv": "blocks",
+    "reduce_scatter": "blocks",
+    "reduce_scatter_block": "blocks",
+    "gather": "blocks",
+    "scatter": "blocks",
+    "alltoall": "alltoall",
+    "alltoallv": "alltoall",
+}
+
+# Kind → families, the first whose pattern occurs in the name: (pattern, rounds, volume) where rounds and
+# volume are sums of (coefficient of log2 p, coefficient of p − 1, constant).
+_Cost = tuple[float, float, float]
+_Family = tuple[str, _Cost, _Cost]
+_FAMILIES: dict[str, tuple[_Family, ...]] = {
+    "allreduce": (
+        (r"ring|bucket", (0, 2, 0), (0, 0, 2)),
+        (r"rabenseifner|reduce.?scatter|redscat|bdw|bandwidth|\bbw\b|halving", (2, 0, 0), (0, 0, 2)),
+        (r"recursive.?doubling|recdoub|butterfly|lat\b|latency|\bl$", (1, 0, 0), (1, 0, 0)),
+        (r"linear|basic", (0, 0.5, 0), (0, 2, 0)),
+        (r"nonoverlapping|reduce.?b|rdbc|binomial|tree|bruck", (2, 0, 0), (2, 0, 0)),
+    ),
+    "rooted": (
+        (r"scatter.*ring", (1, 1, 0), (0, 0, 2)),
+        (r"scatter|rabenseifner|bdw|bandwidth|\bbw\b|halving", (2, 0, 0), (0, 0, 2)),
+        (r"k.?nomial", (0.8, 0, 0), (1, 0, 0)),
+        (r"chain|pipeline", (0, 1, 0), (0, 0, 1.5)),
+        (r"trinary|trix", (1, 0, 0), (0, 0, 1)),
+        (r"binary|bintree|in.?order", (1.5, 0, 0), (0, 0, 3)),
+        (r"binomial|recursive.?doubling|lat\b|latency", (1, 0, 0), (1, 0, 0)),
+        (r"linear|basic", (0, 0.5, 0), (0, 1, 0)),
+    ),
+    "blocks": (
+        # Few steps, but each block travels as a message of its own.
+        (r"by.?block|doubling.?blocks|sparbit", (1, 0.4, 0), (0, 1, 0)),
+        (r"ring|pairwise", (0, 1, 0), (0, 1, 0)),
+        (r"neighbo", (0, 0.5, 0), (0, 1, 0)),
+        (r"gtbc|gather.?bcast|nonoverlapping", (2, 0, 0), (0, 3, 0)),
+        (r"linear|basic", (0, 0.5, 0), (0, 1, 0)),
+        (r"bruck", (1, 0, 0), (0, 1.5, 0)),
+        (r"recursive|halving|doubling|recdoub|butterfly|binomial|bine", (1, 0, 0), (0, 1, 0)),
+    ),
+    "alltoall": (
+        (r"bruck", (1, 0, 0), (0.5, 0.5, 0)),
+        (r"hierarchical|leader", (1, 0.5, 0), (0, 3, 0)),
+        (r"pairwise|ring", (0, 1, 0), (0, 1, 0)),
+        (r"linear|basic|scatter|nonblocking", (0, 0.5, 0), (0, 1, 0)),
+    ),
+}
+
+
+def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]) -> NDArray[np.float64]:
+    """How far above the best family each point should be, shape ``(n_points, n_slots)``, on the log scale.
+
+    A parameter whose names say nothing costs ``DEPARTURE`` where it is not at its default.
+    """
+    total = np.zeros((len(points), len(slots)))
+    for parameter in space.job:
+        by_value = {v: _family_costs(parameter, v, slots) for v in parameter.values}
+        known = [costs for costs in by_value.values() if costs is not None]
+        if len(known) < 2:
+            if not parameter.when:  # else nothing stood there before its condition held
+                changed = [point.get(parameter.name) != parameter.default for point in points]
+                total += DEPARTURE * np.array(changed)[:, None]
+            continue
+        best = np.min(known, axis=0)
+        for row, point in zip(total, points, strict=True):
+            value = point.get(parameter.name)
+            if value is not None:
+                costs = by_value[value]
+                unnamed = ADAPTIVE if value == parameter.default else UNKNOWN
+                row += unnamed if costs is None else costs - best
+    return total
+
+
+def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> NDArray[np.float64]:
+    """How unlike two values are, in [0, 1], shape ``(n_values + 1, n_values + 1)``, symmetric.
+
+    Values on a scale: their distance on it. Others: one minus the weighted share of words that their names
+    have in common, where a word weighs the less the more values have it, and the family of an algorithm (for
+    each of the collectives) counts as one more word, the heaviest. The last row and column stand for
+    "not active", which is unlike everything else, as is a value beside the scale.
+    """
+    values = parameter.values
+    found = np.ones((len(values) + 1, len(values) + 1))
+    positions = parameter.positions()
+    words = [set[str]() if v in positions else _words(v) for v in values]
+    families = [{f for c in collectives if (f := _family(parameter, v, c)) is not None} for v in values]
+    count = Counter(word for mine in words for word in mine)
+    weight: dict[object, float] = {word: math.log((1 + len(values)) / n) for word, n in count.items()}
+    weight.update((family, FAMILY_WEIGHT * math.log(1 + len(values))) for mine in families for family in mine)
+    traits: list[set[object]] = [{*mine, *kin} for mine, kin in zip(words, families, strict=True)]
+    for i, a in enumerate(values):
+        for j, b in enumerate(values):
+            if a in positions and b in positions:
+                found[i, j] = abs(positions[a] - positions[b])
+            elif a not in positions and b not in positions:
+                either = sum(weight[t] for t in traits[i] | traits[j])
+                common = sum(weight[t] for t in traits[i] & traits[j])
+                found[i, j] = 1 - common / either if either else float(i != j)
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def _words(value: Value) -> set[str]:
+    return set(re.findall(r"[a-z]+|\d+", str(value).lower()))
+
+
+def _family(parameter: Parameter, value: Value, collective: str) -> _Family | None:
+    """The family of an algorithm; None where the name belongs to none."""
+    ids = _OPENMPI_IDS.get(collective, "").split()
+    numbered = isinstance(value, int) and "algorithm" in parameter.name and 0 <= value < len(ids)
+    name = (ids[int(value)] if numbered else str(value)).lower().replace("_", " ")
+    families = _FAMILIES.get(_KIND.get(collective, ""), ())
+    return next((family for family in families if re.search(family[0], name)), None)
+
+
+def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> NDArray[np.float64] | None:
+    """Logarithm of the modelled time in each slot; None where the name belongs to no family.
+
+    Slots of operations that have no families (one-sided ones, or memory) count as zero.
+    """
+    costs: list[float] = []
+    for collective, comm_size, message_bytes in slots:
+        family = _family(parameter, value, collective)
+        if collective not in _KIND:
+            costs.append(0.0)
+        elif family is None:
+            return None
+        else:
+            p = comm_size if comm_size > 1 else RANKS
+            rounds, volume = (a * math.log2(p) + b * (p - 1) + c for a, b, c in family[1:])
+            costs.append(math.log(rounds * ALPHA_S + volume * message_bytes * BETA_S))
+    return np.array(costs)

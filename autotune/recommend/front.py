@@ -1,0 +1,248 @@
+"""From the history to a recommendation (step 10 of the flow).
+
+Notation: a *candidate* is one job-wide setting with its envelope and its scores; the *front* holds the
+candidates that no other beats in every objective.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from autotune.history.objectives import (
+    Alternatives,
+    Envelope,
+    Objective,
+    Score,
+    Slot,
+    alternatives,
+    by_setting,
+    envelope,
+    job_setting,
+    scores,
+    slots,
+)
+from autotune.history.trial import History, Phase, Rule
+from autotune.recommend.rules import rules_of
+from autotune.space import Point, Space
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One job-wide setting, judged."""
+
+    point: Point
+    """The launch-level values of its first observation; per-size ones are in ``curve``."""
+    curve: Envelope
+    """Its best per-size choice in each slot."""
+    scores: tuple[Score, ...]
+    """In the order of the objectives."""
+    launches: int
+    """Observations behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Default against tuned in one slot, tuned time first."""
+
+    slot: Slot
+    """Where."""
+    tuned_s: float
+    """Time of the recommendation."""
+    tuned_sem_s: float
+    """Its standard error."""
+    default_s: float
+    """Time of the stack's own defaults."""
+    default_sem_s: float
+    """Its standard error."""
+
+    @property
+    def ratio(self) -> float:
+        """Default / tuned: above one means faster than the default."""
+        return self.default_s / self.tuned_s
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """About 95 % for the ratio, from the standard errors of both logarithms."""
+        spread = 1.96 * math.hypot(self.tuned_sem_s / self.tuned_s, self.default_sem_s / self.default_s)
+        return self.ratio * math.exp(-spread), self.ratio * math.exp(spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """One job-wide setting and a per-size table: exactly what parameter files can say."""
+
+    point: Point
+    """The job-wide values."""
+    rules: tuple[Rule, ...]
+    """The per-size table, sorted by collective, communicator size and size."""
+    gains: tuple[Gain, ...] = ()
+    """Against the baseline in each slot."""
+    provenance: "Provenance" = field(default_factory=lambda: Provenance())
+    """For the comments in every exported file."""
+
+    def with_provenance(self, provenance: "Provenance") -> "Recommendation":
+        """The same recommendation with what its files say about its origin."""
+        return replace(self, provenance=provenance)
+
+    @property
+    def speedup(self) -> float:
+        """Geometric mean of default / tuned over the slots; NaN without a baseline."""
+        if not self.gains:
+            return math.nan
+        return math.exp(sum(math.log(g.ratio) for g in self.gains) / len(self.gains))
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a recommendation comes from."""
+
+    campaign: str = ""
+    """Name of the scenario."""
+    date: str = ""
+    """ISO date of the last launch."""
+    stack: str = ""
+    """MPI implementation and version, UCX version."""
+    nodes: int = 1
+    """Of the campaign."""
+    ranks: int = 0
+    """Of the campaign."""
+    stamp: str = ""
+    """``SIMULATED (…)`` where no real MPI ran, else empty."""
+    verified: str = "UNVERIFIED"
+    """What the verification says, e.g. ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Environment that holds the job-wide values (and what the scenario fixes), as measured."""
+    placement: tuple[tuple[str, str], ...] = ()
+    """``map_by`` and ``bind_to`` where the recommendation sets them."""
+
+
+def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:
+    """All job-wide settings whose curves are complete, in order of appearance."""
+    sweeps = list(history.of_points(space))
+    wanted = slots(sweeps)
+    found = []
+    for group in by_setting(space, sweeps).values():
+        judged = scores(objectives, space, group, wanted)
+        if judged is not None:
+            found.append(Candidate(group[0].trial.point, envelope(space, group), judged, len(group)))
+    return tuple(found)
+
+
+def pareto_front(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates that no other one dominates, best first in the first objective."""
+
+    def costs(candidate: Candidate) -> tuple[float, ...]:
+        return tuple(
+            -s.value if o.maximise else s.value for o, s in zip(objectives, candidate.scores, strict=True)
+        )
+
+    front = []
+    for one in judged:
+        mine = costs(one)
+        rivals = (costs(other) for other in judged if other is not one)
+        if not any(
+            all(r <= m for r, m in zip(rival, mine, strict=True)) and rival != mine for rival in rivals
+        ):
+            front.append(one)
+    return tuple(sorted(front, key=costs))
+
+
+def ranked(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """All candidates, the recommended one first.
+
+    The order is by the mean over the objectives of ln(value / best value), with equal weights: the
+    compromise that gives up the least, in per cent, of what each objective could have.
+    """
+    if not judged:
+        return ()
+
+    def loss(candidate: Candidate) -> float:
+        total = 0.0
+        for i, objective in enumerate(objectives):
+            values = [c.scores[i].value for c in judged]
+            best = max(values) if objective.maximise else min(values)
+            total += abs(math.log(candidate.scores[i].value / best))
+        return total
+
+    return tuple(sorted(judged, key=loss))
+
+
+def choice_at(rules: Sequence[Rule], slot: Slot) -> Point:
+    """What a per-size table, sorted, chooses in a slot; empty where it says nothing."""
+    collective, comm_size, size = slot
+    chosen = [
+        rule.choice
+        for rule in rules
+        if (rule.collective, rule.comm_size) == (collective, comm_size) and rule.min_bytes <= size
+    ]
+    return chosen[-1] if chosen else Point()
+
+
+def in_force(rules: Sequence[Rule], curves: Alternatives) -> Envelope:
+    """What was measured of the rules: in each slot the choice that they make there."""
+    chosen = {slot: choice_at(rules, slot) for slot in curves}
+    return {slot: curves[slot][choice] for slot, choice in chosen.items() if choice in curves[slot]}
+
+
+def gains(tuned: Envelope, baseline: Envelope) -> tuple[Gain, ...]:
+    """Default against tuned in each slot that both have."""
+    return tuple(
+        Gain(slot, mine.median_s, mine.sem_s, baseline[slot].median_s, baseline[slot].sem_s)
+        for slot, mine in tuned.items()
+        if slot in baseline
+    )
+
+
+def recommendations(
+    objectives: Sequence[Objective],
+    space: Space,
+    history: History,
+    one_row: Collection[str] = (),
+    safe_first: bool = False,
+) -> tuple[Recommendation, ...]:
+    """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
+
+    The stack's own defaults take part: settings that are no better compromise than the untouched stack are
+    left out, and where nothing is left, the recommendation is to change nothing.
+
+    Args:
+        objectives: What is judged.
+        space: What could be turned.
+        history: All observations; only sweeps and the baseline count.
+        one_row: Collectives for which the stack's files cannot tell message sizes apart.
+        safe_first: Whether the front of the settings that nowhere were seen to be slower than the baseline
+            comes before that of all.
+    """
+    untouched = history.of(Phase.BASELINE).observations
+    baseline = envelope(space, untouched)
+    groups = by_setting(space, history.of_points(space))
+    judged = candidates(objectives, space, history)
+    own = scores(objectives, space, untouched, tuple(baseline)) if judged else None
+    default = Candidate(space.default, baseline, own, len(untouched)) if own else None
+    safe = tuple(c for c in judged if not _seen_slower(c.curve, baseline)) if safe_first else ()
+    found: dict[Point, Recommendation] = {}
+    for rivals in (safe, judged):
+        front = pareto_front(objectives, rivals)
+        for candidate in ranked(objectives, (*front, default) if default else front):
+            if candidate is default:
+                break
+            if candidate.point not in found:
+                curves = alternatives(space, groups[job_setting(space, candidate.point)])
+                rules = rules_of(curves, baseline, one_row=one_row)
+                tuned = gains(in_force(rules, curves), baseline)
+                found[candidate.point] = Recommendation(candidate.point, rules, tuned)
+    if not found and default:
+        return (Recommendation(space.default, (), gains(baseline, baseline)),)
+    return tuple(found.values())
+
+
+def _seen_slower(curve: Envelope, baseline: Envelope) -> bool:
+    """Whether a curve lies above the baseline in some slot, beyond the interval of both."""
+    return any(gain.interval[1] < 1.0 for gain in gains(curve, baseline))
+
+
+def recommend(
+    objectives: Sequence[Objective], space: Space, history: History, one_row: Collection[str] = ()
+) -> Recommendation | None:
+    """The best compromise among all measured settings; None before any was measured completely."""
+    return next(iter(recommendations(objectives, space, history, one_row)), None)

@@ -1,0 +1,82 @@
+"""What a recommendation is worth to one application (beside step 12).
+
+Notation: ``n`` is how often one rank calls a slot in a run, ``t_d`` and ``t_t`` the times of one call by
+default and tuned. A run saves Σ n (t_d − t_t), since ranks call side by side.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotune.errors import UserError
+from autotune.importers.profiles import CallProfile
+from autotune.recommend.front import Gain
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Savings of one application."""
+
+    calls: float
+    """Calls of one rank in a run that the measured sizes stand for."""
+    other_calls: float
+    """Calls of collectives that were not tuned."""
+    saved_s: float
+    """Of one run."""
+    low_s: float
+    """Lower end of about 95 %, as if all sizes erred together."""
+    high_s: float
+    """Upper end of it."""
+    application_s: float
+    """Wall time of one run."""
+    campaign_s: float
+    """Wall time of the campaign's launches, on as many nodes as the application is taken to have."""
+
+    @property
+    def saved_per_hour_s(self) -> float:
+        """Of an hour of application time."""
+        return 3600.0 * self.saved_s / self.application_s
+
+    @property
+    def interval_per_hour_s(self) -> tuple[float, float]:
+        """About 95 % of it."""
+        return 3600.0 * self.low_s / self.application_s, 3600.0 * self.high_s / self.application_s
+
+    @property
+    def paid_back_after_s(self) -> float:
+        """Application time that saves what the campaign cost; infinite where nothing is saved."""
+        return self.campaign_s * self.application_s / self.saved_s if self.saved_s > 0 else math.inf
+
+
+def worth(
+    profile: CallProfile, gains: Sequence[Gain], campaign_s: float, application_s: float | None = None
+) -> Worth:
+    """The savings of the application with this profile.
+
+    Args:
+        profile: What one rank calls in one run.
+        gains: Default against tuned in each measured slot.
+        campaign_s: Wall time of the campaign's launches.
+        application_s: Wall time of one run, where the profile does not say.
+
+    Raises:
+        UserError: nothing was measured against the default, or the run's time is not known.
+        TableError: the profile calls nothing of what was measured.
+    """
+    run_s = application_s or profile.application_s
+    if not gains:
+        raise UserError("the recommendation gains nothing that could be added up", "it is the default itself")
+    if not run_s:
+        raise UserError(f"{profile.source} does not say how long a run takes", "give --application-s SECONDS")
+    collectives = {gain.slot[0] for gain in gains}
+    covered = math.fsum(c.count for c in profile.calls if any(c.means(name) for name in collectives))
+    shares = profile.weights([gain.slot for gain in gains])
+    saved = low = high = 0.0
+    for gain in gains:
+        n = covered * shares[gain.slot]
+        least, most = gain.interval
+        saved += n * gain.default_s * (1.0 - 1.0 / gain.ratio)
+        low += n * gain.default_s * (1.0 - 1.0 / least if least > 0 else -math.inf)
+        high += n * gain.default_s * (1.0 - 1.0 / most)
+    others = math.fsum(c.count for c in profile.calls) - covered
+    return Worth(covered, others, saved, low, high, run_s, campaign_s)

@@ -1,0 +1,246 @@
+"""Recorded campaigns: a table of measurements as a space and as launches (steps 2 and 5 of the flow).
+
+A table has the columns ``message_bytes`` and ``latency_us``, optionally ``run``, ``comm_size`` and
+``is_default``; every other column is a parameter, and an empty field says that it is not active in that row.
+The space is read off the table, and points that are not in it do not exist.
+
+Notation: a *run* is one recorded launch of a job-wide point: (cell) → its times.
+"""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.errors import TableError, allowed
+from autotune.history.trial import Cell
+from autotune.importers.table import Row, read_rows
+from autotune.probe.protocol import COLLECTIVES
+from autotune.space import Level, Parameter, Point, Space, Value, size_in_bytes
+
+REQUIRED = ("message_bytes", "latency_us")
+OPTIONAL = ("run", "comm_size", "is_default")
+
+Run = Mapping[Cell, tuple[float, ...]]
+"""One recorded launch: the times of each cell in seconds; a cell that failed is absent."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recorded campaign."""
+
+    space: Space
+    """What was tried, by name of the table; ``listed`` holds the job-wide points, the default among them."""
+    collective: str
+    """What was measured, as far as the table's name or columns say; else ``allreduce``."""
+    sizes_bytes: tuple[int, ...]
+    """All message sizes, ascending."""
+    comm_sizes: tuple[int, ...]
+    """All communicator sizes, ascending; (0,) where the table does not say."""
+    runs: Mapping[Point, tuple[Run, ...]]
+    """The recorded launches of each job-wide point; none where all of them failed."""
+    default: tuple[Point, Point] | None
+    """Job-wide point and call-level choice of the rows marked ``is_default``, if any are."""
+    untouched: tuple[Run, ...] = ()
+    """Launches of the stack's own defaults, where they were recorded beside those of the points."""
+
+
+def read_recorded(
+    path: Path,
+    call_level: Collection[str] = (),
+    per_job: Collection[str] = (),
+    collective: str | None = None,
+) -> Recorded:
+    """The recorded campaign in a CSV or Parquet file.
+
+    Args:
+        path: ``*.parquet`` is read as Parquet, everything else as CSV.
+        call_level: Parameters that were swept inside each launch.
+        per_job: Parameters that a deployed job must fix; all others can be chosen per message size.
+        collective: What was measured; None: read off the names of file and columns.
+
+    Raises:
+        TableError: a file that cannot be read, missing columns, a field that is not what its column needs
+            (with row and column), two defaults, nothing measured, or an unknown parameter.
+    """
+    columns, rows = read_rows(path, f"needed: {', '.join(REQUIRED)} and parameters")
+    return recorded(path.name, columns, rows, call_level, per_job, collective)
+
+
+def recorded(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    call_level: Collection[str] = (),
+    per_job: Collection[str] = (),
+    collective: str | None = None,
+) -> Recorded:
+    """The recorded campaign in the rows of a table; see ``read_recorded``."""
+    missing = [c for c in REQUIRED if c not in columns]
+    if missing:
+        raise TableError(f"{name}: no column {', '.join(missing)}", f"its columns are: {', '.join(columns)}")
+    named = [c for c in columns if c not in (*REQUIRED, *OPTIONAL) and any(row[c] for row in rows)]
+    for wanted in (*call_level, *per_job):
+        if wanted not in named:
+            raise TableError(f"{name}: no parameter {wanted!r}", allowed(wanted, named))
+    both = set(call_level) & set(per_job)
+    if both:
+        raise TableError(
+            f"{name}: {', '.join(sorted(both))} cannot be both in call_level and in per_job",
+            "what is swept inside a launch can be chosen per size",
+        )
+    if not any(row["latency_us"] for row in rows):
+        raise TableError(f"{name}: no row has a latency_us", "there is nothing to replay: every run failed")
+    kinds = {c: _kind(rows, c) for c in named}
+    points = [Point.of({c: kinds[c](row[c]) for c in named if row[c]}) for row in rows]
+    default = _default(name, rows, points)
+    space = _space(name, named, points, default, call_level, per_job)
+    job = {p.name for p in space.job}
+    collective = collective or _collective(name, named)
+    measured: dict[Point, dict[str, dict[Cell, list[float]]]] = {}
+    for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
+        runs = measured.setdefault(point.restricted(job), {}).setdefault(row.get("run", ""), {})
+        comm_size = _whole(name, number, row, "comm_size", 1) if row.get("comm_size") else 0
+        choice = point.restricted({p.name for p in space.call})
+        cell = Cell(collective, comm_size, _whole(name, number, row, "message_bytes", 0), choice)
+        if row["latency_us"]:
+            runs.setdefault(cell, []).append(_latency_us(name, number, row) * 1e-6)
+    cells = {cell for by_run in measured.values() for run in by_run.values() for cell in run}
+    return Recorded(
+        space,
+        collective,
+        tuple(sorted({cell.message_bytes for cell in cells})),
+        tuple(sorted({cell.comm_size for cell in cells})),
+        {point: _launches(by_run.values()) for point, by_run in measured.items()},
+        None if default is None else (default.restricted(job), default.restricted(set(named) - job)),
+    )
+
+
+def _launches(runs: Iterable[Mapping[Cell, list[float]]]) -> tuple[Run, ...]:
+    """The runs of one point as launches.
+
+    Those that lack a cell which another run has are left out; where every run lacks one (each size was a job
+    of its own), the k-th time of each cell makes up the k-th launch.
+    """
+    recorded_runs = [run for run in runs if run]
+    cells = {cell: None for run in recorded_runs for cell in run}
+    whole = [run for run in recorded_runs if len(run) == len(cells)]
+    if whole or not cells:
+        return tuple({cell: tuple(run[cell]) for cell in cells} for run in whole)
+    times = {cell: [run[cell] for run in recorded_runs if cell in run] for cell in cells}
+    n = min(len(found) for found in times.values())
+    return tuple({cell: tuple(times[cell][k]) for cell in cells} for k in range(n))
+
+
+def _space(
+    name: str,
+    named: Sequence[str],
+    points: Sequence[Point],
+    default: Point | None,
+    call_level: Collection[str],
+    per_job: Collection[str],
+) -> Space:
+    always = [c for c in named if all(c in p for p in points)]
+    parameters: list[Parameter] = []
+    for column in [*always, *(c for c in named if c not in always)]:
+        seen = list(dict.fromkeys(p[column] for p in points if column in p))
+        numbers = {v: n for v in seen if (n := size_in_bytes(v)) is not None}
+        # An algorithm's number is a name; everything else that reads like a size or a count lies on a scale.
+        ordered = len(numbers) > 1 and "algorithm" not in column.lower()
+        if ordered:
+            seen.sort(key=lambda v: numbers.get(v, -math.inf))
+        usual = default.get(column) if default is not None else None
+        parameters.append(
+            Parameter(
+                column,
+                tuple(seen),
+                usual if usual is not None else seen[0],
+                level=Level.CALL if column in call_level else Level.LAUNCH,
+                per_size=column not in per_job,
+                ordered=ordered,
+                when={} if column in always else _condition(column, parameters, points),
+            )
+        )
+    job = {p.name for p in parameters if p.level is not Level.CALL}
+    usual_point = default if default is not None else points[0]
+    listed = dict.fromkeys(p.restricted(job) for p in [usual_point, *points])
+    return Space(name, tuple(parameters), stack="recorded", listed=tuple(listed))
+
+
+def _condition(
+    column: str, earlier: Sequence[Parameter], points: Sequence[Point]
+) -> dict[str, tuple[Value, ...]]:
+    """Which values of which earlier parameter make a column active: the parameter that tells it best."""
+    best: dict[str, tuple[Value, ...]] = {}
+    fewest = len(points)
+    for parent in earlier:
+        wanted = tuple(
+            v for v in parent.values if any(p.get(parent.name) == v and column in p for p in points)
+        )
+        wrong = sum(p.get(parent.name) in wanted and column not in p for p in points)
+        if all(parent.name in p for p in points if column in p) and wrong < fewest:
+            best, fewest = {parent.name: wanted}, wrong
+    return best
+
+
+def _default(name: str, rows: Sequence[Row], points: Sequence[Point]) -> Point | None:
+    marked: dict[Point, int] = {}
+    for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
+        if row.get("is_default", "").strip().lower() in ("1", "1.0", "true", "yes"):
+            marked.setdefault(point, number)
+    if len(marked) > 1:
+        (first, row_1), (second, row_2), *_ = marked.items()
+        raise TableError(
+            f"{name}: is_default marks two configurations: row {row_1} ({first}) and row {row_2} ({second})",
+            "mark the rows of one configuration",
+        )
+    return next(iter(marked), None)
+
+
+def _kind(rows: Sequence[Row], column: str) -> Callable[[str], Value]:
+    """How to read the fields of a parameter's column: whole numbers, numbers or text."""
+    try:
+        numbers = [float(row[column]) for row in rows if row[column]]
+    except ValueError:
+        return str
+    if not all(map(math.isfinite, numbers)):
+        return str
+    # pandas writes whole numbers as 4096.0 where a column has gaps.
+    return (lambda text: int(float(text))) if all(n.is_integer() for n in numbers) else float
+
+
+def _collective(name: str, named: Sequence[str]) -> str:
+    """The longest name of a collective in the name of the table, or of a parameter."""
+    for text in (name, *named):
+        words = re.sub(r"[^a-z]+", "_", text.lower())
+        found = [c for c in COLLECTIVES if c in words]
+        if found:
+            return max(found, key=len)
+    return "allreduce"
+
+
+def _latency_us(name: str, number: int, row: Row) -> float:
+    latency_us = _number(name, number, row, "latency_us")
+    if latency_us <= 0:
+        raise TableError(f"{name}, row {number}, column latency_us: {row['latency_us']} is not above 0")
+    return latency_us
+
+
+def _whole(name: str, number: int, row: Row, column: str, low: int) -> int:
+    value = _number(name, number, row, column)
+    if value < low or not value.is_integer():
+        raise TableError(
+            f"{name}, row {number}, column {column}: {row[column]!r} is not a whole number from {low} on"
+        )
+    return int(value)
+
+
+def _number(name: str, number: int, row: Row, column: str) -> float:
+    try:
+        value = float(row[column])
+        if math.isfinite(value):
+            return value
+    except ValueError:
+        pass
+    raise TableError(f"{name}, row {number}, column {column}: {row[column]!r} is not a number")

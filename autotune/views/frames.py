@@ -1,0 +1,176 @@
+"""The history as a table, for pandas, spreadsheets and everything that reads CSV or Parquet (after step 8).
+
+This module owns pandas. One row of a history is one estimate: trial × collective × communicator size ×
+message size × call-level values. A launch that measured nothing keeps one row, so that no failure is lost in
+a table.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autotune.errors import TableError, allowed
+from autotune.history.trial import Cell, Estimate, History, Observation, Status
+from autotune.space import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pandas as pd
+
+    from autotune.importers import Measurement
+
+FORMATS = ("csv", "parquet")
+"""What ``write_table`` can write."""
+
+_TRIAL = {"trial": "Int64", "phase": "string", "subject": "string", "status": "string", "reason": "string"}
+_SLOT = {"collective": "string", "comm_size": "Int64", "message_bytes": "Int64"}
+_FIGURES = {
+    "median_us": "float64",
+    "sem_us": "float64",
+    "low_us": "float64",
+    "high_us": "float64",
+    "n": "Int64",
+    "outliers": "Int64",
+}
+_IMPORTED = {
+    "source": "string",
+    "line": "Int64",
+    **dict.fromkeys(("benchmark", "version", "collective"), "string"),
+    **dict.fromkeys(("comm_size", "message_bytes"), "Int64"),
+    **dict.fromkeys(("latency_us", "min_us", "max_us"), "Float64"),
+    "iterations": "Int64",
+    "bandwidth_MBps": "Float64",
+}
+_US = 1e6
+_DECIMALS = 6  # of a µs: no clock sees a picosecond, and tables without 2.8000000000000003 are easier to read
+
+
+def history_frame(history: History) -> pd.DataFrame:
+    """A row for each estimate of each trial, in the order in which they were made.
+
+    Columns, always in this order: ``trial``, ``phase``, ``subject``, ``status``, ``reason``; the job-wide
+    parameters by name; ``collective``, ``comm_size``, ``message_bytes``; the call-level parameters by name;
+    ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``. A parameter that carries the name
+    of one of these columns is called ``parameter.<name>``.
+
+    ``status`` is the launch's, or the cell's own where a launch that ended well has an unusable cell. A value
+    is missing where the parameter was not active or was left to the stack. Parameters are ``Int64``,
+    ``boolean`` or ``Float64`` where all their values are of that kind, else ``string``.
+    """
+    import pandas as pd
+
+    job = sorted({name for o in history for name in o.trial.point})
+    call = sorted({name for o in history for e in o.estimates for name in e.cell.choice} - set(job))
+    rows = [row for observation in history for row in _rows(observation, job, call)]
+    kinds = {
+        **_TRIAL,
+        **{
+            _column(name): _kind(o.trial.point[name] for o in history if name in o.trial.point)
+            for name in job
+        },
+        **_SLOT,
+        **{_column(name): _kind(_chosen(history, name)) for name in call},
+        **_FIGURES,
+    }
+    frame = pd.DataFrame(rows, columns=list(kinds), dtype=object)
+    for column, kind in kinds.items():
+        if kind == "string":
+            frame[column] = frame[column].map(_text, na_action="ignore")
+    return frame.astype(kinds)
+
+
+def measurement_frame(measurements: Iterable[Measurement]) -> pd.DataFrame:
+    """A row for each imported measurement, in order.
+
+    Columns: the fields of ``Measurement`` up to ``bandwidth_MBps``, then one for each label. A label that
+    carries the name of a field is called ``label.<name>``. What a benchmark did not print is missing.
+    """
+    import pandas as pd
+
+    found = list(measurements)
+    labels = list(dict.fromkeys(name for m in found for name, _ in m.labels))
+    rows = [
+        [getattr(m, name) for name in _IMPORTED] + [dict(m.labels).get(name) for name in labels]
+        for m in found
+    ]
+    kinds = _IMPORTED | {f"label.{name}" if name in _IMPORTED else name: "string" for name in labels}
+    return pd.DataFrame(rows, columns=list(kinds), dtype=object).astype(kinds)
+
+
+def write_table(frame: pd.DataFrame, format: str, out: Path | None = None) -> None:  # noqa: A002 - the option's name
+    """Write a frame as CSV or Parquet into a file, or as CSV to standard output.
+
+    Args:
+        frame: What to write; its index is left out.
+        format: One of ``FORMATS``.
+        out: Where to; None: standard output.
+
+    Raises:
+        TableError: an unknown format, Parquet without a file, or a file that cannot be written.
+    """
+    if format not in FORMATS:
+        raise TableError(f"unknown table format {format!r}", allowed(format, FORMATS))
+    if format == "parquet" and out is None:
+        raise TableError(
+            "Parquet is binary and does not go to the terminal", "name a file: --out history.parquet"
+        )
+    try:
+        if format == "parquet":
+            frame.to_parquet(out, index=False)
+        else:
+            frame.to_csv(out if out is not None else sys.stdout, index=False)
+    except OSError as exc:
+        if out is None:
+            raise
+        raise TableError(
+            f"cannot write {out}: {exc.strerror or exc}", "choose another file with --out"
+        ) from exc
+
+
+def _rows(observation: Observation, job: Sequence[str], call: Sequence[str]) -> Iterable[list[object]]:
+    trial = observation.trial
+    values = [trial.point.get(name) for name in job]
+    for estimate in observation.estimates or (None,):
+        status = observation.status
+        if estimate is not None and estimate.status is not Status.OK:
+            status = estimate.status
+        head = [trial.number, str(trial.phase), str(trial.subject), str(status), observation.reason or None]
+        yield [*head, *values, *_measured(estimate, call)]
+
+
+def _measured(estimate: Estimate | None, call: Sequence[str]) -> list[object]:
+    if estimate is None:
+        return [None] * (len(_SLOT) + len(call) + len(_FIGURES))
+    cell: Cell = estimate.cell
+    seconds = (estimate.median_s, estimate.sem_s, estimate.low_s, estimate.high_s)
+    return [
+        *(cell.collective, cell.comm_size, cell.message_bytes),
+        *(cell.choice.get(name) for name in call),
+        *(round(s * _US, _DECIMALS) for s in seconds),
+        *(estimate.n, estimate.outliers),
+    ]
+
+
+def _chosen(history: History, name: str) -> Iterable[Value]:
+    return (e.cell.choice[name] for o in history for e in o.estimates if name in e.cell.choice)
+
+
+def _column(name: str) -> str:
+    return f"parameter.{name}" if name in {*_TRIAL, *_SLOT, *_FIGURES} else name
+
+
+def _kind(values: Iterable[Value]) -> str:
+    """The column type that holds all these values without changing one."""
+    kinds = {type(v) for v in values}
+    if kinds == {bool}:
+        return "boolean"
+    if kinds == {int}:
+        return "Int64"
+    return "Float64" if kinds and kinds <= {int, float} else "string"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

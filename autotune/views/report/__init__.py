@@ -1,0 +1,5 @@
+"""A campaign as one self-contained HTML page (step 12 of the flow). This package owns plotly and jinja2."""
+
+from autotune.views.report.page import ReportInput, page
+
+__all__ = ["ReportInput", "page"]

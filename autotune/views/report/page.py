@@ -1,0 +1,361 @@
+"""The report of a campaign: from its data to one HTML page that needs nothing else (step 12 of the flow).
+
+Plotly's script is packed into the page once, compressed; it is unpacked by the browser. Without a script the
+page still has every number: figures come in addition to tables, never in their place.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import groupby
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from autotune.history.objectives import Envelope, Objective, Score, score
+from autotune.history.trial import History, Subject
+from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
+from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
+from autotune.space import Space
+from autotune.verification.paired_test import overall
+from autotune.views.report import plots
+from autotune.views.text import (
+    advice_text,
+    changed_text,
+    decision_text,
+    duration_text,
+    effect_text,
+    figure_text,
+    interval_text,
+    p_text,
+    ratio_text,
+    size_text,
+    verdict,
+)
+
+if TYPE_CHECKING:
+    from autotune.screening import Effects, Screening
+    from autotune.verification.rounds import Round
+
+_US = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInput:
+    """What a report is made of; whatever a campaign does not have yet is left out of its page."""
+
+    title: str
+    """Name of the campaign."""
+    space: Space
+    """What could be chosen, and what the machine could not offer."""
+    objectives: Sequence[Objective]
+    """What is judged."""
+    history: History
+    """Every launch."""
+    recommendation: Recommendation | None = None
+    """What came out."""
+    baseline: Envelope = field(default_factory=dict)
+    """The stack's own defaults."""
+    effects: Sequence[Effects] = ()
+    """The screening's analyses, one for each objective."""
+    screening: Screening | None = None
+    """What became of its factors."""
+    rounds: Sequence[Round] = ()
+    """Of the verification, the last one being that of the recommendation."""
+    findings: Sequence[tuple[str, str]] = ()
+    """(what, found) pairs about the machine."""
+    exports: Sequence[str] = ()
+    """Files that were written."""
+    use: str = ""
+    """The one line that uses them."""
+    stamp: str = ""
+    """``SIMULATED (…)`` where no real MPI ran, else empty."""
+    state: str = "complete"
+    """Of the campaign: anything but ``complete`` is said on top of the page."""
+
+
+def page(inputs: ReportInput) -> str:
+    """The whole report as HTML that works offline, in a light or a dark window and on paper."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("autotune.views.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(_view(inputs), plotly=_plotly())
+
+
+@cache
+def _plotly() -> str:
+    """Plotly's script, gzipped, in base64: 4.8 MB become 1.9."""
+    from plotly.offline import get_plotlyjs
+
+    return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
+
+
+def _view(inputs: ReportInput) -> dict[str, Any]:
+    """Everything that the template shows, in words."""
+    made = steps(inputs.objectives, inputs.space, inputs.history)
+    judged = candidates(inputs.objectives, inputs.space, inputs.history)
+    baseline = _scores(inputs)
+    chosen = inputs.recommendation
+    return {
+        "inputs": inputs,
+        "tiles": [*_speedup_tiles(inputs), *_objective_tiles(inputs, judged, baseline), _effort_tile(inputs)],
+        "changes": _changes(inputs),
+        "advice": advice_text(chosen, inputs.space.default) if chosen is not None else "",
+        "unverified": chosen is not None and chosen.provenance.verified.startswith("UNVERIFIED"),
+        "tables": _tables(chosen),
+        "rounds": [_round(inputs.space, one) for one in reversed(inputs.rounds)],
+        "front": _front(inputs, judged, baseline),
+        "screening": _screening(inputs),
+        "progress": {"figure": plots.progress(inputs.objectives, made), "failed": _failed(made)}
+        if made
+        else None,
+        "provenance": _provenance(inputs),
+    }
+
+
+def _scores(inputs: ReportInput) -> tuple[Score, ...] | None:
+    """The scores of the stack's own defaults; None where they were not measured completely."""
+    found = [score(objective, inputs.baseline) for objective in inputs.objectives]
+    complete = tuple(s for s in found if s is not None)
+    return complete if complete and len(complete) == len(found) else None
+
+
+def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
+    chosen = inputs.recommendation
+    if chosen is None or not chosen.gains:
+        return
+    verdicts = [verdict(gain) for gain in chosen.gains]
+    ratio, interval, where = chosen.speedup, speedup_interval(chosen), "in the search, not verified"
+    if inputs.rounds and len(inputs.rounds[-1].found) > 1:
+        total = overall(inputs.rounds[-1].found)
+        ratio, interval = math.exp(total.gain), (math.exp(total.low), math.exp(total.high))
+        where = f"on {len(inputs.rounds[-1].launches)} fresh launches"
+    yield {
+        "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
+        "value": ratio_text(ratio),
+        "note": f"{interval_text(interval)} {where}",
+    }
+    yield {
+        "name": "sizes faster than the default",
+        "value": f"{verdicts.count('faster')} of {len(verdicts)}",
+        "note": f"{verdicts.count('even')} no clear difference, {verdicts.count('slower')} slower",
+    }
+
+
+def _objective_tiles(
+    inputs: ReportInput, judged: Sequence[Candidate], baseline: tuple[Score, ...] | None
+) -> Iterable[dict[str, str]]:
+    candidate = _recommended(inputs, judged)
+    if candidate is None:
+        return
+    for i, (objective, tuned) in enumerate(zip(inputs.objectives, candidate.scores, strict=True)):
+        note = ""
+        if baseline is not None:
+            ratio = ratio_text(ratio_to(objective, tuned, baseline[i]))
+            note = f"{ratio} against {figure_text(baseline[i].value, unit=objective.unit)}"
+        yield {
+            "name": f"{objective.name} in the search",
+            "value": figure_text(tuned.value, unit=objective.unit),
+            "note": note,
+        }
+
+
+def _effort_tile(inputs: ReportInput) -> dict[str, str]:
+    failed = sum(not o.ok for o in inputs.history)
+    spent_s = sum(o.duration_s for o in inputs.history)
+    return {
+        "name": "launches",
+        "value": str(len(inputs.history)),
+        "note": f"{failed} failed, {duration_text(spent_s)} in launches",
+    }
+
+
+def _changes(inputs: ReportInput) -> list[tuple[str, str, str]]:
+    """(parameter, recommended, default) of the job-wide values that the recommendation changes."""
+    if inputs.recommendation is None:
+        return []
+    default = inputs.space.default
+    point = inputs.recommendation.point
+    return [(n, str(v), str(default.get(n, "—"))) for n, v in point.items() if default.get(n) != v]
+
+
+def _tables(chosen: Recommendation | None) -> list[dict[str, Any]]:
+    """One for each collective and communicator size: a figure and the rows at the measured sizes."""
+    if chosen is None:
+        return []
+    found = []
+    for (collective, comm_size), group in groupby(size_rows(chosen), key=lambda row: row.gain.slot[:2]):
+        rows = list(group)
+        names = list(dict.fromkeys(name for row in rows for name in row.choice))
+        ratios = [row.gain.ratio for row in rows]
+        longest = max(min(max(ratios), 3 * median(ratios)), 1.0)  # one wild ratio must not hide the others
+        found.append({
+            "title": _table_title(collective, comm_size),
+            "figure": plots.curves([row.gain for row in rows]),
+            "names": names,
+            "rows": [_row(row, names, longest) for row in rows],
+        })  # fmt: skip
+    return found
+
+
+def _row(row: SizeRow, names: Sequence[str], longest: float) -> dict[str, Any]:
+    gain = row.gain
+    return {
+        "size": size_text(gain.slot[2]),
+        "choice": [str(row.choice.get(name, "·")) for name in names],
+        "tuned": figure_text(gain.tuned_s * _US, gain.tuned_sem_s * _US),
+        "default": figure_text(gain.default_s * _US, gain.default_sem_s * _US),
+        "ratio": ratio_text(gain.ratio, gain.interval),
+        "verdict": verdict(gain),
+        "width": round(min(100 * gain.ratio / longest, 100), 1),
+        "one": round(100 / longest, 1),
+    }
+
+
+def _round(space: Space, one: Round) -> dict[str, Any]:
+    """One round of the verification: a figure and a table for each collective and communicator size."""
+    searched = {gain.slot: gain for gain in one.setting.gains}
+    groups = []
+    for (collective, comm_size), group in groupby(one.judged, key=lambda c: c.slot[:2]):
+        judged = list(group)
+        rows = [
+            {
+                "size": size_text(c.slot[2]),
+                "searched": ratio_text(searched[c.slot].ratio) if c.slot in searched else "—",
+                "fresh": ratio_text(math.exp(c.gain), (math.exp(c.low), math.exp(c.high))),
+                "pairs": c.pairs,
+                "decision": "slower" if c.loses else str(c.decision),
+                "style": "slower" if c.loses else "faster" if c.decision == "still better" else "even",
+            }
+            for c in judged
+        ]
+        figure = plots.verification(judged, one.found, one.setting.gains)
+        groups.append({"title": _table_title(collective, comm_size), "figure": figure, "rows": rows})
+    return {
+        "what": changed_text(one.setting.point, space.default),
+        "n_rules": len(one.setting.rules),
+        "launches": len(one.launches),
+        "failed": sum(not o.ok for o in one.launches),
+        "complete": one.complete,
+        "groups": groups,
+    }
+
+
+def _table_title(collective: str, comm_size: int) -> str:
+    return f"MPI_{collective.capitalize()}" + (f" on {comm_size} ranks" if comm_size else "")
+
+
+def _front(
+    inputs: ReportInput, judged: Sequence[Candidate], baseline: tuple[Score, ...] | None
+) -> dict[str, Any] | None:
+    if not judged:
+        return None
+    best = pareto_front(inputs.objectives, judged)
+    chosen = _recommended(inputs, judged)
+    default = inputs.space.default
+    drawn = (inputs.objectives, judged, best, chosen, default, baseline)
+    return {
+        "figure": plots.front(*drawn) if len(inputs.objectives) > 1 else None,
+        "n_tried": len(judged),
+        "rows": [
+            {
+                "chosen": candidate is chosen,
+                "scores": _against(inputs.objectives, candidate.scores, baseline),
+                "what": changed_text(candidate.point, default),
+                "launches": candidate.launches,
+            }
+            for candidate in best
+        ],
+        "baseline": None if baseline is None else [(figure_text(s.value, s.sem), "1") for s in baseline],
+    }
+
+
+def _against(
+    objectives: Sequence[Objective], scores: Sequence[Score], baseline: tuple[Score, ...] | None
+) -> list[tuple[str, str]]:
+    """(score, how many times better than the default) of each objective."""
+    return [
+        (figure_text(s.value, s.sem), ratio_text(ratio_to(o, s, baseline[i])) if baseline else "—")
+        for i, (o, s) in enumerate(zip(objectives, scores, strict=True))
+    ]
+
+
+def _recommended(inputs: ReportInput, judged: Sequence[Candidate]) -> Candidate | None:
+    """The candidate behind the recommendation; None where the recommendation was not searched."""
+    if inputs.recommendation is None:
+        return None
+    shared = {p.name for p in inputs.space.job if not p.per_size}
+    wanted = inputs.recommendation.point.restricted(shared)
+    return next((c for c in judged if c.point.restricted(shared) == wanted), None)
+
+
+def _screening(inputs: ReportInput) -> dict[str, Any] | None:
+    if not inputs.effects:
+        return None
+    decisions = {d.factor: d for d in inputs.screening.decisions} if inputs.screening else {}
+    rows = []
+    for i, first in enumerate(inputs.effects[0].effects):
+        decision = decisions.get(first.factor)
+        cells = []
+        for objective, analysis in zip(inputs.objectives, inputs.effects, strict=True):
+            one = analysis.effects[i]
+            better = (one.effect > 0) == objective.maximise
+            style = "even" if not one.active else "faster" if better else "slower"
+            cells.append((effect_text(one, analysis), p_text(one.p_value), style))
+        rows.append({
+            "factor": first.factor,
+            "levels": f"{first.low} → {first.high}",
+            "cells": cells,
+            "then": decision_text(decision) if decision else "",
+            "reason": decision.reason if decision else "",
+        })  # fmt: skip
+    pairs = list(zip(inputs.objectives, inputs.effects, strict=True))
+    return {
+        "figures": [plots.effects(*pair) for pair in pairs],
+        "half_normal": [
+            plots.half_normal(objective, analysis)
+            for objective, analysis in pairs
+            if any(math.isfinite(effect.half_normal) for effect in analysis.effects)
+        ],
+        "n_runs": inputs.effects[0].n_runs,
+        "rows": rows,
+        "notes": list(dict.fromkeys(note for analysis in inputs.effects for note in analysis.notes)),
+    }
+
+
+def _failed(made: Sequence[Step]) -> list[tuple[int, str, str, str]]:
+    """(trial, status, reason, point) of every launch that failed."""
+    return [
+        (o.trial.number, str(o.status), o.reason, str(o.trial.point))
+        for o in (step.observation for step in made)
+        if not o.ok
+    ]
+
+
+def _provenance(inputs: ReportInput) -> list[tuple[str, str]]:
+    chosen = inputs.recommendation
+    hosts = dict.fromkeys(host for o in inputs.history for host in o.hosts)
+    said: Mapping[str, str] = {} if chosen is None else {
+        "stack": chosen.provenance.stack,
+        "size": f"{chosen.provenance.ranks} ranks, nodes: {chosen.provenance.nodes}",
+        "last launch": chosen.provenance.date,
+        "verification": chosen.provenance.verified,
+        "environment": ", ".join(f"{name}={value}" for name, value in chosen.provenance.env),
+        "placement": ", ".join(f"{name} {value}" for name, value in chosen.provenance.placement),
+    }  # fmt: skip
+    space = inputs.space
+    shape = f"{space.name}, {len(space.parameters)} parameters, fingerprint {space.fingerprint}"
+    defaults = sum(o.trial.subject is Subject.UNTOUCHED for o in inputs.history)
+    rows = [*said.items(), ("hosts", ", ".join(hosts)), ("space", shape)]
+    rows += [("baseline", f"{defaults} launches with nothing set")] if defaults else []
+    return [(what, text) for what, text in rows if text]

@@ -1,0 +1,192 @@
+"""Tables for the terminal: pure functions from the campaign's data to something that rich can print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from autotune.recommend.front import Candidate, Recommendation
+from autotune.recommend.summary import ratio_to, size_rows
+from autotune.views.text import (
+    changed_text,
+    decision_text,
+    effect_text,
+    figure_text,
+    p_text,
+    ratio_text,
+    size_text,
+    verdict,
+)
+
+if TYPE_CHECKING:
+    from autotune.history.objectives import Objective, Score
+    from autotune.screening import Design, Effects, Screening
+    from autotune.space import Dropped, Point
+
+VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}
+"""How a speed-up is coloured."""
+
+_US = 1e6
+
+
+def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]) -> Table:
+    """What was found on the machine, and what of the space is not available on it.
+
+    Args:
+        findings: (what, found) pairs, in the order in which they are shown.
+        dropped: Parameters and values that the machine cannot offer.
+    """
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for what, found in findings:
+        table.add_row(what, Text(found))
+    for i, one in enumerate(dropped):
+        what = one.parameter if one.value is None else f"{one.parameter}={one.value}"
+        table.add_row("dropped" if i == 0 else "", Text(f"{what}: {one.reason}", style="yellow"))
+    return table
+
+
+def design_table(design: Design) -> RenderableType:
+    """A screening design in its run order: what each letter stands for, then a row for each run."""
+    legend = _table("", "factor", "− low", "+ high")
+    letters = [_letter(i) for i in range(len(design.factors))]
+    for letter, factor in zip(letters, design.factors, strict=True):
+        legend.add_row(letter, *map(Text, (factor.name, str(factor.low), str(factor.high))))
+    runs = _table("run", *letters, right=["run"])
+    for i, row in enumerate(design.coded.tolist(), start=1):
+        runs.add_row(str(i), *("−" if code < 0 else "+" if code > 0 else "0" for code in row))
+    return Group(legend, "", runs)
+
+
+def effects_tables(
+    objectives: Sequence[Objective], effects: Sequence[Effects], screening: Screening | None = None
+) -> RenderableType:
+    """Main effects with their standard errors, a table for each objective, and what becomes of the factors.
+
+    Args:
+        objectives: What is judged, in the order of ``effects``.
+        effects: One analysis for each objective; significant effects have an asterisk.
+        screening: Which factors stay in the search and which are held at one value from here on.
+    """
+    parts: list[RenderableType] = []
+    for objective, analysis in zip(objectives, effects, strict=True):
+        table = _table("factor", "low → high", "effect of high", "p", right=["effect of high"])
+        better = "more" if objective.maximise else "less"
+        table.title = f"Main effects on {objective.name} ({better} is better)"
+        for one in analysis.effects:
+            good = (one.effect > 0) == objective.maximise
+            style = ("green" if good else "red") if one.active else "dim"
+            table.add_row(
+                Text(one.factor),
+                Text(f"{one.low} → {one.high}"),
+                Text(effect_text(one, analysis), style),
+                Text(p_text(one.p_value) + (" *" if one.active else ""), style),
+            )
+        parts += [table, ""]
+    if screening is not None:
+        table = _table("factor", "from here on", "because")
+        for decision in screening.decisions:
+            style = "bold" if decision.verdict == "active" else ""
+            reason = Text(decision.reason, "dim")
+            table.add_row(Text(decision.factor), Text(decision_text(decision), style), reason)
+        parts += [table, ""]
+    return Group(*parts[:-1])
+
+
+def front_table(
+    objectives: Sequence[Objective],
+    front: Sequence[Candidate],
+    recommended: Point | None,
+    default: Point,
+    baseline: Sequence[Score] | None,
+) -> Table:
+    """The Pareto front, the recommended setting marked, the stack's own defaults below it.
+
+    Args:
+        objectives: What is judged.
+        front: Best first in the first objective.
+        recommended: The point of the recommendation.
+        default: The point in which nothing is set; only what differs from it is shown.
+        baseline: The scores of the stack's own defaults, measured.
+    """
+    against = baseline is not None
+    headings = [h for o in objectives for h in (f"{o.name} [{o.unit}]", *(["gain"] if against else []))]
+    table = _table("", *headings, "what is set", right=headings)
+    for candidate in front:
+        cells = []
+        for i, (objective, score) in enumerate(zip(objectives, candidate.scores, strict=True)):
+            cells.append(figure_text(score.value, score.sem))
+            if baseline is not None:
+                cells.append(ratio_text(ratio_to(objective, score, baseline[i])))
+        chosen = candidate.point == recommended
+        what = Text(changed_text(candidate.point, default))
+        table.add_row("▶" if chosen else "", *cells, what, style="bold" if chosen else "")
+    if baseline is not None:
+        shown = [cell for score in baseline for cell in (figure_text(score.value, score.sem), "1")]
+        table.add_row("", *shown, "nothing: the stack's own defaults", style="dim")
+    return table
+
+
+def size_tables(recommendation: Recommendation) -> RenderableType:
+    """Default against tuned at each measured size, one table for each collective and communicator size."""
+    rows = size_rows(recommendation)
+    names = list(dict.fromkeys(name for row in rows for name in row.choice))
+    parts: list[RenderableType] = []
+    for (collective, comm_size), group in groupby(rows, key=lambda row: row.gain.slot[:2]):
+        table = _table(
+            *("size", *names, "tuned [µs]", "default [µs]", "speed-up (95 %)"),
+            right=["size", "tuned [µs]", "default [µs]"],
+        )
+        table.title = f"MPI_{collective.capitalize()}" + (f" on {comm_size} ranks" if comm_size else "")
+        for row in group:
+            gain = row.gain
+            table.add_row(
+                size_text(gain.slot[2]),
+                *(Text(str(row.choice.get(name, "·"))) for name in names),
+                figure_text(gain.tuned_s * _US, gain.tuned_sem_s * _US),
+                figure_text(gain.default_s * _US, gain.default_sem_s * _US),
+                Text(ratio_text(gain.ratio, gain.interval), VERDICT_STYLE[verdict(gain)]),
+            )
+        parts += [table, ""]
+    return Group(*parts[:-1])
+
+
+def campaigns_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Campaigns beside each other, one row each; simulated ones say so below.
+
+    Args:
+        rows: As ``compare --json`` prints them.
+    """
+    table = _table(
+        *("campaign", "collective", "nodes", "ranks", "state", "launches", "speed-up (95 %)", "recommended"),
+        right=["nodes", "ranks", "launches"],
+    )
+    for row in rows:
+        words = [row["directory"], ", ".join(row["collective"]), row["nodes"], row["ranks"], row["state"]]
+        words += [row["launches"], row["gain"], row["advice"]]
+        table.add_row(*(Text(str(word)) for word in words))
+    stacks = dict.fromkeys(row["stack"] for row in rows)
+    unverified = sum(row["verified"] == "UNVERIFIED" for row in rows)
+    notes = [*stacks, *([f"{unverified} of {len(rows)} are UNVERIFIED"] if unverified else [])]
+    return Group(table, "", *(Text(note, "dim") for note in notes))
+
+
+def _table(*headings: str, right: Iterable[str] = ()) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table.title_justify, table.title_style = "left", "bold"
+    for heading in headings:
+        table.add_column(Text(heading), justify="right" if heading in right else "left", overflow="fold")
+    return table
+
+
+def _letter(i: int) -> str:
+    """A … Z, then A2, B2 … as long as it takes; I is left out, it means the mean."""
+    alphabet = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
+    return alphabet[i % len(alphabet)] + (str(i // len(alphabet) + 1) if i >= len(alphabet) else "")

@@ -1,0 +1,130 @@
+"""Figures in words, the same on the console, in the report and in the exported comments (step 12).
+
+Notation: ``±`` is one standard error; an interval ``(a … b)`` is 95 %.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from autotune.recommend.front import Gain, Recommendation
+from autotune.space import Point
+
+if TYPE_CHECKING:
+    from autotune.screening import Effect, Effects
+    from autotune.screening.decision import Decision
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size_text(n_bytes: int) -> str:
+    """A message size in the largest binary unit that needs no decimals: ``4 KiB``, ``1000 B``."""
+    power = 0
+    while n_bytes and n_bytes % 1024 == 0 and power < len(_BINARY) - 1:
+        n_bytes //= 1024
+        power += 1
+    return f"{n_bytes} {_BINARY[power]}"
+
+
+def figure_text(value: float, sem: float = math.nan, unit: str = "") -> str:
+    """A value with three digits and, where it is known, its standard error: ``1.350 ± 0.004 µs``.
+
+    More digits are shown where the standard error is smaller than the third one, so that it never reads 0.
+    """
+    if not math.isfinite(value):
+        return "—"
+    known = math.isfinite(sem)
+    decimals = _decimals(value, 3)
+    if known and sem > 0:
+        decimals = max(decimals, min(_decimals(sem, 1), decimals + 2))
+    error = f" ± {sem:.{decimals}f}" if known else ""
+    return f"{value:.{decimals}f}{error}{' ' if unit else ''}{unit}"
+
+
+def ratio_text(ratio: float, interval: tuple[float, float] | None = None) -> str:
+    """A speed-up, with its interval where one is given: ``1.34× (1.31 … 1.37)``."""
+    if not math.isfinite(ratio):
+        return "—"
+    if interval is None or not all(map(math.isfinite, interval)):
+        return f"{_times(ratio)}×"
+    return f"{_times(ratio)}× {interval_text(interval)}"
+
+
+def interval_text(interval: tuple[float, float]) -> str:
+    """The interval of a speed-up: ``(1.31 … 1.37)``."""
+    return f"({_times(interval[0])} … {_times(interval[1])})"
+
+
+def verdict(gain: Gain) -> str:
+    """``faster``, ``slower``, or ``even`` where the interval of the speed-up holds 1."""
+    low, high = gain.interval
+    return "faster" if low > 1 else "slower" if high < 1 else "even"
+
+
+def effect_text(effect: Effect, analysis: Effects) -> str:
+    """An effect with its standard error, in per cent where logarithms were compared: ``+12.3 ± 1.1 %``."""
+    if not math.isfinite(effect.effect):
+        return "—"
+    value, error, unit, decimals = effect.effect, effect.std_err, "", _decimals(effect.effect, 3)
+    if analysis.scale == "log":
+        value, error, unit, decimals = 100 * math.expm1(value), 100 * math.exp(value) * error, " %", 1
+    known = f" ± {error:.{decimals}f}" if math.isfinite(error) else ""
+    return f"{'−' if value < 0 else '+'}{abs(value):.{decimals}f}{known}{unit}"
+
+
+def p_text(p_value: float) -> str:
+    """A p-value with the digits that matter."""
+    if not math.isfinite(p_value):
+        return "—"
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def decision_text(decision: Decision) -> str:
+    """What becomes of a factor: ``stays``, ``stays (undecided)`` or ``fixed at auto``."""
+    if decision.verdict == "inert":
+        return f"fixed at {decision.value}"
+    return "stays" if decision.verdict == "active" else "stays (undecided)"
+
+
+def duration_text(seconds: float) -> str:
+    """A time span in the two units that matter: ``48 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if not math.isfinite(seconds):
+        return "—"
+    whole = max(0, round(seconds))
+    minutes, rest = divmod(whole, 60)
+    if minutes == 0:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return (
+        f"{hours} h {minutes} min"
+        if hours
+        else f"{minutes} min {rest} s"
+        if minutes < 10
+        else f"{minutes} min"
+    )
+
+
+def changed_text(point: Point, default: Point) -> str:
+    """The values of a point that differ from the default ones: ``UCX_TLS=self,sysv, coll_han=off``."""
+    return ", ".join(f"{n}={v}" for n, v in point.items() if n not in default or v != default[n]) or "nothing"
+
+
+def advice_text(recommendation: Recommendation, default: Point) -> str:
+    """What a recommendation says to change, in one line."""
+    changed = changed_text(recommendation.point, default)
+    if changed != "nothing":
+        return f"change {changed}"
+    if any(rule.choice for rule in recommendation.rules):
+        return "change nothing for the whole job, choose per message size"
+    return "leave the stack's own defaults as they are"
+
+
+def _times(ratio: float) -> str:
+    """A ratio with the digits that matter; where the interval is that wide, its end means nothing."""
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1000 else ">1000"
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Decimals that show so many significant digits, none below zero."""
+    return max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else digits - 1
