@@ -15,7 +15,8 @@ from typing import Any
 
 from autotune.campaign.strategy import Plan, Strategy
 from autotune.errors import JournalError, UserError
-from autotune.history.journal import FILE, history_of, read_events
+from autotune.history.events import history_of
+from autotune.history.journal import FILE, read_events
 from autotune.history.objectives import Envelope, Objective, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Provenance, Recommendation, recommend

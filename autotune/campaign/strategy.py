@@ -1,30 +1,24 @@
-"""The loop (steps 3 to 9 of the flow): which trial is next, and what its observation leads to.
+"""Which trial is next, as a function of the history (steps 3, 4 and 9 of the flow).
 
-The next trial is a function of the history alone (``Strategy.next_trial``), so a campaign that was killed
-continues where it was by reading its journal: there is no other state. The order is
+There is no other state: a campaign that was killed goes on by reading its journal. The order is
 
     baseline · screening rows in run order · baseline · search, one launch at a time · baseline · verification
 
 with the baseline launches spread over the campaign, so that slow drift shows in their spread. The budget is
 for all but the verification, which has its own.
-
-The core knows ports only: how a trial is observed, stored, proposed and shown is given to it.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from autotune.campaign.ports import Listener, Problem, Proposer, Store
-from autotune.errors import CampaignError, UserError
-from autotune.history.journal import history_of, observation_event, trial_event, unfinished
+from autotune.campaign.ports import Problem, Proposer
+from autotune.errors import UserError
 from autotune.history.objectives import Objective, scores, slots
-from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.recommend.front import Candidate, candidates, ranked
-from autotune.recommend.summary import Tally
 from autotune.screening import (
     Design,
     Effects,
@@ -41,14 +35,11 @@ from autotune.screening.decision import Goal
 from autotune.space import Point, Space, Value
 from autotune.verification.rounds import Verifier
 
-_BASELINE_ATTEMPTS = 3
+BASELINE_ATTEMPTS = 3
 """Launches of the untouched stack before a campaign gives up: one can be a victim of the machine."""
 
 _LEADERS, _LAUNCHES_OF_A_LEADER = 6, 3
 """So many settings are launched again, until each leads by so many launches."""
-
-Clock = Callable[[], float]
-"""Seconds since some fixed moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +131,7 @@ class Strategy:
         n_baseline = len(history.of(Phase.BASELINE))
         n_screened = len(history.of(Phase.SCREENING))
         wanted = self.n_baseline
-        if wanted and not any(o.ok for o in history.of(Phase.BASELINE)) and n_baseline < _BASELINE_ATTEMPTS:
+        if wanted and not any(o.ok for o in history.of(Phase.BASELINE)) and n_baseline < BASELINE_ATTEMPTS:
             return self._baseline(number)
         if self.design is not None and n_screened < self.design.n_runs:
             return Trial(
@@ -253,88 +244,3 @@ class Strategy:
 def _freeing(name: str) -> str:
     """The note of a trial that sets one fixed factor free."""
     return f"{name} again, at the best setting"
-
-
-@dataclass
-class Campaign:
-    """The loop over a strategy."""
-
-    strategy: Strategy
-    """Says what is next."""
-    observe: Callable[[Trial], Observation]
-    """Makes a trial."""
-    store: Store
-    """Remembers."""
-    listener: Listener
-    """Is told."""
-    clock: Clock
-    """For the budget of seconds."""
-    _shown: set[Phase] = field(default_factory=set)
-
-    def run(self) -> History:
-        """The history at the end of the budget, or when nothing more is worth a launch.
-
-        Raises:
-            CampaignError: the baseline cannot be measured.
-            Interrupted: the user ended it; calling again continues.
-        """
-        events = self.store.read()
-        history, pending = history_of(events), unfinished(events)
-        tally = Tally(self.strategy.objectives, self.strategy.space)
-        for observation in history:
-            tally.add(observation)
-        self._shown |= {o.trial.phase for o in history}
-        started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
-        while True:
-            trial = pending or self.strategy.next_trial(history, self._out_of_time(started))
-            if trial is None:
-                break
-            self._announce(trial, history, started)
-            if pending is None:
-                self.store.append(trial_event(trial))
-            pending = None
-            observation = self.observe(trial)
-            self.store.append(observation_event(observation))
-            history = history.plus([observation])
-            self.listener.observed(tally.add(observation))
-            self._check_baseline(history)
-        return history
-
-    def _announce(self, trial: Trial, history: History, started: float) -> None:
-        plan, design = self.strategy.plan, self.strategy.design
-        if trial.phase not in self._shown:
-            self._shown.add(trial.phase)
-            if trial.phase is Phase.SEARCH and (found := self.strategy.screening(history)):
-                self.listener.screened(*found)
-            self.listener.phase(trial.phase, self._expected(trial.phase))
-            if trial.phase is Phase.SCREENING and design is not None:
-                self.listener.designed(design)
-        total, left_s = plan.budget_launches, math.inf
-        if trial.phase is Phase.VERIFY and self.strategy.verifier is not None:
-            total = trial.number - 1 + self.strategy.verifier.launches_left(history)
-        if len(history):
-            left_s = (self.clock() - started) / len(history) * (total - len(history))
-        if plan.budget_s is not None and trial.phase is not Phase.VERIFY:
-            left_s = min(left_s, started + plan.budget_s - self.clock())
-        self.listener.launching(trial, trial.number, total, left_s)
-
-    def _expected(self, phase: Phase) -> int:
-        """Launches of a phase, 0 where the budget decides."""
-        design, verifier = self.strategy.design, self.strategy.verifier
-        if phase is Phase.SCREENING and design is not None:
-            return design.n_runs
-        return verifier.design.launches if phase is Phase.VERIFY and verifier is not None else 0
-
-    def _out_of_time(self, started: float) -> bool:
-        limit = self.strategy.plan.budget_s
-        return limit is not None and self.clock() - started >= limit
-
-    def _check_baseline(self, history: History) -> None:
-        baseline = history.of(Phase.BASELINE)
-        others = len(history) - len(baseline)
-        if len(baseline) >= _BASELINE_ATTEMPTS and not others and not any(o.ok for o in baseline):
-            last = baseline.observations[-1]
-            raise CampaignError(
-                f"the stack's own defaults cannot be measured: {last.status}: {last.reason}",
-                "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine",
-            )

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from autotune.campaign.directory import Record, objective_document, read_record, verifier_of
 from autotune.campaign.experiment import Experiment
-from autotune.campaign.strategy import Campaign, Plan, Strategy
+from autotune.campaign.loop import Campaign
+from autotune.campaign.strategy import Plan, Strategy
 from autotune.errors import (
     CampaignError,
     HandedOver,

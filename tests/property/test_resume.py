@@ -7,15 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.campaign.strategy import Campaign, Plan, Strategy
-from autotune.history.journal import (
-    Journal,
-    history_of,
-    observation_event,
-    observation_of,
-    read_events,
-    trial_of,
-)
+from autotune.campaign.loop import Campaign
+from autotune.campaign.strategy import Plan, Strategy
+from autotune.history.events import history_of, observation_event, observation_of, trial_of
+from autotune.history.journal import Journal, read_events
 from autotune.history.trial import Phase, Status
 from autotune.proposers import proposer
 from autotune.verification.paired_test import Design

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from autotune.campaign.strategy import Campaign, Plan, Strategy
+from autotune.campaign.loop import Campaign
+from autotune.campaign.strategy import Plan, Strategy
 from autotune.errors import CampaignError
 from autotune.history.trial import Phase, Status, Subject
 from autotune.proposers import proposer

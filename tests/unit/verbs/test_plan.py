@@ -14,7 +14,7 @@ def test_node_hours_from_measuring_alone_to_every_launch_timing_out():
 
 
 def test_a_campaign_makes_the_launches_that_were_planned(tmp_path):
-    from autotune.campaign.strategy import Campaign
+    from autotune.campaign.loop import Campaign
 
     plan = Plan(budget_launches=14, baseline_launches=3, seed=1)
     strategy = Strategy(SPACE, OBJECTIVES, plan, proposer("random"))

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from autotune.campaign.directory import objective_document, read_record
-from autotune.campaign.strategy import Campaign, Plan, Strategy
+from autotune.campaign.loop import Campaign
+from autotune.campaign.strategy import Plan, Strategy
 from autotune.commands.publish import report, report_input
 from autotune.errors import UserError
 from autotune.history.journal import Journal

@@ -1,0 +1,103 @@
+"""The loop: a trial from the strategy, written, observed, written again (steps 4 to 9 of the flow).
+
+It knows ports only: how a trial is observed, stored, proposed and shown is given to it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from autotune.campaign.ports import Listener, Store
+from autotune.campaign.strategy import BASELINE_ATTEMPTS, Strategy
+from autotune.errors import CampaignError
+from autotune.history.events import history_of, observation_event, trial_event, unfinished
+from autotune.history.trial import History, Observation, Phase, Trial
+from autotune.recommend.summary import Tally
+
+Clock = Callable[[], float]
+"""Seconds since some fixed moment."""
+
+
+@dataclass
+class Campaign:
+    """The loop over a strategy."""
+
+    strategy: Strategy
+    """Says what is next."""
+    observe: Callable[[Trial], Observation]
+    """Makes a trial."""
+    store: Store
+    """Remembers."""
+    listener: Listener
+    """Is told."""
+    clock: Clock
+    """For the budget of seconds."""
+    _shown: set[Phase] = field(default_factory=set)
+
+    def run(self) -> History:
+        """The history at the end of the budget, or when nothing more is worth a launch.
+
+        Raises:
+            CampaignError: the baseline cannot be measured.
+            Interrupted: the user ended it; calling again continues.
+        """
+        events = self.store.read()
+        history, pending = history_of(events), unfinished(events)
+        tally = Tally(self.strategy.objectives, self.strategy.space)
+        for observation in history:
+            tally.add(observation)
+        self._shown |= {o.trial.phase for o in history}
+        started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
+        while True:
+            trial = pending or self.strategy.next_trial(history, self._out_of_time(started))
+            if trial is None:
+                break
+            self._announce(trial, history, started)
+            if pending is None:
+                self.store.append(trial_event(trial))
+            pending = None
+            observation = self.observe(trial)
+            self.store.append(observation_event(observation))
+            history = history.plus([observation])
+            self.listener.observed(tally.add(observation))
+            self._check_baseline(history)
+        return history
+
+    def _announce(self, trial: Trial, history: History, started: float) -> None:
+        plan, design = self.strategy.plan, self.strategy.design
+        if trial.phase not in self._shown:
+            self._shown.add(trial.phase)
+            if trial.phase is Phase.SEARCH and (found := self.strategy.screening(history)):
+                self.listener.screened(*found)
+            self.listener.phase(trial.phase, self._expected(trial.phase))
+            if trial.phase is Phase.SCREENING and design is not None:
+                self.listener.designed(design)
+        total, left_s = plan.budget_launches, math.inf
+        if trial.phase is Phase.VERIFY and self.strategy.verifier is not None:
+            total = trial.number - 1 + self.strategy.verifier.launches_left(history)
+        if len(history):
+            left_s = (self.clock() - started) / len(history) * (total - len(history))
+        if plan.budget_s is not None and trial.phase is not Phase.VERIFY:
+            left_s = min(left_s, started + plan.budget_s - self.clock())
+        self.listener.launching(trial, trial.number, total, left_s)
+
+    def _expected(self, phase: Phase) -> int:
+        """Launches of a phase, 0 where the budget decides."""
+        design, verifier = self.strategy.design, self.strategy.verifier
+        if phase is Phase.SCREENING and design is not None:
+            return design.n_runs
+        return verifier.design.launches if phase is Phase.VERIFY and verifier is not None else 0
+
+    def _out_of_time(self, started: float) -> bool:
+        limit = self.strategy.plan.budget_s
+        return limit is not None and self.clock() - started >= limit
+
+    def _check_baseline(self, history: History) -> None:
+        baseline = history.of(Phase.BASELINE)
+        others = len(history) - len(baseline)
+        if len(baseline) >= BASELINE_ATTEMPTS and not others and not any(o.ok for o in baseline):
+            last = baseline.observations[-1]
+            raise CampaignError(
+                f"the stack's own defaults cannot be measured: {last.status}: {last.reason}",
+                "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine",
+            )
