@@ -13,7 +13,7 @@ from autotune.stacks import coll_tuned
 
 JSON_FILE, TUNE_FILE, HAN_FILE, UCX_FILE = (
     "coll_tuned_rules.json",
-    "autotune.commands.tune",
+    "autotune.tune",
     "coll_han_rules.conf",
     "ucx.conf",
 )

@@ -148,7 +148,7 @@ def test_the_file_for_tune_says_the_same(mpirun, tmp_path):
     rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")]
     deployed(tmp_path, rules, UCX | {"UCX_TLS": "self,posix"}, format_name="tune")
     poison(tmp_path, "ring")
-    options = ["--tune", str(tmp_path / "autotune.commands.tune")]
+    options = ["--tune", str(tmp_path / "autotune.tune")]
     out, err = launch(mpirun, ["allreduce:1016", "allreduce:1024"], {"UCX_LOG_LEVEL": "info"}, RANKS, options)
     assert "allreduce:1016 SUCCESS" in out
     assert "allreduce:1024 ERR_ARG" in out
