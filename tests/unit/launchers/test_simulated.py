@@ -22,7 +22,7 @@ NAMES = ("default", "recursive_doubling", "ring")
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    path = Path(__file__).parents[2] / "conf" / "machine" / "bm_optimized3_36.yaml"
+    path = Path(__file__).parents[3] / "conf" / "machine" / "bm_optimized3_36.yaml"
     return machine_from(yaml.safe_load(path.read_text()))
 
 
