@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autotune.campaign.ports import Launcher, Placement, Stack
 from autotune.errors import ScenarioError, StackError
 from autotune.resources import space_text
 from autotune.scenario import Scenario
@@ -16,6 +15,7 @@ from autotune.space import Point, Space, Value
 from autotune.space.loader import load_space
 from autotune.stacks import openmpi
 from autotune.stacks.installation import Installation, find
+from autotune.stacks.ports import Launcher, Placement, Stack
 
 Finding = tuple[str, str]
 """What ``doctor`` shows: (what, finding)."""

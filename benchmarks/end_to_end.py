@@ -34,7 +34,6 @@ import numpy as np
 
 from autotune.campaign.directory import Record, read_record
 from autotune.campaign.experiment import Experiment
-from autotune.campaign.ports import Rendering
 from autotune.commands.hydra_bridge import connected
 from autotune.commands.tune import experiment_of
 from autotune.history.objectives import by_setting, envelope
@@ -43,6 +42,7 @@ from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
 from autotune.space import Point
 from autotune.stacks import coll_tuned
+from autotune.stacks.ports import Rendering
 from autotune.verification.paired_test import Comparison, Design, compare, overall, pairs
 
 REPETITIONS = 3

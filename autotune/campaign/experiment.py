@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autotune.campaign.ports import Launcher, LaunchOutcome, LaunchRequest, Placement, Rendering, Stack
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject, Trial
 from autotune.measure.location import estimate
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest
 from autotune.space import Point, Space
+from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement, Rendering, Stack
 
 
 @dataclass(frozen=True, slots=True)

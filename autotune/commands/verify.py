@@ -13,7 +13,6 @@ import numpy as np
 
 from autotune.campaign.directory import Record, read_record
 from autotune.campaign.experiment import Experiment
-from autotune.campaign.ports import Rendering, Stack
 from autotune.commands.tune import experiment_of
 from autotune.errors import CampaignError, UserError
 from autotune.history.trial import Observation, Phase, Subject, Trial
@@ -22,6 +21,7 @@ from autotune.lint.parameters import mca_file, shell_file, tune_file
 from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
 from autotune.space import Space
+from autotune.stacks.ports import Rendering, Stack
 from autotune.verification.paired_test import (
     Comparison,
     Decision,

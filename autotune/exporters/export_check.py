@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from autotune.campaign.experiment import Experiment
-from autotune.campaign.ports import Rendering, Stack
 from autotune.exporters.openmpi import CONF_FILE, OpenMpiMca
 from autotune.exporters.settings import RULES_FILE, settings
 from autotune.history.objectives import Slot, slot_of
@@ -20,6 +19,7 @@ from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.recommend.front import Recommendation
 from autotune.space import Space
 from autotune.stacks import coll_tuned
+from autotune.stacks.ports import Rendering, Stack
 
 NO_ALGORITHM = 99
 """An id that no collective has in any version."""

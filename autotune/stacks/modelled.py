@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotune.campaign.ports import Rendering
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Choice
 from autotune.space import Space
+from autotune.stacks.ports import Rendering
 
 
 @dataclass(frozen=True, slots=True)

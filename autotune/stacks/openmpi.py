@@ -16,13 +16,13 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from autotune.campaign.ports import Rendering
 from autotune.errors import SpaceError, StackError, allowed
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Choice, Expectation
 from autotune.space import Dropped, Parameter, Point, Space
 from autotune.stacks import coll_tuned, ucx
 from autotune.stacks.installation import Installation, output
+from autotune.stacks.ports import Rendering
 
 RULES_FILE = "coll_tuned.rules"
 """Name of the rules file inside the directory of a launch."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autotune.campaign.ports import Placement
 from autotune.errors import StackError
+from autotune.stacks.ports import Placement
 from hydra_plugins.autotune._commands import mpirun_argv
 
 FULL = Placement(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autotune.campaign.ports import Placement
 from autotune.errors import StackError
+from autotune.stacks.ports import Placement
 from hydra_plugins.autotune._commands import mpi_plugin, mpirun_argv, srun_argv
 
 PROGRAM = ("/opt/my python/bin/python", "-m", "autotune.probe", "/shared/it's $(touch pwned)\nhere")

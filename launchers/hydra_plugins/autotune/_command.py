@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from autotune.campaign.ports import LaunchOutcome, LaunchRequest
 from autotune.errors import ScenarioError, StackError, allowed
 from autotune.history.objectives import response_slot
 from autotune.probe.protocol import CellSamples, ProbeResult
@@ -28,6 +27,7 @@ from autotune.site import Site, fixed, placement
 from autotune.space import Point, Value
 from autotune.space.loader import load_space
 from autotune.stacks.modelled import Modelled
+from autotune.stacks.ports import LaunchOutcome, LaunchRequest
 from hydra_plugins.autotune import _processes
 
 _WAYS = ("arguments", "environment", "template")

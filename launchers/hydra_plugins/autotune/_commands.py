@@ -6,8 +6,8 @@ in its own environment and is only told their names.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from autotune.campaign.ports import Placement
 from autotune.errors import StackError, allowed
+from autotune.stacks.ports import Placement
 
 _DISTRIBUTIONS = {"core": "block:block", "slot": "block:block", "numa": "block:cyclic", "node": "cyclic"}
 """Open MPI's words for mapping → ``srun``'s: over nodes, then over the sockets of each."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autotune.campaign.ports import LaunchOutcome, LaunchRequest, Placement
 from autotune.errors import ScenarioError, StackError, UserError
 from autotune.probe.protocol import ProbeResult
 from autotune.probe.ucx import last_errors
 from autotune.scenario import Scenario
 from autotune.stacks.installation import Installation, find
 from autotune.stacks.openmpi import root_env
+from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune import _commands, _processes
 from hydra_plugins.autotune._hosts import check, read_hostfile
 

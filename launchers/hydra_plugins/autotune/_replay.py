@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from autotune.campaign.directory import Record, read_record
-from autotune.campaign.ports import LaunchOutcome, LaunchRequest, Placement, Rendering
 from autotune.errors import ScenarioError, allowed
 from autotune.history.trial import Cell, Phase, Subject, Trial
 from autotune.probe.protocol import CellSamples, Choice, ProbeResult
@@ -26,6 +25,7 @@ from autotune.replay.recorded_table import Recorded, Run, read_recorded
 from autotune.scenario import Scenario
 from autotune.site import Site, fixed
 from autotune.space import Point, Space
+from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement, Rendering
 
 RECORD = "replayed.json"
 """Left in the directory of each launch: which recorded run it was given."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from autotune.campaign.ports import LaunchOutcome
 from autotune.errors import ScenarioError, UserError, allowed
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import folder, space_text
@@ -36,13 +35,14 @@ from autotune.site import Site, fixed, placement
 from autotune.space import Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks.modelled import Modelled
+from autotune.stacks.ports import LaunchOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from autotune.campaign.ports import LaunchRequest
     from autotune.history.trial import Rule
     from autotune.scenario import Scenario
+    from autotune.stacks.ports import LaunchRequest
 
 START_S = 1.5
 """What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s)."""

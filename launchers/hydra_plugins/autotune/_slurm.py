@@ -19,11 +19,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from autotune.campaign.ports import Launcher, LaunchRequest, Placement
 from autotune.commands.tune import start_over
 from autotune.errors import HandedOver, ScenarioError, StackError
 from autotune.scenario import Scenario
 from autotune.stacks.installation import Installation
+from autotune.stacks.ports import Launcher, LaunchRequest, Placement
 from hydra_plugins.autotune import _commands
 from hydra_plugins.autotune._mpirun import CommandLine, Mpirun
 from hydra_plugins.autotune._slurm_batch import Nodes, Order, Settings, job_name, submit

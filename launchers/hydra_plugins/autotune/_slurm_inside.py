@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from autotune.campaign.ports import LaunchOutcome, LaunchRequest, Placement
 from autotune.errors import HandedOver, Interrupted, StackError
+from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._mpirun import CommandLine, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
 from hydra_plugins.autotune._slurm_jobs import RUNNING, Job, Slurm, pauses

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from autotune.campaign.ports import LaunchOutcome, LaunchRequest
 from autotune.errors import StackError
+from autotune.stacks.ports import LaunchOutcome, LaunchRequest
 from hydra_plugins.autotune import _processes
 from hydra_plugins.autotune._mpirun import CommandLine, outcome
 from hydra_plugins.autotune._slurm_batch import Nodes, Order, Settings, job_name, submit

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from autotune.campaign.experiment import Experiment
-from autotune.campaign.ports import LaunchOutcome, Placement, Rendering
 from autotune.exporters import exporter
 from autotune.exporters.export_check import PROOF_FILE, poisoned, prove
 from autotune.history.trial import Rule
@@ -16,6 +15,7 @@ from autotune.lint.parameters import mca_file
 from autotune.probe.protocol import CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point, Space
+from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
 
 RING = Point.of({"algorithm": "ring"})
 RULES = (Rule("allreduce", 2, 0, Point()), Rule("allreduce", 2, 1024, RING))

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from autotune.campaign.ports import LaunchOutcome, LaunchRequest, Placement
 from autotune.history.trial import Rule
 from autotune.probe.protocol import Choice, ProbeRequest
 from autotune.replay.recorded_table import read_recorded
 from autotune.space import Point
+from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._replay import Replay
 
 TABLE = """tls,algorithm,message_bytes,latency_us,run,is_default

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import yaml
 
-from autotune.campaign.ports import LaunchOutcome, LaunchRequest, Placement
 from autotune.history.trial import Rule
 from autotune.probe.protocol import CellSamples, Choice, ProbeRequest
 from autotune.simulate import Cluster, Faults, Machine, Noise, machine_from, predict, settings_from
 from autotune.space import Point
+from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._simulated import Simulated
 
 STILL = Noise(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)

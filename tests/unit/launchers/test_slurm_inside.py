@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autotune.campaign.ports import LaunchRequest, Placement
 from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.probe.protocol import ProbeRequest
+from autotune.stacks.ports import LaunchRequest, Placement
 from hydra_plugins.autotune._slurm_batch import Nodes
 from hydra_plugins.autotune._slurm_inside import InAllocation
 from hydra_plugins.autotune._slurm_jobs import Job
