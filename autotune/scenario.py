@@ -6,17 +6,15 @@ dataclasses below say the types; ``scenario_of`` checks a composed configuration
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import UNITS, Objective
 from autotune.probe.protocol import COLLECTIVES
 from autotune.space import size_in_bytes
-
-T = TypeVar("T")
+from autotune.structure import Document
 
 CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
 """Sections that may differ when a campaign is continued: none changes what its launches mean."""
@@ -272,7 +270,7 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     for key in ("objectives", "export"):
         if isinstance(plain.get(key), str):
             plain[key] = [part.strip() for part in plain[key].split(",") if part.strip()]
-    return _build(Scenario, plain, "")
+    return Document("the scenario", ScenarioError).structured(Scenario, plain)
 
 
 def restored(document: Mapping[str, Any]) -> Scenario:
@@ -281,10 +279,7 @@ def restored(document: Mapping[str, Any]) -> Scenario:
     Raises:
         ScenarioError: keys or values of another version.
     """
-    plain = dict(document)
-    for section, name, key in (("mpi", "origin", "from"), ("launch", "tool", "with")):
-        plain[section] = {key if k == name else k: v for k, v in plain.get(section, {}).items()}
-    return _build(Scenario, plain, "")
+    return Document("the scenario", ScenarioError, own=True).structured(Scenario, document)
 
 
 def sizes_of(declared: Any) -> list[int]:
@@ -321,53 +316,6 @@ def sizes_of(declared: Any) -> list[int]:
             "sizes is empty", "give message sizes in bytes, e.g. sizes=[8,1k,64k,1M] or sizes=8..1M"
         )
     return sorted(set(sizes))
-
-
-def _build(kind: type[T], document: Any, where: str) -> T:
-    """A dataclass out of a mapping, with every key and type checked."""
-    if not isinstance(document, Mapping):
-        raise ScenarioError(f"{where or 'the scenario'} = {document!r}", "expected a mapping of keys")
-    hints = get_type_hints(kind)
-    known = {f.metadata.get("key", f.name): f for f in fields(kind)}  # type: ignore[arg-type] # a dataclass
-    for key in document:
-        if key not in known:
-            raise ScenarioError(f"unknown key {_join(where, str(key))!r}", allowed(key, known))
-    values = {}
-    for key, one in known.items():
-        if key in document:
-            values[one.name] = _value(hints[one.name], document[key], _join(where, key))
-        elif one.default is MISSING and one.default_factory is MISSING:
-            raise ScenarioError(
-                f"the scenario lacks {_join(where, key)!r}", "set it in the file or on the command line"
-            )
-    return kind(**values)
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    if is_dataclass(hint) and isinstance(hint, type):
-        return _build(hint, value if value is not None else {}, where)
-    if get_origin(hint) in (Union, UnionType):
-        options = [o for o in get_args(hint) if o is not NoneType]
-        return None if value is None else _value(options[0], value, where)
-    if get_origin(hint) is tuple:
-        items = value if isinstance(value, list | tuple) else [value]
-        return tuple(_value(get_args(hint)[0], item, where) for item in items)
-    if get_origin(hint) is Mapping:
-        if not isinstance(value, Mapping | NoneType):
-            raise ScenarioError(f"{where} = {value!r}", "expected a mapping of keys")
-        return dict(value or {})
-    if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool):
-        return value
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    raise ScenarioError(f"{where} = {value!r}", f"expected {names.get(hint, hint)}")
-
-
-def _join(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else key
 
 
 def _among(key: str, value: str, choices: Iterable[str]) -> None:

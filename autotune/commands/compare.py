@@ -10,6 +10,7 @@ from typing import Any
 
 from autotune.campaign.directory import Record, read_record
 from autotune.recommend.summary import speedup_interval
+from autotune.structure import finite
 from autotune.views.text import advice_text, ratio_text
 
 
@@ -44,9 +45,9 @@ def row(record: Record) -> dict[str, Any]:
         "ranks": record.site.get("ranks"),
         "state": record.state,
         "launches": len(record.history),
-        "speedup": None if math.isnan(gain) else gain,
-        "speedup_low": None if math.isnan(low) else low,
-        "speedup_high": None if math.isnan(high) else high,
+        "speedup": finite(gain),
+        "speedup_low": finite(low),
+        "speedup_high": finite(high),
         "gain": ratio_text(gain, (low, high)),
         "verified": found.provenance.verified if found else "UNVERIFIED",
         "advice": advice_text(found, record.space.default) if found else "",

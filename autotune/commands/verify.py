@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
 from autotune.space import Space
 from autotune.stacks.ports import Rendering, Stack
+from autotune.structure import plain
 from autotune.verification.paired_test import (
     Comparison,
     Decision,
@@ -198,17 +199,14 @@ def _text(document: Mapping[str, Any], judged: Sequence[Comparison], total: Comp
 def _document(
     record: Record, against: Sequence[Path], judged: Sequence[Comparison], total: Comparison, launches: int
 ) -> dict[str, Any]:
-    def plain(c: Comparison) -> dict[str, Any]:
-        numbers = {
-            k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in asdict(c).items()
-        }
-        return {**numbers, "slot": list(c.slot), "speedup": math.exp(c.gain)}
+    def document(c: Comparison) -> dict[str, Any]:
+        return {**plain(c), "speedup": math.exp(c.gain)}
 
     return {
         "campaign": record.name,
         "stamp": str(record.site.get("stamp", "")),
         "against": [str(path) for path in against] or ["untouched"],
         "launches": launches,
-        "overall": plain(total),
-        "slots": [plain(c) for c in judged],
+        "overall": document(total),
+        "slots": [document(c) for c in judged],
     }

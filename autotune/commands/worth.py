@@ -10,6 +10,7 @@ from autotune.campaign.directory import read_record
 from autotune.errors import TableError, UserError
 from autotune.importers.profiles import read_profile
 from autotune.recommend.worth import worth as worth_of
+from autotune.structure import plain
 from autotune.views.text import duration_text
 
 
@@ -34,8 +35,7 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
             "paid_back_after_s": found.paid_back_after_s,
             "verified": recommendation.provenance.verified,
         }
-        finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}
-        sys.stdout.write(json.dumps(finite, indent=1) + "\n")
+        sys.stdout.write(json.dumps(plain(numbers), indent=1) + "\n")
         return
     nodes = recommendation.provenance.nodes
     lines = [

@@ -11,6 +11,7 @@ from autotune.exporters.settings import mapping, remarks
 from autotune.history.trial import Rule
 from autotune.recommend.front import Gain, Provenance, Recommendation, choice_at
 from autotune.space import Point
+from autotune.structure import finite
 from autotune.views.text import figure_text, ratio_text, size_text
 
 VERSION = 1
@@ -56,9 +57,9 @@ class JsonDocument:
                     "comm_size": gain.slot[1],
                     "message_bytes": gain.slot[2],
                     "tuned_s": gain.tuned_s,
-                    "tuned_sem_s": _finite(gain.tuned_sem_s),
+                    "tuned_sem_s": finite(gain.tuned_sem_s),
                     "default_s": gain.default_s,
-                    "default_sem_s": _finite(gain.default_sem_s),
+                    "default_sem_s": finite(gain.default_sem_s),
                 }
                 for gain in recommendation.gains
             ],
@@ -148,7 +149,3 @@ def _size_lines(recommendation: Recommendation) -> list[str]:
             for r in recommendation.rules
         ]
     return lines
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

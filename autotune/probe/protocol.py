@@ -10,7 +10,7 @@ Notation: a *request* names cells by (collective, communicator size, message siz
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.errors import UserError, allowed
+from autotune.structure import Document, plain
 
 VERSION = 1
 """Of both documents."""
@@ -148,7 +149,7 @@ class ProbeRequest:
 
     def to_json(self) -> str:
         """The document."""
-        return json.dumps({"version": VERSION, **_plain(self)}, indent=1)
+        return json.dumps({"version": VERSION, **plain(self)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "ProbeRequest":
@@ -160,23 +161,15 @@ class ProbeRequest:
         try:
             document = json.loads(text)
             version = document.pop("version", None)
-            if version != VERSION:
-                raise UserError(f"request of version {version}", f"this probe reads version {VERSION}")
-            choices = {
-                name: tuple(Choice(**choice) for choice in listed)
-                for name, listed in document.pop("choices", {}).items()
-            }
-            expect = Expectation(**document.pop("expect", {}))
-            for key in ("collectives", "sizes_bytes", "comm_sizes"):
-                if key in document:
-                    document[key] = tuple(document[key])
-            return cls(choices=choices, expect=expect, **document)
-        except (ValueError, TypeError, AttributeError) as exc:
-            if isinstance(exc, UserError):
-                raise
-            raise UserError(
-                f"unreadable request: {exc}", f"expected a {REQUEST} of version {VERSION}"
-            ) from exc
+        except (ValueError, AttributeError) as exc:
+            raise _unreadable(str(exc), f"expected a {REQUEST} of version {VERSION}") from exc
+        if version != VERSION:
+            raise UserError(f"request of version {version}", f"this probe reads version {VERSION}")
+        return Document("it", _unreadable, own=True).structured(cls, document)
+
+
+def _unreadable(message: str, hint: str) -> UserError:
+    return UserError(f"unreadable request: {message}", hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +232,9 @@ class ProbeResult:
         arrays: dict[str, NDArray[Any]] = {f"c{i}": cell.samples_s for i, cell in enumerate(self.cells)}
         arrays |= {f"v{i}": cell.validity for i, cell in enumerate(self.cells) if cell.validity is not None}
         np.savez_compressed(directory / SAMPLES, **arrays)  # type: ignore[arg-type] # numpy's stub of **kwds
-        document = _plain(self)
+        document = {"version": VERSION, **plain(self, leave_out=np.ndarray)}
         partial = directory / f"{RESULT}.part"
-        partial.write_text(json.dumps({"version": VERSION, **document}, indent=1))
+        partial.write_text(json.dumps(document, indent=1))
         partial.replace(directory / RESULT)
 
     @classmethod
@@ -257,34 +250,15 @@ class ProbeResult:
         try:
             document = json.loads(path.read_text())
             version = document.pop("version", None)
-            if version != VERSION:
-                raise UserError(
-                    f"{path}: result of version {version}", f"this program reads version {VERSION}"
-                )
+        except (OSError, ValueError, AttributeError) as exc:
+            raise UserError(f"{path}: damaged result: {exc}") from exc
+        if version != VERSION:
+            raise UserError(f"{path}: result of version {version}", f"this program reads version {VERSION}")
+        try:
             # Opened here: numpy leaves a file open that it finds damaged.
             with (directory / SAMPLES).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                cells = tuple(
-                    CellSamples(**{**cell, "samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")})
-                    for i, cell in enumerate(document.pop("cells"))
-                )
-            hosts, notes = tuple(document.pop("hosts")), tuple(document.pop("notes"))
-            for name in ("overhead_s", "memory_bytes"):
-                document[name] = math.nan if document[name] is None else document[name]
-            return cls(cells=cells, hosts=hosts, notes=notes, **document)
+                for i, cell in enumerate(document["cells"]):
+                    cell |= {"samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")}
+            return Document("it", own=True).structured(cls, document)
         except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as exc:
-            if isinstance(exc, UserError):
-                raise
             raise UserError(f"{path}: damaged result: {exc}") from exc
-
-
-def _plain(item: Any) -> Any:
-    """A dataclass as JSON values; arrays are left out (they travel in ``samples.npz``), NaN becomes null."""
-
-    def factory(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return {k: None if isinstance(v, np.ndarray) or _is_nan(v) else v for k, v in pairs}
-
-    return asdict(item, dict_factory=factory)
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)

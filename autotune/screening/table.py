@@ -23,6 +23,7 @@ from autotune.screening import Design, Effect, Effects, Factor, analyse, screene
 from autotune.screening.decision import Goal
 from autotune.screening.effects import Scale
 from autotune.space import size_in_bytes
+from autotune.structure import finite
 from autotune.views.text import decision_text, p_text
 
 _SCALES: Mapping[str, Scale] = {"linear": "linear", "log": "log"}
@@ -268,27 +269,27 @@ def _report(found: Effects, goal: Goal) -> dict[str, Any]:
     """One response."""
     return {
         "goal": goal,
-        "mean": _known(found.mean),
+        "mean": finite(found.mean),
         "runs": found.n_runs,
         "missing": found.n_missing,
         "effects": [_effect_report(effect, found.scale) for effect in found.effects],
         "curvature": None if found.curvature is None else _effect_report(found.curvature, found.scale),
         "aliases": _alias_report(found),
         "blocks": [
-            {"block": b.block, "effect": _known(b.effect), "std_err": _known(b.std_err)} for b in found.blocks
+            {"block": b.block, "effect": finite(b.effect), "std_err": finite(b.std_err)} for b in found.blocks
         ],
         "noise": {
-            "std_dev": _known(math.sqrt(found.noise.variance)),
+            "std_dev": finite(math.sqrt(found.noise.variance)),
             "df": found.noise.df,
             "source": found.noise.source,
         },
         "lenth": {
-            "pse": _known(found.lenth.pse),
-            "margin": _known(found.lenth.margin),
-            "simultaneous_margin": _known(found.lenth.simultaneous_margin),
+            "pse": finite(found.lenth.pse),
+            "margin": finite(found.lenth.margin),
+            "simultaneous_margin": finite(found.lenth.simultaneous_margin),
         },
         "efficiency": {key: getattr(found.efficiency, key) for key in ("d", "a", "g")},
-        "r_squared": _known(found.r_squared),
+        "r_squared": finite(found.r_squared),
         "notes": list(found.notes),
     }
 
@@ -306,17 +307,17 @@ def _effect_report(effect: Effect, scale: Scale) -> dict[str, Any]:
         "factor": effect.factor,
         "low": effect.low,
         "high": effect.high,
-        "effect": _known(effect.effect),
-        "std_err": _known(effect.std_err),
-        "p_value": _known(effect.p_value),
-        "contribution": _known(effect.contribution),
+        "effect": finite(effect.effect),
+        "std_err": finite(effect.std_err),
+        "p_value": finite(effect.p_value),
+        "contribution": finite(effect.contribution),
         "active": effect.active,
-        "interval": [_known(low), _known(high)],
+        "interval": [finite(low), finite(high)],
         "df": effect.df,
-        "half_normal": _known(effect.half_normal),
+        "half_normal": finite(effect.half_normal),
         "n_low": effect.n_low,
         "n_high": effect.n_high,
-        **({"ratio": _known(math.exp(effect.effect))} if scale == "log" else {}),
+        **({"ratio": finite(math.exp(effect.effect))} if scale == "log" else {}),
     }
 
 
@@ -327,10 +328,6 @@ def _effect_text(effect: dict[str, Any]) -> str:
         error = _figure(effect["std_err"], "{:.2g}", 100 * effect["ratio"])
         return f"{100 * (effect['ratio'] - 1):+.3g} ± {error} %"
     return f"{effect['effect']:+.4g} ± {_figure(effect['std_err'], '{:.2g}')}"
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _figure(value: float | None, pattern: str, times: float = 1.0) -> str:

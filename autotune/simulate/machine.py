@@ -10,13 +10,12 @@ LogP Model", SPAA 1995). Bandwidths are bytes per second (G = 1 / bandwidth), ti
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from math import inf, isfinite
-from typing import Any, TypeVar
+from typing import Any
 
-from autotune.errors import ScenarioError, allowed
-
-_Part = TypeVar("_Part", "Memory", "Transport")
+from autotune.errors import ScenarioError
+from autotune.structure import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,65 +174,7 @@ def machine_from(values: Mapping[str, Any]) -> Machine:
     Raises:
         ScenarioError: If a field is missing, unknown or not a number, or a value is out of its range.
     """
-    _check_keys(Machine, values, "machine")
-    transports = _mapping(values["transports"], "machine.transports")
-    return Machine(
-        name=str(values["name"]),
-        description=str(values["description"]),
-        memory=_part(Memory, values["memory"], "machine.memory"),
-        transports={
-            str(name): _part(Transport, part, f"machine.transports.{name}")
-            for name, part in transports.items()
-        },
-        far_nic_latency_s=_number(values.get("far_nic_latency_s", 0.0), "machine.far_nic_latency_s"),
-        rc_max_endpoints=int(_number(values.get("rc_max_endpoints", 256), "machine.rc_max_endpoints")),
-        calibrated_from=str(values.get("calibrated_from", "") or ""),
-    )
-
-
-def _part(kind: type[_Part], values: Any, where: str) -> _Part:
-    """One nested dataclass of numbers, with the place of a mistake in its message."""
-    values = _mapping(values, where)
-    _check_keys(kind, values, where)
-    counts = {f.name for f in fields(kind) if f.type is int}
-    flags = {f.name for f in fields(kind) if f.type is bool}
-    numbers: dict[str, Any] = {}
-    for key, value in values.items():
-        if key in flags:
-            numbers[key] = bool(value)
-        elif key in counts:
-            numbers[key] = int(_number(value, f"{where}.{key}"))
-        else:
-            numbers[key] = _number(value, f"{where}.{key}")
-    try:
-        return kind(**numbers)
-    except ValueError as exc:
-        raise ScenarioError(f"{where}: {exc}") from exc
-
-
-def _mapping(values: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(values, Mapping):
-        raise ScenarioError(f"{where}: expected a mapping, not {values!r}")
-    return values
-
-
-def _check_keys(kind: type, values: Mapping[str, Any], where: str) -> None:
-    names = [f.name for f in fields(kind)]
-    required = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
-    unknown = [key for key in values if key not in names]
-    missing = [key for key in required if key not in values]
-    if unknown:
-        raise ScenarioError(f"{where}: no field {', '.join(map(repr, unknown))}", allowed(unknown[0], names))
-    if missing:
-        raise ScenarioError(f"{where}: {', '.join(missing)} must be given")
-
-
-def _number(value: Any, where: str) -> float:
-    """A float; YAML 1.1 reads ``1e-6`` as a string, so strings are read too."""
-    try:
-        return float(value)
-    except (TypeError, ValueError) as exc:
-        raise ScenarioError(f"{where}: {value!r} is not a number") from exc
+    return Document("the machine", ScenarioError).structured(Machine, values, "machine")
 
 
 def _check_numbers(part: Memory | Transport, where: str, zero_ok: tuple[str, ...]) -> None:

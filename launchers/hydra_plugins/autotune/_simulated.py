@@ -9,8 +9,8 @@ taken. Everything that comes out is stamped ``SIMULATED``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from autotune.space import Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks.modelled import Modelled
 from autotune.stacks.ports import LaunchOutcome
+from autotune.structure import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,6 +47,16 @@ if TYPE_CHECKING:
 
 START_S = 1.5
 """What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Disturbed:
+    """The section ``simulate`` of a scenario."""
+
+    noise: Noise = QUIET
+    """How far samples lie apart."""
+    faults: Faults = RELIABLE
+    """How often launches fail."""
 
 
 @dataclass(frozen=True)
@@ -185,13 +196,8 @@ def simulated_site(scenario: Scenario) -> Site:
         shipped = [path.stem for path in sorted((folder("conf") / "machine").glob("*.yaml"))]
         raise ScenarioError("a simulated cluster needs machine=…", allowed("", shipped))
     machine = machine_from(scenario.machine)
-    simulate = scenario.simulate
-    for key in simulate:
-        if key not in ("noise", "faults"):
-            raise ScenarioError(f"unknown key 'simulate.{key}'", allowed(key, ("noise", "faults")))
-    noise = _from(Noise, simulate.get("noise"), "simulate.noise")
-    faults = _from(Faults, simulate.get("faults"), "simulate.faults")
-    launcher = Simulated(machine, noise, faults, scenario.seed)
+    disturbed = Document("the scenario", ScenarioError).structured(_Disturbed, scenario.simulate, "simulate")
+    launcher = Simulated(machine, disturbed.noise, disturbed.faults, scenario.seed)
     declared = load_space(space_text(scenario.space), scenario.space)
     place = placement(scenario)
     return Site(
@@ -216,22 +222,3 @@ def _facts(space: Space, machine: Machine) -> frozenset[str]:
     wanted |= {t for p in space.parameters for tokens in p.value_requires.values() for t in tokens}
     have = {f"ucx_tl:{name}" for name in machine.transports} | {"ucx_tl:sm"}
     return frozenset(t for t in wanted if not t.startswith("ucx_tl:") or t in have)
-
-
-_Part = TypeVar("_Part", Noise, Faults)
-
-
-def _from(kind: type[_Part], values: Any, where: str) -> _Part:
-    """Noise or faults from a section of the scenario.
-
-    Raises:
-        ScenarioError: an unknown key, or a value that is no number or out of range.
-    """
-    known = [f.name for f in fields(kind)]
-    given = dict(values or {})
-    for key, value in given.items():
-        if key not in known:
-            raise ScenarioError(f"unknown key '{where}.{key}'", allowed(key, known))
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise ScenarioError(f"{where}.{key} = {value!r}", "expected a number")
-    return kind(**given)

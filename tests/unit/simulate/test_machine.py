@@ -39,11 +39,16 @@ def test_the_study_machine_is_the_one_its_vendor_describes(values: dict[str, Any
     ("where", "key", "value", "message"),
     [
         ("memory", "cores", 37, "37 cores do not divide into 2 sockets"),
-        ("memory", "latency_s", "soon", "machine.memory.latency_s: 'soon' is not a number"),
+        ("memory", "latency_s", "soon", "machine.memory.latency_s = 'soon'.*expected a number"),
         ("memory", "copy_bytes_per_s", -1, "copy_bytes_per_s must be more than zero"),
-        ("memory", "copy_gb", 1, "machine.memory: no field 'copy_gb'"),
-        (None, "transports", {"quantum": {}}, "machine.transports.quantum: latency_s, .* must be given"),
-        (None, "transports", 3, "machine.transports: expected a mapping, not 3"),
+        ("memory", "copy_gb", 1, "unknown key 'machine.memory.copy_gb'"),
+        (
+            None,
+            "transports",
+            {"quantum": {}},
+            "lacks 'machine.transports.quantum.latency_s', ",
+        ),
+        (None, "transports", 3, "machine.transports = 3.*expected a mapping"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(
@@ -51,13 +56,13 @@ def test_a_mistake_is_named_with_its_place(
 ) -> None:
     part = values[where] if where else values
     part[key] = value
-    with pytest.raises(ScenarioError, match=message):
+    with pytest.raises(ScenarioError, match=f"(?s){message}"):
         machine_from(values)
 
 
 def test_a_missing_number_is_named(values: dict[str, Any]) -> None:
     del values["transports"]["rc"]["latency_s"]
-    with pytest.raises(ScenarioError, match=r"machine\.transports\.rc: latency_s must be given"):
+    with pytest.raises(ScenarioError, match=r"lacks 'machine\.transports\.rc\.latency_s'"):
         machine_from(values)
 
 

@@ -1,0 +1,164 @@
+"""Plain dictionaries → frozen dataclasses, checked; and dataclasses → what JSON has words for.
+
+Every mistake is one message that names the full key. Types are those of the fields: numbers, text, truth
+values, enumerations, nested dataclasses, ``Mapping``, ``tuple`` and unions of them. A class with a
+constructor ``of`` is made by it. A field can go by another name in documents: ``metadata={"key": "from"}``.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from inspect import ismethod
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from autotune.errors import AutotuneError, UserError, allowed
+
+T = TypeVar("T")
+
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A kind of document, and how mistakes in one are told."""
+
+    name: str
+    """What messages call it, e.g. ``the scenario``."""
+    error: Callable[[str, str], AutotuneError] = UserError
+    """Makes what is raised out of message and hint."""
+    own: bool = False
+    """Whether we wrote it, with ``plain``: keys are the names of the fields, and null is a number that was
+    not finite."""
+    newer: bool = False
+    """Whether unknown keys are passed over: a later version may have added them."""
+
+    def structured(self, kind: type[T], values: Any, where: str = "") -> T:
+        """The dataclass in a mapping; ``where`` is the key that the mapping stands under.
+
+        Raises:
+            AutotuneError: ``error``, for an unknown or missing key, a value of the wrong type, or one that
+                the dataclass itself refuses.
+        """
+        if not isinstance(values, Mapping):
+            raise self.error(f"{where or self.name} = {values!r}", "expected a mapping of keys")
+        listed = _fields(kind)  # type: ignore[arg-type] # mypy takes a type[T] to be unhashable
+        known = {field.name if self.own else field.key: field for field in listed}
+        unknown = [] if self.newer else [key for key in values if key not in known]
+        if unknown:
+            raise self.error(f"unknown key {_join(where, unknown[0])!r}", allowed(unknown[0], known))
+        missing = [repr(_join(where, key)) for key, f in known.items() if f.required and key not in values]
+        if missing:
+            raise self.error(f"{self.name} lacks {', '.join(missing)}", "it must be given")
+        found = {
+            field.name: self._value(field.hint, values[key], _join(where, key))
+            for key, field in known.items()
+            if key in values
+        }
+        try:
+            return kind(**found)
+        except ValueError as exc:
+            if not where:
+                raise
+            raise self.error(f"{where}: {exc}", "") from exc
+
+    def _value(self, hint: Any, value: Any, where: str) -> Any:
+        origin = get_origin(hint) or hint
+        if hint is Any or (isinstance(origin, type) and type(value) is origin and origin in _WORDS):
+            return value
+        if origin in (Union, UnionType):
+            options = [option for option in get_args(hint) if option is not NoneType]
+            if value is None and len(options) < len(get_args(hint)):
+                return None
+            return self._value(next((o for o in options if type(value) is o), options[0]), value, where)
+        if origin is tuple:
+            items = value if isinstance(value, list | tuple) else [value]
+            return tuple(self._value(get_args(hint)[0], item, where) for item in items)
+        if origin is Mapping:
+            if not isinstance(value, Mapping | NoneType):
+                raise self.error(f"{where} = {value!r}", "expected a mapping of keys")
+            inner = get_args(hint)[1]
+            return {str(k): self._value(inner, v, _join(where, k)) for k, v in (value or {}).items()}
+        if ismethod(make := getattr(hint, "of", None)):
+            try:
+                return make(value)
+            except (AttributeError, TypeError, ValueError) as exc:
+                raise self.error(f"{where} = {value!r}", f"expected what makes a {hint.__name__}") from exc
+        if is_dataclass(hint) and isinstance(hint, type):
+            return self.structured(hint, {} if value is None else value, where)
+        return self._scalar(origin, value, where)
+
+    def _scalar(self, kind: type, value: Any, where: str) -> Any:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if kind is float and value is None and self.own:
+            return math.nan
+        if kind is float and (number or isinstance(value, str)):
+            try:
+                return float(value)  # YAML 1.1 takes 1e-6 for text
+            except ValueError:
+                pass
+        elif kind is str and number:
+            return str(value)
+        elif issubclass(kind, Enum):
+            try:
+                return kind(value)
+            except ValueError as exc:
+                names = [member.value for member in kind]
+                raise self.error(f"{where} = {value!r}", allowed(value, names)) from exc
+        elif isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
+            return value
+        raise self.error(f"{where} = {value!r}", f"expected {_WORDS.get(kind, kind.__name__)}")
+
+
+def finite(value: float) -> float | None:
+    """The number, or None, JSON's null, in place of NaN and infinity, for which JSON has no words."""
+    return value if math.isfinite(value) else None
+
+
+def plain(item: Any, leave_out: type | tuple[type, ...] = ()) -> Any:
+    """Dataclasses and collections as dictionaries, lists and scalars, with null for what is not finite.
+
+    Args:
+        item: Anything of dataclasses, mappings, lists, tuples and scalars.
+        leave_out: Types that travel by other ways; null stands in their place.
+    """
+    if isinstance(item, float):
+        return finite(item)
+    if isinstance(item, leave_out):
+        return None
+    if isinstance(item, Mapping):
+        return {str(key): plain(value, leave_out) for key, value in item.items()}
+    if isinstance(item, list | tuple):
+        return [plain(value, leave_out) for value in item]
+    if is_dataclass(item) and not isinstance(item, type):
+        return {f.name: plain(getattr(item, f.name), leave_out) for f in fields(item)}
+    return item
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    key: str
+    hint: Any
+    required: bool
+
+
+@cache
+def _fields(kind: type) -> tuple[_Field, ...]:
+    """The fields of a dataclass with their types resolved: that is slow, and a journal has many cells."""
+    hints = get_type_hints(kind)
+    return tuple(
+        _Field(
+            f.name,
+            f.metadata.get("key", f.name),
+            hints[f.name],
+            f.default is MISSING and f.default_factory is MISSING,
+        )
+        for f in fields(kind)
+    )
+
+
+def _join(where: str, key: object) -> str:
+    return f"{where}.{key}" if where else str(key)
