@@ -36,9 +36,9 @@ Out = Annotated[Path | None, typer.Option("--out", help="where to write; default
 @cli.command()
 def status(directory: Dir, as_json: Json = False) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
-    from autotune.commands import inspect
+    from autotune.commands import status as verb
 
-    inspect.status(directory, as_json)
+    verb.status(directory, as_json)
 
 
 @cli.command()
@@ -48,9 +48,9 @@ def history(
     out: Out = None,
 ) -> None:
     """Print all measurements as a table, a row for each trial and cell (CSV to stdout by default)."""
-    from autotune.commands import inspect
+    from autotune.commands import history as verb
 
-    inspect.history(directory, table_format, out)
+    verb.history(directory, table_format, out)
 
 
 @cli.command()
@@ -63,12 +63,12 @@ def export(
     listing: Annotated[bool, typer.Option("--list", help="list the formats")] = False,
 ) -> None:
     """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
-    from autotune.commands import publish
+    from autotune.commands import export as verb
 
     if listing or not directories:
-        publish.formats()
+        verb.formats()
     else:
-        publish.export(tuple(directories), tuple(formats or ()), out)
+        verb.export(tuple(directories), tuple(formats or ()), out)
 
 
 @cli.command()
@@ -113,25 +113,25 @@ def lint(
     ] = None,
 ) -> int:
     """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
-    from autotune.commands import deploy
+    from autotune.commands import lint as verb
 
-    return deploy.lint(tuple(files), mpi, nodes)
+    return verb.lint(tuple(files), mpi, nodes)
 
 
 @cli.command()
 def install(directory: Dir) -> None:
     """Merge the recommendation into your own ~/.openmpi/mca-params.conf, with a dated backup."""
-    from autotune.commands import deploy
+    from autotune.commands import install as verb
 
-    deploy.install(directory)
+    verb.install(directory)
 
 
 @cli.command()
 def uninstall() -> None:
     """Take the recommendation out of ~/.openmpi/mca-params.conf again; everything else stays."""
-    from autotune.commands import deploy
+    from autotune.commands import install as verb
 
-    deploy.uninstall()
+    verb.uninstall()
 
 
 @cli.command()
@@ -148,9 +148,9 @@ def compare(
 @cli.command()
 def report(directory: Dir, out: Out = None) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html)."""
-    from autotune.commands import publish
+    from autotune.commands import report as verb
 
-    publish.report(directory, out)
+    verb.report(directory, out)
 
 
 @cli.command()
@@ -160,9 +160,9 @@ def doctor(
     space: Annotated[str | None, typer.Option(help="also say what of this search space is available")] = None,
 ) -> None:
     """Say which MPI, UCX, transports and components are here, and whether a launch works."""
-    from autotune.commands import inspect
+    from autotune.commands import doctor as verb
 
-    inspect.doctor(as_json, mpirun, space)
+    verb.doctor(as_json, mpirun, space)
 
 
 @cli.command("import")

@@ -7,7 +7,7 @@ import pytest
 from autotune.campaign.directory import objective_document, read_record
 from autotune.campaign.loop import Campaign
 from autotune.campaign.strategy import Plan, Strategy
-from autotune.commands.publish import report, report_input
+from autotune.commands.report import report, report_input
 from autotune.errors import UserError
 from autotune.history.journal import Journal
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject

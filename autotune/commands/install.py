@@ -1,9 +1,8 @@
-"""``lint``, ``install`` and ``uninstall``: parameter files on this machine."""
+"""``install DIR`` and ``uninstall``: a recommendation in the user's own parameter file, and out again."""
 
-import re
 import sys
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from autotune.campaign.directory import read_record
 from autotune.errors import StackError, UserError
@@ -11,25 +10,7 @@ from autotune.exporters import exporter
 from autotune.exporters.install import installed, merged, without
 from autotune.exporters.openmpi import CONF_FILE
 from autotune.exporters.settings import RULES_FILE
-from autotune.lint import lint as linted
-from autotune.stacks.installation import find, output
-
-
-def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
-    """Print what the stack would ignore or misread; 1 where there is something."""
-    files: dict[PurePath, str] = {}
-    for path in paths:
-        try:
-            files[path] = path.read_text()
-        except (OSError, UnicodeDecodeError) as exc:
-            raise UserError(f"{path} cannot be read: {exc}") from exc
-    findings = linted(files, mpi, _known(mpi), lambda name: Path(name).exists(), nodes)
-    for finding in findings:
-        sys.stdout.write(f"{finding}\n")
-    sys.stdout.write(
-        f"{len(findings)} finding{'s' * (len(findings) != 1)} in {len(files)} file(s) for {mpi}\n"
-    )
-    return 1 if findings else 0
+from autotune.stacks.installation import find
 
 
 def install(directory: Path) -> None:
@@ -85,17 +66,3 @@ def _back_up(path: Path) -> None:
         copy = path.with_name(f"{path.name}.{stamp}")
         copy.write_bytes(path.read_bytes())
         sys.stdout.write(f"kept {path} as {copy}\n")
-
-
-def _known(mpi: str) -> frozenset[str] | None:
-    """Names of all parameters, where the stack that is judged for is installed here."""
-    try:
-        here = find()
-        if here.flavour != "openmpi" or mpi != f"openmpi{here.version.split('.')[0]}":
-            return None
-        text = output([str(here.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
-    except StackError:
-        return None
-    # Some parameters are listed under their synonyms only.
-    names = re.findall(r"^mca:\w+:[\w-]+:param:(\w+):(?:synonym_of:name:(\w+))?", text, re.MULTILINE)
-    return frozenset(name for pair in names for name in pair if name) or None

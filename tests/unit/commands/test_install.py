@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from autotune.cli import main
-from autotune.commands import deploy
+from autotune.commands import install, lint
 from autotune.errors import StackError
 from tests.golden.test_exports import OPENMPI
 
@@ -16,8 +16,9 @@ def home(tmp_path, monkeypatch):
         raise StackError("no mpirun found")
 
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(deploy, "find", nothing)
-    monkeypatch.setattr(deploy, "read_record", lambda directory: SimpleNamespace(recommendation=OPENMPI))
+    monkeypatch.setattr(install, "find", nothing)
+    monkeypatch.setattr(lint, "find", nothing)
+    monkeypatch.setattr(install, "read_record", lambda directory: SimpleNamespace(recommendation=OPENMPI))
     return tmp_path / ".openmpi"
 
 

@@ -1,4 +1,4 @@
-"""``status``, ``history`` and ``doctor``: looking without changing anything."""
+"""``status DIR``: how far a campaign is."""
 
 import json
 import sys
@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.campaign.directory import read_record
-from autotune.errors import UserError, allowed
 from autotune.history.trial import Phase
-from autotune.resources import space_text
-from autotune.space.loader import load_space
 
 
 def status(directory: Path, as_json: bool) -> None:
@@ -48,36 +45,3 @@ def status(directory: Path, as_json: bool) -> None:
     if record.site.get("stamp"):
         lines.append(f"  {record.site['stamp']}")
     sys.stdout.write("\n".join(lines) + "\n")
-
-
-def history(directory: Path, table_format: str, out: Path | None) -> None:
-    """Print or write all measurements."""
-    if table_format not in ("csv", "parquet"):
-        raise UserError(f"--format {table_format}", allowed(table_format, ("csv", "parquet")))
-    record = read_record(directory)
-    from autotune.views.frames import history_frame, write_table
-
-    write_table(history_frame(record.history), table_format, out)
-
-
-def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
-    """Print what is here."""
-    from autotune.stacks.installation import find
-    from autotune.stacks.openmpi import detect
-
-    stack = detect(find(mpirun), {}, {}, 0)
-    findings = dict(stack.findings())
-    dropped = stack.available(load_space(space_text(space), space)).dropped if space else ()
-    if as_json:
-        document = {
-            "findings": findings,
-            "facts": sorted(stack.facts),
-            "dropped": [{"parameter": d.parameter, "value": d.value, "reason": d.reason} for d in dropped],
-        }
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
-        return
-    from rich.console import Console
-
-    from autotune.views.tables import machine_table
-
-    Console().print(machine_table(findings.items(), dropped))

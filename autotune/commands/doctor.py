@@ -1,0 +1,30 @@
+"""``doctor``: what of MPI is on this machine."""
+
+import json
+import sys
+
+from autotune.resources import space_text
+from autotune.space.loader import load_space
+
+
+def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
+    """Print what is here."""
+    from autotune.stacks.installation import find
+    from autotune.stacks.openmpi import detect
+
+    stack = detect(find(mpirun), {}, {}, 0)
+    findings = dict(stack.findings())
+    dropped = stack.available(load_space(space_text(space), space)).dropped if space else ()
+    if as_json:
+        document = {
+            "findings": findings,
+            "facts": sorted(stack.facts),
+            "dropped": [{"parameter": d.parameter, "value": d.value, "reason": d.reason} for d in dropped],
+        }
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        return
+    from rich.console import Console
+
+    from autotune.views.tables import machine_table
+
+    Console().print(machine_table(findings.items(), dropped))

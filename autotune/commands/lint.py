@@ -1,0 +1,40 @@
+"""``lint FILE…``: what the MPI stack would silently ignore or misread in anybody's files."""
+
+import re
+import sys
+from pathlib import Path, PurePath
+
+from autotune.errors import StackError, UserError
+from autotune.lint import lint as linted
+from autotune.stacks.installation import find, output
+
+
+def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
+    """Print what the stack would ignore or misread; 1 where there is something."""
+    files: dict[PurePath, str] = {}
+    for path in paths:
+        try:
+            files[path] = path.read_text()
+        except (OSError, UnicodeDecodeError) as exc:
+            raise UserError(f"{path} cannot be read: {exc}") from exc
+    findings = linted(files, mpi, _known(mpi), lambda name: Path(name).exists(), nodes)
+    for finding in findings:
+        sys.stdout.write(f"{finding}\n")
+    sys.stdout.write(
+        f"{len(findings)} finding{'s' * (len(findings) != 1)} in {len(files)} file(s) for {mpi}\n"
+    )
+    return 1 if findings else 0
+
+
+def _known(mpi: str) -> frozenset[str] | None:
+    """Names of all parameters, where the stack that is judged for is installed here."""
+    try:
+        here = find()
+        if here.flavour != "openmpi" or mpi != f"openmpi{here.version.split('.')[0]}":
+            return None
+        text = output([str(here.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
+    except StackError:
+        return None
+    # Some parameters are listed under their synonyms only.
+    names = re.findall(r"^mca:\w+:[\w-]+:param:(\w+):(?:synonym_of:name:(\w+))?", text, re.MULTILINE)
+    return frozenset(name for pair in names for name in pair if name) or None
