@@ -26,7 +26,7 @@ tune: $(VENV)/.tune ## tune MPI_Allreduce on this machine, for real
 	$(BIN)/python -m autotune conf=allreduce_local
 
 test: $(VENV)/.test ## everything that takes minutes at most
-	$(BIN)/python -m pytest -m "not slow and not cluster and not mpi41 and not mpich"
+	$(BIN)/python -m pytest -m "not slow and not cluster and not mpi41 and not mpich and not intel"
 
 test-slow: $(VENV)/.test ## whole campaigns
 	$(BIN)/python -m pytest -m "slow and not cluster"
@@ -49,14 +49,21 @@ $(VENV)-mpich/.done: pyproject.toml constraints.txt
 	$(VENV)-mpich/bin/python -m pip install --quiet --disable-pip-version-check "mpich>=5,<6"
 	touch $@
 
-mpi-test: $(VENV)/.test $(VENV)-openmpi41/.done $(VENV)-mpich/.done ## the probe and the exports on other MPIs
+$(VENV)-intel/.done: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-intel
+	$(VENV)-intel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mpi4py numpy
+	$(VENV)-intel/bin/python -m pip install --quiet --disable-pip-version-check "impi-rt>=2021.18,<2022"
+	touch $@
+
+mpi-test: $(VENV)/.test $(VENV)-openmpi41/.done $(VENV)-mpich/.done $(VENV)-intel/.done ## the probe and the exports on other MPIs
 	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
 	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
-	$(BIN)/python -m pytest -m "mpi41 or mpich"
+	AUTOTUNE_PYTHON_INTEL=$(CURDIR)/$(VENV)-intel/bin/python \
+	$(BIN)/python -m pytest -m "mpi41 or mpich or intel"
 
 cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; slurmctld slurmd slurm-client munge)
 	$(BIN)/python -m tests.cluster run -- true
 	$(BIN)/python -m pytest tests/cluster -m cluster
 
 clean: ## remove environments and caches
-	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich $(VENV)-intel .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "cluster", "simgrid"}
+MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "intel", "cluster", "simgrid"}
 
 
 @pytest.fixture(autouse=True)

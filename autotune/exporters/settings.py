@@ -126,10 +126,13 @@ def check_family(recommendation: Recommendation, family: str) -> None:
         )
 
 
-def exports(recommendation: Recommendation, path: Path, variables: Mapping[str, str]) -> dict[str, str]:
+def exports(
+    recommendation: Recommendation, path: Path, variables: Mapping[str, str], notes: Sequence[str] = ()
+) -> dict[str, str]:
     """A shell script for another MPI than Open MPI: its variables, and what else was fixed."""
     rest = {n: v for n, v in recommendation.provenance.env if not n.startswith(_MCA)}
-    head = [*remarks(recommendation), "", f"use: . {shlex.quote(str(path.absolute()))}; mpiexec …"]
+    use = f"use: . {shlex.quote(str(path.absolute()))}; mpiexec …"
+    head = [*remarks(recommendation), *notes, "", use]
     lines = [f"export {name}={shlex.quote(value)}" for name, value in {**rest, **variables}.items()]
     return {path.name: "\n".join([*commented(head), *lines]) + "\n"}
 

@@ -1,13 +1,11 @@
 """Variables of Intel MPI and MVAPICH that tell algorithms apart by size (step 12 of the flow)."""
 
-from collections.abc import Mapping
-from itertools import pairwise, zip_longest
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autotune.errors import UserError, allowed
 from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
 from autotune.history.trial import Rule
-from autotune.recommend.comm_sizes import reaches
 from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich
 
@@ -59,26 +57,43 @@ INTEL: Mapping[str, tuple[str, ...]] = {
 }
 """Algorithms of ``I_MPI_ADJUST_*`` by id, from 1 (developer reference, *I_MPI_ADJUST family*)."""
 
+_LARGEST_BYTES = 2**31 - 1
+
 
 class IntelMpi:
-    """``I_MPI_ADJUST_*`` with ranges of message and communicator sizes."""
+    """``I_MPI_ADJUST_*`` with ranges of message sizes, a script for each communicator size.
+
+    As 2021.18 reads a value, against its documentation (``tests/integration/test_exported_intel.py``):
+
+    - conditions are upper bounds in the order in which they stand; the last one has none;
+    - with ``@`` in it, sizes are forgotten: a value tells apart message or communicator sizes;
+    - no id stands for the tuned choice made without the variable: 0 is another, simpler one;
+    - a bound beyond 2³¹ − 1 is a segmentation fault.
+    """
 
     name = "intel"
-    summary = "intel-mpi-env.sh: I_MPI_ADJUST_* variables by message and communicator size (Intel MPI)"
+    summary = (
+        "intel-mpi-env.sh: I_MPI_ADJUST_* variables by message size, for one communicator size (Intel MPI)"
+    )
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The script; sizes without a rule are left to the library.
+        """A script for each communicator size with rules, named after it where there are several.
 
         Raises:
-            UserError: an algorithm that Intel MPI has no id for.
+            UserError: an algorithm that Intel MPI has no id for, or sizes that are left to the library.
         """
         check_family(recommendation, "Intel MPI")
-        values = {
-            f"I_MPI_ADJUST_{collective.upper()}": ";".join(_intel_ranges(collective, by_size))
-            for collective, by_size in tables(recommendation.rules).items()
-        }
-        chosen = {name: value for name, value in values.items() if value}
-        return exports(recommendation, directory / "intel-mpi-env.sh", chosen)
+        found: dict[int, dict[str, str]] = {}
+        for collective, by_size in tables(recommendation.rules).items():
+            for comm_size, table in by_size.items():
+                if value := ";".join(_intel_ranges(collective, comm_size, table)):
+                    found.setdefault(comm_size, {})[f"I_MPI_ADJUST_{collective.upper()}"] = value
+        files: dict[str, str] = {}
+        for comm_size, variables in sorted(found.items()):
+            name = f"intel-mpi-env-{comm_size}.sh" if len(found) > 1 else "intel-mpi-env.sh"
+            only = f"for communicators of {comm_size} ranks; Intel MPI obeys it in those of any size"
+            files |= exports(recommendation, directory / name, variables, [only])
+        return files or exports(recommendation, directory / "intel-mpi-env.sh", {})
 
 
 class Mvapich2:
@@ -129,17 +144,22 @@ class Mvapich3:
         return exports(recommendation, directory / "mvapich-env.sh", variables)
 
 
-def _intel_ranges(collective: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
-    """``id:low-high@p-q`` for each rule; sizes in bytes, both ends inclusive."""
-    starts = reaches(sorted(by_size))
-    found = []
-    for (start, owner), (end, _) in pairwise(starts):
-        table = by_size.get(owner, [])
-        for rule, after in zip_longest(table, table[1:]):
-            if name := algorithm_of(rule):
-                high = 2**31 - 1 if after is None else after.min_bytes - 1
-                found.append(f"{_intel_id(collective, name)}:{rule.min_bytes}-{high}@{start}-{end - 1}")
-    return found
+def _intel_ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> list[str]:
+    """``id:low-high`` for each rule, bounds in bytes, inclusive; none where the library decides all."""
+    names = [algorithm_of(rule) for rule in table]
+    if not any(names):
+        return []
+    if not all(names):
+        left = ", ".join(str(rule.min_bytes) for rule, name in zip(table, names, strict=True) if not name)
+        raise UserError(
+            f"{collective} on {comm_size} ranks is left to Intel MPI from {left} bytes on, by size",
+            "I_MPI_ADJUST_* set for some sizes takes the tuned choice away from all others",
+        )
+    ends = [*(rule.min_bytes - 1 for rule in table[1:]), _LARGEST_BYTES]
+    return [
+        f"{_intel_id(collective, name)}:{rule.min_bytes}-{end}"
+        for rule, name, end in zip(table, names, ends, strict=True)
+    ]
 
 
 def _intel_id(collective: str, name: str) -> int:

@@ -89,7 +89,7 @@ HAN = other(
 INTEL = other(
     "Intel MPI 2021.12",
     [
-        rule("allreduce", 4, 0),
+        rule("allreduce", 4, 0, algorithm="recursive_doubling"),
         rule("allreduce", 4, 1024, algorithm="rabenseifner"),
         rule("allreduce", 4, 65536, algorithm="shumilin_ring"),
         rule("bcast", 16, 0, algorithm="3"),

@@ -1,0 +1,8 @@
+# autotune: campaign bcast_4node, last launch 2026-11-20
+# stack: Intel MPI 2021.12; 4 nodes, 16 ranks
+# UNVERIFIED
+# for communicators of 4 ranks; Intel MPI obeys it in those of any size
+#
+# use: . /site/tuning/intel-mpi-env-4.sh; mpiexec …
+export UCX_TLS=rc,self
+export I_MPI_ADJUST_ALLREDUCE='1:0-1023;2:1024-65535;7:65536-2147483647'

@@ -1,0 +1,112 @@
+"""A real Intel MPI reads the exported variables, and reads ``@`` as the exporter says that it does."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from autotune.exporters import exporter
+from autotune.history.trial import Rule
+from autotune.recommend.front import Provenance, Recommendation
+from autotune.space import Point
+
+pytestmark = pytest.mark.intel
+
+PIECES = Path(__file__).with_name("pieces.py")
+SIZES = (1024, 4096, 65536)
+WHOLE, PARTS = 1, 8
+"""Ids of allreduce that tell themselves apart: recursive doubling, ring."""
+
+
+@pytest.fixture(scope="session")
+def intel():
+    """The folder of an environment with Intel MPI and mpi4py."""
+    python = os.environ.get("AUTOTUNE_PYTHON_INTEL")
+    if not python:
+        pytest.skip("AUTOTUNE_PYTHON_INTEL names no interpreter (make mpi-test)")
+    return Path(python).parent.parent
+
+
+def kinds(intel, value, ranks=4):
+    """(communicator size, message size) → in which pieces an allreduce is done under a value."""
+    foreign = ("OMPI_", "PMIX_", "I_MPI_", "FI_", "MPI4PY_", "PYTHONPATH")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    installed = {
+        "I_MPI_ROOT": str(intel),
+        "LD_LIBRARY_PATH": str(intel / "lib"),
+        "FI_PROVIDER_PATH": str(intel / "opt/mpi/libfabric/lib/prov"),
+        "FI_PROVIDER": "tcp",
+        "I_MPI_FABRICS": "shm",
+    }
+    chosen = {} if value is None else {"I_MPI_ADJUST_ALLREDUCE": value}
+    done = subprocess.run(
+        [intel / "bin/mpiexec", "-n", str(ranks), intel / "bin/python", PIECES, *map(str, SIZES)],
+        capture_output=True,
+        text=True,
+        env=clean | installed | chosen,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = (line.split() for line in done.stdout.splitlines())
+    return {(int(n), int(size)): kind for n, size, kind in rows}
+
+
+def by_size(*said):
+    """The same kinds, one for each of ``SIZES``, at 2, 3 and 4 ranks."""
+    return {(n, size): kind for n in (2, 3, 4) for size, kind in zip(SIZES, said, strict=True)}
+
+
+def exported(tmp_path, rules):
+    source = Provenance(stack="Intel MPI 2021.18")
+    (text,) = (
+        exporter("intel").export(Recommendation(Point(), tuple(rules), provenance=source), tmp_path).values()
+    )
+    script = tmp_path / "intel-mpi-env.sh"
+    script.write_text(text)
+    said = subprocess.run(
+        ["sh", "-c", f'. "{script}"; printf %s "$I_MPI_ADJUST_ALLREDUCE"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return said.stdout
+
+
+def rule(min_bytes, algorithm):
+    return Rule("allreduce", 4, min_bytes, Point.of({"algorithm": algorithm}))
+
+
+def test_each_exported_row_is_used_for_its_sizes(intel, tmp_path):
+    rows = [rule(0, "ring"), rule(4096, "recursive_doubling"), rule(65536, "ring")]
+    assert kinds(intel, exported(tmp_path, rows)) == by_size("parts", "whole", "parts")
+    rows = [rule(0, "recursive_doubling"), rule(4096, "ring"), rule(65536, "recursive_doubling")]
+    assert kinds(intel, exported(tmp_path, rows)) == by_size("whole", "parts", "whole")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (f"{PARTS}:4096-8191", ("parts", "parts", "parts")),  # the last condition has no bounds
+        (f"{WHOLE}:0-100;{PARTS}:4096-8191", ("parts", "parts", "parts")),  # nor a lower one
+        (f"{WHOLE}:0-2147483647;{PARTS}:4096-8191", ("whole", "whole", "whole")),  # the first that fits
+        (f"{WHOLE}:0-4095@2-4;{PARTS}:4096-2147483647@2-4", ("parts", "parts", "parts")),  # by size and ranks
+        (f"{PARTS}:4096-2147483647@2-4;{WHOLE}:0-4095@2-4", ("whole", "whole", "whole")),
+    ],
+    ids=["one", "two", "order", "ranks", "ranks reversed"],
+)
+def test_conditions_are_upper_bounds_and_sizes_are_forgotten_beside_ranks(intel, value, expected):
+    """Why ``@`` is never written."""
+    assert kinds(intel, value) == by_size(*expected)
+
+
+def test_ranks_alone_are_told_apart(intel):
+    found = kinds(intel, f"{WHOLE}:0-2147483647@2-2;{PARTS}:0-2147483647@3-3;{WHOLE}:0-2147483647@4-4")
+    assert {kind for (n, _), kind in found.items() if n == 3} == {"parts"}
+    assert {kind for (n, _), kind in found.items() if n != 3} == {"whole"}
+
+
+def test_no_id_leaves_a_size_to_the_library(intel):
+    """Why rules that leave some sizes to the library are refused: 0 is not what runs without the variable."""
+    assert kinds(intel, "0") != kinds(intel, None)
