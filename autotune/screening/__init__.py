@@ -8,9 +8,10 @@
 ``foldover`` adds runs that separate main effects from two-factor interactions.
 """
 
+from autotune.screening.analysis import analyse
 from autotune.screening.decision import Screening, screened
 from autotune.screening.design import Design, Factor, foldover, plackett_burman
-from autotune.screening.effects import Effect, Effects, analyse
+from autotune.screening.effects import Effect, Effects
 from autotune.screening.levels import as_run, factors_of, points_of, two_levels
 
 __all__ = [

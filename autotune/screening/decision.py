@@ -24,7 +24,7 @@ from typing import Literal
 
 from autotune.errors import UserError
 from autotune.screening.design import Factor
-from autotune.screening.effects import Effect, Effects
+from autotune.screening.effects import Effects
 from autotune.screening.suspicion import LEADING_RATIO
 from autotune.space import Value
 
@@ -124,7 +124,7 @@ def _decision(
 
 def _judge(factor: Factor, analysis: Effects, negligible: float) -> tuple[Verdict, str]:
     effect = analysis[factor.name]
-    size = f"{analysis.response}: {described(effect, analysis)}"
+    size = f"{analysis.response}: {analysis.text(effect)} (p = {effect.p_value:.2g})"
     if not math.isfinite(effect.p_value):
         return "undecided", f"{analysis.response}: the runs cannot tell its effect"
     threshold = negligible if analysis.scale == "log" else negligible * abs(analysis.mean)
@@ -160,12 +160,3 @@ def _hiding(factor: str, analysis: Effects) -> str:
         and len(alias.interaction) == 2
         and active.issuperset(alias.interaction)
     )
-
-
-def described(effect: Effect, analysis: Effects) -> str:
-    """An effect in words: ``+12.3 % ± 4.0 % (p = 0.012)`` on log scale, in the response's unit else."""
-    if analysis.scale == "log":
-        change = 100 * math.expm1(effect.effect)
-        spread = 100 * math.exp(effect.effect) * effect.std_err
-        return f"{change:+.3g} % ± {spread:.2g} % (p = {effect.p_value:.2g})"
-    return f"{effect.effect:+.4g} ± {effect.std_err:.2g} (p = {effect.p_value:.2g})"

@@ -38,16 +38,8 @@ def power(
     Raises:
         UserError: ``sigma`` is not positive, or the design has fewer runs than parameters.
     """
-    from scipy import stats
-
     shifts, df = _noncentralities(design, effect, sigma)
-    if df >= MIN_RESIDUAL_DF:
-        critical = float(stats.t.ppf(1 - alpha / 2, df))
-        return {
-            name: float(stats.nct.sf(critical, df, shift) + stats.nct.cdf(-critical, df, shift))
-            for name, shift in shifts.items()
-        }
-    return {name: _lenth_power(len(shifts), df, shift, rng, alpha) for name, shift in shifts.items()}
+    return {name: _power(shift, len(shifts), df, rng, alpha) for name, shift in shifts.items()}
 
 
 def detectable_effect(
@@ -60,18 +52,19 @@ def detectable_effect(
     """
     if not alpha < wanted < 1:
         raise UserError(f"a power of {wanted:g} cannot be asked for", f"between {alpha:g} and 1")
+    units, df = _noncentralities(design, sigma, sigma)
     seed = int(rng.integers(2**63))
-    found = {}
-    for name in design.names:
-        low, high = 0.0, sigma
-        while power(design, high, sigma, np.random.default_rng(seed), alpha=alpha)[name] < wanted:
-            high *= 2
-        for _ in range(20):
-            middle = (low + high) / 2
-            seen = power(design, middle, sigma, np.random.default_rng(seed), alpha=alpha)[name]
-            low, high = (low, middle) if seen >= wanted else (middle, high)
-        found[name] = high
-    return found
+
+    def reached(shift: float) -> bool:
+        return _power(shift, len(units), df, np.random.default_rng(seed), alpha) >= wanted
+
+    low, high = 0.0, 1.0
+    while not reached(high):
+        high *= 2
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return {name: high * sigma / unit for name, unit in units.items()}
 
 
 def _noncentralities(design: Design, effect: float, sigma: float) -> tuple[dict[str, float], int]:
@@ -84,6 +77,16 @@ def _noncentralities(design: Design, effect: float, sigma: float) -> tuple[dict[
         raise UserError(f"{design.n_runs} runs cannot separate {len(design.factors)} factors")
     errors = 2 * sigma * np.sqrt(fitted.unit_variance)
     return dict(zip(design.names, (abs(effect) / errors).tolist(), strict=True)), fitted.residual_df
+
+
+def _power(shift: float, n_factors: int, df: int, rng: np.random.Generator, alpha: float) -> float:
+    """The power for an effect of ``shift`` standard errors."""
+    from scipy import stats
+
+    if df < MIN_RESIDUAL_DF:
+        return _lenth_power(n_factors, df, shift, rng, alpha)
+    critical = float(stats.t.ppf(1 - alpha / 2, df))
+    return float(stats.nct.sf(critical, df, shift) + stats.nct.cdf(-critical, df, shift))
 
 
 def _lenth_power(n_factors: int, df: int, shift: float, rng: np.random.Generator, alpha: float) -> float:

@@ -90,6 +90,12 @@ class Surface:
     optimum: Optimum
     """The predicted best."""
 
+    def predict(self, codes: ArrayLike) -> Matrix:
+        """(n_points,) the mean at each of (n_points, n_factors) codes."""
+        x = np.asarray(codes, dtype=float)
+        terms = [tuple(map(self.names.index, coefficient.factors)) for coefficient in self.coefficients]
+        return np.asarray(_columns(x, terms) @ [coefficient.value for coefficient in self.coefficients])
+
 
 def response_surface(
     names: Sequence[str],

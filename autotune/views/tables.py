@@ -16,7 +16,6 @@ from autotune.recommend.summary import ratio_to, size_rows
 from autotune.views.text import (
     changed_text,
     decision_text,
-    effect_text,
     figure_text,
     p_text,
     ratio_text,
@@ -86,7 +85,7 @@ def effects_tables(
             table.add_row(
                 Text(one.factor),
                 Text(f"{one.low} → {one.high}"),
-                Text(effect_text(one, analysis), style),
+                Text(analysis.text(one), style),
                 Text(p_text(one.p_value) + (" *" if one.active else ""), style),
             )
         parts += [table, ""]

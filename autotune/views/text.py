@@ -12,7 +12,6 @@ from autotune.recommend.front import Gain, Recommendation
 from autotune.space import Point
 
 if TYPE_CHECKING:
-    from autotune.screening import Effect, Effects
     from autotune.screening.decision import Decision
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -60,17 +59,6 @@ def verdict(gain: Gain) -> str:
     """``faster``, ``slower``, or ``even`` where the interval of the speed-up holds 1."""
     low, high = gain.interval
     return "faster" if low > 1 else "slower" if high < 1 else "even"
-
-
-def effect_text(effect: Effect, analysis: Effects) -> str:
-    """An effect with its standard error, in per cent where logarithms were compared: ``+12.3 ± 1.1 %``."""
-    if not math.isfinite(effect.effect):
-        return "—"
-    value, error, unit, decimals = effect.effect, effect.std_err, "", _decimals(effect.effect, 3)
-    if analysis.scale == "log":
-        value, error, unit, decimals = 100 * math.expm1(value), 100 * math.exp(value) * error, " %", 1
-    known = f" ± {error:.{decimals}f}" if math.isfinite(error) else ""
-    return f"{'−' if value < 0 else '+'}{abs(value):.{decimals}f}{known}{unit}"
 
 
 def p_text(p_value: float) -> str:

@@ -1,14 +1,28 @@
-"""The example in docs/screening.md is what the program prints."""
+"""The examples in docs/screening.md are what the program prints."""
 
+import re
+import shlex
 from pathlib import Path
 
-from autotune.screening.table import render, screen
+import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+from autotune.cli import main
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = re.findall(
+    r"^\$ python -m autotune (.+)\n((?:.*\n)*?)```",
+    (ROOT / "docs" / "screening.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
 
 
-def test_the_example_is_what_is_printed():
-    report = screen(DOCS / "examples" / "cast_fatigue.csv", list("ABCDEFG"), ["life:max"])
-    text = (DOCS / "screening.md").read_text(encoding="utf-8")
-    shown = text.partition("--factors A,B,C,D,E,F,G --responses life:max\n")[2].partition("```")[0]
-    assert shown == render(report)
+@pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
+def test_the_example_is_what_is_printed(command, shown, capfd, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(shlex.split(command)) == 0
+    printed = capfd.readouterr()
+    assert printed.out + printed.err == shown
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) == 3

@@ -28,7 +28,6 @@ from autotune.views.text import (
     changed_text,
     decision_text,
     duration_text,
-    effect_text,
     figure_text,
     interval_text,
     p_text,
@@ -311,7 +310,7 @@ def _screening(inputs: ReportInput) -> dict[str, Any] | None:
             one = analysis.effects[i]
             better = (one.effect > 0) == objective.maximise
             style = "even" if not one.active else "faster" if better else "slower"
-            cells.append((effect_text(one, analysis), p_text(one.p_value), style))
+            cells.append((analysis.text(one), p_text(one.p_value), style))
         rows.append({
             "factor": first.factor,
             "levels": f"{first.low} → {first.high}",

@@ -14,7 +14,7 @@ from autotune.history.objectives import Objective, Score
 from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Candidate, Gain
 from autotune.recommend.summary import Step
-from autotune.views.text import changed_text, effect_text, figure_text, p_text, ratio_text, size_text, verdict
+from autotune.views.text import changed_text, figure_text, p_text, ratio_text, size_text, verdict
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -147,7 +147,7 @@ def effects(objective: Objective, analysis: Effects) -> str:
             "size": 11,
             "color": [good[(e.effect > 0) != objective.maximise] if e.active else GREY for e in shown],
         },
-        text=[f"{e.low} → {e.high}: {effect_text(e, analysis)}, p {p_text(e.p_value)}" for e in shown],
+        text=[f"{e.low} → {e.high}: {analysis.text(e)}, p {p_text(e.p_value)}" for e in shown],
         hovertemplate="%{y}<br>%{text}<extra></extra>",
     )
     figure.add_vline(x=1 if ratios else 0, line={"color": GREY, "width": 1, "dash": "dash"})

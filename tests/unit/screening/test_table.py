@@ -9,9 +9,23 @@ import numpy as np
 import pytest
 
 from autotune.errors import TableError, UserError
+from autotune.importers.table import read_rows
 from autotune.screening import Factor, plackett_burman
-from autotune.screening.table import render, screen
+from autotune.screening import table as anybody
+from autotune.screening.table import Table, known_scale, named_responses
+from autotune.views.documents import screening_document
+from autotune.views.screening import screening_text
 from tests.unit.screening.cases import CAST_FATIGUE_CODES, CAST_FATIGUE_FACTORS, CAST_FATIGUE_LIFE
+
+
+def screened(path, factors, responses, block=None, scale="linear"):
+    table = Table(path.name, *read_rows(path, "needed: factors and responses"))
+    wanted = named_responses(responses, "--responses")
+    return anybody.screen(table, factors, wanted, block, known_scale(scale))
+
+
+def screen(*words, **options):
+    return screening_document(screened(*words, **options))
 
 
 def _written(path, columns, rows):
@@ -104,11 +118,11 @@ def test_json_has_null_where_nothing_can_be_known(tmp_path):
     lost = report["responses"]["y"]["effects"][0]
     assert (lost["effect"], lost["p_value"], lost["active"]) == (None, None, False)
     json.dumps(report, allow_nan=False)
-    assert "cannot be told" in render(report)
+    assert "cannot be told" in screening_text(screened(path, ["lost", "x"], ["y:min"]))
 
 
 def test_text_of_a_report(cast_fatigue):
-    lines = render(screen(cast_fatigue, ["F", "D", "A"], ["life:max"])).splitlines()
+    lines = screening_text(screened(cast_fatigue, ["F", "D", "A"], ["life:max"])).splitlines()
     assert lines[:6] == [
         "fatigue.csv: 12 rows, linear scale",
         "",

@@ -113,7 +113,7 @@ def test_effects_have_their_standard_errors_and_consequences(ran):
     ]
     tls = [line.split() for line in lines if line.startswith("UCX_TLS")]
     assert [row[1:4] for row in tls[:2]] == [["all", "→", "self,tcp"]] * 2
-    assert [row[4][0] for row in tls[:2]] == ["+", "−"]  # tcp is slow, and narrow
+    assert [row[4][0] for row in tls[:2]] == ["+", "-"]  # tcp is slow, and narrow
     assert [row[-2:] for row in tls[:2]] == [["<0.001", "*"]] * 2
     assert all("±" in row for row in tls[:2])
     assert tls[2][1] == "stays"

@@ -6,14 +6,11 @@ import pytest
 
 from autotune.history.trial import Rule
 from autotune.recommend.front import Gain, Recommendation
-from autotune.screening import analyse, plackett_burman
-from autotune.screening.design import Factor
 from autotune.space import Point
 from autotune.views.text import (
     advice_text,
     changed_text,
     duration_text,
-    effect_text,
     figure_text,
     p_text,
     ratio_text,
@@ -78,18 +75,6 @@ def test_a_speed_up_is_judged_by_its_interval(tuned_s, word):
 )
 def test_durations(seconds, text):
     assert duration_text(seconds) == text
-
-
-def test_effects_are_per_cent_on_a_log_scale_only():
-    import numpy as np
-
-    design = plackett_burman([Factor("a", 1, 2), Factor("b", 1, 2)], np.random.default_rng(0))
-    response = [10 * 2 ** float(code) for code in design.coded[:, 0]]
-    ratios = analyse(design, response, scale="log")
-    assert effect_text(ratios["a"], ratios).startswith("+300.0 ± ")
-    assert effect_text(ratios["a"], ratios).endswith(" %")
-    differences = analyse(design, [-y for y in response], scale="linear")
-    assert effect_text(differences["a"], differences).startswith("−15.0 ± ")
 
 
 def test_small_p_values_do_not_read_zero():

@@ -1,0 +1,132 @@
+"""Analyses of tables as JSON documents; a number that cannot be known is null.
+
+A screening: ``responses`` → name → ``effects`` (a list of factor, low, high, effect, std_err, p_value,
+contribution, active and more), ``aliases``, ``blocks``, ``efficiency``, ``notes``. Beside it stand the
+``aliases`` of the response with the most results, and ``decisions`` on every factor over all responses.
+
+What follows it: ``surfaces`` → response → ``coefficients`` (of codes in [−1, 1]) and ``optimum``, and
+``overlay``, the point that suits all responses. Factors are in the table's numbers (sizes in bytes),
+responses on the scale of the analysis (logarithms on log scale).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from autotune.structure import plain
+from autotune.views.text import decision_text
+
+if TYPE_CHECKING:
+    from autotune.screening.effects import Effect, Effects
+    from autotune.screening.follow_up import FollowUp
+    from autotune.screening.surface import Surface
+    from autotune.screening.table import Response, TableScreening
+
+
+def screening_document(screening: TableScreening) -> dict[str, Any]:
+    """The report of ``screen TABLE``."""
+    pairs = zip(screening.responses, screening.analyses, strict=True)
+    document = {
+        **_fields(screening, "table", "rows", "scale", "block"),
+        "factors": [_fields(factor, "name", "low", "high") for factor in screening.design.factors],
+        "aliases": _aliases(max(screening.analyses, key=lambda analysis: analysis.n_runs)),
+        "responses": {response.name: _response(response, analysis) for response, analysis in pairs},
+        "decisions": [
+            {
+                **_fields(decision, "factor", "verdict"),
+                "better": decision.value,
+                "advice": decision_text(decision),
+                "reason": decision.reason,
+            }
+            for decision in screening.decisions
+        ],
+    }
+    return dict(plain(document))
+
+
+def follow_up_document(found: FollowUp) -> dict[str, Any]:
+    """The report of ``screen TABLE --surface``."""
+    pairs = zip(found.responses, found.surfaces, strict=True)
+    document = {
+        **_fields(found, "table", "rows", "scale"),
+        "surfaces": {response.name: _surface(surface, found) for response, surface in pairs},
+        "overlay": found.overlay
+        and {
+            "at": found.numbers(found.overlay.codes),
+            "desirability": found.overlay.desirability,
+            "responses": {
+                its.name: {
+                    "value": found.overlay.values[its.name],
+                    "desirability": found.overlay.each[its.name],
+                    **_fields(its, "goal", "weight"),
+                }
+                for its in found.responses
+            },
+        },
+    }
+    return dict(plain(document))
+
+
+def _surface(surface: Surface, found: FollowUp) -> dict[str, Any]:
+    best = surface.optimum
+    ends = [found.numbers({name: pair[i] for name, pair in best.intervals.items()}) for i in (0, 1)]
+    return {
+        "coefficients": [
+            {"term": list(its.factors), **_fields(its, "value", "std_err", "p_value")}
+            for its in surface.coefficients
+        ],
+        "left_out": [list(term) for term in surface.left_out],
+        **_fields(surface, "r_squared", "adjusted_r_squared", "predicted_r_squared"),
+        "curvature": list(surface.curvature),
+        **_fields(surface, "shape", "std_dev", "df"),
+        "optimum": {
+            "at": found.numbers(best.codes),
+            "intervals": {name: [end[name] for end in ends] for name in best.codes},
+            "value": best.value,
+            "interval": list(best.interval),
+            "at_edge": list(best.at_edge),
+        },
+    }
+
+
+def _response(response: Response, analysis: Effects) -> dict[str, Any]:
+    curvature = analysis.curvature
+    return {
+        "goal": response.goal,
+        "mean": analysis.mean,
+        "runs": analysis.n_runs,
+        "missing": analysis.n_missing,
+        "effects": [_effect(effect, analysis) for effect in analysis.effects],
+        "curvature": None if curvature is None else _effect(curvature, analysis),
+        "aliases": _aliases(analysis),
+        "blocks": [_fields(block, "block", "effect", "std_err") for block in analysis.blocks],
+        "noise": {
+            "std_dev": math.sqrt(analysis.noise.variance),
+            **_fields(analysis.noise, "df", "source"),
+        },
+        "lenth": _fields(analysis.lenth, "pse", "margin", "simultaneous_margin"),
+        "efficiency": _fields(analysis.efficiency, "d", "a", "g"),
+        "r_squared": analysis.r_squared,
+        "notes": list(analysis.notes),
+    }
+
+
+def _aliases(analysis: Effects) -> list[dict[str, Any]]:
+    return [
+        {"factor": a.factor, "interaction": list(a.interaction), "coefficient": a.coefficient}
+        for a in analysis.aliases
+    ]
+
+
+def _effect(effect: Effect, analysis: Effects) -> dict[str, Any]:
+    return {
+        **_fields(effect, "factor", "low", "high", "effect", "std_err", "p_value", "contribution", "active"),
+        "interval": list(effect.interval()),
+        **_fields(effect, "df", "half_normal", "n_low", "n_high"),
+        **({"ratio": math.exp(effect.effect)} if analysis.scale == "log" else {}),
+    }
+
+
+def _fields(item: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in names}

@@ -1,0 +1,147 @@
+"""A screening of anybody's table and what follows it, as text for a terminal of any width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from autotune.views.text import decision_text, p_text
+
+if TYPE_CHECKING:
+    from autotune.screening.alias import Alias
+    from autotune.screening.by_hand import Sensitivity
+    from autotune.screening.effects import Effects, Scale
+    from autotune.screening.follow_up import FollowUp
+    from autotune.screening.surface import Surface
+    from autotune.screening.table import Response, TableScreening
+
+_SHOWN_ALIASES = 6
+
+
+def screening_text(screening: TableScreening) -> str:
+    """Effects by size, and what to do with each factor; aliases only of factors that are active."""
+    lines = [f"{screening.table}: {screening.rows} rows, {screening.scale} scale"]
+    for response, analysis in zip(screening.responses, screening.analyses, strict=True):
+        lines += ["", *_response_lines(response, analysis)]
+    lines += ["", "* significant at 5 %. What to do:"]
+    lines += _aligned([(d.factor, decision_text(d), d.reason) for d in screening.decisions])
+    return "\n".join(lines) + "\n"
+
+
+def follow_up_text(found: FollowUp) -> str:
+    """Each response's quadratic with its optimum, then the point that suits all."""
+    lines = [f"{found.table}: {found.rows} rows, {found.scale} scale"]
+    for response, surface in zip(found.responses, found.surfaces, strict=True):
+        lines += ["", *_surface_lines(response, surface, found)]
+    if found.overlay is not None:
+        weights = ", ".join(f"{its.name} {its.weight:g}" for its in found.responses)
+        lines += ["", f"overlaid optimum (weights: {weights}): desirability {found.overlay.desirability:.3f}"]
+        place = found.numbers(found.overlay.codes).items()
+        lines.append(f"  at {', '.join(f'{name}={_plain(number)}' for name, number in place)}")
+        lines += _aligned([
+            (name, _natural(value, found.scale), f"desirability {found.overlay.each[name]:.3f}")
+            for name, value in found.overlay.values.items()
+        ])  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def sensitivity_text(seen: Sensitivity) -> str:
+    """What a design shows of each factor, a row each."""
+    asked = "" if seen.effect is None else f"power for an effect of {seen.effect:g}"
+    rows = [("factor", *([asked] if asked else []), "effect seen with 80 %")]
+    for name, effect in seen.detectable.items():
+        rows.append((name, *([f"{100 * seen.power[name]:.0f} %"] if asked else []), f"{effect:.3g}"))
+    return "\n".join([f"where a run scatters by {seen.sigma:g}:", *_aligned(rows)]) + "\n"
+
+
+def _response_lines(response: Response, analysis: Effects) -> list[str]:
+    lost = f", {analysis.n_missing} without a result" if analysis.n_missing else ""
+    lines = [f"{response.name} ({_better(response)} is better; {analysis.n_runs} runs{lost})"]
+    rows = [("factor", "low → high", "effect of high", "p", "share")]
+    for effect in sorted(analysis.effects, key=lambda e: -e.contribution if e.contribution > 0 else 0.0):
+        star = " *" if effect.active else ""
+        span, share = f"{effect.low} → {effect.high}", _figure(effect.contribution, "{:.1f} %")
+        rows.append((effect.factor, span, analysis.text(effect), p_text(effect.p_value) + star, share))
+    lines += _aligned(rows)
+    scatter = _figure(math.sqrt(analysis.noise.variance), "{:.3g}")
+    parts = "/".join(f"{getattr(analysis.efficiency, key):.0f}" for key in ("d", "a", "g"))
+    margin = _figure(analysis.lenth.margin, "{:.3g}")
+    noise = f"a run scatters by {scatter} ({analysis.noise.source})"
+    lines.append(f"  {noise}; D/A/G-efficiency {parts} %; Lenth margin {margin}")
+    for block in analysis.blocks:
+        lines.append(f"  block {block.block}: {block.effect:+.3g} ± {_figure(block.std_err, '{:.2g}')}")
+    lines += [f"  {note}" for note in analysis.notes]
+    active = {effect.factor for effect in analysis.effects if effect.active}
+    return lines + _alias_lines([alias for alias in analysis.aliases if alias.factor in active])
+
+
+def _alias_lines(leaks: Sequence[Alias]) -> list[str]:
+    if not leaks:
+        return []
+    lines = ["  What an active effect may also be (two-factor interactions, with their coefficients):"]
+    for factor in sorted({alias.factor for alias in leaks}):
+        its = [f"{alias.label} {alias.coefficient:+.2f}" for alias in leaks if alias.factor == factor]
+        more = f", and {len(its) - _SHOWN_ALIASES} more" if len(its) > _SHOWN_ALIASES else ""
+        lines.append(f"    {factor}: {', '.join(its[:_SHOWN_ALIASES])}{more}")
+    return lines
+
+
+def _surface_lines(response: Response, surface: Surface, found: FollowUp) -> list[str]:
+    unit = ", logarithms" if found.scale == "log" else ""
+    lines = [f"{response.name} ({_better(response)} is better{unit}): a {surface.shape}"]
+    rows = [("term", "coefficient", "p")]
+    for its in surface.coefficients:
+        name = "·".join(its.factors) or "mean"
+        rows.append((name, f"{its.value:+.4g} ± {its.std_err:.2g}", p_text(its.p_value)))
+    lines += _aligned(rows)
+    shares = (surface.r_squared, surface.adjusted_r_squared, surface.predicted_r_squared)
+    fit = "/".join(_figure(share, "{:.3f}") for share in shares)
+    lines.append(
+        f"  R² {fit} (of these runs/adjusted/of runs left out); a run scatters by {surface.std_dev:.3g}"
+    )
+    if surface.left_out:
+        lines.append(f"  left out, as these runs cannot tell: {', '.join(map('·'.join, surface.left_out))}")
+    best = surface.optimum
+    interval = " … ".join(_natural(end, found.scale) for end in best.interval)
+    lines.append(f"  best {_natural(best.value, found.scale)} ({interval}) at")
+    at, low, high = (
+        found.numbers(codes)
+        for codes in (best.codes, *({n: ends[i] for n, ends in best.intervals.items()} for i in (0, 1)))
+    )
+    edge = dict.fromkeys(best.at_edge, "at the end of its range: the best may lie beyond")
+    places = [
+        (
+            f"  {n}",
+            _plain(at[n]),
+            f"({_plain(low[n])} … {_plain(high[n])})",
+            edge.get(n, ""),
+        )
+        for n in at
+    ]
+    return lines + _aligned(places)
+
+
+def _better(response: Response) -> str:
+    return "less" if response.goal == "min" else "more"
+
+
+def _natural(value: float, scale: Scale) -> str:
+    return f"{math.exp(value) if scale == 'log' else value:.4g}"
+
+
+def _plain(number: float) -> str:
+    """Four digits, or all of a large one: sizes are not read as powers of ten."""
+    return f"{number:.4g}" if abs(number) < 1e4 else f"{number:.0f}"
+
+
+def _figure(value: float, pattern: str) -> str:
+    return pattern.format(value) if math.isfinite(value) else "—"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
