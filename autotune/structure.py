@@ -44,19 +44,19 @@ class Document:
         """
         if not isinstance(values, Mapping):
             raise self.error(f"{where or self.name} = {values!r}", "expected a mapping of keys")
-        listed = _fields(kind)  # type: ignore[arg-type] # mypy takes a type[T] to be unhashable
-        known = {field.name if self.own else field.key: field for field in listed}
+        known = _fields(kind, self.own)  # type: ignore[arg-type] # mypy takes a type[T] to be unhashable
         unknown = [] if self.newer else [key for key in values if key not in known]
         if unknown:
             raise self.error(f"unknown key {_join(where, unknown[0])!r}", allowed(unknown[0], known))
         missing = [repr(_join(where, key)) for key, f in known.items() if f.required and key not in values]
         if missing:
             raise self.error(f"{self.name} lacks {', '.join(missing)}", "it must be given")
-        found = {
-            field.name: self._value(field.hint, values[key], _join(where, key))
-            for key, field in known.items()
-            if key in values
-        }
+        found = {}
+        for key, field in known.items():
+            if key in values:
+                value, hint = values[key], field.hint
+                simple = type(value) is hint and hint in _WORDS
+                found[field.name] = value if simple else self._value(hint, value, _join(where, key))
         try:
             return kind(**found)
         except ValueError as exc:
@@ -66,7 +66,7 @@ class Document:
 
     def _value(self, hint: Any, value: Any, where: str) -> Any:
         origin = get_origin(hint) or hint
-        if hint is Any or (isinstance(origin, type) and type(value) is origin and origin in _WORDS):
+        if hint is Any or (type(value) is origin and (origin in _WORDS or is_dataclass(origin))):
             return value
         if origin in (Union, UnionType):
             options = [option for option in get_args(hint) if option is not NoneType]
@@ -140,24 +140,20 @@ def plain(item: Any, leave_out: type | tuple[type, ...] = ()) -> Any:
 @dataclass(frozen=True, slots=True)
 class _Field:
     name: str
-    key: str
     hint: Any
     required: bool
 
 
 @cache
-def _fields(kind: type) -> tuple[_Field, ...]:
-    """The fields of a dataclass with their types resolved: that is slow, and a journal has many cells."""
+def _fields(kind: type, by_name: bool) -> Mapping[str, _Field]:
+    """Key → field with its type resolved: that is slow, and a journal has many cells."""
     hints = get_type_hints(kind)
-    return tuple(
-        _Field(
-            f.name,
-            f.metadata.get("key", f.name),
-            hints[f.name],
-            f.default is MISSING and f.default_factory is MISSING,
+    return {
+        f.name if by_name else f.metadata.get("key", f.name): _Field(
+            f.name, hints[f.name], f.default is MISSING and f.default_factory is MISSING
         )
         for f in fields(kind)
-    )
+    }
 
 
 def _join(where: str, key: object) -> str:

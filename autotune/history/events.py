@@ -14,70 +14,42 @@ event                   other keys
 Names of events and keys are only ever added.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Rule, Status, Subject, Trial
-from autotune.space import Point
+from autotune.errors import JournalError
+from autotune.history.trial import History, Observation, Trial
+from autotune.structure import Document, plain
+
+_EVENT = Document("an event of the journal", JournalError, own=True, newer=True)
 
 
 def trial_event(trial: Trial) -> dict[str, Any]:
     """A trial as an event."""
-    document = asdict(trial)
-    document["point"] = dict(trial.point)
-    document["rules"] = [{**asdict(rule), "choice": dict(rule.choice)} for rule in trial.rules]
-    return {"event": "trial", **document}
+    return {"event": "trial", **plain(trial)}
 
 
 def trial_of(event: Mapping[str, Any]) -> Trial:
-    """The trial in an event."""
-    known = {k: v for k, v in event.items() if k in Trial.__dataclass_fields__}
-    rules = tuple(Rule(**{**rule, "choice": Point.of(rule["choice"])}) for rule in event.get("rules", ()))
-    return Trial(
-        **{
-            **known,
-            "phase": Phase(event["phase"]),
-            "subject": Subject(event["subject"]),
-            "point": Point.of(event["point"]),
-            "rules": rules,
-        }
-    )
+    """The trial in an event.
+
+    Raises:
+        JournalError: a key is missing, or its value is of the wrong type.
+    """
+    return _EVENT.structured(Trial, event)
 
 
 def observation_event(observation: Observation) -> dict[str, Any]:
     """An observation as an event; the trial is named by its number."""
-    estimates = [
-        {**asdict(e), "cell": {**asdict(e.cell), "choice": dict(e.cell.choice)}}
-        for e in observation.estimates
-    ]
-    document = {k: getattr(observation, k) for k in Observation.__dataclass_fields__}
-    return {
-        "event": "observation",
-        **document,
-        "trial": observation.trial.number,
-        "estimates": estimates,
-        "hosts": list(observation.hosts),
-        "notes": list(observation.notes),
-        "extra": dict(observation.extra),
-    }
+    return {"event": "observation", **plain(observation), "trial": observation.trial.number}
 
 
 def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
-    """The observation in an event."""
-    known = {k: v for k, v in event.items() if k in Observation.__dataclass_fields__}
-    estimates = tuple(_estimate(document) for document in event["estimates"])
-    return Observation(
-        **{
-            **known,
-            "trial": trial,
-            "status": Status(event["status"]),
-            "estimates": estimates,
-            "hosts": tuple(event["hosts"]),
-            "notes": tuple(event["notes"]),
-        }
-    )
+    """The observation in an event.
+
+    Raises:
+        JournalError: a key is missing, or its value is of the wrong type.
+    """
+    return _EVENT.structured(Observation, {**event, "trial": trial})
 
 
 def history_of(events: Sequence[Mapping[str, Any]]) -> History:
@@ -93,19 +65,3 @@ def unfinished(events: Sequence[Mapping[str, Any]]) -> Trial | None:
     done = {event["trial"] for event in events if event["event"] == "observation"}
     left = [event for event in events if event["event"] == "trial" and event["number"] not in done]
     return trial_of(left[-1]) if left else None
-
-
-def _estimate(document: Mapping[str, Any]) -> Estimate:
-    cell = Cell(**{**document["cell"], "choice": Point.of(document["cell"]["choice"])})
-    numbers = {
-        name: math.nan if document.get(name) is None else document[name]
-        for name in ("median_s", "sem_s", "low_s", "high_s")
-    }
-    return Estimate(
-        **{
-            **{k: v for k, v in document.items() if k in Estimate.__dataclass_fields__},
-            **numbers,
-            "cell": cell,
-            "status": Status(document["status"]),
-        }
-    )

@@ -6,7 +6,6 @@ readers leave it out, and the next writer cuts it away. A damaged line before it
 
 import fcntl
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from autotune.errors import JournalError, LockedError
+from autotune.structure import plain
 
 VERSION = 1
 """Of the format."""
@@ -49,7 +49,7 @@ class Journal:
 
     def append(self, event: Mapping[str, Any]) -> None:
         """Add one event; when this returns it survives a crash."""
-        line = json.dumps(_finite(event), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        line = json.dumps(plain(event), separators=(",", ":"), allow_nan=False).encode() + b"\n"
         self._file.write(line)
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -103,14 +103,3 @@ def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
             "it may have been written by a newer autotune",
         )
     return tuple(events)
-
-
-def _finite(item: Any) -> Any:
-    """JSON has no NaN and no infinity: they become null."""
-    if isinstance(item, float):
-        return item if math.isfinite(item) else None
-    if isinstance(item, Mapping):
-        return {str(k): _finite(v) for k, v in item.items()}
-    if isinstance(item, list | tuple):
-        return [_finite(v) for v in item]
-    return item
