@@ -1,6 +1,8 @@
 """A small pretend world for tests of the campaign's logic: a known landscape instead of a cluster."""
 
+import json
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +11,7 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject, Trial
 from autotune.recommend.front import choice_at
 from autotune.space import Level, Parameter, Point, Space
+from autotune.structure import plain
 
 SIZES = (8, 1024, 65536, 2**20)
 SPACE = Space(
@@ -94,7 +97,7 @@ class Memory:
         self.events = list(events)
 
     def append(self, event):
-        self.events.append(dict(event))
+        self.events.append(json.loads(json.dumps(plain(event))))
 
     def read(self):
-        return tuple(self.events)
+        return tuple(deepcopy(self.events))

@@ -33,8 +33,8 @@ class Journal:
             JournalError: it is damaged or of a newer format.
         """
         directory.mkdir(parents=True, exist_ok=True)
-        self._path = directory / FILE
-        self._file = self._path.open("a+b")
+        self._directory = directory
+        self._file = (directory / FILE).open("a+b")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
@@ -42,9 +42,9 @@ class Journal:
             raise LockedError(
                 f"{directory} is being written by another process", "wait for it, or use another campaign.dir"
             ) from exc
-        self._events = list(read_events(directory))
+        events = read_events(directory)
         self._drop_torn_line()
-        if not self._events:
+        if not events:
             self.append({"event": "journal", "version": VERSION})
 
     def append(self, event: Mapping[str, Any]) -> None:
@@ -53,11 +53,10 @@ class Journal:
         self._file.write(line)
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._events.append(json.loads(line))
 
     def read(self) -> Sequence[Mapping[str, Any]]:
         """All events so far, oldest first."""
-        return tuple(self._events)
+        return read_events(self._directory)
 
     def close(self) -> None:
         """Release the lock."""
@@ -72,7 +71,8 @@ class Journal:
         self.close()
 
     def _drop_torn_line(self) -> None:
-        text = self._path.read_bytes()
+        self._file.seek(0)
+        text = self._file.read()
         whole = text.rfind(b"\n") + 1
         if whole < len(text):
             self._file.truncate(whole)

@@ -13,6 +13,7 @@ from autotune.history.events import history_of, observation_event, observation_o
 from autotune.history.journal import Journal, read_events
 from autotune.history.trial import Phase, Status
 from autotune.proposers import proposer
+from autotune.structure import plain
 from autotune.verification.paired_test import Design
 from autotune.verification.rounds import Verifier
 from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
@@ -92,7 +93,7 @@ def test_observations_survive_the_journal():
     assert len(history) == len(HISTORY)
     trial = trial_of(events[0])
     for observation in history:
-        event = json.loads(json.dumps(observation_event(observation)))
+        event = json.loads(json.dumps(plain(observation_event(observation))))
         again = observation_of(event, observation.trial)
         assert again == observation
     assert trial.number == 1
