@@ -136,7 +136,7 @@ def campaign(
         "Open MPI 5.0.11, UCX 1.20.1",
         1,
         2,
-        env=(("UCX_TLS", str(best.point["UCX_TLS"])),),
+        env=(("UCX_TLS", str(best.point.get("UCX_TLS", "all"))),),
     )
     recommendation = best.with_provenance(provenance)
     screening = screened(factors, effects, goals)

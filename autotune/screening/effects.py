@@ -123,8 +123,8 @@ class Effects:
         """An effect in words: ``+12.3 ± 1.1 %`` on log scale, in the response's unit else."""
         if not math.isfinite(effect.effect):
             return "cannot be told"
-        value, error, unit = f"{effect.effect:+.4g}", effect.std_err, ""
+        value, error, unit = f"{effect.effect:+.4g}", f"{effect.std_err:.2g}", ""
         if self.scale == "log":
-            value, unit = f"{100 * math.expm1(effect.effect):+.3g}", " %"
-            error *= 100 * math.exp(effect.effect)
-        return f"{value} ± {error:.2g}{unit}" if math.isfinite(error) else f"{value}{unit}"
+            value, unit = f"{100 * math.expm1(effect.effect):+.1f}", " %"
+            error = f"{100 * math.exp(effect.effect) * effect.std_err:.1f}"
+        return f"{value} ± {error}{unit}" if math.isfinite(effect.std_err) else f"{value}{unit}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -90,27 +91,14 @@ def as_run(design: Design, points: Sequence[Point]) -> Design:
     return replace(design, coded=design.coded * active.reshape(design.coded.shape))
 
 
-def ordered_codes(space: Space, points: Sequence[Point]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """The points on the scales of the space, for a response surface.
-
-    Returns:
-        Names of the ordered job-wide parameters that have a place on their scale in every point and more
-        than one place over all, and (n_points, n_names) codes in [−1, 1].
-    """
-    columns: dict[str, list[float]] = {}
-    for parameter in space.job:
-        places = parameter.positions()
-        values = [point.get(parameter.name) for point in points]
-        codes = [2 * places[value] - 1 for value in values if value in places]
-        if len(codes) == len(points) and len(set(codes)) > 1:
-            columns[parameter.name] = codes
-    return tuple(columns), np.array(list(columns.values())).reshape(len(columns), len(points)).T
-
-
-def value_at(parameter: Parameter, code: float) -> Value:
-    """The value of an ordered parameter that lies closest to a code in [−1, 1]."""
-    places = parameter.positions()
-    return min(parameter.scale, key=lambda value: abs(2 * places[value] - 1 - code))
+def ordered_codes(parameters: Sequence[Parameter], points: Sequence[Point]) -> NDArray[np.float64]:
+    """(n_points, n_parameters) places on the parameters' scales, in [−1, 1]; nan beside a scale."""
+    places = [{value: 2 * at - 1 for value, at in its.positions().items()} for its in parameters]
+    codes = [
+        [place.get(point.get(its.name, ""), math.nan) for its, place in zip(parameters, places, strict=True)]
+        for point in points
+    ]
+    return np.array(codes, dtype=float).reshape(len(points), len(parameters))
 
 
 def _reached(

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.history.objectives import Envelope, Objective, Score, score
 from autotune.history.trial import History, Subject
+from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
 from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Space
 from autotune.verification.paired_test import overall
-from autotune.views.report import plots
+from autotune.views.report import plots, screening_plots
 from autotune.views.text import (
     advice_text,
     changed_text,
@@ -114,7 +115,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "tables": _tables(chosen),
         "rounds": [_round(inputs.space, one) for one in reversed(inputs.rounds)],
         "front": _front(inputs, judged, baseline),
-        "screening": _screening(inputs),
+        "screening": _screening(inputs, made),
         "progress": {"figure": plots.progress(inputs.objectives, made), "failed": _failed(made)}
         if made
         else None,
@@ -298,7 +299,7 @@ def _recommended(inputs: ReportInput, judged: Sequence[Candidate]) -> Candidate 
     return next((c for c in judged if c.point.restricted(shared) == wanted), None)
 
 
-def _screening(inputs: ReportInput) -> dict[str, Any] | None:
+def _screening(inputs: ReportInput, made: Sequence[Step]) -> dict[str, Any] | None:
     if not inputs.effects:
         return None
     decisions = {d.factor: d for d in inputs.screening.decisions} if inputs.screening else {}
@@ -320,16 +321,26 @@ def _screening(inputs: ReportInput) -> dict[str, Any] | None:
         })  # fmt: skip
     pairs = list(zip(inputs.objectives, inputs.effects, strict=True))
     return {
-        "figures": [plots.effects(*pair) for pair in pairs],
+        "figures": [screening_plots.effects(*pair) for pair in pairs],
         "half_normal": [
-            plots.half_normal(objective, analysis)
+            screening_plots.half_normal(objective, analysis)
             for objective, analysis in pairs
             if any(math.isfinite(effect.half_normal) for effect in analysis.effects)
         ],
+        "surfaces": _surfaces(inputs, made),
         "n_runs": inputs.effects[0].n_runs,
         "rows": rows,
         "notes": list(dict.fromkeys(note for analysis in inputs.effects for note in analysis.notes)),
     }
+
+
+def _surfaces(inputs: ReportInput, made: Sequence[Step]) -> list[str]:
+    """A figure for each objective over the two strongest ordered parameters, where there are two."""
+    both = strongest(inputs.space, inputs.effects, inputs.screening) if inputs.screening else ()
+    if not both:
+        return []
+    drawn = [(its, contours(its, i, both, made)) for i, its in enumerate(inputs.objectives)]
+    return [screening_plots.surface(objective, its) for objective, its in drawn if its is not None]
 
 
 def _failed(made: Sequence[Step]) -> list[tuple[int, str, str, str]]:

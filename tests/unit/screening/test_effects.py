@@ -301,7 +301,7 @@ def test_effects_in_words_are_per_cent_on_a_log_scale_only():
     design = plackett_burman([Factor("a", 1, 2), Factor("b", 1, 2)], np.random.default_rng(0))
     response = [10 * 2 ** float(code) for code in design.coded[:, 0]]
     ratios = analyse(design, response, scale="log")
-    assert ratios.text(ratios["a"]).startswith("+300 ± ")
+    assert ratios.text(ratios["a"]).startswith("+300.0 ± ")
     assert ratios.text(ratios["a"]).endswith(" %")
     differences = analyse(design, [-y for y in response], scale="linear")
     assert differences.text(differences["a"]).startswith("-15 ± ")

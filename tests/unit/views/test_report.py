@@ -12,9 +12,9 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from autotune.history.objectives import Objective
-from autotune.history.trial import History, Observation, Phase, Rule, Status, Trial
+from autotune.history.trial import History, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.recommend.front import Gain, Provenance, Recommendation
-from autotune.space import Dropped, Point
+from autotune.space import Dropped, Parameter, Point, Space
 from autotune.verification.paired_test import Design, compare
 from autotune.verification.rounds import Round
 from autotune.views.report import ReportInput, page
@@ -112,6 +112,42 @@ def test_figures_hold_the_data(document, ran):
     progress = next(figure for figure, its in zip(document.figures, names, strict=True) if "failed" in its)
     failed = next(trace for trace in progress["data"] if trace["name"] == "failed")
     assert failed["x"] == [13, 15]
+
+
+def surfaces(figures):
+    return [f for f in figures if any(trace["type"] == "contour" for trace in f["data"])]
+
+
+def test_contours_of_the_two_strongest_ordered_parameters(document):
+    scales = {"thresh": ("1k", "4k", "16k", "64k"), "seg": (0, 5, 10), "lanes": (1, 2, 4), "other": (1, 2, 3)}
+    places = {n: {v: 2 * i / (len(s) - 1) - 1 for i, v in enumerate(s)} for n, s in scales.items()}
+
+    def time_s(point, cell):
+        thresh, seg = (places[n][point.get(n, scales[n][0])] for n in ("thresh", "seg"))
+        lanes = places["lanes"][point.get("lanes", 1)]
+        bend = 0.5 * thresh - 0.8 * seg + 0.6 * (seg - 0.5) ** 2 + 0.05 * lanes
+        return 1e-6 * math.exp(bend) * (1 + cell.message_bytes / 1e4)
+
+    space = Space("bent", tuple(Parameter(n, s, s[0], ordered=True) for n, s in scales.items()))
+    bent = example.campaign(space=space, time_s=time_s, n_search=20)
+    made = ReportInput(
+        "bent", space, example.OBJECTIVES, bent.history, effects=bent.effects, screening=bent.screening
+    )
+    latency, bandwidth = surfaces(Document(page(made)).figures)
+    for figure in (latency, bandwidth):
+        assert figure["layout"]["xaxis"]["title"]["text"] == "seg"
+        assert figure["layout"]["yaxis"]["title"]["text"] == "thresh"
+        assert figure["layout"]["yaxis"]["ticktext"] == list(scales["thresh"])
+    contour, launches, best = latency["data"]
+    swept = [o for o in bent.history if o.ok and o.trial.subject is Subject.SWEEP]
+    assert len(launches["x"]) == len(swept)
+    assert launches["x"] == pytest.approx([places["seg"][o.trial.point["seg"]] for o in swept])
+    lowest = min(min(row) for row in contour["z"])
+    assert contour["z"][0][-1] == pytest.approx(lowest, rel=0.1)  # 1k, and the most segments
+    assert (best["x"][0], best["y"][0]) == (pytest.approx(1, abs=0.3), -1)
+    # One ordered parameter has no contours, and neither has a campaign without a screening.
+    assert surfaces(document.figures) == []
+    assert surfaces(Document(page(replace(made, effects=(), screening=None))).figures) == []
 
 
 def test_effects_are_ratios_with_their_intervals(document, ran):
