@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autotune.errors import ScenarioError, StackError
+from autotune.errors import ScenarioError
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space, Value
 from autotune.space.loader import load_space
-from autotune.stacks import openmpi
+from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
-from autotune.stacks.ports import Launcher, Placement, Stack
+from autotune.stacks.ports import Launcher, Placement, Renderer
 
 Finding = tuple[str, str]
 """What ``doctor`` shows: (what, finding)."""
@@ -27,7 +27,7 @@ class Site:
 
     launcher: Launcher
     """Runs the launches."""
-    stack: Stack
+    stack: Renderer
     """Renders the trials."""
     space: Space
     """What can be turned here, the scenario's fixed values applied; ``dropped`` says what cannot."""
@@ -71,14 +71,9 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     installation = find(scenario.mpi.mpirun, scenario.mpi.origin)
     place = placement(scenario)
     local = place.ranks if place.nodes == 1 else 0
-    if installation.flavour != "openmpi":
-        raise StackError(
-            f"{installation.mpirun} is {installation.flavour} {installation.version}",
-            "campaigns are made on Open MPI 4.1 or 5; set mpi.mpirun, or mpi.from=wheel",
-        )
     mca = {str(k): _text(v) for k, v in scenario.mpi.mca.items()}
     env = {str(k): _text(v) for k, v in scenario.mpi.env.items()}
-    stack = openmpi.detect(installation, mca, env, local)
+    stack = dialect(installation.flavour).detect(installation, mca, env, local)
     space = fixed(stack.available(load_space(space_text(scenario.space), scenario.space)), scenario)
     return Site(connect(installation), stack, space, place, stack.description, stack.findings())
 

@@ -23,8 +23,7 @@ from autotune.recommend.front import Provenance, Recommendation, recommend
 from autotune.screening import Effects, Screening
 from autotune.space import Space
 from autotune.space.loader import space_of
-from autotune.stacks import coll_tuned
-from autotune.stacks.openmpi import environment
+from autotune.stacks import dialect
 from autotune.verification.paired_test import Design
 from autotune.verification.rounds import Verdict, Verifier
 
@@ -101,14 +100,14 @@ class Record:
         if verdict is not None:
             found: Recommendation | None = verdict.recommendation
         else:
-            found = recommend(self.objectives, self.space, self.history, one_row(self.space))
+            found = recommend(self.objectives, self.space, self.history, dialect(self.space.stack).one_row)
         if found is None:
             return None
         return found.with_provenance(self._provenance(found, verdict.text if verdict else "UNVERIFIED"))
 
     def _provenance(self, found: Recommendation, verified: str) -> Provenance:
         fixed, coll = self.site.get("fixed", {}), self.site.get("coll", ())
-        env, placement = environment(self.space, found.point, fixed, coll)
+        env, placement = dialect(self.space.stack).environment(self.space, found.point, fixed, coll)
         journal = self.directory / FILE
         return Provenance(
             campaign=self.name,
@@ -169,12 +168,7 @@ def verifier_of(
     if not wanted["enabled"] or not wanted["launches"] or stamp.startswith("REPLAYED"):
         return None
     design = Design.of(wanted["launches"], wanted["error_rate"], wanted["max_loss"])
-    return Verifier(space, objectives, design, scenario["seed"], one_row(space))
-
-
-def one_row(space: Space) -> frozenset[str]:
-    """Collectives for which the files of the space's stack cannot tell message sizes apart."""
-    return coll_tuned.ONE_ROW if space.stack == "openmpi" else frozenset()
+    return Verifier(space, objectives, design, scenario["seed"], dialect(space.stack).one_row)
 
 
 def objective_of(document: Mapping[str, Any]) -> Objective:

@@ -15,14 +15,14 @@ from autotune.history.trial import Cell, Estimate, Observation, Status, Subject,
 from autotune.measure.location import estimate
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest
 from autotune.space import Point, Space
-from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement, Rendering, Stack
+from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement, Renderer, Rendering
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """Everything that the launches of one campaign share."""
 
-    stack: Stack
+    stack: Renderer
     """Renders trials."""
     launcher: Launcher
     """Runs them."""

@@ -9,10 +9,11 @@ from autotune.space.loader import load_space
 
 def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
     """Print what is here."""
+    from autotune.stacks import dialect
     from autotune.stacks.installation import find
-    from autotune.stacks.openmpi import detect
 
-    stack = detect(find(mpirun), {}, {}, 0)
+    here = find(mpirun)
+    stack = dialect(here.flavour).detect(here, {}, {}, 0)
     findings = dict(stack.findings())
     dropped = stack.available(load_space(space_text(space), space)).dropped if space else ()
     if as_json:

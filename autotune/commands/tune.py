@@ -277,7 +277,7 @@ def _prove(record: Record, scenario: Scenario, site: "Site", console: Console) -
     """Use the exported files on fresh launches and say what came of it; only where files have an effect."""
     recommendation = record.recommendation
     formats = scenario.export or default_formats(record)
-    if recommendation is None or site.stamp or site.stack.name != "openmpi" or "openmpi_mca" not in formats:
+    if recommendation is None or site.stamp or site.space.stack != "openmpi" or "openmpi_mca" not in formats:
         return
     proof = prove(experiment_of(scenario, site), recommendation, record.directory / "export")
     console.print(str(proof), highlight=False, soft_wrap=True)

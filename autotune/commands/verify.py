@@ -21,7 +21,7 @@ from autotune.lint.parameters import mca_file, shell_file, tune_file
 from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
 from autotune.space import Space
-from autotune.stacks.ports import Rendering, Stack
+from autotune.stacks.ports import Renderer, Rendering
 from autotune.structure import plain
 from autotune.verification.paired_test import (
     Comparison,
@@ -44,12 +44,8 @@ RESULT = "verification.json"
 class _Theirs:
     """A stack whose untouched launches run under somebody's tuning."""
 
-    stack: Stack
+    stack: Renderer
     env: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        return self.stack.name
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
         """As the stack does; an untouched trial with the variables of the tuning."""

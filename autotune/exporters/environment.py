@@ -10,19 +10,7 @@ from pathlib import Path
 
 from autotune.exporters.settings import commented, mapping, remarks, settings
 from autotune.recommend.front import Recommendation
-
-_CPU_BIND = {
-    "core": "cores",
-    "none": "none",
-    "numa": "ldoms",
-    "socket": "sockets",
-    "package": "sockets",
-    "hwthread": "threads",
-}
-"""Open MPI's ``--bind-to`` in the words of ``srun --cpu-bind``."""
-
-_DISTRIBUTION = {"node": "cyclic", "core": "block:block", "slot": "block:block", "numa": "block:cyclic"}
-"""Open MPI's ``--map-by`` in the words of ``srun --distribution``."""
+from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
 
 class ShellScript:
@@ -30,6 +18,7 @@ class ShellScript:
 
     name = "env_sh"
     summary = "autotune-env.sh: environment for srun or mpirun, to be sourced (sh, bash)"
+    use = ("autotune-env.sh", ". {path}")
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The script and, where sizes are told apart, the rules file.
@@ -145,10 +134,10 @@ def _placement(recommendation: Recommendation) -> list[str]:
     """The placement in the words of ``srun``; what it has no word for is left out (the remarks name it)."""
     found = []
     for name, value in recommendation.provenance.placement:
-        if name == "bind_to" and value in _CPU_BIND:
-            found.append(f"--cpu-bind={_CPU_BIND[value]}")
-        elif name == "map_by" and value in _DISTRIBUTION:
-            found.append(f"--distribution={_DISTRIBUTION[value]}")
+        if name == "bind_to" and value in CPU_BINDS:
+            found.append(f"--cpu-bind={CPU_BINDS[value]}")
+        elif name == "map_by" and value in DISTRIBUTIONS:
+            found.append(f"--distribution={DISTRIBUTIONS[value]}")
         elif name == "map_by" and value.startswith("ppr:") and value.endswith(":node"):
             found.append(f"--ntasks-per-node={value.split(':')[1]}")
     return found

@@ -19,7 +19,7 @@ from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.recommend.front import Recommendation
 from autotune.space import Space
 from autotune.stacks import coll_tuned
-from autotune.stacks.ports import Rendering, Stack
+from autotune.stacks.ports import Renderer, Rendering
 
 NO_ALGORITHM = 99
 """An id that no collective has in any version."""
@@ -61,14 +61,10 @@ class Proof:
 class _Exported:
     """A stack whose launches see an exported parameter file and nothing else."""
 
-    stack: Stack
+    stack: Renderer
     conf: Path
     mca: Mapping[str, str]
     other: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        return self.stack.name
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
         """The file's path as the only variable; everything that the file sets as the expectation."""

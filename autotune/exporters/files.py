@@ -1,22 +1,26 @@
 """Writing what exporters say (step 12 of the flow)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from autotune.campaign.directory import Record
-from autotune.exporters import exporter
+from autotune.exporters import FORMATS, exporter
 from autotune.recommend.front import Recommendation
+from autotune.stacks import dialect
 
-_BY_STACK: Mapping[str, tuple[str, ...]] = {
-    "openmpi": ("openmpi_mca", "env_sh"),
-    "command": ("json", "summary"),
-    "recorded": (),  # nobody knows what the columns of a table set
-}
+
+@runtime_checkable
+class Usable(Protocol):
+    """A format with a line that puts its file into force."""
+
+    use: tuple[str, str]
+    """Name of the file, and the line with ``{path}`` for where it lies."""
 
 
 def default_formats(record: Record) -> tuple[str, ...]:
     """The formats that suit the campaign's stack."""
-    return _BY_STACK.get(record.space.stack, ("env_sh",))
+    return dialect(record.space.stack).formats
 
 
 def export_files(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> tuple[Path, ...]:
@@ -36,11 +40,10 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
 
 def how_to_use(record: Record, directory: Path) -> str:
     """The one line that puts the exported files into force."""
-    conf = directory.absolute() / "openmpi-mca-params.conf"
-    if conf.exists():
-        return f"OMPI_MCA_mca_base_param_files={conf} mpirun … your_program"
-    script = directory.absolute() / "autotune-env.sh"
-    if script.exists():
-        return f". {script}"
+    usable = (made for name in FORMATS if isinstance(made := exporter(name), Usable))
+    for file, line in (made.use for made in usable):
+        path = directory.absolute() / file
+        if path.exists():
+            return line.format(path=path)
     recommendation = record.recommendation
     return str(recommendation.point) if recommendation else ""

@@ -17,6 +17,7 @@ class OpenMpiMca:
 
     name = "openmpi_mca"
     summary = f"{CONF_FILE} and the coll_tuned rules that it points to (Open MPI 4.1, 5.0)"
+    use = (CONF_FILE, "OMPI_MCA_mca_base_param_files={path} mpirun … your_program")
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The parameter file and, where sizes are told apart, the rules file.

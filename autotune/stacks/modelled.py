@@ -13,9 +13,6 @@ from autotune.stacks.ports import Rendering
 class Modelled:
     """Renders only what a model or a recording looks at: the call-level choices."""
 
-    name: str
-    """Of the stack that is modelled, as in ``Space.stack``."""
-
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
         """The choices of a swept trial; nothing for the others."""
         if trial.subject is not Subject.SWEEP:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from autotune.errors import StackError, UserError, allowed
+from autotune.stacks.ports import Placement
+from autotune.stacks.words import Dialect, forwarded
 
 DEFAULT = "auto"
 """MPICH's own word for leaving the choice to the library."""
@@ -152,3 +154,32 @@ def installed_tree(library: Path) -> Tree:
     raise StackError(
         f"{library} holds no collective-selection tree", "MPICH 4 and 5 have one; Intel MPI and MVAPICH 2 not"
     )
+
+
+class MpichDialect(Dialect):
+    """MPICH's words; its launcher is the process manager Hydra."""
+
+    banner = re.compile(r"HYDRA build details:\s+Version:\s+(\S+)")
+    distribution = "mpich"
+    slurm_plugins = ("pmi2", "pmix", "cray_shasta")
+
+    def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
+        """Words for ``mpirun``."""
+        words = ["-n", str(placement.ranks)]
+        if placement.hosts:
+            words += ["-hosts", ",".join(placement.hosts)]
+        if placement.ppn:
+            words += ["-ppn", str(placement.ppn)]
+        if placement.map_by:
+            words += ["-map-by", placement.map_by]
+        if placement.bind_to:
+            words += ["-bind-to", placement.bind_to]
+        names = forwarded(env)
+        return [*words, "-genvlist", ",".join(names)] if names else words
+
+
+class IntelMpiDialect(MpichDialect):
+    """Intel MPI's words: its launcher is MPICH's."""
+
+    banner = re.compile(r"Intel\(R\) MPI Library.*?Version (\S+)")
+    distribution = "impi-rt"

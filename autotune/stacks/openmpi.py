@@ -13,16 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from string import Formatter
-from typing import Any
 
-from autotune.errors import SpaceError, StackError, allowed
+from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Choice, Expectation
-from autotune.space import Dropped, Parameter, Point, Space
+from autotune.space import Dropped, Point, Space
 from autotune.stacks import coll_tuned, ucx
 from autotune.stacks.installation import Installation, output
-from autotune.stacks.ports import Rendering
+from autotune.stacks.ports import Placement, Rendering
+from autotune.stacks.words import Dialect, forwarded, targets
 
 RULES_FILE = "coll_tuned.rules"
 """Name of the rules file inside the directory of a launch."""
@@ -52,7 +51,10 @@ class OpenMpi:
     cores: int = 1
     """That this process may use."""
 
-    name = "openmpi"
+    @property
+    def coll(self) -> tuple[str, ...]:
+        """Its collective components."""
+        return self.components.get("coll", ())
 
     @property
     def version(self) -> str:
@@ -111,7 +113,7 @@ class OpenMpi:
         """
         if trial.subject is Subject.UNTOUCHED:
             return Rendering(env=self.fixed, expect=self._expect(self.fixed))
-        env, placement = environment(space, trial.point, self.fixed, self.components["coll"])
+        env, placement = OpenMpiDialect().environment(space, trial.point, self.fixed, self.coll)
         files: dict[str, str] = {}
         choices: dict[str, tuple[Choice, ...]] = {}
         if trial.subject is Subject.DEPLOYED:
@@ -167,10 +169,8 @@ class OpenMpi:
             cvars: dict[str, int | str] = {}
             for parameter in used:
                 value = choice.get(parameter.name, parameter.default)
-                targets = _targets(
-                    space, parameter, {**point, parameter.name: value}, collective, always=True
-                )
-                for variable, text in targets.get("cvar", {}).items():
+                applied = targets(space, parameter, {**point, parameter.name: value}, collective, always=True)
+                for variable, text in applied.get("cvar", {}).items():
                     is_algorithm = parameter.name == "algorithm"
                     cvars[variable] = coll_tuned.algorithm_id(collective, text) if is_algorithm else int(text)
             listed.append(Choice(dict(choice), cvars))
@@ -183,93 +183,103 @@ class OpenMpi:
         return Expectation(str(self.installation.library), directory_free, cvars, ucx=ucx_moves)
 
 
-def environment(
-    space: Space, point: Point, fixed: Mapping[str, str], coll: Collection[str] = ()
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables, and ``map_by`` and ``bind_to`` where set, that put the job-wide values into force.
+class OpenMpiDialect(Dialect):
+    """Open MPI's words."""
 
-    Args:
-        space: What the point belongs to.
-        point: The job-wide values.
-        fixed: Variables of every launch.
-        coll: The collective components that are there, if known: switches of others are left out, since
-            a stack without a component does not know its switches.
+    formats = ("openmpi_mca", "env_sh")
+    one_row = coll_tuned.ONE_ROW
+    banner = re.compile(r"(?:mpirun|mpiexec) \((?:Open MPI|OpenRTE)\) (\S+)")
+    distribution = "openmpi"
+    campaigns = "Open MPI 4.1 or 5"
+    slurm_plugins = ("pmix",)
 
-    Raises:
-        SpaceError: a template names a parameter that is not in the point.
-    """
-    env, placement = dict(fixed), {}
-    for parameter in space.job:
-        if parameter.name in point:
-            for kind, target in _targets(space, parameter, point).items():
-                if kind == "env":
-                    env.update(target)
-                elif kind == "mca":
-                    env.update({f"{_MCA}{k}": v for k, v in target.items() if _known(k, coll)})
-                elif kind in ("map_by", "bind_to"):
-                    placement[kind] = target
-    return env, placement
+    def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
+        """MCA parameters as variables too, without switches of collective components that are not there.
 
+        A stack without a component does not know its switches.
+        """
+        if kind != "mca":
+            return super().variables(kind, target, components)
 
-def _known(variable: str, coll: Collection[str]) -> bool:
-    """Whether a switch of a collective component belongs to one that is there."""
-    match = re.fullmatch(r"coll_(\w+)_(?:enable|priority)", variable)
-    return match is None or not coll or match[1] in coll
+        def known(name: str) -> bool:
+            switch = re.fullmatch(r"coll_(\w+)_(?:enable|priority)", name)
+            return switch is None or not components or switch[1] in components
 
+        return {f"{_MCA}{name}": value for name, value in target.items() if known(name)}
 
-def detect(installation: Installation, mca: Mapping[str, str], env: Mapping[str, str], ranks: int) -> OpenMpi:
-    """What this Open MPI is and can do under the scenario's fixed settings.
+    def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
+        """Words for ``mpirun``."""
+        words = ["-np", str(placement.ranks)]
+        if placement.hosts:
+            slots = placement.ppn or -(-placement.ranks // len(placement.hosts))
+            words += ["--host", ",".join(f"{host}:{slots}" for host in placement.hosts)]
+        map_by = placement.map_by
+        if not map_by and placement.ppn and placement.nodes > 1:
+            map_by = f"ppr:{placement.ppn}:node"
+        if placement.oversubscribe:
+            words.append("--oversubscribe")
+        if map_by:
+            words += ["--map-by", map_by]
+        if placement.bind_to:
+            words += ["--bind-to", placement.bind_to]
+        return [*words, *(word for name in forwarded(env) for word in ("-x", name))]
 
-    Args:
-        installation: Which one.
-        mca: MCA parameters that the scenario fixes for every launch.
-        env: Variables that it fixes.
-        ranks: On this machine; more than cores makes waiting ranks yield.
+    def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
+        """What ``mpirun`` wants before it runs for root, and the agent, for Open MPI 5 (PRRTE) and 4.1."""
+        agents = ("PRTE_MCA_plm_ssh_agent", f"{_MCA}plm_rsh_agent") if agent else ()
+        runs = ("OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT") if os.geteuid() == 0 else ()
+        return {
+            **{f"{name}{suffix}": "1" for name in runs for suffix in ("", "_CONFIRM")},
+            **dict.fromkeys(agents, " ".join(agent)),
+        }
 
-    Raises:
-        StackError: its tools do not answer, or a one-rank launch fails.
-    """
-    cores = len(os.sched_getaffinity(0))
-    fixed = {**env, **{f"{_MCA}{k}": str(v) for k, v in mca.items()}}
-    if ranks > cores:
-        # Spinning ranks that share a core cost scheduler quanta, milliseconds a call.
-        fixed.setdefault(f"{_MCA}mpi_yield_when_idle", "1")
-    text = output([str(installation.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
-    components: dict[str, list[str]] = {}
-    for framework, name in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
-        listed = components.setdefault(framework, [])
-        if name not in listed:
-            listed.append(name)
-    enumerators: dict[str, dict[str, int]] = {}
-    pattern = r"^mca:coll:tuned:param:coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)$"
-    for collective, number, name in re.findall(pattern, text, re.MULTILINE):
-        enumerators.setdefault(collective, {})[name] = int(number)
-    numa = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
-    return OpenMpi(
-        installation=installation,
-        components={k: tuple(sorted(v)) for k, v in components.items()},
-        enumerators=enumerators,
-        ucx=ucx.detect(installation.library),
-        pml=_pml_in_use(installation, fixed),
-        fixed=fixed,
-        numa_nodes=numa,
-        cores=cores,
-    )
+    def library_folders(self, mpirun: Path) -> list[Path]:
+        """Where ``ompi_info`` says."""
+        info = mpirun.resolve().with_name("ompi_info")
+        text = output([str(info), "--parsable", "--path", "libdir"]) if info.exists() else ""
+        return [Path(found) for found in re.findall(r"^path:libdir:(.+)$", text, re.MULTILINE)[:1]]
 
+    def detect(
+        self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
+    ) -> "OpenMpi":
+        """See ``Dialect``; more ranks than cores make waiting ranks yield.
 
-def root_env() -> dict[str, str]:
-    """What ``mpirun`` wants before it runs for root."""
-    if os.geteuid() != 0:
-        return {}
-    names = ("OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT")
-    return {f"{name}{suffix}": "1" for name in names for suffix in ("", "_CONFIRM")}
+        Raises:
+            StackError: its tools do not answer, or a one-rank launch fails.
+        """
+        cores = len(os.sched_getaffinity(0))
+        fixed = {**env, **{f"{_MCA}{k}": v for k, v in settings.items()}}
+        if ranks > cores:
+            # Spinning ranks that share a core cost scheduler quanta, milliseconds a call.
+            fixed.setdefault(f"{_MCA}mpi_yield_when_idle", "1")
+        text = output([str(installation.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
+        components: dict[str, list[str]] = {}
+        for framework, name in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
+            listed = components.setdefault(framework, [])
+            if name not in listed:
+                listed.append(name)
+        enumerators: dict[str, dict[str, int]] = {}
+        pattern = r"^mca:coll:tuned:param:coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)$"
+        for collective, number, name in re.findall(pattern, text, re.MULTILINE):
+            enumerators.setdefault(collective, {})[name] = int(number)
+        numa = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
+        return OpenMpi(
+            installation=installation,
+            components={k: tuple(sorted(v)) for k, v in components.items()},
+            enumerators=enumerators,
+            ucx=ucx.detect(installation.library),
+            pml=_pml_in_use(installation, fixed),
+            fixed=fixed,
+            numa_nodes=numa,
+            cores=cores,
+        )
 
 
 def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
     """The point-to-point component that a launch selects; also the first proof that a launch works at all."""
     env = {
         **fixed,
-        **root_env(),
+        **OpenMpiDialect().mpirun_env(),
         "MPI4PY_LIBMPI": str(installation.library),
         "OMPI_MCA_pml_base_verbose": "10",
     }
@@ -282,35 +292,3 @@ def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
         )
     match = re.search(r"select: component (\w+) selected", text)
     return match[1] if match else "unknown"
-
-
-def _targets(
-    space: Space, parameter: Parameter, point: Mapping[str, Any], collective: str = "", always: bool = False
-) -> dict[str, Any]:
-    """How one value is applied: ``env``, ``mca`` and ``cvar`` dictionaries, ``map_by``, ``bind_to``.
-
-    A default sets nothing, unless ``always``, or unless its template names another parameter too that is not
-    at its own default.
-    """
-    value = point[parameter.name]
-    by_value = any(key in parameter.values for key in parameter.apply)
-    declared: Any = parameter.apply.get(str(value), {}) if by_value else parameter.apply
-    fields = {**point, "value": value, "collective": collective}
-    partners = [n for n in point if n != parameter.name and f"{{{n}}}" in str(declared)]
-    moved = any(point[n] != space[n].unset for n in partners)
-    if value == parameter.unset and not (by_value or moved or always):
-        return {}
-
-    def fill(template: object) -> str:
-        unknown = {name for _, name, _, _ in Formatter().parse(str(template)) if name} - fields.keys()
-        if unknown:
-            raise SpaceError(
-                f"{parameter.name}: the template {template!r} names {', '.join(sorted(unknown))}",
-                allowed("", fields),
-            )
-        return str(template).format_map(fields)
-
-    return {
-        kind: {fill(k): fill(v) for k, v in target.items()} if isinstance(target, Mapping) else fill(target)
-        for kind, target in declared.items()
-    }

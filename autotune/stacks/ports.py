@@ -52,20 +52,47 @@ class Rendering:
     """What the probe must find."""
 
 
-class Stack(Protocol):
+class Renderer(Protocol):
+    """Says trials in the words of an implementation."""
+
+    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
+        """The trial in these words.
+
+        Raises:
+            SpaceError: the space asks for something that the implementation has no word for.
+        """
+        ...
+
+
+class Stack(Renderer, Protocol):
     """One MPI implementation, detected on this machine."""
 
     @property
-    def name(self) -> str:
-        """Of the implementation, as in ``Space.stack``."""
+    def description(self) -> str:
+        """Its versions in one line, for reports and exported files."""
         ...
 
-    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The trial in this implementation's words.
+    @property
+    def facts(self) -> frozenset[str]:
+        """Tokens that ``requires`` in a search space can name."""
+        ...
 
-        Raises:
-            SpaceError: the space asks for something that this implementation has no word for.
-        """
+    @property
+    def fixed(self) -> Mapping[str, str]:
+        """Variables of every launch, the untouched ones too."""
+        ...
+
+    @property
+    def coll(self) -> tuple[str, ...]:
+        """Its collective components, for ``Dialect.environment``; empty: it has none to switch."""
+        ...
+
+    def findings(self) -> tuple[tuple[str, str], ...]:
+        """What ``doctor`` shows, as (what, finding)."""
+        ...
+
+    def available(self, space: Space) -> Space:
+        """The space without what it does not have."""
         ...
 
 

@@ -195,7 +195,7 @@ def command_site(scenario: Scenario) -> Site:
                     raise ScenarioError(f"probe.options.run names {{{name}}}", allowed(name, sorted(known)))
     return Site(
         launcher=Command(options, goals, space.default),
-        stack=Modelled(declared.stack),
+        stack=Modelled(),
         space=space,
         placement=placement(scenario),
         description=f"command {' '.join(options.run)}",

@@ -4,15 +4,12 @@ A word is never read by a shell, and values of variables never stand in a comman
 in its own environment and is only told their names.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from autotune.errors import StackError, allowed
+from autotune.stacks import dialect
 from autotune.stacks.ports import Placement
-
-_DISTRIBUTIONS = {"core": "block:block", "slot": "block:block", "numa": "block:cyclic", "node": "cyclic"}
-"""Open MPI's words for mapping → ``srun``'s: over nodes, then over the sockets of each."""
-_CPU_BINDS = {"core": "cores", "numa": "ldoms", "socket": "sockets", "package": "sockets", "none": "none"}
-_FORWARDED_BY_ITSELF = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
+from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
 
 def mpirun_argv(
@@ -26,7 +23,7 @@ def mpirun_argv(
     """The command line of ``mpirun`` for one launch.
 
     Args:
-        flavour: ``openmpi``, ``mpich`` or ``intelmpi``.
+        flavour: Of ``stacks.DIALECTS``.
         mpirun: Path of the launcher.
         placement: Ranks, nodes, mapping and binding.
         env: Variables that every rank must see; only their names are used.
@@ -36,14 +33,7 @@ def mpirun_argv(
     Raises:
         StackError: a flavour that has no command line here.
     """
-    if flavour == "openmpi":
-        options = _openmpi(placement, env)
-    elif flavour in ("mpich", "intelmpi"):
-        options = _hydra_process_manager(placement, env)
-    else:
-        raise StackError(
-            f"no command line for MPI {flavour!r}", allowed(flavour, ("openmpi", "mpich", "intelmpi"))
-        )
+    options = dialect(flavour).mpirun_options(placement, env)
     return [mpirun, *options, *extra, *program]
 
 
@@ -71,19 +61,16 @@ def srun_argv(mpi: str, placement: Placement, program: Sequence[str], extra: Seq
     if placement.oversubscribe:
         words.append("--overcommit")
     if placement.map_by:
-        words.append(f"--distribution={_word('map_by', placement.map_by, _DISTRIBUTIONS)}")
+        words.append(f"--distribution={_word('map_by', placement.map_by, DISTRIBUTIONS)}")
     if placement.bind_to:
-        words.append(f"--cpu-bind={_word('bind_to', placement.bind_to, _CPU_BINDS)}")
+        words.append(f"--cpu-bind={_word('bind_to', placement.bind_to, CPU_BINDS)}")
     return [*words, *extra, *program]
 
 
 def mpi_plugin(listed: str, flavour: str) -> str:
     """Slurm's plugin for an MPI, from the output of ``srun --mpi=list``; empty: it has none that fits."""
     offered = listed.split()
-    for wanted in ("pmix",) if flavour == "openmpi" else ("pmi2", "pmix", "cray_shasta"):
-        if wanted in offered:
-            return wanted
-    return ""
+    return next((wanted for wanted in dialect(flavour).slurm_plugins if wanted in offered), "")
 
 
 def _word(key: str, value: str, words: Mapping[str, str]) -> str:
@@ -92,41 +79,3 @@ def _word(key: str, value: str, words: Mapping[str, str]) -> str:
             f"srun has no word for {key}={value!r}", f"{allowed(value, words)}; or launch.with=mpirun"
         )
     return words[value]
-
-
-def _openmpi(placement: Placement, env: Mapping[str, str]) -> list[str]:
-    words = ["-np", str(placement.ranks)]
-    if placement.hosts:
-        slots = placement.ppn or -(-placement.ranks // len(placement.hosts))
-        words += ["--host", ",".join(f"{host}:{slots}" for host in placement.hosts)]
-    map_by = placement.map_by
-    if not map_by and placement.ppn and placement.nodes > 1:
-        map_by = f"ppr:{placement.ppn}:node"
-    if placement.oversubscribe:
-        words.append("--oversubscribe")
-    if map_by:
-        words += ["--map-by", map_by]
-    if placement.bind_to:
-        words += ["--bind-to", placement.bind_to]
-    for name in _forwarded(env):
-        words += ["-x", name]
-    return words
-
-
-def _hydra_process_manager(placement: Placement, env: Mapping[str, str]) -> list[str]:
-    words = ["-n", str(placement.ranks)]
-    if placement.hosts:
-        words += ["-hosts", ",".join(placement.hosts)]
-    if placement.ppn:
-        words += ["-ppn", str(placement.ppn)]
-    if placement.map_by:
-        words += ["-map-by", placement.map_by]
-    if placement.bind_to:
-        words += ["-bind-to", placement.bind_to]
-    names = list(_forwarded(env))
-    return [*words, "-genvlist", ",".join(names)] if names else words
-
-
-def _forwarded(env: Mapping[str, str]) -> Iterable[str]:
-    """Names that the launcher does not forward by itself, in a fixed order."""
-    return sorted(name for name in env if not name.startswith(_FORWARDED_BY_ITSELF))

@@ -10,8 +10,8 @@ from autotune.errors import ScenarioError, StackError, UserError
 from autotune.probe.protocol import ProbeResult
 from autotune.probe.ucx import last_errors
 from autotune.scenario import Scenario
+from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
-from autotune.stacks.openmpi import root_env
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune import _commands, _processes
 from hydra_plugins.autotune._hosts import check, read_hostfile
@@ -56,7 +56,7 @@ class Mpirun:
             request.program,
             self.extra,
         )
-        return argv, {**env, **root_env(), **_agent_env(self.agent)}
+        return argv, {**env, **dialect(self.installation.flavour).mpirun_env(self.agent)}
 
 
 def on_hosts(scenario: Scenario) -> Scenario:
@@ -145,10 +145,3 @@ def _last_words(directory: Path, limit: int = 400) -> str:
             lines = [line.strip(" -*#") for line in text.splitlines()]
             return " | ".join(line for line in lines if line)[-limit:]
     return "it printed nothing"
-
-
-def _agent_env(agent: Sequence[str]) -> dict[str, str]:
-    """The agent in the words of Open MPI 5 (PRRTE) and of 4.1."""
-    if not agent:
-        return {}
-    return dict.fromkeys(("PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"), " ".join(agent))

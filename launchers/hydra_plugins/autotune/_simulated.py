@@ -202,7 +202,7 @@ def simulated_site(scenario: Scenario) -> Site:
     place = placement(scenario)
     return Site(
         launcher=launcher,
-        stack=Modelled(declared.stack),
+        stack=Modelled(),
         space=fixed(declared.restrict(_facts(declared, machine)), scenario),
         placement=place,
         description=f"{launcher.stamp} {machine.name}, Open MPI 5 modelled",

@@ -11,9 +11,10 @@ from autotune.resources import space_text
 from autotune.space import Point
 from autotune.space.loader import load_space
 from autotune.stacks.installation import Installation
-from autotune.stacks.openmpi import RULES_FILE, OpenMpi, environment
+from autotune.stacks.openmpi import RULES_FILE, OpenMpi, OpenMpiDialect
 from autotune.stacks.ucx import Ucx
 
+environment = OpenMpiDialect().environment
 MACHINE = OpenMpi(
     installation=Installation(
         "openmpi", "5.0.11", Path("/o/bin/mpirun"), Path("/o/lib/libmpi.so.40"), "site"

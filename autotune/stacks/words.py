@@ -1,0 +1,157 @@
+"""What is known of an MPI implementation where none is installed (used by steps 5, 10 and 12).
+
+A campaign's directory is read, and its files are written, on machines without any MPI: so the words of an
+implementation stand apart from the implementation that was detected.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+from typing import Any, ClassVar
+
+from autotune.errors import SpaceError, StackError, allowed
+from autotune.space import Parameter, Point, Space
+from autotune.stacks import implementations
+from autotune.stacks.installation import Installation
+from autotune.stacks.ports import Placement, Stack
+
+
+class Dialect:
+    """The words of an implementation; here of one that is not known."""
+
+    formats: ClassVar[tuple[str, ...]] = ("env_sh",)
+    """What is exported where the scenario names no format."""
+    one_row: ClassVar[frozenset[str]] = frozenset()
+    """Collectives for which its files cannot tell message sizes apart."""
+    banner: ClassVar[re.Pattern[str] | None] = None
+    """What its launcher says to ``--version``, with one group for the version; None: it has no launcher."""
+    distribution: ClassVar[str] = ""
+    """The Python distribution that brings it; empty: there is none."""
+    campaigns: ClassVar[str] = ""
+    """The versions that campaigns can be made on; empty: none."""
+    slurm_plugins: ClassVar[tuple[str, ...]] = ()
+    """Slurm's plugins that start it, the best one first."""
+
+    def environment(
+        self, space: Space, point: Point, fixed: Mapping[str, str], components: Collection[str] = ()
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """The variables, and ``map_by`` and ``bind_to`` where set, that put the job-wide values into force.
+
+        Args:
+            space: What the point belongs to.
+            point: The job-wide values.
+            fixed: Variables of every launch.
+            components: The collective components that are there, if known.
+
+        Raises:
+            SpaceError: a template names a parameter that is not in the point.
+        """
+        env, placement = dict(fixed), {}
+        for parameter in space.job:
+            if parameter.name in point:
+                for kind, target in targets(space, parameter, point).items():
+                    if kind in ("map_by", "bind_to"):
+                        placement[kind] = target
+                    else:
+                        env.update(self.variables(kind, target, components))
+        return env, placement
+
+    def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
+        """One kind of target of a parameter's ``apply`` as environment variables."""
+        return dict(target) if kind == "env" else {}
+
+    def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
+        """Words for ``mpirun`` that place the ranks and forward variables, of which only the names are used.
+
+        Raises:
+            StackError: it has no ``mpirun``.
+        """
+        raise StackError("no command line for this MPI", allowed("", implementations()))
+
+    def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
+        """What ``mpirun`` itself wants to see, beside the variables of the ranks.
+
+        Args:
+            agent: Words that start a command on another host; empty: its own.
+        """
+        return {}
+
+    def library_folders(self, mpirun: Path) -> list[Path]:
+        """Where its library lies, if it can be asked; looked into before ``lib`` beside the launcher."""
+        return []
+
+    def detect(
+        self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
+    ) -> Stack:
+        """What is installed and what it can do under the scenario's fixed settings.
+
+        Args:
+            installation: Which one.
+            settings: Its own parameters that the scenario fixes for every launch.
+            env: Variables that it fixes.
+            ranks: On this machine; 0: nobody knows yet.
+
+        Raises:
+            StackError: campaigns are not made on it, its tools do not answer, or a one-rank launch fails.
+        """
+        known = " or ".join(words.campaigns for words in implementations().values() if words.campaigns)
+        raise StackError(
+            f"{installation.mpirun} is {installation.flavour} {installation.version}",
+            f"campaigns are made on {known}; set mpi.mpirun, or mpi.from=wheel",
+        )
+
+
+class CommandDialect(Dialect):
+    """A program of the user's: what its parameters set is its own affair."""
+
+    formats = ("json", "summary")
+
+
+class RecordedDialect(Dialect):
+    """A table: nobody knows what its columns set."""
+
+    formats = ()
+
+
+def forwarded(env: Mapping[str, str]) -> list[str]:
+    """Names of the variables that ``mpirun`` must be told to forward, in a fixed order.
+
+    Parameters of Open MPI and its runtime are forwarded by its own, and mean nothing to another.
+    """
+    return sorted(name for name in env if not name.startswith(("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")))
+
+
+def targets(
+    space: Space, parameter: Parameter, point: Mapping[str, Any], collective: str = "", always: bool = False
+) -> dict[str, Any]:
+    """How one value is applied, by kind: ``env``, ``mca`` and ``cvar`` dictionaries, ``map_by``, ``bind_to``.
+
+    A default sets nothing, unless ``always``, or unless its template names another parameter too that is not
+    at its own default.
+
+    Raises:
+        SpaceError: a template names a parameter that is not in the point.
+    """
+    value = point[parameter.name]
+    by_value = any(key in parameter.values for key in parameter.apply)
+    declared: Any = parameter.apply.get(str(value), {}) if by_value else parameter.apply
+    fields = {**point, "value": value, "collective": collective}
+    partners = [n for n in point if n != parameter.name and f"{{{n}}}" in str(declared)]
+    moved = any(point[n] != space[n].unset for n in partners)
+    if value == parameter.unset and not (by_value or moved or always):
+        return {}
+
+    def fill(template: object) -> str:
+        unknown = {name for _, name, _, _ in Formatter().parse(str(template)) if name} - fields.keys()
+        if unknown:
+            raise SpaceError(
+                f"{parameter.name}: the template {template!r} names {', '.join(sorted(unknown))}",
+                allowed("", fields),
+            )
+        return str(template).format_map(fields)
+
+    return {
+        kind: {fill(k): fill(v) for k, v in target.items()} if isinstance(target, Mapping) else fill(target)
+        for kind, target in declared.items()
+    }
