@@ -1,25 +1,49 @@
-"""The verbs: what can be done with a campaign's directory, a table or a file.
+"""The command line: every verb, the campaign itself among them.
 
 Only declarations stand here; each verb imports what it needs when it is called, so that ``--help`` costs
-nothing. Verbs that take a scenario (``measure``, ``plan``) are composed by ``app``.
+nothing.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from autotune.errors import AutotuneError
+from autotune import __version__
+from autotune.errors import AutotuneError, ExitCode
 
-_EPILOG = """Run a campaign: python -m autotune conf=allreduce_local [KEY=VALUE …]
-(python -m autotune --cfg job conf=… shows every key). Exit codes: 0 well · 1 a finding that is no success ·
-2 a mistake in the input, or no usable MPI · 3 a campaign that cannot go on · 4 somebody else is writing it ·
-130 interrupted."""
+_EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, which is the verb tune.
+\b Exit codes: {" · ".join(f"{code:d} {code.meaning}" for code in ExitCode)}."""
+
+
+class _Verbs(TyperGroup):
+    """Words that begin with no verb are a campaign's, ``conf=NAME`` or an option of Hydra's above all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the verb in front that goes without saying."""
+        ours = args[:1] in (["--version"], ["--help"], ["-h"]) and not any("=" in word for word in args)
+        campaign = bool(args) and not ours and (args[0][0] in "-+~" or "=" in args[0])
+        return super().parse_args(ctx, ["tune", *args] if campaign else args)
+
+
+class _Composed(TyperCommand):
+    """A verb that takes a scenario: its help lists the scenario's keys."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Every key, with what ``config.yaml`` says of it."""
+        from autotune.commands.keys import explained
+
+        with formatter.section("KEY=VALUE, nested keys with dots (budget.launches=20)"):
+            formatter.write_dl(explained())
+        super().format_epilog(ctx, formatter)
+
 
 cli = typer.Typer(
     name="autotune",
-    help="An adaptive autotuner for MPI collectives.",
+    cls=_Verbs,
     epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -27,10 +51,73 @@ cli = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_composed = partial(
+    cli.command,
+    cls=_Composed,
+    context_settings={"ignore_unknown_options": True},
+    epilog="Hydra's own options: -m: a campaign for each combination of KEY=A,B; --cfg job: keys and values; "
+    "--config-dir DIR: scenarios of your own; --hydra-help: all options.",
+)
+"""Declares a verb that takes a scenario: what it does not know is for Hydra."""
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="conf=NAME KEY=VALUE", help="a scenario, and what is changed in it"),
+]
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="directory of a campaign")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Out = Annotated[Path | None, typer.Option("--out", help="where to write; default: see above")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"autotune {__version__}\n")
+        raise typer.Exit
+
+
+@cli.callback(help="An adaptive autotuner for MPI collectives.")
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """Take the options of the program itself."""
+
+
+@_composed(add_help_option=False)
+def tune(context: typer.Context, words: Words = None) -> int:
+    """Run a campaign, or what is left of it."""
+    if {"-h", "--help"} & set(words or ()) and not any(word.startswith("conf=") for word in words or ()):
+        sys.stdout.write(context.get_help() + "\n")  # with conf=NAME Hydra shows what it composes
+        return ExitCode.WELL
+    from autotune.commands.hydra_bridge import run_task
+    from autotune.commands.tune import tune as task
+
+    return run_task(task, words or (), launches=True)
+
+
+@_composed()
+def plan(words: Words = None) -> int:
+    """Say what a campaign would do and cost in launches and node-hours, and run nothing."""
+    from autotune.commands.hydra_bridge import run_task
+    from autotune.commands.plan import plan as task
+
+    return run_task(task, words or ())
+
+
+@_composed()
+def measure(
+    words: Words = None,
+    point: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="a value of the point, or several")
+    ] = None,
+    out: Out = None,
+) -> int:
+    """Launch one point once, by default the stack's own defaults, and print it like history (to stdout)."""
+    from autotune.commands.hydra_bridge import run_task
+    from autotune.commands.measure import measure as task
+
+    return run_task(partial(task, points=tuple(point or ()), out=out), words or (), launches=True)
 
 
 @cli.command()
@@ -253,26 +340,26 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-@cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@_composed()
 def calibrate(
-    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE | KEY=VALUE]…", help="logs, or keys of conf=calibrate"),
+    ] = None,
     base: Annotated[str, typer.Option(help="machine to start from")] = "bm_optimized3_36",
     out: Out = None,
 ) -> int:
-    """Measure this machine, or read FILE… (osu_latency, IMB PingPong), and write it as a simulated one.
-
-    Without files, KEY=VALUE words change the scenario that is measured (conf=calibrate).
-    """
+    """Measure this machine, or read FILE… (osu_latency, IMB PingPong), and write it as a simulated one."""
     from autotune.commands import calibrate as verb
 
-    files = [Path(word) for word in context.args if "=" not in word]
+    files = [Path(word) for word in words or () if "=" not in word]
     if files:
         return verb.from_files(files, base, out)
     from autotune.commands.hydra_bridge import run_task
 
-    words = [word for word in context.args if "=" in word]
-    named = any(word.startswith("conf=") for word in words)
-    return run_task(verb.from_here(base, out), words if named else ["conf=calibrate", *words])
+    named = any(word.startswith("conf=") for word in words or ())
+    scenario = () if named else ("conf=calibrate",)
+    return run_task(partial(verb.from_here, base=base, out=out), [*scenario, *(words or ())])
 
 
 def main(words: list[str]) -> int:
@@ -282,16 +369,12 @@ def main(words: list[str]) -> int:
     except AutotuneError as error:
         sys.stderr.write(f"autotune: {error}\n")
         return error.exit_code
-    except typer.Abort:
-        return 130
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
     except Exception as exc:
         usage = getattr(exc, "format_message", None)
         if usage is None:
             raise
         sys.stderr.write(f"autotune: {usage()}\n  see: python -m autotune --help\n")
-        return 2
-    return code if isinstance(code, int) else 0
+        return ExitCode.MISTAKE
+    return code if isinstance(code, int) else ExitCode.WELL

@@ -14,17 +14,39 @@
     └── Interrupted                    130       Ctrl-C or SIGTERM, after everything was put away
         └── HandedOver                   0       a job of the batch system goes on
 
-A failed *launch* is not in this tree: it is data, an ``Observation`` whose ``status`` says what happened.
+``ExitCode`` says what the codes mean. A failed *launch* is not in this tree: it is data, an ``Observation``
+whose ``status`` says what happened.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from enum import IntEnum
+from typing import Self
+
+
+class ExitCode(IntEnum):
+    """How the program ends, for scripts."""
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """A member that is its number."""
+        member = int.__new__(cls, code)
+        member._value_, member.meaning = code, meaning
+        return member
+
+    WELL = 0, "well; also when a job of the batch system goes on with the campaign"
+    FINDING = 1, "a finding that is no success"
+    MISTAKE = 2, "a mistake in the input, or no usable MPI"
+    STUCK = 3, "a campaign that cannot go on"
+    LOCKED = 4, "another process is writing this campaign"
+    INTERRUPTED = 130, "interrupted; the same command continues"
 
 
 class AutotuneError(Exception):
     """A message for the user, with a hint that says what is allowed or what to do."""
 
-    exit_code = 1
+    exit_code: ExitCode = ExitCode.FINDING
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -38,7 +60,7 @@ class AutotuneError(Exception):
 class UserError(AutotuneError, ValueError):
     """Something in what the user gave is wrong."""
 
-    exit_code = 2
+    exit_code = ExitCode.MISTAKE
 
 
 class ScenarioError(UserError):
@@ -56,13 +78,13 @@ class TableError(UserError):
 class StackError(AutotuneError, RuntimeError):
     """The MPI stack, launcher or compiler that is needed is not usable here."""
 
-    exit_code = 2
+    exit_code = ExitCode.MISTAKE
 
 
 class CampaignError(AutotuneError, RuntimeError):
     """A campaign cannot go on."""
 
-    exit_code = 3
+    exit_code = ExitCode.STUCK
 
 
 class JournalError(CampaignError):
@@ -72,13 +94,13 @@ class JournalError(CampaignError):
 class LockedError(CampaignError):
     """Another process is writing this campaign."""
 
-    exit_code = 4
+    exit_code = ExitCode.LOCKED
 
 
 class Interrupted(AutotuneError):  # noqa: N818 - not an error: the user asked for it
     """The user (or the batch system) ended the work; nothing is lost."""
 
-    exit_code = 130
+    exit_code = ExitCode.INTERRUPTED
 
 
 def allowed(value: object, choices: Iterable[object]) -> str:
@@ -92,4 +114,4 @@ def allowed(value: object, choices: Iterable[object]) -> str:
 class HandedOver(Interrupted):
     """This process ends well and a job of the batch system goes on with its work."""
 
-    exit_code = 0
+    exit_code = ExitCode.WELL

@@ -27,38 +27,36 @@ from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
 from autotune.views.text import size_text
 
 if TYPE_CHECKING:
-    from autotune.commands.hydra_bridge import Task
     from autotune.site import Site
 
 _RENDEZVOUS = "1k"
 _REPEATS = 7
 
 
-def from_here(base: str, out: Path | None) -> "Task":
-    """The task that measures this machine under a composed scenario."""
+def from_here(scenario: Scenario, site: "Site", base: str, out: Path | None) -> int:
+    """Measure this machine under a composed scenario.
 
-    def task(scenario: Scenario, site: "Site") -> int:
-        machine = _base(base)
-        with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
-            experiment = replace(experiment_of(scenario, site), directory=Path(name))
+    Raises:
+        CampaignError: a launch failed.
+    """
+    machine = _base(base)
+    with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
+        experiment = replace(experiment_of(scenario, site), directory=Path(name))
 
-            def launch(number: int, **values: str) -> Observation:
-                point = site.space.complete(values)
-                seen = experiment.observe(Trial(number, Phase.SEARCH, point, seed=scenario.seed))
-                if not seen.ok:
-                    raise CampaignError(f"the ping-pong was {seen.status}: {seen.reason}")
-                return seen
+        def launch(number: int, **values: str) -> Observation:
+            point = site.space.complete(values)
+            seen = experiment.observe(Trial(number, Phase.SEARCH, point, seed=scenario.seed))
+            if not seen.ok:
+                raise CampaignError(f"the ping-pong was {seen.status}: {seen.reason}")
+            return seen
 
-            eager = _pingpong(launch(1, UCX_RNDV_THRESH="inf"), EAGER)
-            threshold = Settings(rndv_intra_bytes=1024.0, rndv_inter_bytes=1024.0)
-            rendezvous = _pingpong(launch(2, UCX_RNDV_THRESH=_RENDEZVOUS), threshold)
-            chosen = _pingpong(launch(3), Settings())
-        cores = [_timed("copy", scenario.sizes), _timed("reduce", scenario.sizes)]
-        series = [eager, rendezvous, *cores]
-        source = f"{site.description} on {chosen_hosts(site)}"
-        return _written(machine, base, series, source, out, extra=[chosen])
-
-    return task
+        eager = _pingpong(launch(1, UCX_RNDV_THRESH="inf"), EAGER)
+        threshold = Settings(rndv_intra_bytes=1024.0, rndv_inter_bytes=1024.0)
+        rendezvous = _pingpong(launch(2, UCX_RNDV_THRESH=_RENDEZVOUS), threshold)
+        chosen = _pingpong(launch(3), Settings())
+    cores = [_timed("copy", scenario.sizes), _timed("reduce", scenario.sizes)]
+    source = f"{site.description} on {chosen_hosts(site)}"
+    return _written(machine, base, [eager, rendezvous, *cores], source, out, extra=[chosen])
 
 
 def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:

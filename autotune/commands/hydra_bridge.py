@@ -1,20 +1,27 @@
-"""The composition root: a scenario's adapters are chosen and connected here, and nowhere else.
+"""The bridge to Hydra: words of the command line → a composed scenario and a connected site → a task.
 
-Hydra composes the scenario; its launcher plugin connects the site; what is left is handed to the campaign.
+``hydra.main`` reads ``sys.argv``, prints what goes wrong and exits; ``hydra.compose`` knows neither multiruns
+nor options. So the steps of ``hydra.main`` are taken here, with the words that are given, and complaints are
+raised. Private to Hydra, which is pinned to 1.3 for their sake: its parser of options, its search path with
+that of plugins, and the object that runs, sweeps and shows.
 """
 
 import contextlib
-import os
 import re
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Never
 
-import hydra
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
@@ -22,7 +29,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from autotune.errors import AutotuneError, Interrupted, ScenarioError, allowed
+from autotune.commands.keys import keys_of
+from autotune.errors import AutotuneError, ExitCode, Interrupted, ScenarioError, allowed
+from autotune.exporters import exporter
 from autotune.history.journal import FILE
 from autotune.resources import folder
 from autotune.scenario import CHANGEABLE, Scenario, scenario_of
@@ -48,82 +57,120 @@ Task = Callable[[Scenario, "Site"], int]
 """What to do with a composed scenario; returns the exit code."""
 
 
-def run(words: Sequence[str]) -> int:
-    """Run what the command line asks for: a campaign, or a verb that takes a scenario.
+def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
+    """Do a task with the scenario that the words compose, or what Hydra's own options among them ask for.
+
+    Args:
+        task: Called with each composed scenario: several times in a multirun.
+        words: Hydra's: ``conf=NAME``, ``KEY=VALUE`` and its options.
+        launches: Whether a batch system may be given the work, and hosts be asked whether they are fit.
 
     Returns:
-        The exit code: 0 well, 2 a mistake in the input, 3 a campaign that cannot go on, 4 locked,
-        130 interrupted.
-    """
-    verb = words[0] if words and words[0] in _TASKS else ""
-
-    def work() -> int:
-        task, rest = _TASKS[verb](list(words[1:] if verb else words))
-        return _composed(task, rest, launches=verb != "plan")
-
-    return _guarded(work)
-
-
-def run_task(task: Task, words: Sequence[str]) -> int:
-    """Do one task with the scenario that the words compose, without handing a campaign to a batch system."""
-    return _guarded(lambda: _composed(task, words, launches=False))
-
-
-def _guarded(work: Callable[[], int]) -> int:
-    """The exit code of some work; a user's mistake or Ctrl-C is reported, not raised."""
-    with _signals():
-        try:
-            return work()
-        except AutotuneError as error:
-            return report_error(error)
-        except KeyboardInterrupt:
-            return report_error(Interrupted("interrupted"))
-
-
-def report_error(error: AutotuneError) -> int:
-    """Print an error for the user and return its exit code."""
-    sys.stderr.write(f"autotune: {error}\n")
-    return error.exit_code
-
-
-def _composed(task: Task, words: Sequence[str], launches: bool) -> int:
-    """Let Hydra compose the scenario from the words and do the task with it, which makes launches or not.
+        The exit code, in a multirun the worst.
 
     Raises:
-        AutotuneError: with Hydra's complaints translated.
+        AutotuneError: with Hydra's complaints translated, and ``Interrupted`` for Ctrl-C and SIGTERM.
     """
-    codes: list[int] = []
-    directories: list[Path] = []
-    failures: list[AutotuneError] = []
-
-    @hydra.main(version_base="1.3", config_path=str(folder("conf")), config_name="config")
-    def job(config: DictConfig) -> int:
+    job = _Job(task, launches)
+    with _signals():
         try:
-            codes.append(_task_of(config, task, launches, directories))
-        except AutotuneError as error:  # Hydra writes a line of its own about what passes through it
+            _do(words, job)
+        except (HydraException, OmegaConfBaseException) as exc:
+            raise _translated(exc) from exc
+        finally:
+            _summarise([d for d in job.directories if (d / FILE).exists()])
+    if job.failure:
+        raise job.failure
+    return max(job.codes, default=ExitCode.WELL)
+
+
+@dataclass
+class _Job:
+    """What Hydra calls with each configuration that it has composed."""
+
+    task: Task
+    launches: bool
+    codes: list[int] = field(default_factory=list)
+    """Of the tasks that were done."""
+    directories: list[Path] = field(default_factory=list)
+    """Of the campaigns."""
+    failure: AutotuneError | None = None
+    """Of a single run: Hydra would write a line of its own about an error that passes through it."""
+
+    def __call__(self, config: DictConfig) -> None:
+        try:
+            self.codes.append(self._done(config))
+        except AutotuneError as error:
             if HydraConfig.get().mode is RunMode.MULTIRUN:
                 raise
-            failures.append(error)
-            return error.exit_code
-        return codes[-1]
+            self.failure = error
 
-    before = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = [sys.argv[0], *map(_opened, words)]
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # exceptions come to us instead of being printed and lost
+    def _done(self, config: DictConfig) -> int:
+        chosen = HydraConfig.get()
+        name = str(chosen.runtime.choices["conf"])
+        document: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment] # a mapping
+        place = document.setdefault("campaign", {})
+        if isinstance(place, dict) and place.get("dir") is None:
+            place["dir"] = str(Path("campaigns") / name / _variant(chosen))
+        scenario = scenario_of(document, name)
+        for wanted in scenario.export:
+            exporter(wanted)  # refuses what it does not know, before anything is launched
+        self.directories.append(scenario.directory)
+        named = str(chosen.runtime.choices["hydra/launcher"])
+        launcher = {} if named == "basic" else OmegaConf.to_container(chosen.launcher, resolve=True)
+        site = connected(launcher, scenario, self.launches)  # type: ignore[arg-type] # a node is a mapping
+        return self.task(site.asked(scenario), site)
+
+
+def _do(words: Sequence[str], job: _Job) -> None:
+    """What ``hydra.main`` does with a command line."""
+    version.setbase("1.3")
+    parser = get_args_parser()
+    parser.error = _refuse  # type: ignore[method-assign] # argparse would print a usage of Hydra's and exit
+    asked = parser.parse_intermixed_args([*map(_opened, words)])
+    name, overrides = asked.config_name or "config", asked.overrides
+    hydra = Hydra.create_main_hydra2("autotune", _search_path(asked))
     try:
-        job()
-    except (HydraException, OmegaConfBaseException) as exc:
-        raise _translated(exc) from exc
-    finally:
-        _summarise([d for d in directories if (d / FILE).exists()])
-        sys.argv = before[0]
-        if before[1] is None:
-            del os.environ["HYDRA_FULL_ERROR"]
+        if asked.help:
+            hydra.app_help(name, parser, asked)
+        elif asked.hydra_help:
+            hydra.hydra_help(name, parser, asked)
+        elif asked.cfg:
+            hydra.show_cfg(name, overrides, asked.cfg, asked.package, asked.resolve)
+        elif asked.shell_completion:
+            try:
+                hydra.shell_completion(name, overrides)
+            except ValueError as exc:  # no such shell, or not one of install, uninstall and query
+                _refuse(str(exc))
+        elif asked.info:
+            hydra.compose_config(name, overrides, RunMode.RUN)  # complains to us, not to the screen
+            hydra.show_info(asked.info, name, overrides)
+        elif asked.multirun or hydra.get_mode(name, overrides) is RunMode.MULTIRUN:
+            hydra.multirun(name, job, [*overrides, "hydra.mode=MULTIRUN"])
         else:
-            os.environ["HYDRA_FULL_ERROR"] = before[1]
-    if failures:
-        raise failures[0]
-    return max(codes, default=0)
+            hydra.run(name, job, [*overrides, "hydra.mode=RUN"])
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def _search_path(asked: Namespace) -> Any:
+    """Where Hydra looks for configurations: ours, or ``--config-path``, and before it ``--config-dir``.
+
+    Raises:
+        ScenarioError: there is no such directory.
+    """
+    main = str(asked.config_path or folder("conf"))
+    path = create_config_search_path(main if "://" in main else str(Path(main).absolute()))
+    if asked.config_dir:
+        if not Path(asked.config_dir).is_dir():
+            raise ScenarioError(f"--config-dir {asked.config_dir}: no such directory")
+        found, before = f"file://{Path(asked.config_dir).absolute()}", SearchPathQuery(provider="schema")
+        path.prepend("command-line", found, before)
+    return path
+
+
+def _refuse(message: str) -> Never:
+    raise ScenarioError(message, "see: python -m autotune --help, and --hydra-help for Hydra's options")
 
 
 def _summarise(directories: Sequence[Path]) -> None:
@@ -133,22 +180,6 @@ def _summarise(directories: Sequence[Path]) -> None:
 
         sys.stdout.write("\n")
         compare(directories, as_json=False)
-
-
-def _task_of(config: DictConfig, task: Task, launches: bool, directories: list[Path]) -> int:
-    """Do the task with a composed scenario, noting the campaign's directory."""
-    chosen = HydraConfig.get()
-    name = str(chosen.runtime.choices["conf"])
-    document: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment] # a mapping
-    place = document.setdefault("campaign", {})
-    if isinstance(place, dict) and place.get("dir") is None:
-        place["dir"] = str(Path("campaigns") / name / _variant(chosen))
-    scenario = scenario_of(document, name)
-    directories.append(scenario.directory)
-    named = str(chosen.runtime.choices["hydra/launcher"])
-    launcher = {} if named == "basic" else OmegaConf.to_container(chosen.launcher, resolve=True)
-    site = connected(launcher, scenario, launches)  # type: ignore[arg-type] # a launcher's node is a mapping
-    return task(site.asked(scenario), site)
 
 
 def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = True) -> "Site":
@@ -194,36 +225,30 @@ def _translated(exc: Exception) -> AutotuneError:
         full_key = str(getattr(cause, "full_key", "") or full_key)
         cause = cause.__cause__
     parent, _, key = full_key.rpartition(".")
-    siblings = _keys_beside(parent) if full_key else []
+    siblings = keys_of(parent) if full_key else []
     if siblings and key not in siblings:
         return ScenarioError(f"unknown key {full_key!r}", allowed(key, siblings))
     text = " ".join(str(exc).split("Set the environment variable")[0].split("See https://")[0].split())
+    if several := re.match(r"Ambiguous value for argument '(?:\+\+)?([^=]+)=(.*?)' 1\.", text):
+        key, values = several.groups()
+        return ScenarioError(
+            f"{key}={values}: one value or several?",
+            f"""one value: "{key}='{values}'"; a list: "{key}=[{values}]"; a campaign for each: -m""",
+        )
     if isinstance(exc, OverrideParseException):
         return ScenarioError(
-            f"{exc.override!r}: {text}", "expected KEY=VALUE; quote what the shell would change"
+            f"{str(exc.override).removeprefix('++')!r}: {text}", "expected KEY=VALUE; quote what the shell would change"
         )
     return ScenarioError(text)
 
 
-def _keys_beside(parent: str) -> list[str]:
-    """The keys that a section of the configuration has."""
-    conf = folder("conf")
-    node: Any = OmegaConf.load(conf / "config.yaml")
-    groups = [path.name for path in conf.iterdir() if path.is_dir() and path.name not in ("conf", "hydra")]
-    for part in filter(None, parent.split(".")):
-        node = node.get(part) if isinstance(node, DictConfig) else None
-        if node is None:
-            options = sorted((conf / parent.replace(".", "/")).glob("*.yaml"))
-            node, groups = (OmegaConf.load(options[-1]) if options else OmegaConf.create()), []
-            break
-        groups = []
-    keys = {str(key) for key in node} if isinstance(node, DictConfig) else set()
-    return sorted((keys | set(groups)) - {"defaults", "hydra"})
-
-
 @contextlib.contextmanager
 def _signals() -> Iterator[None]:
-    """SIGTERM ends the work like Ctrl-C does: the running launch is put away, nothing is lost."""
+    """SIGTERM ends the work like Ctrl-C does: the running launch is put away, nothing is lost.
+
+    Raises:
+        Interrupted: in place of KeyboardInterrupt.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> Never:
         raise KeyboardInterrupt
@@ -231,30 +256,7 @@ def _signals() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
+    except KeyboardInterrupt as exc:
+        raise Interrupted("interrupted") from exc
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _campaign(words: list[str]) -> tuple[Task, list[str]]:
-    from autotune.commands.tune import tune
-
-    return tune, words
-
-
-def _measure(words: list[str]) -> tuple[Task, list[str]]:
-    from autotune.commands import measure
-
-    return measure.task(words)
-
-
-def _plan(words: list[str]) -> tuple[Task, list[str]]:
-    from autotune.commands.plan import plan
-
-    return plan, words
-
-
-_TASKS: Mapping[str, Callable[[list[str]], tuple[Task, list[str]]]] = {
-    "": _campaign,
-    "measure": _measure,
-    "plan": _plan,
-}

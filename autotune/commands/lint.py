@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path, PurePath
 
-from autotune.errors import StackError, UserError
+from autotune.errors import ExitCode, StackError, UserError
 from autotune.lint import lint as linted
 from autotune.stacks.installation import find, output
 
@@ -23,7 +23,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
     sys.stdout.write(
         f"{len(findings)} finding{'s' * (len(findings) != 1)} in {len(files)} file(s) for {mpi}\n"
     )
-    return 1 if findings else 0
+    return ExitCode.FINDING if findings else ExitCode.WELL
 
 
 def _known(mpi: str) -> frozenset[str] | None:

@@ -7,44 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.commands.tune import experiment_of
-from autotune.errors import CampaignError, ScenarioError
+from autotune.errors import CampaignError, ExitCode
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.scenario import Scenario
 from autotune.site import point_of
 
 if TYPE_CHECKING:
-    from autotune.commands.hydra_bridge import Task
     from autotune.site import Site
 
 
-def task(words: list[str]) -> tuple["Task", list[str]]:
-    """What ``measure`` does, and the words that are left for Hydra.
+def measure(scenario: Scenario, site: "Site", points: tuple[str, ...], out: Path | None) -> int:
+    """Launch the point once, or the stack's own defaults where none is given, and print every cell.
 
     Raises:
-        ScenarioError: an option without its value.
+        ScenarioError, SpaceError: no such point.
+        CampaignError: the launch failed.
     """
-    points: list[str] = []
-    outs: list[str] = []
-    rest: list[str] = []
-    waiting = iter(words)
-    for word in waiting:
-        name, equals, value = word.partition("=")
-        if name not in ("--point", "--out"):
-            rest.append(word)
-            continue
-        given = value if equals else next(waiting, None)
-        if not given:
-            raise ScenarioError(f"{name} without a value", "--point NAME=VALUE (repeatable), --out FILE.csv")
-        (points if name == "--point" else outs).append(given)
-    out = Path(outs[-1]) if outs else None
-
-    def measured(scenario: Scenario, site: "Site") -> int:
-        return _measure(scenario, site, tuple(points), out)
-
-    return measured, rest
-
-
-def _measure(scenario: Scenario, site: "Site", points: tuple[str, ...], out: Path | None) -> int:
     from autotune.views.frames import history_frame, write_table
 
     trial = Trial(
@@ -63,4 +41,4 @@ def _measure(scenario: Scenario, site: "Site", points: tuple[str, ...], out: Pat
     write_table(history_frame(History((observation,))), table_format, out)
     if not observation.ok:
         raise CampaignError(f"the launch was {observation.status}: {observation.reason}")
-    return 0
+    return ExitCode.WELL

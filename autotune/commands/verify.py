@@ -14,7 +14,7 @@ import numpy as np
 from autotune.campaign.directory import Record, read_record
 from autotune.campaign.experiment import Experiment
 from autotune.commands.tune import experiment_of
-from autotune.errors import CampaignError, UserError
+from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import kind_of
 from autotune.lint.parameters import mca_file, shell_file, tune_file
@@ -98,7 +98,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
     )
     had = {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
     gone = any(c.decision is Decision.NO_LONGER and c.slot in had for c in judged)
-    return 1 if gone or any(c.loses for c in judged) else 0
+    return ExitCode.FINDING if gone or any(c.loses for c in judged) else ExitCode.WELL
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autotune.campaign.directory import read_record
-from autotune.commands.hydra_bridge import run
+from autotune.cli import main
 from autotune.history.trial import Cell, History, Phase
 from autotune.space import Point
 
@@ -33,7 +33,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def replay(table: Path, directory: Path, *words: str) -> int:
-    return run(["conf=replay", f"replay.table={table}", f"campaign.dir={directory}", *words])
+    return main(["conf=replay", f"replay.table={table}", f"campaign.dir={directory}", *words])
 
 
 def test_a_campaign_finds_the_envelope_of_the_table(table: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def autotune(*words, cwd):
         (["measure", "conf=allreduce_local", "--point", "UCX_TLS=ib"], "self,posix"),
         (["measure", "conf=allreduce_local", "--point", "UCX"], "NAME=VALUE"),
         (["measure", "conf=allreduce_local", "--point", "UCX_TLS=self,posix"], "--point pml=ucx"),
-        (["measure", "conf=allreduce_local", "--point"], "--point without a value"),
+        (["measure", "conf=allreduce_local", "--point"], "'--point' requires an argument"),
         (["status", "nowhere"], "holds no campaign"),
         (["statsu", "nowhere"], "statsu"),
         (["history", "nowhere", "--format", "xml"], "csv, parquet"),
