@@ -237,7 +237,8 @@ def _translated(exc: Exception) -> AutotuneError:
         )
     if isinstance(exc, OverrideParseException):
         return ScenarioError(
-            f"{str(exc.override).removeprefix('++')!r}: {text}", "expected KEY=VALUE; quote what the shell would change"
+            f"{str(exc.override).removeprefix('++')!r}: {text}",
+            "expected KEY=VALUE; quote what the shell would change",
         )
     return ScenarioError(text)
 

@@ -1,9 +1,15 @@
 """What a user sees who mistypes: one message with what is allowed, a documented exit code, no traceback."""
 
+import os
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
+
+from autotune.cli import cli, main
+from autotune.errors import ExitCode
+from autotune.scenario import Scenario
 
 
 def autotune(*words, cwd):
@@ -49,3 +55,91 @@ def test_a_mistake_gets_one_message_and_exit_code_2(words, expected, tmp_path):
     assert "Traceback" not in err + out
     assert len(err.strip().splitlines()) <= 4, err
     assert not list(tmp_path.iterdir()), "nothing is left behind by a mistake"
+
+
+@pytest.mark.parametrize("verb", [c.name or c.callback.__name__ for c in cli.registered_commands])
+def test_every_verb_says_what_it_takes(verb, capsys):
+    assert main([verb, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Usage: ")
+    assert f" {verb} [OPTIONS]" in shown
+    if "conf=NAME" in shown:
+        words = {line.split()[0] for line in shown.splitlines() if line.strip()}
+        assert {field.name for field in fields(Scenario)} - {"name"} <= words
+
+
+def test_help_lists_every_verb_and_every_exit_code(capsys):
+    assert main(["--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Run a campaign: autotune conf=" in shown
+    assert all(f" {c.name or c.callback.__name__} " in shown for c in cli.registered_commands)
+    assert all(f"{code:d} {code.meaning}" in shown for code in ExitCode)
+
+
+def test_the_version_is_ours(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("autotune ")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--cfg", "job", "conf=allreduce_local"], "launches: 48"),
+        (["conf=allreduce_local", "--cfg", "job", "budget=quick"], "launches: 16"),
+        (["tune", "conf=allreduce_local", "-c", "job", "-p", "verify"], "max_loss: 0.01"),
+        (["plan", "conf=allreduce_local", "--cfg", "job"], "launches: 48"),
+        (["-c=hydra", "conf=allreduce_local"], "name: autotune"),
+        (["--info", "searchpath", "conf=allreduce_local"], "Config search path"),
+        (["--info=defaults", "conf=allreduce_local"], "budget/local"),
+        (["conf=allreduce_local", "--help"], "== Configuration groups =="),
+        (["--hydra-help"], "--config-dir,-cd"),
+        (["--config-dir", "mine", "--cfg", "job", "conf=my_case"], "seed: 4711"),
+        (["-cd=mine", "conf=my_case", "-c", "job"], "seed: 4711"),
+        (["--shell-completion", "install=bash"], "complete"),
+    ],
+    ids=" ".join,
+)
+def test_hydras_own_options_work(words, expected, tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine" / "conf").mkdir(parents=True)
+    (tmp_path / "mine" / "conf" / "my_case.yaml").write_text("# @package _global_\nseed: 4711\n")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.argv), dict(os.environ)
+    assert main(words) == 0
+    assert expected in capsys.readouterr().out
+    assert before == (sys.argv, dict(os.environ))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["fix.UCX_TLS=self,tcp"], "\"fix.UCX_TLS='self,tcp'\""),
+        (["sizes=8,64k"], '"sizes=[8,64k]"'),
+        (["seed=1,2"], "a campaign for each: -m"),
+        (["seed=1,2", "--cfg", "job"], "a campaign for each: -m"),
+        (["conf=allreduce_local,replay"], "a campaign for each: -m"),
+        (["--bogus"], "--bogus"),
+        (["--cfg", "joob"], "'joob' (choose from"),
+        (["--config-dir", "nowhere"], "--config-dir nowhere: no such directory"),
+        (["--shell-completion"], "install"),
+        (["--info", "defaults", "budget.lanches=3"], "did you mean 'launches'"),
+        (["export=[jsn]"], "did you mean 'json'"),
+        (["export=jsn"], "did you mean 'json'"),
+    ],
+    ids=" ".join,
+)
+def test_an_override_that_cannot_be_meant_is_explained(words, expected, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    named = any(word.startswith("conf=") for word in words)
+    assert main([*([] if named else ["conf=allreduce_local"]), *words]) == 2
+    err = capsys.readouterr().err
+    assert expected in err
+    assert len(err.splitlines()) <= 3, err
+    assert not list(tmp_path.iterdir())
+
+
+def test_words_and_options_of_a_multirun_come_in_any_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["plan", "conf=allreduce_8node", "hydra/launcher=simulated", "-m", "seed=1,2"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"campaign: campaigns/allreduce_8node/seed={seed}" in shown for seed in (1, 2))
