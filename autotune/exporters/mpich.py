@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from autotune.errors import UserError, allowed
 from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
 from autotune.history.trial import Rule
 from autotune.recommend.comm_sizes import reaches
@@ -53,14 +54,19 @@ class MpichSelection:
         """The tree and a script that points to it.
 
         Raises:
-            UserError: an algorithm that a tree cannot name.
+            UserError: an algorithm that a tree cannot name, or a collective that this MPICH's tree lacks.
             StackError: no MPICH is installed here whose tree could be taken.
         """
         check_family(recommendation, "MPICH")
         tree = self._generic()
         for collective, by_size in tables(recommendation.rules).items():
             mpich.algorithms(collective)
-            whole = tree[f"collective={collective}"]
+            whole = tree.get(f"collective={collective}")
+            if whole is None:
+                known = [key.removeprefix("collective=") for key in tree]
+                raise UserError(
+                    f"the tree of the installed MPICH has no {collective}", allowed(collective, known)
+                )
             generic = whole.get("comm_type=intra", whole)
             starts = reaches(sorted(by_size))
             ends = [start for start, _ in starts[1:]]

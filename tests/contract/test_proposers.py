@@ -15,6 +15,7 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 from autotune.proposers import PROPOSERS, proposer
 from autotune.space import Level, Parameter, Point, Space
+from tests.contract.implementations import implementations
 
 LATENCY = Objective("latency")
 BANDWIDTH = Objective("bandwidth", min_bytes=1024)
@@ -87,6 +88,8 @@ def campaign(
         suggestion = proposer(name, **OPTIONS.get(name, {})).propose(problem, history, seed)
         if suggestion is None:
             break
+        assert "\n" not in suggestion.note
+        assert suggestion.expected_gain is None or math.isfinite(suggestion.expected_gain)
         status = Status.CRASHED if fails(number) else Status.OK
         history = history.plus([observe(problem.space, number, suggestion.point, status)])
     return history
@@ -125,6 +128,10 @@ class TestEveryProposer:
         found = points(campaign(name, problem, 6))
         assert found
         assert all(point in problem.space for point in found)
+
+
+def test_every_proposer_is_registered() -> None:
+    assert implementations("propose") == set(PROPOSERS.values())
 
 
 @pytest.mark.parametrize("name", sorted(PROPOSERS))
