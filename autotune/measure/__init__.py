@@ -2,7 +2,7 @@
 
 Pure functions on numpy arrays: no input or output, no clock, no global random state.
 
-- `location`: one number with a standard error and an interval, by the estimators studies use;
+- `location`: one number with a standard error and an interval;
 - `stopping`: how many more samples each cell gets, within a budget;
 - `windows`: clocks of several ranks, start windows, validity codes;
 - `bandwidth`: algorithm and bus bandwidth of every operation.

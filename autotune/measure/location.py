@@ -1,8 +1,7 @@
 """Samples of one cell → its location with a standard error and an interval.
 
-Step 7 of the flow, and used on every rank by the probe: numpy and the standard library only, no clock,
-no random numbers. The estimators other studies used are here by name, so that their procedures can be
-repeated.
+Step 7 of the flow; ranks and design effect are used on every rank by the probe, so they need numpy and the
+standard library only. No clock, no random numbers.
 
 Notation: n samples x₍₁₎ ≤ … ≤ x₍ₙ₎ (order statistics), confidence 1 − α. The interval of the median is
 [x₍ₖ₎, x₍ₙ₊₁₋ₖ₎] with the largest k for which P(Bin(n, ½) ≤ k − 1) ≤ α/2: it holds for every continuous
@@ -23,7 +22,6 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -35,13 +33,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from autotune.errors import UserError, allowed
 
-__all__ = ["Estimator", "Location", "design_effect", "estimate", "median_ranks", "outliers"]
-
-Samples: TypeAlias = ArrayLike | Sequence[ArrayLike]
-"""One run `(n,)`, several runs `(n_runs, n)`, or a sequence of runs of different lengths."""
-
 FloatArray: TypeAlias = NDArray[np.float64]
 
+_CONFIDENCE = 0.95
+"""Of all intervals of ``estimate``."""
 _NORMAL = NormalDist()
 _EXACT_UP_TO = 1000
 """Above this many samples the normal approximation gives the same rank to within one or two."""
@@ -55,13 +50,9 @@ class Estimator(StrEnum):
     """Ways to summarise samples by one number."""
 
     MEDIAN = "median"
-    """Median of all samples, interval by order statistics. The default."""
+    """Median, interval by order statistics. The default."""
     MEAN = "mean"
     """Arithmetic mean, as the OSU benchmarks report it; Student's interval."""
-    MEDIAN_OF_MEDIANS = "median_of_medians"
-    """Median of the runs' medians; the interval speaks of runs, so it contains what differs between them."""
-    TRIMMED5 = "trimmed5"
-    """Five runs, the best and the worst run's mean dropped, mean of the other three."""
     MINIMUM = "minimum"
     """Smallest sample: the time without disturbance."""
 
@@ -73,72 +64,41 @@ class Location:
     value_s: float
     """The estimate, in seconds."""
     sem_s: float
-    """Its standard error, in seconds; not a number when one sample (or run) says nothing about it."""
+    """Its standard error, in seconds; not a number when one sample says nothing about it."""
     low_s: float
-    """Lower end of the confidence interval, in seconds."""
+    """Lower end of the 95 % interval, in seconds; of fewer than six samples' median the smallest sample."""
     high_s: float
-    """Upper end of the confidence interval, in seconds."""
+    """Upper end of it, in seconds."""
     n: int
-    """Samples that went in, all runs together; none was left out as an outlier."""
+    """Samples that went in; none was left out as an outlier."""
     n_outliers: int
     """How many of them `outliers` marks."""
-    n_effective: float
-    """Independent samples (or runs) that would say as much."""
-    coverage: float
-    """Probability that the interval holds the true value. Exact for medians: at least what was asked for
-    from six samples on; with fewer, what [smallest, largest] gives. Nominal for the others."""
 
 
-def estimate(
-    samples_s: Samples, estimator: Estimator | str = Estimator.MEDIAN, confidence: float = 0.95
-) -> Location:
-    """The location of the samples, with standard error and interval.
-
-    `median`, `mean` and `minimum` pool the samples of all runs, one run after the other; `median_of_medians`
-    and `trimmed5` summarise runs and then compare those.
+def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Location:
+    """The location of the samples, with standard error and 95 % interval.
 
     Args:
-        samples_s: Times in seconds in the order in which they were taken: `(n,)`, `(n_runs, n)`, or a
-            sequence of runs of different lengths.
+        samples_s: `(n,)`, times in seconds in the order in which they were taken.
         estimator: A name of `Estimator`.
-        confidence: Asked-for coverage of the interval, in (0, 0.999999].
 
     Returns:
         The estimate; equivariant: samples scaled or shifted give the same scaled or shifted.
 
     Raises:
-        UserError: Unknown estimator, a confidence out of range, or `trimmed5` of other than five runs.
+        UserError: Unknown estimator.
         ValueError: No samples, or samples that are not finite.
     """
     if estimator not in list(Estimator):
         raise UserError(f"unknown estimator {estimator!r}", allowed(estimator, Estimator))
-    if not 0.0 < confidence <= 0.999999:
-        raise UserError(f"confidence {confidence!r}", "allowed: above 0, at most 0.999999")
-    runs = _runs(samples_s)
-    pooled = np.concatenate(runs)
-    match Estimator(estimator):
-        case Estimator.MEDIAN:
-            figures = _median(pooled, confidence)
-        case Estimator.MEAN:
-            figures = _mean(pooled, confidence)
-        case Estimator.MEDIAN_OF_MEDIANS:
-            figures = _median(np.array([np.median(run) for run in runs]), confidence)
-        case Estimator.TRIMMED5:
-            figures = _trimmed5(np.sort([np.mean(run) for run in runs]), confidence)
-        case Estimator.MINIMUM:
-            figures = _minimum(np.sort(pooled), confidence)
-    value_s, sem_s, low_s, high_s, n_effective, coverage = figures
-    n_outliers = sum(int(np.count_nonzero(outliers(run))) for run in runs)
-    return Location(
-        value_s=float(value_s),
-        sem_s=float(sem_s),
-        low_s=float(low_s),
-        high_s=float(high_s),
-        n=len(pooled),
-        n_outliers=n_outliers,
-        n_effective=n_effective,
-        coverage=coverage,
-    )
+    x = np.asarray(samples_s, dtype=np.float64)
+    if x.ndim != 1 or not x.size:
+        raise ValueError(f"samples of shape {x.shape}: one row of at least one time is needed")
+    if not np.isfinite(x).all():
+        raise ValueError("samples must be finite; mark failed calls by a status, not by a value")
+    located = {Estimator.MEDIAN: _median, Estimator.MEAN: _mean, Estimator.MINIMUM: _minimum}
+    value_s, sem_s, low_s, high_s = map(float, located[Estimator(estimator)](x))
+    return Location(value_s, sem_s, low_s, high_s, len(x), int(np.count_nonzero(outliers(x))))
 
 
 @lru_cache(maxsize=16384)
@@ -227,28 +187,11 @@ def design_effect(values: FloatArray, n: NDArray[np.int64]) -> FloatArray:
     return effect
 
 
-_Figures: TypeAlias = tuple[float, float, float, float, float, float]
-"""value_s, sem_s, low_s, high_s, n_effective, coverage."""
+_Figures: TypeAlias = tuple[float, float, float, float]
+"""value_s, sem_s, low_s, high_s."""
 
 
-def _runs(samples_s: Samples) -> list[FloatArray]:
-    """The runs, each `(n,)`, checked."""
-    if isinstance(samples_s, np.ndarray):
-        several = samples_s.ndim == 2
-    else:
-        several = bool(np.ndim(samples_s[0])) if isinstance(samples_s, Sequence) and len(samples_s) else False
-    runs = [np.asarray(run, dtype=np.float64) for run in (samples_s if several else [samples_s])]  # type: ignore[union-attr]  # `several` implies a sequence
-    for run in runs:
-        if run.ndim != 1 or not run.size:
-            raise ValueError(f"samples of shape {run.shape}: a run is one row of at least one time")
-        if not np.isfinite(run).all():
-            raise ValueError("samples must be finite; mark failed calls by a status, not by a value")
-    if not runs:
-        raise ValueError("no samples")
-    return runs
-
-
-def _median(x: FloatArray, confidence: float) -> _Figures:
+def _median(x: FloatArray) -> _Figures:
     """Median; its standard error is half the interval over the normal quantile of the interval's coverage.
 
     References:
@@ -256,15 +199,14 @@ def _median(x: FloatArray, confidence: float) -> _Figures:
         Commun. Stat. Simul. 13 (1984) 751–773.
     """
     n, median = len(x), float(np.median(x))
-    effective = _effective((x > median) + 0.5 * (x == median))
-    whole = max(1, math.floor(effective))
-    k, coverage = median_ranks(whole, 1 - confidence)
-    k = k * n // whole
+    effective = max(1, math.floor(_effective((x > median) + 0.5 * (x == median))))
+    k, coverage = median_ranks(effective, 1 - _CONFIDENCE)
+    k = k * n // effective
     ordered = np.sort(x)
     low, high = ordered[k - 1], ordered[n - k]
     z = _NORMAL.inv_cdf((1 + coverage) / 2)
-    sem = (high - low) / (2 * z) if whole > 1 else math.nan
-    return median, sem, low, high, effective, coverage
+    sem = (high - low) / (2 * z) if effective > 1 else math.nan
+    return median, sem, low, high
 
 
 def _effective(x: FloatArray) -> float:
@@ -272,74 +214,27 @@ def _effective(x: FloatArray) -> float:
     return len(x) / float(design_effect(x, np.array([len(x)]))[0])
 
 
-def _mean(x: FloatArray, confidence: float) -> _Figures:
+def _mean(x: FloatArray) -> _Figures:
     """Mean with Student's interval."""
-    value, n = float(np.mean(x)), len(x)
-    if n == 1:
-        return value, math.nan, value, value, 1.0, 0.0
+    from scipy.special import stdtrit
+
+    value = float(np.mean(x))
+    if len(x) == 1:
+        return value, math.nan, value, value
     effective = _effective(x - value)
     sem = float(np.std(x, ddof=1)) / math.sqrt(effective)
-    half = _student_quantile((1 + confidence) / 2, max(1, math.floor(effective) - 1)) * sem
-    return value, sem, value - half, value + half, effective, confidence
+    half = float(stdtrit(max(1, math.floor(effective) - 1), (1 + _CONFIDENCE) / 2)) * sem
+    return value, sem, value - half, value + half
 
 
-def _trimmed5(ordered_means: FloatArray, confidence: float) -> _Figures:
-    """Mean of the middle three of five runs; standard error from the Winsorised variance (2 dof).
-
-    References:
-        J. W. Tukey, D. H. McLaughlin, "Less vulnerable confidence and significance procedures for
-        location based on a single sample", Sankhyā A 25 (1963) 331–352.
-    """
-    if len(ordered_means) != 5:
-        raise UserError(f"estimator trimmed5 of {len(ordered_means)} runs", "it is defined for five runs")
-    middle = ordered_means[1:4]
-    winsorised = ordered_means[[1, 1, 2, 3, 3]]
-    value = float(np.mean(middle))
-    sem = float(np.std(winsorised, ddof=1)) / (0.6 * math.sqrt(5))
-    half = _student_quantile((1 + confidence) / 2, 2) * sem
-    return value, sem, value - half, value + half, 5.0, confidence
-
-
-def _minimum(ordered: FloatArray, confidence: float) -> _Figures:
+def _minimum(x: FloatArray) -> _Figures:
     """Smallest sample; the end of the distribution lies below it by a few gaps x₍₂₎ − x₍₁₎.
 
     References:
         D. S. Robson, J. H. Whitlock, "Estimation of a truncation point", Biometrika 51 (1964) 33–39, eq. 4.
     """
-    smallest = float(ordered[0])
-    if len(ordered) == 1:
-        return smallest, math.nan, smallest, smallest, 1.0, 0.0
-    gap = float(ordered[1]) - smallest
-    n = float(len(ordered))
-    return smallest, gap, smallest - gap * confidence / (1 - confidence), smallest, n, confidence
-
-
-@lru_cache(maxsize=1024)
-def _student_quantile(p: float, dof: int) -> float:
-    """Quantile p > ½ of Student's t, by bisection on the closed form for whole degrees of freedom.
-
-    References:
-        M. Abramowitz, I. A. Stegun, *Handbook of Mathematical Functions*, 1964, 26.7.3, 26.7.4, 26.7.5.
-    """
-    if dof > 200:
-        z = _NORMAL.inv_cdf(p)
-        return z + (z**3 + z) / (4 * dof) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * dof**2)
-    low, high = 0.0, math.pi / 2  # in θ = atan(t/√dof)
-    for _ in range(60):
-        theta = (low + high) / 2
-        if _student_central(theta, dof) < 2 * p - 1:
-            low = theta
-        else:
-            high = theta
-    return math.tan(low) * math.sqrt(dof)
-
-
-def _student_central(theta: float, dof: int) -> float:
-    """P(|T| ≤ √dof · tan θ)."""
-    sine, cosine = math.sin(theta), math.cos(theta)
-    odd = dof % 2
-    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
-    for i in range(odd, dof - 1, 2):
-        total += term
-        term *= (i + 1) / (i + 2) * cosine**2
-    return 2 / math.pi * (theta + sine * total) if odd else sine * total
+    smallest = float(np.min(x))
+    if len(x) == 1:
+        return smallest, math.nan, smallest, smallest
+    gap = float(np.partition(x, 1)[1]) - smallest
+    return smallest, gap, smallest - gap * _CONFIDENCE / (1 - _CONFIDENCE), smallest

@@ -48,8 +48,6 @@ from numpy.typing import ArrayLike, NDArray
 from autotune.errors import UserError
 from autotune.measure.location import design_effect, median_ranks
 
-__all__ = ["CellStatus", "Round", "StoppingRule", "interleave", "next_round"]
-
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -130,11 +128,6 @@ class Round:
     """Lower ends of the medians' intervals, in seconds; 0 where there are too few samples for one."""
     high_s: FloatArray
     """Upper ends, in seconds; infinite where there are too few samples."""
-
-    @property
-    def finished(self) -> bool:
-        """No cell gets another sample."""
-        return not self.more.any()
 
     @property
     def half_width(self) -> FloatArray:

@@ -29,15 +29,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Clock", "ClockOffset", "Validity", "clock_drift", "clock_offset", "run_time", "validity"]
-
 FloatArray: TypeAlias = NDArray[np.float64]
 
 
 class Validity(IntFlag):
     """Why a sample cannot be believed; the flags add up. Values are written to files: only ever add."""
 
-    VALID = 0
     STARTED_LATE = 1
     """A rank came to the window when its start had already passed: ranks did not start together."""
     OVERRAN = 2
@@ -56,8 +53,6 @@ class ClockOffset:
     """The true offset lies within ± this, in seconds."""
     at_s: float
     """Local time the offset belongs to, in seconds."""
-    round_trip_s: float
-    """Shortest round trip seen, in seconds."""
     consistent: bool
     """All exchanges agree on an interval. If not, the clock drifted or was stepped during them, and the
     shortest exchange alone speaks."""
@@ -71,8 +66,6 @@ class Clock:
     """Reference − local at `at_s`, in seconds."""
     drift: float
     """Change of the offset per second of local time (1e-6 is one microsecond a second)."""
-    drift_sem: float
-    """Standard error of `drift`; 0 where two offsets determine it exactly or one leaves it at 0."""
     at_s: float
     """Local time the offset belongs to, in seconds."""
     bound_s: float
@@ -122,7 +115,6 @@ def clock_offset(t_send_s: ArrayLike, t_remote_s: ArrayLike, t_recv_s: ArrayLike
         offset_s=(low + high) / 2,
         bound_s=(high - low) / 2,
         at_s=float((send[shortest] + recv[shortest]) / 2),
-        round_trip_s=float(round_trip[shortest]),
         consistent=consistent,
     )
 
@@ -149,9 +141,7 @@ def clock_drift(offsets: list[ClockOffset]) -> Clock:
     spread = float(np.sum(weight * (x - at) ** 2))
     drift = float(np.sum(weight * (x - at) * (y - offset))) / spread if spread > 0 else 0.0
     residual = y - offset - drift * (x - at)
-    free = len(offsets) - 2
-    sem = float(np.sqrt(np.sum(weight * residual**2) / free / spread)) if free > 0 and spread > 0 else 0.0
-    return Clock(offset, drift, sem, at, float(np.max(np.abs(residual) + bound)))
+    return Clock(offset, drift, at, float(np.max(np.abs(residual) + bound)))
 
 
 def run_time(start_s: ArrayLike, stop_s: ArrayLike) -> FloatArray:

@@ -34,7 +34,7 @@ class SharedClock:
         node.Free()
         self._offsets: list[ClockOffset] = []
         self._estimated_s = -np.inf
-        self.model = Clock(0.0, 0.0, 0.0, 0.0, 0.0)
+        self.model = Clock(0.0, 0.0, 0.0, 0.0)
         """Of this rank's clock; on rank 0 the identity."""
         self.refresh()
 

@@ -108,11 +108,6 @@ class Design:
         """Number of runs, centre points included."""
         return len(self.order)
 
-    @property
-    def n_switches(self) -> int:
-        """Number of reboots between the first run and the last."""
-        return len(set(self.whole_plots)) - 1 if self.whole_plots else 0
-
     def point(self, run: int) -> dict[str, Value]:
         """The value of each factor in one run."""
         return {

@@ -46,7 +46,7 @@ OWNERS = {
     "pyarrow": {"importers"},
     "pyDOE3": {"screening"},
     "rich": {"views", "commands"},
-    "scipy": {"screening", "verification", "proposers"},
+    "scipy": {"measure", "screening", "verification", "proposers"},
     "smac": {"proposers"},
     "submitit": {"launchers"},
     "torch": {"proposers"},

@@ -8,7 +8,6 @@ from scipy import stats
 
 from autotune.errors import UserError
 from autotune.measure.location import Estimator, design_effect, estimate, median_ranks, outliers
-from autotune.measure.location import _student_quantile as student_quantile
 
 SKEWED = {
     "exponential": (lambda rng, shape: rng.exponential(1.0, shape), math.log(2)),
@@ -48,7 +47,7 @@ def test_interval_of_the_median_covers_on_skewed_samples(name, n):
     covered = np.mean([e.low_s <= median <= e.high_s for e in located])
     # Below 48 samples the coverage is exact, so the count is binomial: four of its standard deviations.
     # Above, an estimated design effect can only widen the interval.
-    expected = located[0].coverage if n < 48 else 0.95
+    expected = median_ranks(n, 0.05)[1] if n < 48 else 0.95
     deviation = 4 * math.sqrt(expected * (1 - expected) / 2000)
     assert expected >= 0.95
     assert covered > expected - deviation
@@ -75,8 +74,6 @@ def test_samples_that_resemble_their_neighbours_count_for_less(name):
     located = [estimate(correlated(rng, 600, 0.7), name) for _ in range(300)]
     spread = np.std([e.value_s for e in located])
     assert np.mean([e.sem_s for e in located]) == pytest.approx(spread, rel=0.2)
-    # (1 − φ) / (1 + φ) = 0.18 for the mean of the logarithms, a little more for signs.
-    assert 0.1 < np.mean([e.n_effective for e in located]) / 600 < 0.4
     if name == "median":
         assert np.mean([e.low_s <= 1.0 <= e.high_s for e in located]) > 0.9
         naive = [estimate(rng.permutation(correlated(rng, 600, 0.7))) for _ in range(300)]
@@ -84,8 +81,12 @@ def test_samples_that_resemble_their_neighbours_count_for_less(name):
 
 
 def test_a_drift_makes_every_sample_count_for_less():
-    assert estimate(np.linspace(1.0, 2.0, 480)).n_effective < 30
-    assert estimate(np.tile([1.0, 2.0], 240)).n_effective == 480
+    above = np.linspace(1.0, 2.0, 480) > 1.5
+    assert design_effect(above.astype(float), np.array([480]))[0] > 16
+    assert design_effect(np.tile([0.0, 1.0], 240), np.array([480]))[0] == 1
+    drifting, waving = estimate(np.linspace(1.0, 2.0, 480)), estimate(np.tile([1.0, 2.0], 240))
+    assert drifting.high_s - drifting.low_s > 0.3
+    assert waving.high_s - waving.low_s == 1.0
 
 
 def test_design_effect_of_rows_of_different_lengths():
@@ -96,40 +97,12 @@ def test_design_effect_of_rows_of_different_lengths():
     assert effect[2] == pytest.approx(8.7, rel=0.01)  # 8 · n / (n − 1) of twelve batches
 
 
-@pytest.mark.parametrize("p", [0.75, 0.975, 0.995])
-@pytest.mark.parametrize("dof", [1, 2, 3, 4, 9, 10, 200, 201, 5000])
-def test_student_quantile(p, dof):
-    assert student_quantile(p, dof) == pytest.approx(stats.t.ppf(p, dof), rel=1e-6)
-
-
 def test_mean_has_student_interval():
     x = np.array([1.0, 2.0, 3.0, 6.0])
-    low, high = stats.t.interval(0.9, 3, np.mean(x), stats.sem(x))
-    e = estimate(x, "mean", confidence=0.9)
+    low, high = stats.t.interval(0.95, 3, np.mean(x), stats.sem(x))
+    e = estimate(x, "mean")
     assert (e.value_s, e.sem_s) == (3.0, pytest.approx(stats.sem(x)))
     assert (e.low_s, e.high_s) == (pytest.approx(low), pytest.approx(high))
-
-
-def test_median_of_medians_speaks_of_runs():
-    runs = [[1.0, 1.0, 9.0], [2.0, 2.0], [3.0, 3.0, 3.0, 0.0], [4.0], [5.0, 5.0], [6.0], [70.0]]
-    e = estimate(runs, "median_of_medians")
-    assert (e.value_s, e.low_s, e.high_s) == (4.0, 1.0, 70.0)
-    assert e.n == 14
-    assert e.coverage == 1 - 2 / 128
-
-
-def test_trimmed5_drops_best_and_worst_run():
-    runs = np.array([[1.0, 1.0], [10.0, 12.0], [12.0, 12.0], [13.0, 13.0], [500.0, 900.0]])
-    e = estimate(runs, "trimmed5")
-    assert e.value_s == 12.0
-    # Winsorised: 11, 11, 12, 13, 13; variance 1; standard error 1 / (0.6 √5).
-    assert e.sem_s == pytest.approx(1 / (0.6 * math.sqrt(5)))
-    assert e.high_s - e.value_s == pytest.approx(stats.t.ppf(0.975, 2) * e.sem_s)
-
-
-def test_trimmed5_refuses_other_than_five_runs():
-    with pytest.raises(UserError, match="of 4 runs"):
-        estimate(np.ones((4, 3)), "trimmed5")
 
 
 def test_minimum_bounds_the_end_of_the_distribution():
@@ -141,9 +114,9 @@ def test_minimum_bounds_the_end_of_the_distribution():
 
 
 def test_one_sample_claims_nothing():
-    for name in (Estimator.MEDIAN, Estimator.MEAN, Estimator.MINIMUM):
+    for name in Estimator:
         e = estimate([2.0], name)
-        assert (e.value_s, e.low_s, e.high_s, e.n, e.coverage) == (2.0, 2.0, 2.0, 1, 0.0)
+        assert (e.value_s, e.low_s, e.high_s, e.n) == (2.0, 2.0, 2.0, 1)
         assert math.isnan(e.sem_s)
 
 
@@ -160,16 +133,12 @@ def test_outliers_of_a_coarse_clock():
     assert not outliers([1.0] * 10).any()
 
 
-@pytest.mark.parametrize(
-    "bad", [[], [1.0, math.nan], [math.inf], [[1.0], []], np.ones((2, 0)), np.ones((1, 2, 3))]
-)
+@pytest.mark.parametrize("bad", [[], [1.0, math.nan], [math.inf], np.ones((2, 0)), np.ones((1, 2, 3))])
 def test_bad_samples(bad):
     with pytest.raises(ValueError, match="sample"):
         estimate(bad)
 
 
 def test_unknown_names_list_what_is_allowed():
-    with pytest.raises(UserError, match="allowed: median, mean, median_of_medians, trimmed5, minimum"):
+    with pytest.raises(UserError, match="allowed: median, mean, minimum"):
         estimate([1.0], "average")
-    with pytest.raises(UserError, match=r"confidence 1\.0"):
-        estimate([1.0], confidence=1.0)

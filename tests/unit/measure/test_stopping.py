@@ -15,13 +15,13 @@ def test_nothing_known_gets_one_sample_and_known_costs_the_handful():
     r = next_round(StoppingRule(budget_s=1.0), [[], []], [np.nan, 1e-6], [0, 0], 0.0)
     assert r.more.tolist() == [1, 10]
     assert np.isnan(r.median_s).all()
-    assert not r.finished
+    assert r.more.any()
 
 
 def test_precise_cells_end():
     r = next_round(StoppingRule(budget_s=1.0), [steady(1e-6, 500, 0.01)], [1e-6], [0], 0.0)
     assert r.status.tolist() == [CellStatus.PRECISE]
-    assert r.finished
+    assert not r.more.any()
     assert r.half_width[0] <= 0.02
 
 
@@ -53,7 +53,7 @@ def test_max_samples_ends_a_noisy_cell():
 
 def test_nothing_is_given_when_time_is_over():
     r = next_round(StoppingRule(budget_s=1.0), [[], steady(1e-6, 10, 1.0)], [np.nan, 1e-6], [0, 0], 1.0)
-    assert r.finished
+    assert not r.more.any()
     assert r.status.tolist() == [CellStatus.OUT_OF_TIME, CellStatus.OUT_OF_TIME]
 
 
@@ -93,7 +93,7 @@ def test_a_clock_too_coarse_for_the_calls():
 
 def test_no_cells_at_all():
     r = next_round(StoppingRule(budget_s=1.0), [], [], [], 0.0)
-    assert r.finished
+    assert not r.more.any()
     assert r.status.size == 0
 
 

@@ -43,3 +43,8 @@ def coded(codes, blocks=None, factors=None, centre=None, whole_plots=None):
         tuple(whole_plots) if whole_plots is not None else (0,) * n,
         tuple(centre) if centre is not None else (False,) * n,
     )
+
+
+def n_reboots(design):
+    """Reboots between the first run and the last."""
+    return len(set(design.whole_plots)) - 1

@@ -12,6 +12,7 @@ from tests.unit.screening.cases import (
     CAST_FATIGUE_FACTORS,
     CAST_FATIGUE_LIFE,
     coded,
+    n_reboots,
 )
 
 
@@ -239,7 +240,7 @@ def test_reboots_that_differ_make_a_whole_plot_effect_uncertain():
     factors = [Factor("nps", 1, 4, whole_plot=True), *_named(4)]
     design = plackett_burman(factors, np.random.default_rng(0), blocks=4)
     rng = np.random.default_rng(2)
-    boot = rng.normal(0, 1, design.n_switches + 1)
+    boot = rng.normal(0, 1, n_reboots(design) + 1)
     y = 10 + boot[list(design.whole_plots)] + design.coded[:, 1] + rng.normal(0, 0.05, design.n_runs)
     effects = analyse(design, y, scale="linear")
     assert effects["nps"].std_err > 5 * effects["x0"].std_err
