@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autotune.collectives import MEASURED
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import UNITS, Objective
-from autotune.probe.protocol import COLLECTIVES
 from autotune.space import size_in_bytes
 from autotune.structure import Document
 
@@ -188,7 +188,7 @@ class Scenario:
             ScenarioError: a value out of its range; the message names the key.
         """
         for name in self.collective:
-            _among("collective", name, COLLECTIVES)
+            _among("collective", name, MEASURED)
         for name in self.objectives:
             _among("objectives", name, UNITS)
         if not self.collective or not self.objectives:

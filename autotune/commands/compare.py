@@ -1,6 +1,5 @@
 """``compare``: campaigns beside each other, and the summary at the end of a multirun."""
 
-import json
 import math
 import os
 import sys
@@ -10,7 +9,7 @@ from typing import Any
 
 from autotune.campaign.directory import Record, read_record
 from autotune.recommend.summary import speedup_interval
-from autotune.structure import finite
+from autotune.views.documents import json_text
 from autotune.views.text import advice_text, ratio_text
 
 
@@ -18,7 +17,7 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
     """Print one line for each campaign: stack, size, state, gain, and what its recommendation changes."""
     rows = [row(read_record(directory)) for directory in directories]
     if as_json:
-        sys.stdout.write(json.dumps(rows, indent=1) + "\n")
+        sys.stdout.write(json_text(rows))
         return
     from rich.console import Console
 
@@ -45,9 +44,9 @@ def row(record: Record) -> dict[str, Any]:
         "ranks": record.site.get("ranks"),
         "state": record.state,
         "launches": len(record.history),
-        "speedup": finite(gain),
-        "speedup_low": finite(low),
-        "speedup_high": finite(high),
+        "speedup": gain,
+        "speedup_low": low,
+        "speedup_high": high,
         "gain": ratio_text(gain, (low, high)),
         "verified": found.provenance.verified if found else "UNVERIFIED",
         "advice": advice_text(found, record.space.default) if found else "",

@@ -1,10 +1,10 @@
 """``doctor``: what of MPI is on this machine."""
 
-import json
 import sys
 
 from autotune.resources import space_text
 from autotune.space.loader import load_space
+from autotune.views.documents import json_text
 
 
 def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
@@ -22,7 +22,7 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
             "facts": sorted(stack.facts),
             "dropped": [{"parameter": d.parameter, "value": d.value, "reason": d.reason} for d in dropped],
         }
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        sys.stdout.write(json_text(document))
         return
     from rich.console import Console
 

@@ -1,7 +1,6 @@
 """``screen``: a design for a person to carry out, and the analysis of what came out."""
 
 import csv
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from autotune.importers.table import read_rows
 from autotune.screening.by_hand import Layout, factors_in, sensitivity
 from autotune.screening.follow_up import follow_up
 from autotune.screening.table import Table, known_scale, named_responses, screen
-from autotune.views.documents import follow_up_document, screening_document
+from autotune.views.documents import follow_up_document, json_text, screening_document
 from autotune.views.screening import follow_up_text, screening_text, sensitivity_text
 
 
@@ -78,7 +77,7 @@ def write_design(
     if as_json:
         table = said = ""
         document = {"runs": rows, "sensitivity": None if seen is None else asdict(seen)}
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        sys.stdout.write(json_text(document))
     if out is None:
         sys.stdout.write(table)
         sys.stderr.write(said)
@@ -97,7 +96,7 @@ def _table(path: Path | None) -> Table:
 
 
 def _print(text: str, document: dict[str, object], as_json: bool) -> None:
-    sys.stdout.write(json.dumps(document, indent=1) + "\n" if as_json else text)
+    sys.stdout.write(json_text(document) if as_json else text)
 
 
 def _words(text: str) -> Sequence[str]:

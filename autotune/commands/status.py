@@ -1,12 +1,12 @@
 """``status DIR``: how far a campaign is."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from autotune.campaign.directory import read_record
 from autotune.history.trial import Phase
+from autotune.views.documents import json_text
 
 
 def status(directory: Path, as_json: bool) -> None:
@@ -28,7 +28,7 @@ def status(directory: Path, as_json: bool) -> None:
         "speedup": recommendation.speedup if recommendation and recommendation.gains else None,
     }
     if as_json:
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        sys.stdout.write(json_text(document))
         return
     why = f" ({record.reason})" if record.reason else ""
     verified = len(record.history.of(Phase.VERIFY))

@@ -1,10 +1,9 @@
 """``verify``: a recommendation against the defaults, or against another tuning, on fresh launches."""
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
 from autotune.space import Space
 from autotune.stacks.ports import Renderer, Rendering
-from autotune.structure import plain
 from autotune.verification.paired_test import (
     Comparison,
     Decision,
@@ -34,6 +32,7 @@ from autotune.verification.paired_test import (
     overall,
     pairs,
 )
+from autotune.views.documents import json_text
 from autotune.views.text import ratio_text, size_text
 
 RESULT = "verification.json"
@@ -92,10 +91,8 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         raise CampaignError(f"no pair of launches could be compared: {'; '.join(sorted(reasons)[:3])}")
     total = overall(found)
     document = _document(record, against, judged, total, sum(map(len, sides)))
-    (target / RESULT).write_text(json.dumps(document, indent=1) + "\n")
-    sys.stdout.write(
-        json.dumps(document, indent=1) + "\n" if as_json else _text(document, judged, total, target)
-    )
+    (target / RESULT).write_text(json_text(document))
+    sys.stdout.write(json_text(document) if as_json else _text(document, judged, total, target))
     had = {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
     gone = any(c.decision is Decision.NO_LONGER and c.slot in had for c in judged)
     return ExitCode.FINDING if gone or any(c.loses for c in judged) else ExitCode.WELL
@@ -196,7 +193,7 @@ def _document(
     record: Record, against: Sequence[Path], judged: Sequence[Comparison], total: Comparison, launches: int
 ) -> dict[str, Any]:
     def document(c: Comparison) -> dict[str, Any]:
-        return {**plain(c), "speedup": math.exp(c.gain)}
+        return {**asdict(c), "speedup": math.exp(c.gain)}
 
     return {
         "campaign": record.name,

@@ -1,6 +1,5 @@
 """``worth``: what a recommendation saves an application, and when the campaign is paid back."""
 
-import json
 import math
 import sys
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from autotune.campaign.directory import read_record
 from autotune.errors import TableError, UserError
 from autotune.importers.profiles import read_profile
 from autotune.recommend.worth import worth as worth_of
-from autotune.structure import plain
+from autotune.views.documents import json_text
 from autotune.views.text import duration_text
 
 
@@ -35,7 +34,7 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
             "paid_back_after_s": found.paid_back_after_s,
             "verified": recommendation.provenance.verified,
         }
-        sys.stdout.write(json.dumps(plain(numbers), indent=1) + "\n")
+        sys.stdout.write(json_text(numbers))
         return
     nodes = recommendation.provenance.nodes
     lines = [

@@ -11,7 +11,7 @@ from autotune.exporters.settings import mapping, remarks
 from autotune.history.trial import Rule
 from autotune.recommend.front import Gain, Provenance, Recommendation, choice_at
 from autotune.space import Point
-from autotune.structure import finite
+from autotune.views.documents import json_text
 from autotune.views.text import figure_text, ratio_text, size_text
 
 VERSION = 1
@@ -57,14 +57,14 @@ class JsonDocument:
                     "comm_size": gain.slot[1],
                     "message_bytes": gain.slot[2],
                     "tuned_s": gain.tuned_s,
-                    "tuned_sem_s": finite(gain.tuned_sem_s),
+                    "tuned_sem_s": gain.tuned_sem_s,
                     "default_s": gain.default_s,
-                    "default_sem_s": finite(gain.default_sem_s),
+                    "default_sem_s": gain.default_sem_s,
                 }
                 for gain in recommendation.gains
             ],
         }
-        return {"recommendation.json": json.dumps(document, indent=1, ensure_ascii=False) + "\n"}
+        return {"recommendation.json": json_text(document, ascii_only=False)}
 
 
 class Summary:

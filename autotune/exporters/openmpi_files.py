@@ -25,13 +25,6 @@ HAN_COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
 HAN_LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, "component": 2}
 """Per-size value → topological level: inside a node, between nodes, the whole communicator."""
 
-HAN_COLLECTIVES = frozenset(
-    {"allgather", "allgatherv", "allreduce", "barrier", "bcast", "gather", "reduce", "scatter"}
-)
-"""Collectives for which HAN has dynamic rules."""
-
-_JSON_NAMES = {"reduce_scatter": "reducescatter", "reduce_scatter_block": "reducescatterblock"}
-
 
 class CollTunedJson:
     """Rules of ``coll_tuned`` as Open MPI 6 reads them."""
@@ -47,7 +40,7 @@ class CollTunedJson:
         """
         path = directory.absolute() / JSON_FILE
         collectives = {
-            _JSON_NAMES.get(collective, collective): _json_tables(collective, by_size)
+            coll_tuned.json_name(collective): _json_tables(collective, by_size)
             for collective, by_size in coll_tuned.table(recommendation.rules).items()
         }
         document = {
@@ -106,9 +99,9 @@ class HanRules:
             levels = {k for table in by_size.values() for r in table for k in r.choice if k in HAN_LEVELS}
             if not levels:
                 continue
-            if collective not in HAN_COLLECTIVES:
+            if collective not in coll_tuned.HAN:
                 raise UserError(
-                    f"coll_han has no rules for {collective}", f"it has: {', '.join(sorted(HAN_COLLECTIVES))}"
+                    f"coll_han has no rules for {collective}", f"it has: {', '.join(sorted(coll_tuned.HAN))}"
                 )
             ordered = sorted(levels, key=HAN_LEVELS.__getitem__)
             lines = [f"{len(ordered)}  # levels"]

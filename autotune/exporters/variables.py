@@ -3,59 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from autotune.errors import UserError, allowed
+from autotune.errors import UserError
 from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
-from autotune.stacks import mpich
-
-INTEL: Mapping[str, tuple[str, ...]] = {
-    "allreduce": (
-        "recursive_doubling",
-        "rabenseifner",
-        "reduce_bcast",
-        "topology_reduce_bcast",
-        "binomial_gather_scatter",
-        "topology_binomial_gather_scatter",
-        "shumilin_ring",
-        "ring",
-        "knomial",
-    ),
-    "bcast": (
-        "binomial",
-        "recursive_doubling",
-        "ring",
-        "topology_binomial",
-        "topology_recursive_doubling",
-        "topology_ring",
-        "shumilin",
-        "knomial",
-    ),
-    "reduce": ("shumilin", "binomial", "topology_shumilin", "topology_binomial", "rabenseifner"),
-    "allgather": ("recursive_doubling", "bruck", "ring", "topology_gatherv_bcast", "knomial"),
-    "allgatherv": ("recursive_doubling", "bruck", "ring", "topology_gatherv_bcast"),
-    "alltoall": ("bruck", "isend_irecv", "pairwise", "plum"),
-    "gather": ("binomial", "topology_binomial", "shumilin"),
-    "scatter": ("binomial", "topology_binomial", "shumilin"),
-    "reduce_scatter": (
-        "recursive_halving",
-        "pairwise",
-        "recursive_doubling",
-        "reduce_scatterv",
-        "topology_reduce_scatterv",
-    ),
-    "barrier": (
-        "dissemination",
-        "recursive_doubling",
-        "topology_dissemination",
-        "topology_recursive_doubling",
-        "binomial_gather_scatter",
-        "topology_binomial_gather_scatter",
-    ),
-    "scan": ("partial_results_gathering", "topology_partial_results_gathering"),
-    "exscan": ("partial_results_gathering", "partial_results_gathering_layout"),
-}
-"""Algorithms of ``I_MPI_ADJUST_*`` by id, from 1 (developer reference, *I_MPI_ADJUST family*)."""
+from autotune.stacks import intel, mpich
 
 _LARGEST_BYTES = 2**31 - 1
 
@@ -157,16 +109,6 @@ def _intel_ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> lis
         )
     ends = [*(rule.min_bytes - 1 for rule in table[1:]), _LARGEST_BYTES]
     return [
-        f"{_intel_id(collective, name)}:{rule.min_bytes}-{end}"
+        f"{intel.algorithm_id(collective, name)}:{rule.min_bytes}-{end}"
         for rule, name, end in zip(table, names, ends, strict=True)
     ]
-
-
-def _intel_id(collective: str, name: str) -> int:
-    if collective not in INTEL:
-        raise UserError(f"Intel MPI adjusts no {collective}", allowed(collective, INTEL))
-    if name.isdecimal():
-        return int(name)
-    if name not in INTEL[collective]:
-        raise UserError(f"Intel MPI has no {collective} algorithm {name!r}", allowed(name, INTEL[collective]))
-    return INTEL[collective].index(name) + 1

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from autotune.collectives import called, named_in
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log, measurement
-from autotune.measure.bandwidth import OPERATIONS
 
 __all__ = ["SHARED", "Kind", "announces", "read", "rows"]
 
@@ -95,11 +95,11 @@ def read(log: Log) -> list[Measurement]:
         TableError: No rows, a row of another length, a value that is no number or out of range, two columns
             of the same meaning, or a time without a unit.
     """
-    unnamed = {"comm_size": None, "latency_us": None, "collective": _named_after(log.name)}
+    unnamed = {"comm_size": None, "latency_us": None, "collective": named_in(log.name)}
     found = []
     for number, values, labels in rows(log, _MEASURED):
         if isinstance(collective := values.get("collective"), str):
-            values["collective"] = collective.lower().removeprefix("mpi_")
+            values["collective"] = called(collective) or collective.lower().removeprefix("mpi_")
         merged = {**unnamed, **values}
         found.append(measurement(log, number, benchmark="", version="", labels=labels, **merged))
     return found
@@ -205,10 +205,3 @@ def _column(title: str, kinds: Mapping[str, Kind]) -> _Column:
             if unit is not None:
                 return _Column(title, name, unit)
     return _Column(title)
-
-
-def _named_after(name: str) -> str:
-    """The operation that a file's name contains as a word; the longest where several do."""
-    words = re.sub(r"[^a-z_]+", " ", name.lower().replace("-", " "))
-    hits = [o for o in OPERATIONS if re.search(rf"(?<![a-z]){o}(?![a-z])", words)]
-    return max(hits, key=len, default="")

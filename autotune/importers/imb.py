@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from autotune.collectives import called
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log, Table, measurement
 
@@ -35,8 +36,6 @@ _USED = frozenset(_COLUMNS) - {"Group", "Msg/sec", "t_ovrl[usec]", "t_CPU[usec]"
 _FAILED_SAMPLE = re.compile(r"\b(out-of-mem\.|int-overflow|time-out\.)")
 _END = "# All processes entering MPI_Finalize"
 _USER_LENGTHS = "# Message lengths were user defined"
-_NAMES = {"unidir_put": "put", "unidir_get": "get"}
-_NONBLOCKING = re.compile(r"^i(?=all|bcast|barrier|gather|scatter|reduce|exscan|scan)")
 
 
 @dataclass(slots=True)
@@ -178,4 +177,4 @@ def _check(run: _Run, table: Table) -> None:
 def _operation(benchmark: str) -> str:
     """The operation's name: without the marks of groups, non-blocking calls and pure timing."""
     name = benchmark.lower().removeprefix("multi-").removesuffix("_pure")
-    return _NAMES.get(name, _NONBLOCKING.sub("", name))
+    return called(name) or called(name.removeprefix("i")) or name

@@ -21,13 +21,13 @@ class Measurement:
     version: str
     """Of the benchmark; empty where not printed."""
     collective: str
-    """Operation: a name of `autotune.measure.bandwidth.OPERATIONS` where it is one, else the benchmark's own
+    """Operation: a name of `collectives.COLLECTIVES` where it is one, else the benchmark's own
     in lower case; empty where the table does not say."""
     comm_size: int | None
     """Ranks that took part."""
     message_bytes: int
     """Message size as the benchmark counts it; 0 for a barrier. (OSU and Intel count the whole vector of a
-    reduce_scatter, the block of one rank for other collectives that divide their data.)"""
+    reduce-scatter, the block of one rank for other collectives that divide their data.)"""
     latency_us: float | None
     """Time of one call as the benchmark summarises it: mean for OSU and Intel, median for ReproMPI. Of
     overlap benchmarks the time without computation."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from autotune.collectives import called
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log, Table, measurement
 
@@ -37,9 +38,6 @@ _NOISE = re.compile(
     r"|non-blocking)(?![\w-])",
     re.IGNORECASE,
 )
-_NAMES = {"": "pingpong", "all-to-all": "alltoall", "all-to-allv": "alltoallv", "all-to-allw": "alltoallw"}
-_NAMES |= {"broadcast": "bcast", "mpi_put": "put", "mpi_get": "get", "mpi_accumulate": "accumulate"}
-_NAMES |= {"mpi_put bandwidth": "put", "mpi_get bandwidth": "get"}
 
 
 @dataclass(slots=True)
@@ -141,8 +139,8 @@ def _first(row: dict[str, str], columns: tuple[str, ...]) -> float | None:
 
 def _operation(title: str) -> str:
     """The operation's name, from what is left of a title without its customary words."""
-    words = " ".join(_NOISE.sub(" ", title).split()).lower()
-    return _NAMES.get(words, re.sub(r"\W+", "_", words))
+    words = " ".join(_NOISE.sub(" ", title).split()).lower() or "latency"
+    return called(words) or re.sub(r"\W+", "_", words)
 
 
 def _variant(title: str) -> dict[str, str]:

@@ -24,11 +24,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size, called
 from autotune.errors import TableError, allowed
 from autotune.importers import delimited
 from autotune.importers.delimited import Kind
 from autotune.importers.runlog import Log
-from autotune.measure.bandwidth import OPERATIONS
 
 __all__ = ["CLASSES", "CallProfile", "Calls", "read_profile"]
 
@@ -36,12 +36,8 @@ Slot: TypeAlias = tuple[str, int, int]
 """(collective, communicator size, message size in bytes), as in `objectives`."""
 
 CLASSES: Mapping[str, tuple[str, ...]] = {
-    "one_to_all": ("bcast", "scatter"),
-    "all_to_one": ("gather", "reduce"),
-    "all_to_all": (
-        *("allgather", "allgatherv", "allreduce", "alltoall", "alltoallv", "barrier"),
-        *("exscan", "reduce_scatter", "reduce_scatter_block", "scan"),
-    ),
+    pattern.value: tuple(name for name in MEASURED if COLLECTIVES[name].pattern is pattern)
+    for pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
 }
 """Classes of collectives, where a profiler does not tell their members apart."""
 
@@ -69,7 +65,7 @@ class Calls:
         Raises:
             ValueError: An unknown collective, or a number below 0 or not finite.
         """
-        if self.collective and self.collective not in OPERATIONS and self.collective not in CLASSES:
+        if self.collective and self.collective not in MEASURED and self.collective not in CLASSES:
             raise ValueError(f"unknown collective {self.collective!r}")
         if not 0 <= self.message_bytes < math.inf or not 0 <= self.count < math.inf:
             raise ValueError(f"{self.count} calls of {self.message_bytes} bytes")
@@ -173,9 +169,10 @@ def _table(log: Log) -> CallProfile:
     for number, values, _ in delimited.rows(log, _COLUMNS):
         if "count" not in values:
             log.fail(number, "a row without a count")
-        collective = str(values.get("collective", "")).lower().removeprefix("mpi_")
-        if collective and collective not in OPERATIONS:
-            log.fail(number, f"unknown collective {collective!r}", allowed(collective, OPERATIONS))
+        name = str(values.get("collective", "")).lower().removeprefix("mpi_")
+        collective = called(name)
+        if name and collective not in MEASURED:
+            log.fail(number, f"unknown collective {name!r}", allowed(name, MEASURED))
         comm_size = values.get("comm_size")
         if comm_size == 0:
             log.fail(number, "a communicator of 0 ranks")
@@ -216,12 +213,13 @@ def _mpip(log: Log) -> CallProfile:
             total_s += _number(log, number, words[1])
             n_tasks += 1
         elif len(words) >= 8 and words[2] == "*":
-            operation = words[0].lower()
-            if section.startswith(_SENT) and operation in OPERATIONS:
+            operation = called(words[0])
+            sized = operation in MEASURED and COLLECTIVES[operation].size is not Size.NONE
+            if section.startswith(_SENT) and sized:
                 sites.append(
                     (number, operation, _number(log, number, words[5]), _number(log, number, words[3]))
                 )
-            elif section.startswith(_TIMES) and operation == "barrier":
+            elif section.startswith(_TIMES) and operation in MEASURED and not sized:
                 sites.append((number, operation, 0.0, _number(log, number, words[3])))
     if _END not in sections:
         log.fail(len(log.lines), "the mpiP report was cut off", f"it never came to {_END!r}")

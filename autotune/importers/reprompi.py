@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeAlias
 
+from autotune.collectives import called
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log, measurement
 
@@ -223,7 +224,7 @@ def _record(
         number,
         benchmark=f"ReproMPI {row['test']}",
         version=run.settings.get("reproMPIcommitSHA1", ""),
-        collective=row["test"].removeprefix("MPI_").lower(),
+        collective=called(row["test"]) or row["test"].removeprefix("MPI_").lower(),
         comm_size=_setting(log, run, "nprocs") or log.processes_before(run.line),
         message_bytes=_size(row) * unit,
         latency_us=latency_us,

@@ -20,6 +20,7 @@ IGNORED = "the whole file is silently ignored"
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _HEADER = "rule-file-version-"
 _NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
+_JSON_NAMES = {coll_tuned.json_name(name): name for name in coll_tuned.COLLECTIVE_IDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,7 @@ def _json_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
         ]
     found = []
     for name, tables in collectives.items():
-        plain = name.replace("reducescatter", "reduce_scatter").replace("scatterblock", "scatter_block")
+        plain = _JSON_NAMES.get(name) or str(name)
         line = 1 + text[: text.find(f'"{name}"')].count("\n")
         if plain not in coll_tuned.COLLECTIVE_IDS:
             found.append(Finding(path, line, f"no collective {name!r}: {IGNORED}", "e.g. allreduce"))

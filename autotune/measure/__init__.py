@@ -4,6 +4,5 @@ Pure functions on numpy arrays: no input or output, no clock, no global random s
 
 - `location`: one number with a standard error and an interval;
 - `stopping`: how many more samples each cell gets, within a budget;
-- `windows`: clocks of several ranks, start windows, validity codes;
-- `bandwidth`: algorithm and bus bandwidth of every operation.
+- `windows`: clocks of several ranks, start windows, validity codes.
 """

@@ -1,6 +1,6 @@
 /* The timed loop, compiled: what native.py builds and calls.
  *
- * native.py puts `enum operation { OP_ALLREDUCE, ... };` in front, from wire.COLLECTIVES, so that numbers
+ * native.py puts `enum operation { OP_ALLREDUCE, ... };` in front, from collectives.MEASURED, so that numbers
  * agree. Handles come as addresses of mpi4py's own: they are pointers in one MPI and integers in another.
  * Nothing but the call stands between two readings of the clock.
  */

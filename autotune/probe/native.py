@@ -26,11 +26,11 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from autotune.collectives import MEASURED
 from autotune.errors import StackError
 from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Times, partners
 from autotune.probe.mpit import library_of
-from autotune.probe.protocol import COLLECTIVES
 
 _COMPILE_LIMIT_S = 60.0
 _FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
@@ -120,7 +120,7 @@ class NativeLoop:
             comm, n = exchange.comm, exchange.elements
             lists = np.array([[n] * comm.size, [n * place for place in range(comm.size)]], np.int32)
             bound = _Exchange(
-                COLLECTIVES.index(exchange.operation.name),
+                MEASURED.index(exchange.operation.name),
                 comm.rank,
                 comm.size,
                 n,
@@ -172,8 +172,8 @@ def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
 
 
 def source() -> str:
-    """The kernel's source with the operations numbered as in ``wire.COLLECTIVES``."""
-    numbered = ", ".join(f"OP_{name.upper()}" for name in COLLECTIVES)
+    """The kernel's source with the operations numbered as in ``collectives.MEASURED``."""
+    numbered = ", ".join(f"OP_{name.upper()}" for name in MEASURED)
     return f"enum operation {{ {numbered} }};\n" + files("autotune.probe").joinpath("kernel.c").read_text()
 
 

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from autotune.collectives import COLLECTIVES, Pattern
+
 if TYPE_CHECKING:
     from autotune.probe.exchange import Exchange
 
@@ -34,7 +36,7 @@ class Operation:
     """One collective, or one operation between two ranks."""
 
     name: str
-    """Of ``wire.COLLECTIVES``."""
+    """Of ``collectives.MEASURED``."""
     sends: Callable[[int, int], Sequence[int]]
     """Destinations of the blocks that a rank sends."""
     receives: Callable[[int, int], Blocks]
@@ -47,8 +49,11 @@ class Operation:
     """Part of a rank's time that is the operation's."""
     exposes: str = ""
     """Buffer that a window shows to the other ranks: ``send``, ``recv``; empty: no window."""
-    least_ranks: int = 1
-    """Without which it cannot be measured."""
+
+    @property
+    def least_ranks(self) -> int:
+        """Without which it cannot be measured."""
+        return 2 if COLLECTIVES[self.name].pattern in (Pattern.PAIR, Pattern.ONE_SIDED) else 1
 
 
 def _vector(sources: Callable[[int, int], Iterable[int]]) -> Callable[[int, int], Blocks]:
@@ -235,7 +240,6 @@ _ALL = (
         ),
         _pingpong,
         share=lambda rank: 0.0 if rank else 0.5,
-        least_ranks=2,
     ),
     Operation(
         "put",
@@ -244,7 +248,6 @@ _ALL = (
         _one_sided("Put", "send"),
         share=_first_only,
         exposes="recv",
-        least_ranks=2,
     ),
     Operation(
         "get",
@@ -253,7 +256,6 @@ _ALL = (
         _one_sided("Get", "recv"),
         share=_first_only,
         exposes="send",
-        least_ranks=2,
     ),
     Operation(
         "accumulate",
@@ -263,9 +265,8 @@ _ALL = (
         before=_at(_last, lambda rank, _size: [((rank,), 0)]),
         share=_first_only,
         exposes="recv",
-        least_ranks=2,
     ),
 )
 
 OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation in _ALL}
-"""By name, in the order of ``wire.COLLECTIVES``."""
+"""By name, in the order of ``collectives.MEASURED``."""

@@ -21,7 +21,7 @@ def overhead_s(loop: Loop, collective: str) -> float:
 
     Args:
         loop: On a communicator of one rank.
-        collective: Of ``wire.COLLECTIVES``.
+        collective: Of ``collectives.MEASURED``.
     """
     if isinstance(loop, NativeLoop):
         begins, ends = loop.run_nothing(_CALLS)

@@ -18,33 +18,12 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.collectives import COLLECTIVES, MEASURED, Size
 from autotune.errors import UserError, allowed
 from autotune.structure import Document, plain
 
 VERSION = 1
 """Of both documents."""
-
-COLLECTIVES = (
-    "allreduce",
-    "reduce",
-    "bcast",
-    "allgather",
-    "allgatherv",
-    "alltoall",
-    "alltoallv",
-    "gather",
-    "scatter",
-    "reduce_scatter",
-    "reduce_scatter_block",
-    "barrier",
-    "scan",
-    "exscan",
-    "pingpong",
-    "put",
-    "get",
-    "accumulate",
-)
-"""What the probe can measure."""
 
 REQUEST, RESULT, SAMPLES = "request.json", "result.json", "samples.npz"
 """File names inside the directory of a launch."""
@@ -79,7 +58,7 @@ class ProbeRequest:
     """What one launch measures."""
 
     collectives: tuple[str, ...]
-    """Of ``COLLECTIVES``."""
+    """Of ``collectives.MEASURED``."""
     sizes_bytes: tuple[int, ...]
     """Message sizes, counted as in ``Cell``."""
     choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
@@ -118,14 +97,14 @@ class ProbeRequest:
             UserError: unknown collective, negative size, or a number out of its range.
         """
         for name in self.collectives:
-            if name not in COLLECTIVES:
-                raise UserError(f"unknown collective {name!r}", allowed(name, COLLECTIVES))
+            if name not in MEASURED:
+                raise UserError(f"unknown collective {name!r}", allowed(name, MEASURED))
         if not self.collectives:
-            raise UserError("no collective to measure", allowed("", COLLECTIVES))
+            raise UserError("no collective to measure", allowed("", MEASURED))
         for size in self.sizes_bytes:
             if size < 0:
                 raise UserError(f"negative message size {size}", "sizes are bytes, 0 or more")
-        if not self.sizes_bytes and set(self.collectives) != {"barrier"}:
+        if not self.sizes_bytes and any(_sized(name) for name in self.collectives):
             raise UserError("no message sizes to measure", "give sizes in bytes, e.g. [8, 1024, 65536]")
         for size in self.comm_sizes:
             if size < 1 or (self.ranks and size > self.ranks):
@@ -145,7 +124,7 @@ class ProbeRequest:
 
     def sizes_of(self, collective: str) -> tuple[int, ...]:
         """The message sizes at which a collective is measured: a barrier has none, and counts as 0 bytes."""
-        return (0,) if collective == "barrier" else self.sizes_bytes
+        return self.sizes_bytes if _sized(collective) else (0,)
 
     def to_json(self) -> str:
         """The document."""
@@ -166,6 +145,10 @@ class ProbeRequest:
         if version != VERSION:
             raise UserError(f"request of version {version}", f"this probe reads version {VERSION}")
         return Document("it", _unreadable, own=True).structured(cls, document)
+
+
+def _sized(collective: str) -> bool:
+    return COLLECTIVES[collective].size is not Size.NONE
 
 
 def _unreadable(message: str, hint: str) -> UserError:

@@ -88,7 +88,7 @@ class Sweep:
 
         Args:
             request: What is measured.
-            collective: Of ``wire.COLLECTIVES``.
+            collective: Of ``collectives.MEASURED``.
             sync: The ranks that take part; decisions travel on it.
             meeting: How they come together before each call.
             settings: Of this process.

@@ -22,6 +22,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.collectives import COLLECTIVES
 from autotune.history.objectives import Slot
 from autotune.space import Parameter, Point, Space, Value
 
@@ -40,34 +41,6 @@ UNKNOWN = 0.2
 
 FAMILY_WEIGHT = 4.0
 """Of a common family against the rarest common word, when names are compared."""
-
-_OPENMPI_IDS = {
-    "allreduce": "default linear nonoverlapping recursive_doubling ring ring rabenseifner",
-    "bcast": "default linear chain pipeline split_binary binary binomial knomial scatter_allgather "
-    "scatter_allgather_ring",
-    "reduce": "default linear chain pipeline binary binomial in_order rabenseifner",
-    "allgather": "default linear bruck recursive_doubling ring neighbor two_procs",
-    "alltoall": "default linear pairwise bruck linear two_procs",
-    "reduce_scatter": "default nonoverlapping recursive_halving ring butterfly",
-    "reduce_scatter_block": "default linear recursive_doubling recursive_halving butterfly",
-    "gather": "default linear binomial linear",
-    "scatter": "default linear binomial linear",
-}
-"""What the numbers of ``coll_tuned_<collective>_algorithm`` stand for."""
-
-_KIND = {
-    "allreduce": "allreduce",
-    "bcast": "rooted",
-    "reduce": "rooted",
-    "allgather": "blocks",
-    "allgatherv": "blocks",
-    "reduce_scatter": "blocks",
-    "reduce_scatter_block": "blocks",
-    "gather": "blocks",
-    "scatter": "blocks",
-    "alltoall": "alltoall",
-    "alltoallv": "alltoall",
-}
 
 # Kind → families, the first whose pattern occurs in the name: (pattern, rounds, volume) where rounds and
 # volume are sums of (coefficient of log2 p, coefficient of p − 1, constant).
@@ -169,10 +142,11 @@ def _words(value: Value) -> set[str]:
 
 def _family(parameter: Parameter, value: Value, collective: str) -> _Family | None:
     """The family of an algorithm; None where the name belongs to none."""
-    ids = _OPENMPI_IDS.get(collective, "").split()
+    known = COLLECTIVES.get(collective)
+    ids = ("default", *known.openmpi.algorithms) if known and known.openmpi else ()
     numbered = isinstance(value, int) and "algorithm" in parameter.name and 0 <= value < len(ids)
     name = (ids[int(value)] if numbered else str(value)).lower().replace("_", " ")
-    families = _FAMILIES.get(_KIND.get(collective, ""), ())
+    families = _FAMILIES.get(known.costs if known else "", ())
     return next((family for family in families if re.search(family[0], name)), None)
 
 
@@ -184,7 +158,7 @@ def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> 
     costs: list[float] = []
     for collective, comm_size, message_bytes in slots:
         family = _family(parameter, value, collective)
-        if collective not in _KIND:
+        if collective not in COLLECTIVES or not COLLECTIVES[collective].costs:
             costs.append(0.0)
         elif family is None:
             return None

@@ -8,15 +8,14 @@ Notation: a *run* is one recorded launch of a job-wide point: (cell) → its tim
 """
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune.collectives import named_in
 from autotune.errors import TableError, allowed
 from autotune.history.trial import Cell
 from autotune.importers.table import Row, read_rows
-from autotune.probe.protocol import COLLECTIVES
 from autotune.space import Level, Parameter, Point, Space, Value, size_in_bytes
 
 REQUIRED = ("message_bytes", "latency_us")
@@ -97,7 +96,7 @@ def recorded(
     default = _default(name, rows, points)
     space = _space(name, named, points, default, call_level, per_job)
     job = {p.name for p in space.job}
-    collective = collective or _collective(name, named)
+    collective = collective or next(filter(None, map(named_in, (name, *named))), "allreduce")
     measured: dict[Point, dict[str, dict[Cell, list[float]]]] = {}
     for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
         runs = measured.setdefault(point.restricted(job), {}).setdefault(row.get("run", ""), {})
@@ -208,16 +207,6 @@ def _kind(rows: Sequence[Row], column: str) -> Callable[[str], Value]:
         return str
     # pandas writes whole numbers as 4096.0 where a column has gaps.
     return (lambda text: int(float(text))) if all(n.is_integer() for n in numbers) else float
-
-
-def _collective(name: str, named: Sequence[str]) -> str:
-    """The longest name of a collective in the name of the table, or of a parameter."""
-    for text in (name, *named):
-        words = re.sub(r"[^a-z]+", "_", text.lower())
-        found = [c for c in COLLECTIVES if c in words]
-        if found:
-            return max(found, key=len)
-    return "allreduce"
 
 
 def _latency_us(name: str, number: int, row: Row) -> float:

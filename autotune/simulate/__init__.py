@@ -19,7 +19,16 @@ from autotune.simulate.algorithms import algorithms
 from autotune.simulate.fabric import Cluster, Fabric
 from autotune.simulate.machine import Machine, machine_from
 from autotune.simulate.model import predict, predict_on
-from autotune.simulate.noise import QUIET, RELIABLE, Faults, Noise, job_factor, launch_factor, sample
+from autotune.simulate.noise import (
+    QUIET,
+    RELIABLE,
+    Faults,
+    Noise,
+    disturbance_from,
+    job_factor,
+    launch_factor,
+    sample,
+)
 from autotune.simulate.settings import Settings, settings_from
 
 __all__ = [
@@ -32,6 +41,7 @@ __all__ = [
     "Noise",
     "Settings",
     "algorithms",
+    "disturbance_from",
     "job_factor",
     "launch_factor",
     "machine_from",

@@ -3,15 +3,17 @@
 Place in the flow: (collective, algorithm) → a function of ``reductions`` or ``movements`` → `predict`.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from autotune.errors import SpaceError, allowed
+from autotune.simulate import decisions, trees
 from autotune.simulate import movements as move
 from autotune.simulate import reductions as red
-from autotune.simulate import trees
-from autotune.simulate.decisions import fixed_choice
+from autotune.simulate.decisions import Rules, fixed_choice
 from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group
 
@@ -21,15 +23,39 @@ KNOMIAL_RADIX = 4
 """coll_tuned's default radix (coll_tuned_bcast_knomial_radix)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The model of one collective."""
+
+    algorithms: Mapping[str, red.Algorithm]
+    """Name → what it does."""
+    decisions: Rules
+    """What the library takes by itself."""
+    buffers: Callable[[int], int]
+    """How many times the message's size one of so many ranks touches: what it sends, receives and keeps."""
+    vectors: bool = False
+    """Whether the algorithms count the whole vector where a message is one block of it."""
+
+
 def algorithms(collective: str, ranks: int) -> tuple[str, ...]:
     """The algorithms that the model knows for a collective on so many ranks; the first is ``default``.
 
     Raises:
         SpaceError: If the model does not know the collective.
     """
-    if collective not in _TABLE:
-        raise SpaceError(f"no model of {collective!r}", allowed(collective, _TABLE))
-    return ("default", *(name for name in _TABLE[collective] if ranks == 2 or name != "two_proc"))
+    known = model_of(collective).algorithms
+    return ("default", *(name for name in known if ranks == 2 or name != "two_proc"))
+
+
+def model_of(collective: str) -> Model:
+    """The model of a collective.
+
+    Raises:
+        SpaceError: If there is none.
+    """
+    if collective not in _MODELS:
+        raise SpaceError(f"no model of {collective!r}", allowed(collective, _MODELS))
+    return _MODELS[collective]
 
 
 def run(
@@ -38,7 +64,7 @@ def run(
     """Readiness after one call, shape (g, n).
 
     Args:
-        collective: One of those in the table.
+        collective: One of those that have a model.
         algorithm: One of `algorithms`.
         group: The communicator.
         t: Readiness before, shape (g, n).
@@ -59,20 +85,21 @@ def run(
         return _by_fixed_rules(collective, group, t, nbytes)
     smallest = _SMALLEST.get((collective, algorithm))
     if smallest is None:
-        return _TABLE[collective][algorithm](group, t, nbytes, segment_bytes)
+        return _MODELS[collective].algorithms[algorithm](group, t, nbytes, segment_bytes)
     instead, per_rank = smallest
     # Vectors with fewer elements than ranks cannot be split: the library takes another algorithm for them.
     few = nbytes < per_rank * group.size
     done = np.empty_like(t)
+    by_name = _MODELS[collective].algorithms
     for mask, name in ((few, instead), (~few, algorithm)):
         if mask.any():
             part = group.at_sizes(mask)
-            done[:, mask] = _TABLE[collective][name](part, t[:, mask], nbytes[mask], segment_bytes)
+            done[:, mask] = by_name[name](part, t[:, mask], nbytes[mask], segment_bytes)
     return done
 
 
 def _by_fixed_rules(collective: str, group: Group, t: Floats, nbytes: Floats) -> Floats:
-    names = np.array(fixed_choice(collective, group.size, nbytes))
+    names = np.array(fixed_choice(_MODELS[collective].decisions, group.size, nbytes))
     done = np.empty_like(t)
     for name in dict.fromkeys(names.tolist()):
         mask = names == name
@@ -107,66 +134,95 @@ def _reduce_and_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: 
 _chain = partial(trees.chains, fanout=CHAIN_FANOUT)
 _pipeline = partial(trees.chains, fanout=1)
 
-_TABLE: dict[str, dict[str, red.Algorithm]] = {
-    "allreduce": {
-        "linear": _linear_allreduce,
-        "nonoverlapping": _nonoverlapping,
-        "recursive_doubling": red.recursive_doubling,
-        "ring": red.ring_allreduce,
-        "segmented_ring": red.segmented_ring,
-        "rabenseifner": red.rabenseifner,
-    },
-    "reduce": {
-        "linear": red.reduce_by(trees.linear),
-        "chain": red.reduce_by(_chain),
-        "pipeline": red.reduce_by(_pipeline),
-        "binary": red.reduce_by(trees.binary),
-        "binomial": red.reduce_by(partial(trees.knomial, radix=2)),
-        "in_order_binary": red.reduce_by(trees.in_order_binary),
-        "rabenseifner": red.rabenseifner_reduce,
-    },
-    "reduce_scatter": {
-        "nonoverlapping": _reduce_and_scatter,
-        "recursive_halving": red.recursive_halving,
-        "ring": red.ring_reduce_scatter,
-        "butterfly": red.butterfly,
-    },
-    "barrier": {
-        "linear": red.linear_barrier,
-        "double_ring": red.double_ring,
-        "recursive_doubling": red.doubling_barrier,
-        "bruck": red.dissemination,
-        "two_proc": red.two_proc_barrier,
-        "tree": red.tree_barrier,
-    },
-    "allgather": {
-        "linear": _linear_allgather,
-        "bruck": move.bruck_allgather,
-        "recursive_doubling": move.doubling_allgather,
-        "ring": move.ring_allgather,
-        "neighbor": move.neighbor,
-        "two_proc": move.swap,
-        "sparbit": move.sparbit,
-        "direct": move.everybody,
-    },
-    "alltoall": {
-        "linear": move.everybody,
-        "pairwise": move.pairwise,
-        "modified_bruck": move.modified_bruck,
-        "linear_sync": move.everybody,  # the same without a limit on its requests, which is the default
-        "two_proc": move.swap,
-    },
-    "bcast": {
-        "linear": move.bcast_by(trees.linear),
-        "chain": move.bcast_by(_chain),
-        "pipeline": move.bcast_by(_pipeline),
-        "split_binary": move.split_binary,
-        "binary": move.bcast_by(trees.binary),
-        "binomial": move.bcast_by(trees.binomial),
-        "knomial": move.bcast_by(partial(trees.knomial, radix=KNOMIAL_RADIX)),
-        "scatter_allgather": move.scatter_allgather,
-        "scatter_allgather_ring": move.scatter_allgather_ring,
-    },
+_MODELS: Mapping[str, Model] = {
+    "allreduce": Model(
+        {
+            "linear": _linear_allreduce,
+            "nonoverlapping": _nonoverlapping,
+            "recursive_doubling": red.recursive_doubling,
+            "ring": red.ring_allreduce,
+            "segmented_ring": red.segmented_ring,
+            "rabenseifner": red.rabenseifner,
+        },
+        decisions.ALLREDUCE,
+        lambda _ranks: 3,
+    ),
+    "reduce": Model(
+        {
+            "linear": red.reduce_by(trees.linear),
+            "chain": red.reduce_by(_chain),
+            "pipeline": red.reduce_by(_pipeline),
+            "binary": red.reduce_by(trees.binary),
+            "binomial": red.reduce_by(partial(trees.knomial, radix=2)),
+            "in_order_binary": red.reduce_by(trees.in_order_binary),
+            "rabenseifner": red.rabenseifner_reduce,
+        },
+        decisions.REDUCE,
+        lambda _ranks: 3,
+    ),
+    "reduce_scatter": Model(
+        {
+            "nonoverlapping": _reduce_and_scatter,
+            "recursive_halving": red.recursive_halving,
+            "ring": red.ring_scatter,
+            "butterfly": red.butterfly,
+        },
+        decisions.REDUCE_SCATTER,
+        lambda _ranks: 2,
+        vectors=True,
+    ),
+    "barrier": Model(
+        {
+            "linear": red.linear_barrier,
+            "double_ring": red.double_ring,
+            "recursive_doubling": red.doubling_barrier,
+            "bruck": red.dissemination,
+            "two_proc": red.two_proc_barrier,
+            "tree": red.tree_barrier,
+        },
+        decisions.BARRIER,
+        lambda _ranks: 0,
+    ),
+    "allgather": Model(
+        {
+            "linear": _linear_allgather,
+            "bruck": move.bruck_allgather,
+            "recursive_doubling": move.doubling_allgather,
+            "ring": move.ring_allgather,
+            "neighbor": move.neighbor,
+            "two_proc": move.swap,
+            "sparbit": move.sparbit,
+            "direct": move.everybody,
+        },
+        decisions.ALLGATHER,
+        lambda ranks: ranks + 1,
+    ),
+    "alltoall": Model(
+        {
+            "linear": move.everybody,
+            "pairwise": move.pairwise,
+            "modified_bruck": move.modified_bruck,
+            "linear_sync": move.everybody,  # the same without a limit on its requests, which is the default
+            "two_proc": move.swap,
+        },
+        decisions.ALLTOALL,
+        lambda ranks: 2 * ranks,
+    ),
+    "bcast": Model(
+        {
+            "linear": move.bcast_by(trees.linear),
+            "chain": move.bcast_by(_chain),
+            "pipeline": move.bcast_by(_pipeline),
+            "split_binary": move.split_binary,
+            "binary": move.bcast_by(trees.binary),
+            "binomial": move.bcast_by(trees.binomial),
+            "knomial": move.bcast_by(partial(trees.knomial, radix=KNOMIAL_RADIX)),
+            "scatter_allgather": move.scatter_allgather,
+            "scatter_allgather_ring": move.scatter_allgather_ring,
+        },
+        decisions.BCAST,
+        lambda _ranks: 1,
+    ),
 }
 
 _SMALLEST: dict[tuple[str, str], tuple[str, int]] = {

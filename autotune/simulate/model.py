@@ -4,13 +4,13 @@ Place in the flow: (`Machine`, `Cluster`, `Settings`, collective, algorithm, seg
 No noise (that is ``noise``), no randomness, no clock.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autotune.errors import ScenarioError
-from autotune.simulate.algorithms import run
+from autotune.simulate.algorithms import model_of, run
 from autotune.simulate.components import by_component
 from autotune.simulate.fabric import Cluster, Fabric
 from autotune.simulate.machine import Machine
@@ -33,12 +33,12 @@ def predict(
         machine: The hardware.
         cluster: Nodes and ranks per node.
         settings: What the job sets; `settings_from({})` is the untouched stack.
-        collective: allreduce, allgather, alltoall, bcast, reduce, reduce_scatter or barrier.
+        collective: One that has a model in ``algorithms``.
         algorithm: One of `algorithms(collective, ranks)`; without effect where another component than
             ``tuned`` answers, as in reality.
         segment_bytes: Segment size of algorithms that have segments; 0: whole messages.
         sizes_bytes: Message sizes, counted as in `Cell`: the vector of a rank for allreduce, bcast, reduce,
-            one block for allgather, alltoall and reduce_scatter; of no meaning to a barrier.
+            one block for the others; of no meaning to a barrier.
 
     Raises:
         ScenarioError: If the ranks do not fit the nodes, or the machine lacks the transport that is asked
@@ -75,9 +75,10 @@ def predict_on(
     if not 1 <= ranks <= fabric.cluster.ranks:
         raise ScenarioError(f"a communicator of {ranks} ranks", f"the job has {fabric.cluster.ranks}")
     nbytes = np.asarray(sizes_bytes, dtype=np.float64)
-    if collective == "reduce_scatter":
-        nbytes = nbytes * ranks  # inside the model it is the vector that counts
-    group = Group(fabric, fabric.all_ranks[:ranks], _missing(fabric, collective, ranks, nbytes))
+    model = model_of(collective)
+    if model.vectors:
+        nbytes = nbytes * ranks
+    group = Group(fabric, fabric.all_ranks[:ranks], _missing(fabric, model.buffers(ranks) * nbytes))
     if fabric.settings.component != "tuned":
         nodes = fabric.part(ranks)
         whole = Group(nodes, nodes.all_ranks, group.missing)
@@ -88,19 +89,6 @@ def predict_on(
     return makespan(run(collective, algorithm, group, group.start(), nbytes, segment_bytes))
 
 
-def _missing(fabric: Fabric, collective: str, ranks: int, nbytes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _missing(fabric: Fabric, touched_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share of the data that one rank touches in a call that its caches do not hold, shape (n_sizes,)."""
-    buffers = _BUFFERS.get(collective, _BUFFERS["barrier"])(ranks)
-    return np.maximum(0.0, 1.0 - fabric.cache_per_rank_bytes / np.maximum(buffers * nbytes, 1.0))
-
-
-_BUFFERS: dict[str, Callable[[int], int]] = {
-    "allreduce": lambda _ranks: 3,
-    "reduce": lambda _ranks: 3,
-    "reduce_scatter": lambda _ranks: 2,
-    "bcast": lambda _ranks: 1,
-    "allgather": lambda ranks: ranks + 1,
-    "alltoall": lambda ranks: 2 * ranks,
-    "barrier": lambda _ranks: 0,
-}
-"""How many times the message's size a rank touches: what it sends, receives and keeps on the way."""
+    return np.maximum(0.0, 1.0 - fabric.cache_per_rank_bytes / np.maximum(touched_bytes, 1.0))

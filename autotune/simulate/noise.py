@@ -14,12 +14,15 @@ References:
     You Think", IEEE TPDS 27, 2016 (factors of the job and of the launch).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autotune.errors import ScenarioError
+from autotune.structure import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,25 @@ QUIET = Noise()
 """A quiet system's noise."""
 RELIABLE = Faults()
 """A system on which no launch fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """What a modelled cluster adds to the model: the section ``simulate`` of a scenario."""
+
+    noise: Noise = QUIET
+    """How far samples lie apart."""
+    faults: Faults = RELIABLE
+    """How often launches fail."""
+
+
+def disturbance_from(values: Mapping[str, Any]) -> Disturbance:
+    """The disturbance that a mapping describes, with the fields of `Noise` and of `Faults`.
+
+    Raises:
+        ScenarioError: If a field is unknown or not a number, or a value is out of its range.
+    """
+    return Document("the scenario", ScenarioError).structured(Disturbance, values, "simulate")
 
 
 def job_factor(noise: Noise, rng: np.random.Generator) -> float:

@@ -107,7 +107,7 @@ def recursive_halving(group: Group, t: Floats, nbytes: Floats, segment_bytes: in
     return unfold(group, t, folded, at, nbytes / group.size)
 
 
-def ring_reduce_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
+def ring_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Reduce-scatter: g-1 rounds of one block around a ring."""
     block = nbytes / group.size
     return ring(group, t, block, group.size - 1, work_s=group.reduce_s(block))

@@ -1,14 +1,14 @@
 """What Open MPI's component ``coll_tuned`` calls things, and its rules file as text (used by steps 5 and 12).
 
-Everything here was read in the sources of 4.1.8, 5.0.10 and the main branch (6.x) and is checked against a
-real 5.0 in the tests. Notation: an *algorithm* is one of the names that ``ompi_info`` lists, or ``default``;
-a *threshold* is the number of bytes that a row of a rules file is compared with, which is not always the
-message size that a benchmark counts.
+The names stand in ``collectives``; what is here is checked against a real 5.0 in the tests. Notation: an
+*algorithm* is one of the names that ``ompi_info`` lists, or ``default``; a *threshold* is the number of bytes
+that a row of a rules file is compared with, which is not always the message size that a benchmark counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from autotune.collectives import COLLECTIVES, Lookup, OpenMpi
 from autotune.errors import UserError, allowed
 from autotune.history.trial import Rule
 from autotune.recommend.comm_sizes import reaches
@@ -17,121 +17,21 @@ from autotune.space.parameter import Point, size_in_bytes
 DEFAULT = "default"
 """Leave the choice to the stack: id 0."""
 
-COLLECTIVE_IDS: Mapping[str, int] = {
-    "allgather": 0,
-    "allgatherv": 1,
-    "allreduce": 2,
-    "alltoall": 3,
-    "alltoallv": 4,
-    "alltoallw": 5,
-    "barrier": 6,
-    "bcast": 7,
-    "exscan": 8,
-    "gather": 9,
-    "gatherv": 10,
-    "reduce": 11,
-    "reduce_scatter": 12,
-    "reduce_scatter_block": 13,
-    "scan": 14,
-    "scatter": 15,
-    "scatterv": 16,
-}
+_OPEN_MPI: Mapping[str, OpenMpi] = {c.name: c.openmpi for c in COLLECTIVES.values() if c.openmpi}
+
+COLLECTIVE_IDS: Mapping[str, int] = {name: known.id for name, known in _OPEN_MPI.items()}
 """The ids of all collectives; those that are not in ``ALGORITHMS`` have no choice in ``coll_tuned``."""
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {
-    "allgather": (
-        DEFAULT,
-        "linear",
-        "bruck",
-        "recursive_doubling",
-        "ring",
-        "neighbor",
-        "two_proc",
-        "sparbit",
-        "direct",
-    ),
-    "allgatherv": (DEFAULT, "linear", "bruck", "ring", "neighbor", "two_proc", "sparbit"),
-    "allreduce": (
-        DEFAULT,
-        "linear",
-        "nonoverlapping",
-        "recursive_doubling",
-        "ring",
-        "segmented_ring",
-        "rabenseifner",
-        "allgather_reduce",
-    ),
-    "alltoall": (DEFAULT, "linear", "pairwise", "modified_bruck", "linear_sync", "two_proc"),
-    "alltoallv": (DEFAULT, "linear", "pairwise"),
-    "barrier": (DEFAULT, "linear", "double_ring", "recursive_doubling", "bruck", "two_proc", "tree"),
-    "bcast": (
-        DEFAULT,
-        "linear",
-        "chain",
-        "pipeline",
-        "split_binary",
-        "binary",
-        "binomial",
-        "knomial",
-        "scatter_allgather",
-        "scatter_allgather_ring",
-    ),
-    "exscan": (DEFAULT, "linear", "recursive_doubling"),
-    "gather": (DEFAULT, "linear", "binomial", "linear_sync"),
-    "reduce": (
-        DEFAULT,
-        "linear",
-        "chain",
-        "pipeline",
-        "binary",
-        "binomial",
-        "in_order_binary",
-        "rabenseifner",
-        "knomial",
-    ),
-    "reduce_scatter": (DEFAULT, "nonoverlapping", "recursive_halving", "ring", "butterfly"),
-    "reduce_scatter_block": (DEFAULT, "linear", "recursive_doubling", "recursive_halving", "butterfly"),
-    "scan": (DEFAULT, "linear", "recursive_doubling"),
-    "scatter": (DEFAULT, "linear", "binomial", "linear_nb"),
+    name: (DEFAULT, *known.algorithms) for name, known in _OPEN_MPI.items() if known.algorithms
 }
-"""The algorithms of each collective; the place in the tuple is the id. Some are newer, see ``SINCE``."""
+"""The algorithms of each collective; the place in the tuple is the id. Some are newer, see ``algorithms``."""
 
-SINCE: Mapping[tuple[str, str], tuple[int, int]] = {
-    ("allgather", "sparbit"): (5, 0),
-    ("allgatherv", "sparbit"): (5, 0),
-    ("allgather", "direct"): (6, 0),
-    ("allreduce", "allgather_reduce"): (6, 0),
-    ("reduce", "knomial"): (6, 0),
-}
-"""First version (major, minor) of the algorithms that have not always been there."""
+ONE_ROW = frozenset(name for name in ALGORITHMS if _OPEN_MPI[name].lookup in (Lookup.NOTHING, Lookup.ROOT))
+"""Collectives for which a rules file must not tell message sizes apart: see ``Lookup``."""
 
-_ENUMERATORS: Mapping[tuple[str, int], str] = {
-    ("allgather", 8): "direct-messaging",
-    ("allgatherv", 1): "default",
-    ("allreduce", 1): "basic_linear",
-    ("alltoallv", 1): "basic_linear",
-    ("bcast", 1): "basic_linear",
-    ("bcast", 4): "split_binary_tree",
-    ("bcast", 5): "binary_tree",
-    ("gather", 1): "basic_linear",
-    ("reduce", 6): "in-order_binary",
-    ("reduce_scatter", 1): "non-overlapping",
-    ("reduce_scatter_block", 1): "basic_linear",
-    ("scatter", 1): "basic_linear",
-}
-"""What Open MPI itself calls an algorithm, where its name is not ours."""
-
-_PER_RANK = frozenset({"allreduce", "bcast", "reduce", "allgatherv"})
-_TOTAL = frozenset({"allgather", "alltoall", "gather", "scatter", "reduce_scatter", "reduce_scatter_block"})
-
-ONE_ROW = frozenset({"alltoallv", "barrier", "exscan", "gather", "scan", "scatter"})
-"""Collectives for which a rules file must not tell message sizes apart.
-
-``alltoallv`` and ``barrier`` always look up 0 bytes; ``scan`` and ``exscan`` look up the size of the datatype
-times the communicator size and forget the count. ``scatter`` looks up the send count, which only the root
-has, and ``gather`` too, which a root with MPI_IN_PLACE has not: the ranks would reach different rows, run
-different algorithms, and wait for each other for ever.
-"""
+HAN = frozenset(name for name, known in _OPEN_MPI.items() if known.han)
+"""Collectives for which ``coll_han`` has dynamic rules."""
 
 PAIRS_ONLY = "two_proc"
 """The algorithm that fails with MPI_ERR_UNSUPPORTED_OPERATION on any other number of ranks than two."""
@@ -177,6 +77,11 @@ def algorithm_id(collective: str, name: str | int) -> int:
     raise UserError(f"coll_tuned has no {collective} algorithm {name!r}", allowed(name, names))
 
 
+def json_name(collective: str) -> str:
+    """What rules in JSON call a collective."""
+    return collective.replace("_", "")
+
+
 def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple[str, ...]:
     """The names of a collective's algorithms in the order of their ids, ``default`` first.
 
@@ -194,29 +99,29 @@ def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple
     names = ALGORITHMS[collective]
     if version is None:
         return names
-    return tuple(n for n in names if SINCE.get((collective, n), (0, 0)) <= version)
+    since = _OPEN_MPI[collective].since
+    return tuple(name for name in names if since.get(name, (0, 0)) <= version)
 
 
 def enumerator(collective: str, algorithm: int) -> str:
     """What Open MPI calls an algorithm in ``ompi_info`` and in JSON rules."""
     if algorithm == 0:
         return "ignore"
-    return _ENUMERATORS.get((collective, algorithm), algorithms(collective)[algorithm])
+    name = algorithms(collective)[algorithm]
+    return _OPEN_MPI[collective].own_names.get(name, name)
 
 
 def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:
-    """The number that a rules file compares when the benchmark counts ``message_bytes``.
-
-    Per-rank bytes for allreduce, bcast, reduce and allgatherv; the block times the communicator size for
-    allgather, alltoall, gather, scatter and reduce_scatter(_block); 0 where the size is not looked up.
+    """The number that a rules file compares when the benchmark counts ``message_bytes``: see ``Lookup``.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
     """
     algorithms(collective)
-    if collective in _TOTAL:
+    lookup = _OPEN_MPI[collective].lookup
+    if lookup in (Lookup.TOTAL, Lookup.ROOT):
         return message_bytes * comm_size
-    return message_bytes if collective in _PER_RANK else 0
+    return message_bytes if lookup is Lookup.SIZE else 0
 
 
 def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
@@ -322,9 +227,8 @@ def _fenced(collective: str, by_size: Mapping[int, tuple[Row, ...]]) -> dict[int
 
 
 def _unit(collective: str) -> str:
-    if collective in ONE_ROW:
-        return "0"
-    return "bytes per rank" if collective in _PER_RANK else "bytes of all blocks"
+    lookup = _OPEN_MPI[collective].lookup
+    return Lookup.NOTHING.value if lookup is Lookup.ROOT else lookup.value
 
 
 def _plain(name: str) -> str:

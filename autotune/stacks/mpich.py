@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from autotune.collectives import COLLECTIVES, Mpich
 from autotune.errors import StackError, UserError, allowed
 from autotune.stacks.ports import Placement
 from autotune.stacks.words import Dialect, forwarded
@@ -22,60 +23,9 @@ DEFAULT = "auto"
 Tree = dict[str, Any]
 """Conditions, in order, each with its subtree."""
 
-ALGORITHMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "allgather": {"brucks": (), "recursive_doubling": ("pow2",), "ring": (), "circ_graph": ()},
-    "allgatherv": {"brucks": (), "recursive_doubling": ("pow2",), "ring": ()},
-    "allreduce": {
-        "smp": ("commutative", "parent"),
-        "recursive_doubling": (),
-        "reduce_scatter_allgather": ("built_in", "count"),
-        "ring": ("commutative",),
-    },
-    "alltoall": {"brucks": ("no_inplace",), "pairwise": ("no_inplace",), "scattered": ("no_inplace",)},
-    "alltoallv": {"scattered": ("no_inplace",)},
-    "barrier": {"smp": ("parent",)},
-    "bcast": {
-        "binomial": (),
-        "scatter_recursive_doubling_allgather": (),
-        "scatter_ring_allgather": (),
-        "circ_graph": (),
-        "smp": ("parent",),
-    },
-    "exscan": {"recursive_doubling": ()},
-    "gather": {"binomial": ()},
-    "reduce": {
-        "binomial": (),
-        "circ_graph": ("commutative",),
-        "smp": ("commutative", "parent"),
-        "reduce_scatter_gather": ("built_in", "count"),
-    },
-    "reduce_scatter": {
-        "noncommutative": (),
-        "pairwise": ("commutative",),
-        "recursive_doubling": (),
-        "recursive_halving": ("commutative",),
-    },
-    "reduce_scatter_block": {
-        "noncommutative": ("pow2",),
-        "pairwise": ("commutative",),
-        "recursive_doubling": (),
-        "recursive_halving": ("commutative",),
-    },
-    "scan": {"smp": ("commutative", "consecutive"), "recursive_doubling": ()},
-    "scatter": {"binomial": ()},
-}
-"""Collective → algorithm without parameters of its own → what it needs (a key of ``_GUARDS``)."""
+_MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
 
-FORCIBLE: Mapping[str, tuple[str, ...]] = {
-    "allgather": ("k_brucks", "recexch_doubling", "recexch_halving"),
-    "allreduce": ("recursive_multiplying", "tree", "recexch", "k_reduce_scatter_allgather"),
-    "alltoall": ("k_brucks",),
-    "barrier": ("k_dissemination", "recexch"),
-    "bcast": ("tree", "pipelined_tree"),
-}
-"""Further algorithms that a variable can force but a tree cannot name without their parameters."""
-
-NO_SIZE = frozenset({"barrier", "scan", "exscan"})
+NO_SIZE = frozenset(name for name, known in _MPICH.items() if not known.sized)
 """Collectives for which the tree knows no message size."""
 
 _GUARDS = {
@@ -96,9 +46,10 @@ def algorithms(collective: str) -> tuple[str, ...]:
     Raises:
         UserError: no choice is offered for this collective.
     """
-    if collective not in ALGORITHMS:
-        raise UserError(f"MPICH offers no algorithms for {collective!r}", allowed(collective, ALGORITHMS))
-    return (DEFAULT, *ALGORITHMS[collective], *FORCIBLE.get(collective, ()))
+    if collective not in _MPICH:
+        raise UserError(f"MPICH offers no algorithms for {collective!r}", allowed(collective, _MPICH))
+    known = _MPICH[collective]
+    return (DEFAULT, *known.algorithms, *known.forcible)
 
 
 def check(collective: str, algorithm: str) -> str:
@@ -123,13 +74,14 @@ def leaf(collective: str, algorithm: str, otherwise: Tree) -> Tree:
     """
     if check(collective, algorithm) == DEFAULT:
         return otherwise
-    if algorithm not in ALGORITHMS[collective]:
+    needs = _MPICH[collective].algorithms
+    if algorithm not in needs:
         raise UserError(
             f"MPICH's {collective} algorithm {algorithm!r} has parameters, which a tree would have to repeat",
             "export mpich_cvars instead: it forces one algorithm for all sizes",
         )
     tree: Tree = {f"algorithm=MPIR_{collective.capitalize()}_intra_{algorithm}": {}}
-    for need in reversed(ALGORITHMS[collective][algorithm]):
+    for need in reversed(needs[algorithm]):
         first, second, fulfils = _GUARDS[need]
         tree = {first: tree, second: otherwise} if fulfils else {first: otherwise, second: tree}
     return tree

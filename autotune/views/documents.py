@@ -11,6 +11,7 @@ responses on the scale of the analysis (logarithms on log scale).
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from autotune.screening.follow_up import FollowUp
     from autotune.screening.surface import Surface
     from autotune.screening.table import Response, TableScreening
+
+
+def json_text(document: Any, ascii_only: bool = True) -> str:
+    """A document as lines of JSON."""
+    return json.dumps(plain(document), indent=1, ensure_ascii=ascii_only) + "\n"
 
 
 def screening_document(screening: TableScreening) -> dict[str, Any]:

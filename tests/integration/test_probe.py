@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotune.probe.protocol import COLLECTIVES, Choice, Expectation, ProbeRequest
+from autotune.collectives import MEASURED
+from autotune.probe.protocol import Choice, Expectation, ProbeRequest
 from autotune.probe.ucx import last_errors
 from autotune.stacks.installation import find
 from tests.integration.mpirun import CROWDED, UCX, launcher, probe
@@ -51,7 +52,7 @@ def test_sizes_and_algorithms_are_swept_in_one_launch(tmp_path):
 )
 def test_every_collective_gives_right_results_on_every_communicator_size(tmp_path, options, timing):
     request = ProbeRequest(
-        COLLECTIVES,
+        MEASURED,
         (0, 3, 8, 4096),
         comm_sizes=(2, 3),
         ranks=3,
@@ -62,7 +63,7 @@ def test_every_collective_gives_right_results_on_every_communicator_size(tmp_pat
     launched = probe(tmp_path, request, *options, *CROWDED, ranks=3)
     assert launched.code == 0, launched.stderr
     assert {(c.collective, c.comm_size) for c in launched.result.cells} == {
-        (name, size) for name in COLLECTIVES for size in (2, 3)
+        (name, size) for name in MEASURED for size in (2, 3)
     }
     for cell in launched.result.cells:
         assert cell.status == "ok", cell

@@ -22,9 +22,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 ROOMS = (
-    *("__init__", "errors", "structure", "resources", "space", "measure", "history", "importers", "simulate"),
-    *("screening", "recommend", "verification", "probe", "scenario", "stacks", "campaign", "views"),
-    *("proposers", "exporters", "lint", "replay", "site", "commands", "launchers", "cli", "__main__"),
+    *("__init__", "errors", "collectives", "structure", "resources", "space", "measure", "history"),
+    *("importers", "simulate", "screening", "recommend", "verification", "probe", "scenario", "stacks"),
+    *("campaign", "views", "proposers", "exporters", "lint", "replay", "site", "commands", "launchers"),
+    *("cli", "__main__"),
 )
 """From the bottom up, one rank for each: a room imports only rooms before it."""
 

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from autotune.cli import cli
+from autotune.collectives import MEASURED
 from autotune.errors import ExitCode
 from autotune.exporters import FORMATS
 from autotune.history.trial import History, Phase, Status, Subject
-from autotune.probe.protocol import COLLECTIVES
 from autotune.proposers import PROPOSERS
 from autotune.resources import folder
 from autotune.space.loader import _APPLY_KEYS, _PARAMETER_KEYS, load_space
@@ -65,7 +65,7 @@ def scenario_keys():
 
 @pytest.mark.parametrize(
     "wanted",
-    [verbs, launchers, scenario_keys, lambda: COLLECTIVES, lambda: PROPOSERS, lambda: FORMATS, lambda: Status,
+    [verbs, launchers, scenario_keys, lambda: MEASURED, lambda: PROPOSERS, lambda: FORMATS, lambda: Status,
      lambda: Phase, lambda: Subject],
     ids=["verbs", "launchers", "keys", "collectives", "proposers", "formats", "status", "phase", "subject"],
 )  # fmt: skip

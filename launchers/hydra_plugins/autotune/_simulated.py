@@ -25,6 +25,7 @@ from autotune.simulate import (
     Faults,
     Machine,
     Noise,
+    disturbance_from,
     launch_factor,
     machine_from,
     predict_on,
@@ -36,7 +37,6 @@ from autotune.space import Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks.modelled import Modelled
 from autotune.stacks.ports import LaunchOutcome
-from autotune.structure import Document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,16 +47,6 @@ if TYPE_CHECKING:
 
 START_S = 1.5
 """What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Disturbed:
-    """The section ``simulate`` of a scenario."""
-
-    noise: Noise = QUIET
-    """How far samples lie apart."""
-    faults: Faults = RELIABLE
-    """How often launches fail."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +186,7 @@ def simulated_site(scenario: Scenario) -> Site:
         shipped = [path.stem for path in sorted((folder("conf") / "machine").glob("*.yaml"))]
         raise ScenarioError("a simulated cluster needs machine=…", allowed("", shipped))
     machine = machine_from(scenario.machine)
-    disturbed = Document("the scenario", ScenarioError).structured(_Disturbed, scenario.simulate, "simulate")
+    disturbed = disturbance_from(scenario.simulate)
     launcher = Simulated(machine, disturbed.noise, disturbed.faults, scenario.seed)
     declared = load_space(space_text(scenario.space), scenario.space)
     place = placement(scenario)

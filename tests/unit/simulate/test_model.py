@@ -3,7 +3,8 @@ import pytest
 
 from autotune.errors import SpaceError
 from autotune.simulate import Cluster, Machine, Settings, algorithms, predict, settings_from
-from autotune.simulate.decisions import fixed_choice
+from autotune.simulate.algorithms import model_of
+from autotune.simulate.decisions import ALLREDUCE, BCAST, fixed_choice
 
 COLLECTIVES = ("allreduce", "reduce", "reduce_scatter", "barrier", "allgather", "alltoall", "bcast")
 SIZES = [1 << i for i in range(0, 24, 3)]
@@ -131,13 +132,13 @@ def test_unknown_names_are_refused_with_what_is_known(machine: Machine) -> None:
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_the_fixed_rules_only_name_algorithms_that_exist(collective: str) -> None:
     for size in (2, 3, 5, 12, 20, 40, 100, 200, 288, 600, 1500, 3000, 36864):
-        chosen = fixed_choice(collective, size, 2.0 ** np.arange(25))
+        chosen = fixed_choice(model_of(collective).decisions, size, 2.0 ** np.arange(25))
         assert set(chosen) <= set(algorithms(collective, size))
 
 
 def test_the_fixed_rules_are_those_of_the_library() -> None:
-    assert fixed_choice("allreduce", 288, np.array([4095.0, 4096.0])) == ["nonoverlapping", "rabenseifner"]
-    assert fixed_choice("bcast", 20, np.array([4095.0, 4096.0, 2.0**20])) == [
+    assert fixed_choice(ALLREDUCE, 288, np.array([4095.0, 4096.0])) == ["nonoverlapping", "rabenseifner"]
+    assert fixed_choice(BCAST, 20, np.array([4095.0, 4096.0, 2.0**20])) == [
         "knomial",
         "binomial",
         "scatter_allgather",

@@ -1,0 +1,76 @@
+"""The table of collectives, and that there is no other."""
+
+from pathlib import Path
+
+import pytest
+
+from autotune.collectives import COLLECTIVES, MEASURED, Lookup, Pattern, Size, called, named_in
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES.values(), ids=COLLECTIVES)
+def test_an_entry_says_nothing_twice_and_nothing_of_what_is_not_there(collective):
+    theirs = collective.openmpi
+    if theirs:
+        assert len(set(theirs.algorithms)) == len(theirs.algorithms)
+        assert {*theirs.own_names, *theirs.since} <= set(theirs.algorithms)
+    if collective.mpich:
+        assert not set(collective.mpich.algorithms) & set(collective.mpich.forcible)
+    assert len(set(collective.intel)) == len(collective.intel)
+
+
+def test_ids_and_aliases_are_one_to_one():
+    ids = [c.openmpi.id for c in COLLECTIVES.values() if c.openmpi]
+    assert sorted(ids) == list(range(17))
+    words = [word for c in COLLECTIVES.values() for word in (c.name, *c.aliases)]
+    assert len(set(words)) == len(words)
+
+
+def test_only_what_carries_data_has_a_size():
+    assert [name for name, c in COLLECTIVES.items() if c.size is Size.NONE] == ["barrier"]
+    assert COLLECTIVES["barrier"].openmpi.lookup is Lookup.NOTHING
+    pairs = {name for name in MEASURED if COLLECTIVES[name].pattern in (Pattern.PAIR, Pattern.ONE_SIDED)}
+    assert pairs == {"pingpong", "put", "get", "accumulate"}
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("MPI_Bcast", "bcast"),
+        ("Broadcast", "bcast"),
+        ("all-to-all", "alltoall"),
+        ("Unidir_Put", "put"),
+        ("gossip", ""),
+        ("", ""),
+    ],
+)
+def test_a_collective_has_other_names_too(title, name):
+    assert called(title) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("coll_tuned_allreduce_algorithm", "allreduce"),
+        ("Reduce-Scatter 8 nodes.csv", "reduce_scatter"),
+        ("alltoallv4.csv", "alltoallv"),
+        ("target.csv", ""),
+        ("alltoallw.csv", ""),
+    ],
+)
+def test_a_name_may_stand_in_a_text(text, name):
+    assert named_in(text) == name
+
+
+def test_no_other_module_lists_the_collectives():
+    """But for what the probe calls, and what has a model of its own."""
+    modules = [*(ROOT / "autotune").rglob("*.py"), *(ROOT / "launchers").rglob("*.py")]
+    assert {
+        path.relative_to(ROOT).as_posix() for path in modules if "reduce_scatter" in path.read_text()
+    } == {
+        "autotune/collectives.py",
+        "autotune/probe/operations.py",
+        "autotune/simulate/algorithms.py",
+        "autotune/simulate/components.py",
+    }
