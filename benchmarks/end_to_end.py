@@ -43,7 +43,7 @@ from autotune.scenario import restored
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
-from autotune.verification.paired_test import Comparison, Design, compare, overall, pairs
+from autotune.verification.paired_test import Comparison, SequentialDesign, compare, overall, pairs
 
 REPETITIONS = 3
 PAIRS = 8
@@ -109,7 +109,7 @@ def speed(folder: Path, words: list[str]) -> int:
     }
     for name, spent in costs.items():
         found = pairs(seen["default"], seen[name])
-        judged = compare(found, Design(looks=(PAIRS,)))
+        judged = compare(found, SequentialDesign(looks=(PAIRS,)))
         results[name] = (judged, overall(found))
         print(f"\n{name}: {spent}")
         for c in judged:

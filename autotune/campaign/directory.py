@@ -24,7 +24,7 @@ from autotune.screening import Effects, Screening
 from autotune.space import Space
 from autotune.space.loader import space_of
 from autotune.stacks import dialect
-from autotune.verification.paired_test import Design
+from autotune.verification.paired_test import SequentialDesign
 from autotune.verification.rounds import Verdict, Verifier
 
 
@@ -167,7 +167,7 @@ def verifier_of(
     wanted = scenario["verify"]
     if not wanted["enabled"] or not wanted["launches"] or stamp.startswith("REPLAYED"):
         return None
-    design = Design.of(wanted["launches"], wanted["error_rate"], wanted["max_loss"])
+    design = SequentialDesign.of(wanted["launches"], wanted["error_rate"], wanted["max_loss"])
     return Verifier(space, objectives, design, scenario["seed"], dialect(space.stack).one_row)
 
 

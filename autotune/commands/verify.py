@@ -23,9 +23,9 @@ from autotune.space import Space
 from autotune.stacks.ports import Renderer, Rendering
 from autotune.verification.paired_test import (
     Comparison,
-    Decision,
-    Design,
-    Pair,
+    PairDifferences,
+    SequentialDesign,
+    SlotDecision,
     compare,
     decided,
     order,
@@ -66,14 +66,14 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
     scenario = restored(record.scenario)
     asked = scenario.verify
-    design = Design.of(launches or asked.launches, asked.error_rate, asked.max_loss)
+    design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss)
     site = connected(record.site.get("launcher", {}), scenario)
     target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     ours = replace(experiment_of(scenario, site), space=record.space, directory=target)
     tuned_side = _Side(ours, Subject.DEPLOYED, recommendation)
     reference = _reference(against, ours, record)
     sides: tuple[list[Observation], list[Observation]] = ([], [])
-    found: tuple[Pair, ...] = ()
+    differences: tuple[PairDifferences, ...] = ()
     judged: tuple[Comparison, ...] = ()
     rng = np.random.default_rng()
     for number, (block, tuned) in enumerate(order(design.looks[-1], rng), start=1):
@@ -81,20 +81,20 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         observation = side.observe(number, block, int(rng.integers(2**31)))
         sides[tuned].append(observation)
         _progress(number, design.launches, observation)
-        found = pairs(*sides)
-        if found and number in [2 * n for n in design.looks]:
-            judged = compare(found, design)
+        differences = pairs(*sides)
+        if differences and number in [2 * n for n in design.looks]:
+            judged = compare(differences, design)
             if decided(judged):
                 break
     if not judged:
         reasons = {o.reason for side in sides for o in side if not o.ok}
         raise CampaignError(f"no pair of launches could be compared: {'; '.join(sorted(reasons)[:3])}")
-    total = overall(found)
+    total = overall(differences)
     document = _document(record, against, judged, total, sum(map(len, sides)))
     (target / RESULT).write_text(json_text(document))
     sys.stdout.write(json_text(document) if as_json else _text(document, judged, total, target))
     had = {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
-    gone = any(c.decision is Decision.NO_LONGER and c.slot in had for c in judged)
+    gone = any(c.decision is SlotDecision.NO_LONGER and c.slot in had for c in judged)
     return ExitCode.FINDING if gone or any(c.loses for c in judged) else ExitCode.WELL
 
 

@@ -39,11 +39,11 @@ from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation, Rule
 from autotune.space import Point
 
-Pair = Mapping[Slot, float]
+PairDifferences = Mapping[Slot, float]
 """``d`` of one pair of launches in each slot that both measured."""
 
 
-class Decision(StrEnum):
+class SlotDecision(StrEnum):
     """What can be said about one slot."""
 
     STILL_BETTER = "still better"
@@ -55,7 +55,7 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class SequentialDesign:
     """How many launches are made and when they are looked at."""
 
     looks: tuple[int, ...] = (4, 6, 8)
@@ -83,7 +83,7 @@ class Design:
             )
 
     @classmethod
-    def of(cls, launches: int, alpha: float = 0.05, max_loss: float = 0.01) -> "Design":
+    def of(cls, launches: int, alpha: float = 0.05, max_loss: float = 0.01) -> "SequentialDesign":
         """Looks at half, three quarters and all of so many launches (rounded up to whole blocks)."""
         last = max(2, 2 * math.ceil(launches / 4))
         looks = sorted({max(2, 2 * math.ceil(last * share / 2)) for share in (0.5, 0.75, 1.0)})
@@ -122,7 +122,7 @@ class Comparison:
     """Lower end of the interval of ``gain`` at this look."""
     high: float
     """Upper end of it."""
-    decision: Decision
+    decision: SlotDecision
     """What can be said."""
     shrunk: float = math.nan
     """``gain`` drawn towards the mean of all slots by as much as it is uncertain."""
@@ -143,31 +143,31 @@ def order(n_pairs: int, rng: np.random.Generator) -> tuple[tuple[int, bool], ...
     return tuple(launches[: 2 * n_pairs])
 
 
-def pairs(reference: Sequence[Observation], tuned: Sequence[Observation]) -> tuple[Pair, ...]:
+def pairs(reference: Sequence[Observation], tuned: Sequence[Observation]) -> tuple[PairDifferences, ...]:
     """``d`` for each pair: the k-th launch of the reference in a block against the k-th tuned one.
 
     In A B B A and in B A A B alike these are neighbours. A launch that failed takes its pair with it.
     """
-    found = []
+    differences = []
     sides = [_by_block(side) for side in (reference, tuned)]
     for block, ours in sides[0].items():
         for mine, theirs in zip(ours, sides[1].get(block, ()), strict=False):
             before, after = _logs(mine), _logs(theirs)
             difference = {slot: before[slot] - after[slot] for slot in before if slot in after}
             if difference:
-                found.append(difference)
-    return tuple(found)
+                differences.append(difference)
+    return tuple(differences)
 
 
-def compare(found: Sequence[Pair], design: Design) -> tuple[Comparison, ...]:
+def compare(differences: Sequence[PairDifferences], design: SequentialDesign) -> tuple[Comparison, ...]:
     """Every slot judged on all pairs so far.
 
     A look is due when as many pairs are there as ``design.looks`` names; between looks the interval of the
     last one still holds its level for its own number of pairs only, so it is computed on that many.
     """
-    due = [k for k, n in enumerate(design.looks) if n <= len(found)]
+    due = [k for k, n in enumerate(design.looks) if n <= len(differences)]
     look = due[-1] if due else 0
-    counted = found[: design.looks[look]] if due else found
+    counted = differences[: design.looks[look]] if due else differences
     level = design.spent(look)
     by_slot: dict[Slot, list[float]] = defaultdict(list)
     for pair in counted:
@@ -189,22 +189,24 @@ def decided(judged: Iterable[Comparison], at_stake: Collection[Slot] | None = No
             all of them.
     """
     return all(
-        c.decision is not Decision.CANNOT_TELL
+        c.decision is not SlotDecision.CANNOT_TELL
         or (at_stake is not None and c.slot not in at_stake and c.gain >= 0.0)
         for c in judged
     )
 
 
-def overall(found: Sequence[Pair], slots: Iterable[Slot] | None = None, alpha: float = 0.05) -> Comparison:
+def overall(
+    differences: Sequence[PairDifferences], slots: Iterable[Slot] | None = None, alpha: float = 0.05
+) -> Comparison:
     """The geometric mean of the speed-up over slots, with an interval from the spread between pairs.
 
     Args:
-        found: All pairs.
+        differences: All pairs.
         slots: Which slots count; None: those that every pair has.
         alpha: One minus the level of the interval.
     """
-    common = set(slots) if slots is not None else set.intersection(*(set(pair) for pair in found))
-    means = np.asarray([np.mean([pair[s] for s in common]) for pair in found if common <= set(pair)])
+    common = set(slots) if slots is not None else set.intersection(*(set(pair) for pair in differences))
+    means = np.asarray([np.mean([pair[s] for s in common]) for pair in differences if common <= set(pair)])
     judged = _judge(("all", 0, 0), means, alpha, max_loss=0.0)
     return replace(judged, shrunk=judged.gain)
 
@@ -235,7 +237,7 @@ def kept_rules(
     losing: set[tuple[str, int]] = set()
     for c in sorted(judged, key=lambda c: c.slot):
         collective, comm_size, size = c.slot
-        holds = c.decision is Decision.STILL_BETTER or c.slot in stays
+        holds = c.decision is SlotDecision.STILL_BETTER or c.slot in stays
         seen[collective, comm_size].append((size, c.gain, holds))
         losing |= {(collective, comm_size)} if c.loses else set()
     for (collective, comm_size), sizes in seen.items():
@@ -299,11 +301,11 @@ def _judge(
     reach = float(t.isf(level / 2, freedom)) * sem if freedom else math.inf
     low, high = gain - reach, gain + reach
     if low > 0.0:
-        decision = Decision.STILL_BETTER
+        decision = SlotDecision.STILL_BETTER
     elif high <= math.log1p(max_loss):
-        decision = Decision.NO_LONGER
+        decision = SlotDecision.NO_LONGER
     else:
-        decision = Decision.CANNOT_TELL
+        decision = SlotDecision.CANNOT_TELL
     wide = float(t.isf(level / (2 * n_slots), freedom)) * sem if freedom else math.inf
     loses = high < 0.0 and gain < math.log1p(-max_loss)
     return Comparison(

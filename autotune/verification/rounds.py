@@ -1,4 +1,4 @@
-"""The verification phase: what it launches next, and what it found, as functions of the history (step 11).
+"""The verification phase: what it launches next, and what it says, as functions of the history (step 11).
 
 A *round* compares one setting with its rules against the untouched stack. It is followed by another round, on
 fresh launches, whenever its outcome changes what is deployed: rules that were not better are dropped, or a
@@ -28,8 +28,8 @@ from autotune.recommend.front import Gain, Recommendation, choice_at, recommenda
 from autotune.space import Point, Space
 from autotune.verification.paired_test import (
     Comparison,
-    Design,
-    Pair,
+    PairDifferences,
+    SequentialDesign,
     compare,
     decided,
     kept_rules,
@@ -43,14 +43,14 @@ MAX_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class VerificationRound:
     """One setting with its rules against the untouched stack."""
 
     setting: Recommendation
     """What is compared."""
     launches: tuple[Observation, ...]
     """Of both sides, in order."""
-    found: tuple[Pair, ...]
+    differences: tuple[PairDifferences, ...]
     """The differences of its pairs."""
     judged: tuple[Comparison, ...]
     """Every slot, on the pairs of the last look."""
@@ -69,7 +69,9 @@ class Round:
 
         A setting of which this cannot be told is not deployed: noise that hides a gain hides a loss too.
         """
-        return any(c.wins for c in self.judged) or (len(self.found) > 1 and overall(self.found).low > 0.0)
+        return any(c.wins for c in self.judged) or (
+            len(self.differences) > 1 and overall(self.differences).low > 0.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Verdict:
 
     recommendation: Recommendation
     """What holds, with gains from the fresh launches; no setting and no rules where nothing does."""
-    rounds: tuple[Round, ...]
+    rounds: tuple[VerificationRound, ...]
     """How it came to that."""
     complete: bool
     """Whether no more launches are wanted."""
@@ -92,22 +94,26 @@ class Verdict:
         if not self.recommendation.rules and not self.recommendation.gains:
             return f"verified: {self._refused} on {fresh}; the stack's own defaults stay"
         last = self.rounds[-1]
-        if not last.found:
+        if not last.differences:
             return f"UNVERIFIED (no pair of {fresh} could be used)"
-        total = overall(last.found)
-        interval = f" ({math.exp(total.low):.2f} … {math.exp(total.high):.2f})" if len(last.found) > 1 else ""
+        total = overall(last.differences)
+        interval = (
+            f" ({math.exp(total.low):.2f} … {math.exp(total.high):.2f})" if len(last.differences) > 1 else ""
+        )
         return f"verified: {math.exp(total.gain):.2f}×{interval} on {len(last.launches)} fresh launches"
 
     @property
     def _refused(self) -> str:
         """Why nothing was taken: nothing was better, or what was better on the whole was slower somewhere."""
-        better = [r for r in self.rounds if r.loses and len(r.found) > 1 and overall(r.found).low > 0.0]
+        better = [
+            r for r in self.rounds if r.loses and len(r.differences) > 1 and overall(r.differences).low > 0.0
+        ]
         if not better:
             return "nothing was better"
-        best = max(better, key=lambda r: overall(r.found).gain)
+        best = max(better, key=lambda r: overall(r.differences).gain)
         worst = min((c for c in best.judged if c.loses), key=lambda c: c.gain)
         collective, _, size = worst.slot
-        whole, there = math.exp(overall(best.found).gain), math.exp(worst.gain)
+        whole, there = math.exp(overall(best.differences).gain), math.exp(worst.gain)
         return (
             f"what was {whole:.2f}× on the whole was {there:.2f}× at {size} B of {collective} "
             f"(verify.max_loss={math.ceil(100 * (1 - there)) / 100:g} would take it)"
@@ -122,7 +128,7 @@ class Verifier:
     """What could be turned."""
     objectives: tuple[Objective, ...]
     """What was judged."""
-    design: Design
+    design: SequentialDesign
     """How many launches a round has and when it is looked at."""
     seed: int = 0
     """Of the order within blocks."""
@@ -167,13 +173,13 @@ class Verifier:
             return Verdict(Recommendation(self.space.default, ()), rounds, complete=True)
         return Verdict(replace(held, gains=_gains(self.space, last)), rounds, complete=True)
 
-    def _course(self, history: History) -> tuple[tuple[Round, ...], Recommendation | None]:
+    def _course(self, history: History) -> tuple[tuple[VerificationRound, ...], Recommendation | None]:
         """All rounds, each following from those before, and what held; None: nothing did, or not yet."""
         front = recommendations(self.objectives, self.space, history, self.one_row, safe_first=True)
         waiting = [replace(s, rules=self._plain(s.rules)) for s in front if self._deploys(s)]
         groups = by_setting(self.space, history.of_points(self.space))
         baseline = envelope(self.space, history.of(Phase.BASELINE))
-        rounds: list[Round] = []
+        rounds: list[VerificationRound] = []
         current, dropped = (waiting.pop(0) if waiting else None), False
         while current is not None and len(rounds) < MAX_ROUNDS:
             done = self._round(history, current)
@@ -192,23 +198,25 @@ class Verifier:
                 current, dropped = (waiting.pop(0) if waiting else None), False
         return tuple(rounds), None
 
-    def _round(self, history: History, setting: Recommendation) -> Round:
+    def _round(self, history: History, setting: Recommendation) -> VerificationRound:
         done = self._judged(setting, _launches(history, setting))
         begun = _begun(history)
         return self._judged(setting, (*done.launches, *begun)) if begun and not done.complete else done
 
-    def _judged(self, setting: Recommendation, launches: tuple[Observation, ...]) -> Round:
+    def _judged(self, setting: Recommendation, launches: tuple[Observation, ...]) -> VerificationRound:
         sides = [
             [o for o in launches if o.trial.subject is subject]
             for subject in (Subject.UNTOUCHED, Subject.DEPLOYED)
         ]
-        found = pairs(*sides)
-        judged = compare(found, self.design) if found else ()
+        differences = pairs(*sides)
+        judged = compare(differences, self.design) if differences else ()
         at_look = len(launches) in [2 * n for n in self.design.looks]
         complete = len(launches) >= self.design.launches or (
-            at_look and len(found) in self.design.looks and decided(judged, self._at_stake(setting, judged))
+            at_look
+            and len(differences) in self.design.looks
+            and decided(judged, self._at_stake(setting, judged))
         )
-        return Round(setting, launches, found, judged, complete)
+        return VerificationRound(setting, launches, differences, judged, complete)
 
     def _needed(self, curves: Alternatives, baseline: Envelope) -> set[Slot]:
         """Slots in which the stack's own choice, in this setting, was seen slower than the untouched stack.
@@ -269,11 +277,11 @@ def _begun(history: History) -> tuple[Observation, ...]:
     return () if any(o.trial.subject is Subject.DEPLOYED for o in block) else tuple(block)
 
 
-def _gains(space: Space, last: Round) -> tuple[Gain, ...]:
+def _gains(space: Space, last: VerificationRound) -> tuple[Gain, ...]:
     """The gains that the fresh launches showed: shrunken, with standard errors that give their interval."""
     untouched = [o for o in last.launches if o.trial.subject is Subject.UNTOUCHED]
     reference = envelope(space, untouched)
-    found = []
+    gains = []
     for c in last.judged:
         default = reference[c.slot]
         tuned_s = default.median_s / math.exp(c.shrunk)
@@ -281,5 +289,5 @@ def _gains(space: Space, last: Round) -> tuple[Gain, ...]:
         whole = (c.high - c.low) / (2 * 1.96)
         share = min(default.sem_s / default.median_s, whole / math.sqrt(2))
         rest = math.sqrt(whole**2 - share**2) if math.isfinite(whole) else math.inf
-        found.append(Gain(c.slot, tuned_s, tuned_s * rest, default.median_s, default.median_s * share))
-    return tuple(found)
+        gains.append(Gain(c.slot, tuned_s, tuned_s * rest, default.median_s, default.median_s * share))
+    return tuple(gains)

@@ -14,7 +14,7 @@ from autotune.history.journal import Journal, read_events
 from autotune.history.trial import Phase, Status
 from autotune.proposers import proposer
 from autotune.structure import plain
-from autotune.verification.paired_test import Design
+from autotune.verification.paired_test import SequentialDesign
 from autotune.verification.rounds import Verifier
 from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
 
@@ -40,7 +40,7 @@ class Fragile(Memory):
 
 def run(store, name="random"):
     plan = Plan(budget_launches=LAUNCHES, seed=11)
-    verifier = Verifier(SPACE, OBJECTIVES, Design(looks=(4, 6)), seed=11)
+    verifier = Verifier(SPACE, OBJECTIVES, SequentialDesign(looks=(4, 6)), seed=11)
     strategy = Strategy(SPACE, OBJECTIVES, plan, proposer(name), verifier)
     fails = lambda t: Status.CRASHED if t.point.get("tls") == "tcp" and t.seed % 3 == 0 else None  # noqa: E731
     return Campaign(strategy, World(fails=fails).observe, store, Silent(), lambda: 0.0).run()

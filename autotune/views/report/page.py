@@ -39,7 +39,7 @@ from autotune.views.text import (
 
 if TYPE_CHECKING:
     from autotune.screening import Effects, Screening
-    from autotune.verification.rounds import Round
+    from autotune.verification.rounds import VerificationRound
 
 _US = 1e6
 
@@ -64,7 +64,7 @@ class ReportInput:
     """The screening's analyses, one for each objective."""
     screening: Screening | None = None
     """What became of its factors."""
-    rounds: Sequence[Round] = ()
+    rounds: Sequence[VerificationRound] = ()
     """Of the verification, the last one being that of the recommendation."""
     findings: Sequence[tuple[str, str]] = ()
     """(what, found) pairs about the machine."""
@@ -136,8 +136,8 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
         return
     verdicts = [verdict(gain) for gain in chosen.gains]
     ratio, interval, where = chosen.speedup, speedup_interval(chosen), "in the search, not verified"
-    if inputs.rounds and len(inputs.rounds[-1].found) > 1:
-        total = overall(inputs.rounds[-1].found)
+    if inputs.rounds and len(inputs.rounds[-1].differences) > 1:
+        total = overall(inputs.rounds[-1].differences)
         ratio, interval = math.exp(total.gain), (math.exp(total.low), math.exp(total.high))
         where = f"on {len(inputs.rounds[-1].launches)} fresh launches"
     yield {
@@ -222,7 +222,7 @@ def _row(row: SizeRow, names: Sequence[str], longest: float) -> dict[str, Any]:
     }
 
 
-def _round(space: Space, one: Round) -> dict[str, Any]:
+def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
     """One round of the verification: a figure and a table for each collective and communicator size."""
     searched = {gain.slot: gain for gain in one.setting.gains}
     groups = []
@@ -239,7 +239,7 @@ def _round(space: Space, one: Round) -> dict[str, Any]:
             }
             for c in judged
         ]
-        figure = plots.verification(judged, one.found, one.setting.gains)
+        figure = plots.verification(judged, one.differences, one.setting.gains)
         groups.append({"title": _table_title(collective, comm_size), "figure": figure, "rows": rows})
     return {
         "what": changed_text(one.setting.point, space.default),

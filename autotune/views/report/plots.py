@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from autotune.space import Point
-    from autotune.verification.paired_test import Comparison, Pair
+    from autotune.verification.paired_test import Comparison, PairDifferences
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
 _PHASES = {Phase.SCREENING: AMBER, Phase.SEARCH: BLUE, Phase.VERIFY: TEAL}
@@ -118,7 +118,9 @@ def front(
     return axes.as_json(figure)
 
 
-def verification(judged: Sequence[Comparison], found: Sequence[Pair], searched: Sequence[Gain]) -> str:
+def verification(
+    judged: Sequence[Comparison], found: Sequence[PairDifferences], searched: Sequence[Gain]
+) -> str:
     """Every pair of fresh launches, what they say together, and what the search had promised."""
     figure = axes.empty(360)
     labels = {c.slot: size_text(c.slot[2]) for c in judged}

@@ -11,8 +11,8 @@ from autotune.history.trial import Cell, Estimate, Observation, Phase, Rule, Sta
 from autotune.space import Point
 from autotune.verification.paired_test import (
     Comparison,
-    Decision,
-    Design,
+    SequentialDesign,
+    SlotDecision,
     compare,
     decided,
     kept_rules,
@@ -59,7 +59,7 @@ def test_a_failed_launch_takes_its_pair_with_it():
 
 
 def test_the_error_is_spent_by_the_last_look_and_never_more():
-    design = Design(looks=(2, 4, 8), alpha=0.05)
+    design = SequentialDesign(looks=(2, 4, 8), alpha=0.05)
     shares = [design.spent(k) for k in range(3)]
     assert sum(shares) == pytest.approx(0.05)
     assert shares == sorted(shares)
@@ -69,7 +69,7 @@ def test_the_error_is_spent_by_the_last_look_and_never_more():
     ("launches", "looks"), [(16, (4, 6, 8)), (8, (2, 4)), (12, (4, 6)), (3, (2,)), (1, (2,))]
 )
 def test_looks_fall_on_whole_blocks(launches, looks):
-    assert Design.of(launches).looks == looks
+    assert SequentialDesign.of(launches).looks == looks
 
 
 @pytest.mark.parametrize(
@@ -77,36 +77,36 @@ def test_looks_fall_on_whole_blocks(launches, looks):
 )
 def test_a_design_that_cannot_be_is_refused(bad):
     with pytest.raises(ScenarioError):
-        Design(**bad)
+        SequentialDesign(**bad)
 
 
 @pytest.mark.parametrize(
     ("differences", "decision", "loses"),
     [
-        ([0.30, 0.31, 0.29, 0.30], Decision.STILL_BETTER, False),
-        ([0.000, 0.001, -0.001, 0.0], Decision.NO_LONGER, False),
-        ([-0.30, -0.31, -0.29, -0.30], Decision.NO_LONGER, True),
-        ([-0.003, -0.0031, -0.0029, -0.003], Decision.NO_LONGER, False),
-        ([0.5, -0.4, 0.2, 0.1], Decision.CANNOT_TELL, False),
-        ([0.30], Decision.CANNOT_TELL, False),
+        ([0.30, 0.31, 0.29, 0.30], SlotDecision.STILL_BETTER, False),
+        ([0.000, 0.001, -0.001, 0.0], SlotDecision.NO_LONGER, False),
+        ([-0.30, -0.31, -0.29, -0.30], SlotDecision.NO_LONGER, True),
+        ([-0.003, -0.0031, -0.0029, -0.003], SlotDecision.NO_LONGER, False),
+        ([0.5, -0.4, 0.2, 0.1], SlotDecision.CANNOT_TELL, False),
+        ([0.30], SlotDecision.CANNOT_TELL, False),
     ],
 )
 def test_decisions(differences, decision, loses):
-    (judged,) = compare(pairs_of(differences), Design(looks=(4,)))
+    (judged,) = compare(pairs_of(differences), SequentialDesign(looks=(4,)))
     assert (judged.decision, judged.loses) == (decision, loses)
-    assert decided([judged]) is (decision is not Decision.CANNOT_TELL)
+    assert decided([judged]) is (decision is not SlotDecision.CANNOT_TELL)
 
 
 def test_between_looks_only_the_pairs_of_the_last_look_count():
     quiet, loud = [0.3, 0.31, 0.29, 0.3], [-5.0]
-    design = Design(looks=(4, 6))
+    design = SequentialDesign(looks=(4, 6))
     assert compare(pairs_of(quiet + loud), design) == compare(pairs_of(quiet), design)
 
 
 def test_false_alarms_stay_below_the_error_rate():
     """No difference at all, looked at three times: at most alpha of the slots are called better or worse."""
     rng = np.random.default_rng(5)
-    design = Design(looks=(4, 6, 8), alpha=0.10)
+    design = SequentialDesign(looks=(4, 6, 8), alpha=0.10)
     noise = rng.standard_t(4, size=(8, 2000)) * 0.05
     called = np.zeros(2000, dtype=bool)
     for n in design.looks:
@@ -118,7 +118,7 @@ def test_false_alarms_stay_below_the_error_rate():
 def test_one_slot_among_many_wins_for_all_only_beyond_their_common_error_rate():
     """No difference in 20 slots: winners are rarer than alpha in all slots together, losses in each one."""
     rng = np.random.default_rng(9)
-    design = Design(looks=(8,), alpha=0.10)
+    design = SequentialDesign(looks=(8,), alpha=0.10)
     won, lost = 0, 0
     for _ in range(300):
         noise = rng.normal(0, 0.05, (8, 20))
@@ -130,26 +130,26 @@ def test_one_slot_among_many_wins_for_all_only_beyond_their_common_error_rate():
 
 
 def test_one_disturbed_launch_does_not_hide_a_gain():
-    (judged,) = compare(pairs_of([0.30, 0.31, 0.29, 0.30, -2.0, 0.28]), Design(looks=(6,)))
-    assert judged.decision is Decision.STILL_BETTER
+    (judged,) = compare(pairs_of([0.30, 0.31, 0.29, 0.30, -2.0, 0.28]), SequentialDesign(looks=(6,)))
+    assert judged.decision is SlotDecision.STILL_BETTER
     assert judged.gain == pytest.approx(0.2925)
 
 
 def test_only_what_is_at_stake_keeps_launches_coming():
-    (unknown,) = compare(pairs_of([0.5, -0.4, 0.2, 0.1]), Design(looks=(4,)))
+    (unknown,) = compare(pairs_of([0.5, -0.4, 0.2, 0.1]), SequentialDesign(looks=(4,)))
     assert not decided([unknown], {SLOT})
     assert decided([unknown], set())
-    (maybe_worse,) = compare(pairs_of([-0.5, 0.4, -0.2, -0.1]), Design(looks=(4,)))
+    (maybe_worse,) = compare(pairs_of([-0.5, 0.4, -0.2, -0.1]), SequentialDesign(looks=(4,)))
     assert not decided([maybe_worse], set())
 
 
 def test_a_real_gain_is_found():
     rng = np.random.default_rng(6)
-    design = Design(looks=(4, 6, 8))
+    design = SequentialDesign(looks=(4, 6, 8))
     found = [
         {("allreduce", 2, j): 0.2 + d for j, d in enumerate(row)} for row in rng.normal(0, 0.03, (8, 500))
     ]
-    assert np.mean([c.decision is Decision.STILL_BETTER for c in compare(found, design)]) > 0.99
+    assert np.mean([c.decision is SlotDecision.STILL_BETTER for c in compare(found, design)]) > 0.99
 
 
 def test_gains_are_drawn_to_their_mean_by_as_much_as_they_are_uncertain():
@@ -158,10 +158,10 @@ def test_gains_are_drawn_to_their_mean_by_as_much_as_they_are_uncertain():
     found = [
         {("allreduce", 2, j): true + d for j, d in enumerate(row)} for row in rng.normal(0, 0.2, (4, 50))
     ]
-    judged = compare(found, Design(looks=(4,)))
+    judged = compare(found, SequentialDesign(looks=(4,)))
     best = max(judged, key=lambda c: c.gain)
     assert abs(best.shrunk - true) < abs(best.gain - true) / 2
-    exact = compare([{("allreduce", 2, j): 0.1 * j for j in range(5)}] * 4, Design(looks=(4,)))
+    exact = compare([{("allreduce", 2, j): 0.1 * j for j in range(5)}] * 4, SequentialDesign(looks=(4,)))
     assert [c.shrunk for c in exact] == pytest.approx([c.gain for c in exact])
 
 
@@ -173,7 +173,7 @@ def test_a_slot_that_is_known_exactly_is_not_drawn_to_others_that_are_not():
         | {("bcast", 2, j): 0.2 * j + 0.001 * k for j in range(4)}
         for k, row in enumerate(loud)
     ]
-    quiet = [c for c in compare(found, Design(looks=(4,))) if c.slot[0] == "bcast"]
+    quiet = [c for c in compare(found, SequentialDesign(looks=(4,))) if c.slot[0] == "bcast"]
     assert [c.shrunk for c in quiet] == pytest.approx([c.gain for c in quiet], abs=0.001)
 
 
@@ -189,7 +189,7 @@ def comparison(size, gain, decision):
     return Comparison(("allreduce", 2, size), 4, gain, 0.01, gain - 0.02, gain + 0.02, decision)
 
 
-BETTER, GONE, UNKNOWN = Decision.STILL_BETTER, Decision.NO_LONGER, Decision.CANNOT_TELL
+BETTER, GONE, UNKNOWN = SlotDecision.STILL_BETTER, SlotDecision.NO_LONGER, SlotDecision.CANNOT_TELL
 TABLE = (Rule("allreduce", 2, 0, RING), Rule("allreduce", 2, 3000, Point.of({"algorithm": "tree"})))
 
 

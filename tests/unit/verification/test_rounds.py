@@ -7,7 +7,7 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.recommend.front import choice_at
 from autotune.space import Level, Parameter, Point, Space
-from autotune.verification.paired_test import Decision, Design
+from autotune.verification.paired_test import SequentialDesign, SlotDecision
 from autotune.verification.rounds import MAX_ROUNDS, Verifier
 
 SIZES = (16, 1024, 65536)
@@ -71,7 +71,7 @@ def run(verifier, machine, history):
 
 
 def verifier(**changes):
-    return Verifier(SPACE, OBJECTIVES, Design(**{"looks": (4, 6, 8), **changes}), seed=3)
+    return Verifier(SPACE, OBJECTIVES, SequentialDesign(**{"looks": (4, 6, 8), **changes}), seed=3)
 
 
 def posix_and_ring(tls, choice, size):
@@ -90,7 +90,7 @@ def test_what_is_really_better_is_confirmed_on_as_few_launches_as_tell():
     assert [r.choice for r in verdict.recommendation.rules] == [Point(), RING]
     assert len(verdict.rounds) == 1
     assert len(verdict.rounds[0].launches) == 8
-    assert all(c.decision is Decision.STILL_BETTER for c in verdict.rounds[0].judged)
+    assert all(c.decision is SlotDecision.STILL_BETTER for c in verdict.rounds[0].judged)
     assert verdict.recommendation.speedup == pytest.approx((1 / 0.7 / 0.7 / 0.42) ** (1 / 3), rel=0.02)
     assert verdict.text.startswith("verified: 1.7")
     assert verdict.text.endswith("on 8 fresh launches")

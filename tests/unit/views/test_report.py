@@ -15,8 +15,8 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.recommend.front import Gain, Provenance, Recommendation
 from autotune.space import Dropped, Parameter, Point, Space
-from autotune.verification.paired_test import Design, compare
-from autotune.verification.rounds import Round
+from autotune.verification.paired_test import SequentialDesign, compare
+from autotune.verification.rounds import VerificationRound
 from autotune.views.report import ReportInput, page
 from tests import example
 
@@ -250,15 +250,17 @@ def test_one_objective_has_no_plane_to_draw(inputs):
 
 
 def test_the_verification_shows_promise_and_fresh_launches_side_by_side(inputs):
-    design = Design((2,))
+    design = SequentialDesign((2,))
     slots = [gain.slot for gain in inputs.recommendation.gains]
     found = [
         {slot: math.log(1.2) + 0.01 * k for slot in slots[1:]} | {slots[0]: math.log(0.9) - 0.001 * k}
         for k in range(2)
     ]
     launches = inputs.history.observations[:4]
-    earlier = Round(inputs.recommendation, launches, (), (), complete=True)
-    last = Round(inputs.recommendation, launches, tuple(found), compare(found, design), complete=True)
+    earlier = VerificationRound(inputs.recommendation, launches, (), (), complete=True)
+    last = VerificationRound(
+        inputs.recommendation, launches, tuple(found), compare(found, design), complete=True
+    )
     document = Document(page(replace(inputs, rounds=(earlier, last))))
     row = next(r for r in document.rows if r[0] == "8 B" and len(r) == 5 and r[3] == "2")
     assert row[1].startswith("1.44×")
