@@ -14,7 +14,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
     files: dict[PurePath, str] = {}
     for path in paths:
         try:
-            files[path] = path.read_text()
+            files[path] = path.read_bytes().decode()  # with its line ends
         except (OSError, UnicodeDecodeError) as exc:
             raise UserError(f"{path} cannot be read: {exc}") from exc
     findings = linted(files, mpi, _known(mpi), lambda name: Path(name).exists(), nodes)

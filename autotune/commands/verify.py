@@ -15,8 +15,7 @@ from autotune.campaign.experiment import Experiment
 from autotune.commands.tune import experiment_of
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.history.trial import Observation, Phase, Subject, Trial
-from autotune.lint import kind_of
-from autotune.lint.parameters import mca_file, shell_file, tune_file
+from autotune.lint import READERS, kind_of
 from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
 from autotune.space import Space
@@ -161,8 +160,7 @@ def _of_file(path: Path) -> dict[str, str]:
     if kind == "ucx":
         pairs_ = (line.strip().partition("=") for line in text.splitlines())
         return {name.strip(): value.strip() for name, _, value in pairs_ if name.startswith("UCX_")}
-    reader = {"tune": tune_file, "shell": shell_file, "mca": mca_file}[kind]
-    assignments, _ = reader(path, text, (5, 0))
+    assignments, _ = READERS[kind](path, text, (5, 0))
     return {a.name if a.variable else f"OMPI_MCA_{a.name}": a.value for a in assignments}
 
 

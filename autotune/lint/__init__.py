@@ -7,8 +7,9 @@ the files together, for a rules file means nothing without the parameters that p
 module             kind of file
 =================  =========================================
 ``rules``          rules of ``coll_tuned``, classic and JSON
-``parameters``     MCA parameter files, ``--tune`` files, scripts that export variables
-``settings``       what such parameters mean together
+``parameters``     MCA parameter files, ``--tune`` files
+``scripts``        scripts and module files: what they export; ``launch``: their ``mpirun`` and ``srun`` lines
+``settings``       what such parameters mean together; those of the launcher: ``runtime``
 ``ucx``            ``ucx.conf``
 =================  =========================================
 """
@@ -17,16 +18,35 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 
+from autotune.lint.assignment import Assignment, Read
 from autotune.lint.finding import STACKS, Finding, version_of
-from autotune.lint.parameters import Assignment, mca_file, shell_file, tune_file
+from autotune.lint.parameters import mca_file, tune_file
 from autotune.lint.rules import rules_file
+from autotune.lint.scripts import shell_file
 from autotune.lint.settings import settings
 from autotune.lint.ucx import ucx_file, variables
 
-__all__ = ["STACKS", "Finding", "lint"]
+__all__ = ["READERS", "STACKS", "Finding", "kind_of", "lint"]
 
+READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
+    "mca": mca_file,
+    "tune": tune_file,
+    "shell": shell_file,
+    "other": lambda path, text, version: ([], []),
+}
+"""Kind of file that assigns → what reads it; ``other`` is nothing that a stack reads."""
 
-_SCRIPTS = (".sh", ".csh", ".slurm", ".lua")
+_SCRIPTS = (".sh", ".csh", ".slurm", ".sbatch", ".batch", ".bash", ".job", ".lua")
+_OTHER = (".md", ".html", ".txt", ".csv", ".jsonl", ".py")
+_SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec) |setenv\(")
+_RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
+
+_CARRIED = {
+    "mca": "becomes part of each value: the job aborts where that names a component",
+    "tune": "becomes part of each value: the job aborts where that names a component",
+    "shell": "becomes part of each value, and the interpreter in the first line is not found",
+}
+"""Kind of file → what a carriage return does there; rules files and ``ucx.conf`` skip it."""
 
 
 def lint(
@@ -51,15 +71,19 @@ def lint(
     version = version_of(mpi)
     found: list[Finding] = []
     assigned: list[Assignment] = []
-    for path, text in files.items():
-        kind = kind_of(path, text)
+    for path, said in files.items():
+        kind = kind_of(path, said)
+        if "\r\n" in said and kind in _CARRIED:
+            line = 1 + said[: said.index("\r\n")].count("\n")
+            effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
+            found.append(Finding(path, line, effect, "write Unix line ends (dos2unix)"))
+        text = said.replace("\r\n", "\n")
         if kind == "rules":
             found += rules_file(path, text, version)
         elif kind == "ucx":
             found += ucx_file(path, text)
         else:
-            reader = {"tune": tune_file, "shell": shell_file, "mca": mca_file}[kind]
-            assignments, findings = reader(path, text, version)
+            assignments, findings = READERS[kind](path, text, version)
             assigned += assignments
             found += findings
     if nodes is None:
@@ -77,15 +101,21 @@ def _campaign_nodes(text: str) -> list[int]:
 
 
 def kind_of(path: PurePath, text: str) -> str:
-    """``rules``, ``ucx``, ``tune``, ``shell`` or ``mca``, by name and content."""
+    """``rules``, ``ucx``, ``tune``, ``shell``, ``mca`` or ``other``, by name and content."""
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith("#")]
     first = said[0] if said else ""
-    if path.name == "ucx.conf" or (first.startswith("UCX_") and "=" in first):
+    if path.suffix in _OTHER:
+        return "other"
+    if path.suffix in _SCRIPTS:
+        return "shell"
+    if path.name == "ucx.conf" or (re.match(r"UCX_\w+=", first) and "mca" not in path.name):
         return "ucx"
+    if first.startswith("{") and not _RULES_KEY.search(text):
+        return "other"
     if first[:1].isdigit() or first.startswith(("{", "rule-file-version")):
         return "rules"
-    if first.startswith(("export ", "setenv ", "setenv(")) or path.suffix in _SCRIPTS:
+    if _SHELL.match(first) or (lines and lines[0].startswith(("#!", "#%Module"))):
         return "shell"
     if first.startswith("-"):
         return "tune"

@@ -1,30 +1,10 @@
-"""Files that assign parameters: MCA parameter files, files for ``mpirun --tune``, scripts."""
+"""Files that assign parameters line by line: MCA parameter files, files for ``mpirun --tune``."""
 
 import re
-import shlex
-from dataclasses import dataclass
 from pathlib import PurePath
 
+from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
 from autotune.lint.finding import Finding
-
-Read = tuple[list["Assignment"], list[Finding]]
-"""What a file assigns, and what is wrong with how it is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """One parameter or variable that a file sets."""
-
-    file: PurePath
-    """Where."""
-    line: int
-    """Counted from 1."""
-    name: str
-    """Without ``OMPI_MCA_``."""
-    value: str
-    """As the stack sees it."""
-    variable: bool = False
-    """Whether it is an environment variable rather than an MCA parameter."""
 
 
 def mca_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
@@ -58,12 +38,12 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             continue
         if re.fullmatch(r"UCX_\w+", name):
             effect = f"{name} is an environment variable: here it is ignored"
-            found.append(Finding(path, number, effect, f"write mca_base_env_list = {name}={value}"))
+            found.append(Finding(path, number, effect, f"write {name}={value} into ucx.conf, or export it"))
             continue
         found += _value_findings(path, number, name, value)
         assigned.append(Assignment(path, number, name, value))
-        if name == "mca_base_env_list":
-            assigned += _listed(path, number, value)
+        if name == ENV_LIST:
+            assigned += listed(assigned[-1])
     return assigned, found
 
 
@@ -112,29 +92,9 @@ def tune_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             )
             found.append(Finding(path, number, effect, "keep one of them"))
         seen[name] = number
-        assigned.append(Assignment(path, number, name, value, variable=option == "x"))
-    return assigned, found
-
-
-def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """A script that exports variables; only assignments are looked at."""
-    assigned: list[Assignment] = []
-    found: list[Finding] = []
-    pattern = re.compile(r"\s*(?:export\s+|setenv\s+|setenv\()?\"?(\w+)\"?(?:=|\s*,\s*|\s+)(.*?)\)?\s*$")
-    for number, line in enumerate(text.splitlines(), start=1):
-        match = pattern.fullmatch(line)
-        if match is None or not match[1].startswith(("OMPI_MCA_", "UCX_")):
-            continue
-        try:
-            value = "".join(shlex.split(match[2], comments=True)[:1])
-        except ValueError:
-            found.append(Finding(path, number, "a quote is not closed", "close it"))
-            continue
-        if not re.match(r"\s*(export|setenv)", line):
-            effect = f"{match[1]} is set in the shell but not exported: no rank sees it"
-            found.append(Finding(path, number, effect, f"write export {match[1]}=…"))
-        mca = match[1].startswith("OMPI_MCA_")
-        assigned.append(Assignment(path, number, match[1].removeprefix("OMPI_MCA_"), value, not mca))
+        assigned.append(Assignment(path, number, name, value, variable=option == "x", source=Source.TUNE))
+        if name == ENV_LIST and option == "mca":
+            assigned += listed(assigned[-1])
     return assigned, found
 
 
@@ -147,8 +107,3 @@ def _value_findings(path: PurePath, number: int, name: str, value: str) -> list[
         effect = f"quotes become part of the value: {name} is {value!r}"
         found.append(Finding(path, number, effect, "write the value without quotes"))
     return found
-
-
-def _listed(path: PurePath, number: int, value: str) -> list[Assignment]:
-    pairs = (item.strip().partition("=") for item in value.strip("'\"").split(";") if item.strip())
-    return [Assignment(path, number, name, given, variable=True) for name, _, given in pairs]

@@ -19,6 +19,7 @@ IGNORED = "the whole file is silently ignored"
 
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _HEADER = "rule-file-version-"
+_COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
 _NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
 _JSON_NAMES = {coll_tuned.json_name(name): name for name in coll_tuned.COLLECTIVE_IDS}
 
@@ -138,6 +139,14 @@ def _collective(reader: _Reader, name: str, widths: dict[int, int]) -> None:
     pairs: list[tuple[int, int]] = []
     for _ in range(n_sizes.value):
         size = reader.next(f"a communicator size of {name}")
+        if widths.get(size.line, 1) >= len(_COLUMNS) and sizes:
+            reader.note(
+                size.line,
+                f"wrong count: the rows of communicator size {sizes[-1].value} that were announced are over, "
+                "and this is one more: everything after is misread",
+                f"correct the count of rows below communicator size {sizes[-1].value}",
+            )
+            raise _Cut
         if sizes and size.value <= sizes[-1].value:
             reader.note(
                 size.line,
@@ -163,15 +172,23 @@ def _collective(reader: _Reader, name: str, widths: dict[int, int]) -> None:
 def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:
     """Read the rows of one communicator size; the line of a row with an algorithm for pairs, else 0."""
     n_rows = reader.next(f"the number of rows of {name}")
+    tabular = max(widths.values(), default=0) >= len(_COLUMNS)
     last: _Token | None = None
     chosen: set[int] = set()
     pairs = 0
-    columns = ("the message size", "the algorithm", "the fan-out", "the segment size")
     for k in range(n_rows.value):
-        row = [reader.next(f"{what} of a row of {name}") for what in columns]
-        bound, algorithm, fanout, _ = row
+        row = [reader.next(f"{what} of a row of {name}") for what in _COLUMNS]
+        bound, algorithm, fanout, segment = row
         line = bound.line
         width = widths.get(line, 4)
+        if tabular and width < len(_COLUMNS):
+            reader.note(
+                n_rows.line,
+                f"wrong count: {n_rows.value} rows of {name} are announced, and line {line} is no row ({k} "
+                "come before it): the stack reads on across the lines, and everything after is misread",
+                f"write {k}, or correct the counts above",
+            )
+            raise _Cut
         same_line = all(token.line == line for token in row)
         if width > 5 or (width == 5 and not reader.five and same_line):
             reader.note(
@@ -196,10 +213,22 @@ def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:
             )
         last = bound
         pairs = _algorithm(reader, name, algorithm, fanout) or pairs
+        if segment.value and not _segments(name, algorithm.value):
+            reader.note(
+                line,
+                f"algorithm {algorithm.value} of {name} has no segments: {segment.value} is ignored",
+                "write 0 as the segment size",
+            )
         chosen.add(algorithm.value)
     if len(chosen) > 1 and name in coll_tuned.ONE_ROW:
         reader.note(n_rows.line, *_one_row(name))
     return pairs
+
+
+def _segments(name: str, algorithm: int) -> bool:
+    """Whether an algorithm has segments, or is not known."""
+    known = coll_tuned.ALGORITHMS.get(name, ())
+    return algorithm >= len(known) or known[algorithm] in coll_tuned.SEGMENTED.get(name, ())
 
 
 def _one_row(name: str) -> tuple[str, str]:

@@ -5,8 +5,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
 
 from autotune.errors import UserError
+from autotune.lint.assignment import ENV_LIST, Assignment, Source
 from autotune.lint.finding import Finding
-from autotune.lint.parameters import Assignment
+from autotune.lint.runtime import of_the_runtime, runtime
+from autotune.lint.spelling import meant
 from autotune.stacks import coll_tuned
 
 _FORCED = re.compile(r"coll_tuned_(\w+?)_algorithm(?:_(\w+))?")
@@ -30,7 +32,42 @@ _TUNED = frozenset(
     | {f"coll_tuned_{c}_algorithm" for c in coll_tuned.ALGORITHMS}
     | {f"coll_tuned_{c}_algorithm_{suffix}" for c in coll_tuned.ALGORITHMS for suffix in _SUFFIXES}
 )
-"""Every parameter of ``coll_tuned``; others are judged only where the stack itself lists its names."""
+"""Every parameter of ``coll_tuned``."""
+
+_COMMON = frozenset(
+    {
+        *("pml", "btl", "mtl", "osc", "coll", "btl_tcp_if_include", "btl_tcp_if_exclude", "btl_base_verbose"),
+        *(
+            "coll_base_verbose",
+            "coll_han_priority",
+            "coll_hcoll_enable",
+            "coll_ucc_enable",
+            "coll_ucc_priority",
+        ),
+        *(
+            "mca_base_env_list",
+            "mca_base_param_files",
+            "mca_base_component_show_load_errors",
+            "mpi_leave_pinned",
+        ),
+        *("mpi_yield_when_idle", "mpi_show_mca_params", "mpi_preconnect_mpi", "mpi_warn_on_fork"),
+        *("opal_common_ucx_tls", "opal_common_ucx_devices", "opal_cuda_support", "pml_base_verbose"),
+        *(
+            "pml_ob1_priority",
+            "pml_ucx_priority",
+            "pml_ucx_verbose",
+            "coll_tuned_priority",
+            "osc_ucx_priority",
+        ),
+    }
+)
+"""Parameters that are often set: what resembles one is a slip, where the stack itself lists no names."""
+
+_GONE = {
+    (5, 0): re.compile(r"btl_openib_\w+|osc_pt2pt_\w+|mtl_psm_\w+|coll_fca_\w+|pml_yalla_\w+"),
+    (6, 0): re.compile(r"coll_hcoll_\w+"),
+}
+"""Version → parameters of components that it no longer has."""
 
 _ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})
 
@@ -74,6 +111,7 @@ def settings(
         effect = "coll_han (priority 35) outranks coll_tuned (30): on several nodes it decides first"
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
         found.append(Finding(chosen[0].file, chosen[0].line, effect, remedy))
+    found += [finding for a in forced for finding in _segments(a, last)]
     pml = last.get("pml")
     ucx = next((a for a in assigned if a.variable and a.name.startswith("UCX_")), None)
     if pml and ucx and not pml.value.startswith("^") and "ucx" not in pml.value.split(","):
@@ -88,23 +126,43 @@ def _one(
     known: Collection[str] | None,
     exists: Callable[[str], bool] | None,
 ) -> Iterator[Finding]:
-    names = known or _TUNED
-    # The runtime's own parameters are not in the list of the MPI library: only frameworks of that are judged.
-    judged = a.name.split("_")[0] in {name.split("_")[0] for name in names}
-    if known is None:
-        judged = a.name.startswith("coll_tuned_")
-    if judged and a.name not in names and a.name not in _TUNED:
-        close = get_close_matches(a.name, list(names), n=1)
-        remedy = f"did you mean {close[0]}?" if close else "ompi_info --all lists the names"
-        yield Finding(a.file, a.line, f"there is no parameter {a.name}: it is silently ignored", remedy)
+    if of_the_runtime(a.name):
+        yield from runtime(a, version)
         return
-    if version >= (6, 0) and "hcoll" in a.name:
-        yield Finding(a.file, a.line, "Open MPI 6 has no coll_hcoll: it is silently ignored", "leave it out")
+    for since, gone in _GONE.items():
+        if version >= since and gone.fullmatch(a.name):
+            effect = f"Open MPI {since[0]} has no {'_'.join(a.name.split('_')[:2])}: it is silently ignored"
+            yield a.finding(effect, "leave it out")
+            return
+    names = known or _TUNED | _COMMON
+    # Without the stack's own list only what resembles a name, or begins as those of coll_tuned do, is judged.
+    listed = {name.split("_")[0] for name in known} if known else set()
+    judged = a.name.split("_")[0] in listed or a.name.startswith("coll_tuned_")
+    slip = meant(a.name, names)
+    if a.name not in _TUNED and (slip or (judged and a.name not in names)):
+        close = slip or next(iter(get_close_matches(a.name, names, n=1)), "")
+        remedy = f"did you mean {close}?" if close else "ompi_info --all lists the names"
+        yield a.finding(f"there is no parameter {a.name}: it is silently ignored", remedy)
+        return
+    if a.name == ENV_LIST:
+        yield from _env_list(a, version)
+    if not a.literal:
+        return
     if a.name == _FILE:
         yield from _rules_path(a, exists)
     collective = _forced(a.name)
     if collective:
         yield from _algorithm(a, collective, version)
+
+
+def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
+    """A command line or a file for --tune is chosen for a job; files and the environment act unseen."""
+    effects = ["every mpirun -x aborts beside it"] if version < (5, 0) and a.source != Source.COMMAND else []
+    if a.source in (Source.FILE, Source.ENVIRONMENT):
+        effects.append("it overrides what users export themselves")
+    if effects:
+        remedy = "ucx.conf in UCX_CONFIG_DIR, export in a script, or -x lines in a file for --tune"
+        yield a.finding(f"{ENV_LIST}: {' and '.join(effects)}", remedy)
 
 
 def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator[Finding]:
@@ -128,6 +186,18 @@ def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iter
         names = ", ".join(f"{i} {coll_tuned.enumerator(collective, i)}" for i, _ in enumerate(known))
         effect = f"{a.name} = {a.value} is refused with a message, and the default runs"
         yield Finding(a.file, a.line, effect, f"known: {names}")
+
+
+def _segments(forced: Assignment, last: dict[str, Assignment]) -> Iterator[Finding]:
+    collective = _forced(forced.name)
+    size = last.get(f"{forced.name}_segmentsize")
+    try:
+        number = coll_tuned.algorithm_id(collective, forced.value)
+    except UserError:
+        return
+    name = coll_tuned.ALGORITHMS[collective][number]
+    if size and size.value != "0" and number and name not in coll_tuned.SEGMENTED.get(collective, ()):
+        yield size.finding(f"{name} of {collective} has no segments: {size.name} is ignored", "leave it out")
 
 
 def _forced(name: str) -> str:

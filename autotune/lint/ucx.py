@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import PurePath
 
+from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding
-from autotune.lint.parameters import Assignment
+from autotune.lint.spelling import meant
 
 COMMON = (
     "UCX_TLS",
@@ -69,6 +69,10 @@ def ucx_file(path: PurePath, text: str) -> list[Finding]:
             if value[:1] in ("'", '"') and value:
                 effect = f"quotes become part of the value: {name} is {value!r}"
                 found.append(Finding(path, number, effect, "write the value without quotes"))
+            if re.search(r"\s#", value):
+                effect = f"a comment behind a value becomes part of it: {name} is {value!r}"
+                found.append(Finding(path, number, effect, "put comments on lines of their own"))
+                value = re.split(r"\s#", value)[0]
             assigned.append(Assignment(path, number, name, value, variable=True))
     return found + variables(assigned)
 
@@ -79,13 +83,19 @@ def variables(assigned: Sequence[Assignment]) -> list[Finding]:
     for a in assigned:
         if not a.name.startswith("UCX_"):
             continue
-        close = get_close_matches(a.name, COMMON, n=1, cutoff=0.9)
-        if a.name not in COMMON and close:
+        if close := meant(a.name, COMMON):
             effect = f"UCX knows no {a.name}: it warns once and runs on without it"
-            found.append(Finding(a.file, a.line, effect, f"did you mean {close[0]}?"))
-        if a.name == "UCX_RNDV_THRESH" and ("intra:" in a.value) != ("inter:" in a.value):
+            found.append(a.finding(effect, f"did you mean {close}?"))
+        if not a.literal:
+            continue
+        keys = {part.partition(":")[0] if ":" in part else "" for part in a.value.split(",")}
+        places = keys & {"intra", "inter"}
+        if a.name == "UCX_RNDV_THRESH" and len(places) == 1 and "" not in keys:
             effect = "intra: and inter: must both be given: UCX refuses one alone and the job aborts"
-            found.append(Finding(a.file, a.line, effect, "e.g. intra:64k,inter:256k"))
+            found.append(a.finding(effect, "e.g. intra:64k,inter:256k"))
+        if a.name not in ("UCX_RNDV_THRESH", "UCX_TLS") and places:
+            effect = f"{a.name} takes neither intra: nor inter:: UCX refuses the value and the job aborts"
+            found.append(a.finding(effect, "one value for both; only UCX_RNDV_THRESH tells them apart"))
         if a.name == "UCX_TLS":
             names = [n.strip().removeprefix("\\") for n in a.value.lstrip("^").strip("'\"").split(",")]
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]

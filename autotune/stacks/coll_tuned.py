@@ -40,6 +40,15 @@ CHAIN_FANOUT = 4
 """What a forced ``chain`` uses (``coll_tuned_init_chain_fanout``); a file that says 0 gets a pipeline."""
 
 
+SEGMENTED: Mapping[str, frozenset[str]] = {
+    "allreduce": frozenset({"segmented_ring"}),
+    "bcast": frozenset({"chain", "pipeline", "split_binary", "binary", "binomial", "knomial"}),
+    "gather": frozenset({"linear_sync"}),
+    "reduce": frozenset({"chain", "pipeline", "binary", "binomial", "in_order_binary", "knomial"}),
+}
+"""Algorithms that cut messages into segments; all others ignore a segment size."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of a rules file."""

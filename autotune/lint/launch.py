@@ -1,0 +1,160 @@
+"""Lines of scripts that launch: options of ``mpirun`` and ``srun``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from autotune.errors import allowed
+from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
+from autotune.lint.finding import Finding
+from autotune.lint.words import Word
+
+MPIRUN = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
+"""Names that Open MPI gives its launcher."""
+
+_SETS = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca"})
+_TAKES_ONE = frozenset(
+    {
+        *(
+            "n",
+            "np",
+            "c",
+            "N",
+            "x",
+            "H",
+            "host",
+            "hostfile",
+            "machinefile",
+            "default-hostfile",
+            "rankfile",
+            "rf",
+        ),
+        *(
+            "map-by",
+            "bind-to",
+            "rank-by",
+            "tune",
+            "am",
+            "wdir",
+            "wd",
+            "path",
+            "prefix",
+            "timeout",
+            "personality",
+        ),
+        *(
+            "npernode",
+            "npersocket",
+            "cpus-per-proc",
+            "cpus-per-rank",
+            "cpu-list",
+            "cpu-set",
+            "output",
+            "display",
+        ),
+        *("output-filename", "stdin", "app", "runtime-options", "report-pid", "report-uri", "report-state"),
+    }
+)
+"""Options with one value; all others are taken to have none."""
+
+_BOTH = frozenset({"slot", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "node"})
+PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
+    "map-by": {
+        4: _BOTH | {"socket", "seq", "ppr", "dist"},
+        5: _BOTH | {"socket", "package", "seq", "ppr", "rankfile", "pe-list"},
+    },
+    "rank-by": {4: _BOTH | {"socket", "board"}, 5: frozenset({"slot", "node", "fill", "span"})},
+    "bind-to": {
+        4: _BOTH - {"slot", "node"} | {"none", "socket", "board", "cpu-list"},
+        5: _BOTH - {"slot", "node"} | {"none", "socket", "package"},
+    },
+}
+"""Option → main version → words that it knows (4.1.8, 5.0.11; 5.0 still takes ``socket`` for ``package``)."""
+
+_IN_SLURM: Mapping[str, str] = {
+    "mca": "export OMPI_MCA_NAME=VALUE before srun",
+    "gmca": "export OMPI_MCA_NAME=VALUE before srun",
+    "map-by": "--distribution, --ntasks-per-node",
+    "bind-to": "--cpu-bind",
+    "rank-by": "--distribution",
+    "tune": "srun reads no such file: export what is in it",
+    "am": "srun reads no such file: export what is in it",
+    "np": "-n",
+    "hostfile": "--nodelist",
+    "machinefile": "--nodelist",
+}
+"""Option of ``mpirun`` that ``srun`` does not have → what to use there."""
+
+
+def launched(path: PurePath, line: int, words: Sequence[Word], version: tuple[int, int]) -> Read:
+    """What a line that begins with a launcher assigns, and what the launcher does not know."""
+    launcher = PurePath(words[0].text).name
+    if launcher == "srun":
+        return [], list(_srun(path, line, words))
+    assigned: list[Assignment] = []
+    found: list[Finding] = []
+    for name, values in _options(words[1:]):
+        if name in _SETS and len(values) == 2:
+            key, value = values
+            literal = key.literal and value.literal
+            assigned.append(
+                Assignment(path, line, key.text, value.text, source=Source.COMMAND, literal=literal)
+            )
+            if key.text == ENV_LIST:
+                assigned += listed(assigned[-1])
+        elif name == "x":
+            key_text, equals, text = values[0].text.partition("=")
+            if equals:
+                assigned.append(
+                    Assignment(path, line, key_text, text, True, Source.COMMAND, values[0].literal)
+                )
+        elif name in PLACES and values[0].literal:
+            found += _place(path, line, name, values[0].text, version)
+    found += _together(path, line, assigned, [name for name, _ in _options(words[1:])], version)
+    return assigned, found
+
+
+def _options(words: Sequence[Word]) -> Iterator[tuple[str, Sequence[Word]]]:
+    """Options with their values, up to the program."""
+    at = 0
+    while at < len(words) and words[at].text.startswith("-"):
+        name, equals, value = words[at].text.lstrip("-").partition("=")
+        count = 0 if equals else 2 if name in _SETS else 1 if name in _TAKES_ONE else 0
+        values = [Word(value, words[at].literal)] if equals else words[at + 1 : at + 1 + count]
+        if len(values) >= count:
+            yield name, values
+        at += 1 + count
+
+
+def _place(path: PurePath, line: int, option: str, said: str, version: tuple[int, int]) -> Iterator[Finding]:
+    parts = said.lower().split(":")
+    word = parts[2] if parts[0] == "ppr" and len(parts) > 2 else parts[0]
+    known = PLACES[option][min(version[0], 5)]
+    if word and word.partition("=")[0] not in known:
+        effect = f"mpirun aborts: --{option} knows no {word!r} in Open MPI {version[0]}.{version[1]}"
+        yield Finding(path, line, effect, "socket" if word == "package" else allowed(word, sorted(known)))
+
+
+def _together(
+    path: PurePath, line: int, assigned: list[Assignment], options: list[str], version: tuple[int, int]
+) -> Iterator[Finding]:
+    seen: dict[str, str] = {}
+    for a in assigned:
+        if not a.variable and seen.setdefault(a.name, a.value) != a.value:
+            effect = f"mpirun aborts: {a.name} is set twice, to {seen[a.name]!r} and {a.value!r}"
+            yield Finding(path, line, effect, "keep one of them")
+    if ENV_LIST in seen and "x" in options and version < (5, 0):
+        effect = f"mpirun aborts: 4.1 takes no -x beside {ENV_LIST}"
+        yield Finding(path, line, effect, "use -x for all of them")
+
+
+def _srun(path: PurePath, line: int, words: Sequence[Word]) -> Iterator[Finding]:
+    for word, after in zip(words[1:], [*words[2:], Word("")], strict=True):
+        name = word.text.lstrip("-").partition("=")[0]
+        if not word.text.startswith("-") and "/" in word.text:
+            return  # the program; options of its own follow
+        if word.text == "-x" and "=" in after.text:
+            effect = f"-x of srun excludes nodes: {after.text} is taken for the name of one"
+            yield Finding(path, line, effect, f"export {after.text} before srun")
+        elif name in _IN_SLURM and word.text.startswith("-"):
+            effect = f"{word.text.partition('=')[0]} is no option of srun: it refuses to start"
+            yield Finding(path, line, effect, _IN_SLURM[name])

@@ -1,0 +1,100 @@
+"""Scripts: what they export, and the lines that launch."""
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
+from autotune.lint.finding import Finding
+from autotune.lint.launch import MPIRUN, launched
+from autotune.lint.words import Command, Word, commands
+
+_MCA = "OMPI_MCA_"
+_OURS = (_MCA, "PRTE_MCA_", "UCX_")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_LUA = re.compile(r"""\s*(?:pushenv|setenv)\(\s*["'](\w+)["']\s*,\s*["'](.*)["']\s*\)\s*(?:--.*)?""")
+_BEFORE = frozenset({"exec", "time", "env", "nohup", "command"})
+"""Commands that run the rest of their line."""
+
+_PREFIX = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
+"""What was meant for ``OMPI_MCA_`` or ``PRTE_MCA_``."""
+
+
+def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """A script for a shell, Tcl or Lua: assignments that a stack could see, and launches."""
+    assigned: list[Assignment] = []
+    found: list[Finding] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if lua := _LUA.fullmatch(line):
+            assigned += _assignments(path, number, lua[1], Word(lua[2]))
+    known = list(commands("\n".join("" if _LUA.fullmatch(line) else line for line in text.splitlines())))
+    exported = {w.text for c in known if c.words[0].text == "export" for w in c.words[1:]}
+    all_of_them = any([w.text for w in c.words[:2]] == ["set", "-a"] for c in known)
+    before = None
+    for command in known:
+        pairs, effective = _pairs(command)
+        ours = [(n, v) for n, v in pairs if n.startswith(_OURS)]
+        if not command.closed and ours:
+            found.append(Finding(path, command.line, "a quote is not closed", "close it"))
+            continue
+        if before is not None and before.line == command.line and pairs:
+            effect = f"the shell ends the list at ';': {pairs[0][0]} is not in it"
+            found.append(Finding(path, command.line, effect, "put the value in quotes"))
+            effective = True
+        before = command if _ends_in_list(command) else None
+        for name, _ in pairs:
+            if slip := _PREFIX.fullmatch(name):
+                found.append(
+                    Finding(path, command.line, f"nothing reads {name}", f"did you mean {_MCA}{slip[1]}?")
+                )
+        for name, value in ours:
+            if not (effective or all_of_them or name in exported):
+                effect = f"{name} is set in the shell but not exported: no rank sees it"
+                found.append(Finding(path, command.line, effect, f"write export {name}=…"))
+            assigned += _assignments(path, command.line, name, value)
+        run = _launch(command)
+        if run:
+            set_there, wrong = launched(path, command.line, run, version)
+            assigned += set_there
+            found += wrong
+    return assigned, found
+
+
+def _assignments(path: PurePath, line: int, name: str, value: Word) -> list[Assignment]:
+    if not name.startswith((_MCA, "UCX_")):
+        return []
+    plain = name.removeprefix(_MCA)
+    first = Assignment(path, line, plain, value.text, plain == name, Source.ENVIRONMENT, value.literal)
+    return [first, *(listed(first) if plain == ENV_LIST else ())]
+
+
+def _pairs(command: Command) -> tuple[list[tuple[str, Word]], bool]:
+    """What a command assigns, and whether programs that run later or on its line see it."""
+    first, *rest = command.words
+    if first.text in ("setenv", "pushenv"):
+        value = rest[1] if len(rest) > 1 else Word("")
+        return ([(rest[0].text, value)] if rest else []), True
+    exports = first.text in _BEFORE | {"export"}
+    found = []
+    for word in rest if exports else command.words:
+        if match := _ASSIGNMENT.fullmatch(word.text):
+            found.append((match[1], Word(match[2], word.literal)))
+        elif not word.text.startswith("-"):
+            return found, True  # a program, which sees them, or a name to export
+    return found, exports
+
+
+def _ends_in_list(command: Command) -> bool:
+    return command.end == ";" and bool(
+        re.search(rf"{ENV_LIST}[= ]\S+=\S*$", " ".join(word.text for word in command.words))
+    )
+
+
+def _launch(command: Command) -> Sequence[Word]:
+    """The words from the launcher on; none where there is no launch."""
+    for at, word in enumerate(command.words):
+        if PurePath(word.text).name in MPIRUN | {"srun"}:
+            return command.words[at:]
+        if not (_ASSIGNMENT.fullmatch(word.text) or word.text in _BEFORE):
+            break
+    return ()
