@@ -27,7 +27,7 @@ _FORCED = re.compile(r"coll_tuned_(\w+)_algorithm(_\w+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DeployedSettings:
     """The job-wide values of a recommendation, as they are to be deployed."""
 
     mca: Mapping[str, str]
@@ -153,7 +153,7 @@ def algorithm_of(rule: Rule) -> str:
     return "" if name in ("default", "auto", "0") else name
 
 
-def settings(recommendation: Recommendation, directory: Path) -> Settings:
+def settings(recommendation: Recommendation, directory: Path) -> DeployedSettings:
     """The job-wide values, with the rules file in place of forced algorithms.
 
     A forced algorithm beside a rules file would decide alone on Open MPI 5.0 and be ignored on 4.1: they are
@@ -191,4 +191,4 @@ def settings(recommendation: Recommendation, directory: Path) -> Settings:
                 f"{name}={value!r} cannot be written to a parameter file",
                 "values on one line, without spaces around them",
             )
-    return Settings(mca, other, rules)
+    return DeployedSettings(mca, other, rules)

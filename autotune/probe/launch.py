@@ -17,8 +17,8 @@ import numpy as np
 from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
+from autotune.probe.control_variables import ControlVariables
 from autotune.probe.loops import Loop, PythonLoop
-from autotune.probe.meeting import BarrierMeeting, Meeting, WindowMeeting
 from autotune.probe.mpit import ToolInterface
 from autotune.probe.native import NativeLoop, load
 from autotune.probe.overhead import overhead_s
@@ -31,8 +31,8 @@ from autotune.probe.proof import (
 )
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeResult
 from autotune.probe.rule_check import reach
-from autotune.probe.settings import Settings
 from autotune.probe.sweep import Sweep
+from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
 
 
 def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:
@@ -134,7 +134,7 @@ def _measure(
             if request.timing == "native":
                 return ProbeResult("invalid", f"timing=native is not possible here: {exc.message}")
             notes.append(f"calls are timed through mpi4py: {exc.message}")
-    settings = Settings(tools)
+    variables = ControlVariables(tools)
     rng = np.random.default_rng(request.seed)
     comm_sizes = request.comm_sizes or (world.size,)
     tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in comm_sizes]
@@ -143,7 +143,7 @@ def _measure(
     for number, (collective, size) in enumerate(tasks):
         sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
-            sweep = Sweep(request, collective, sync, _meeting(request, sync, kernel), settings)
+            sweep = Sweep(request, collective, sync, _synchronisation(request, sync, kernel), variables)
             cells += sweep.measure(left_s / (len(tasks) - number), rng)
             left_s = max(0.0, left_s - sweep.timed_s)
             sweep.close()
@@ -164,7 +164,7 @@ def _measure(
         memory_bytes=used,
         library_bytes=library,
         notes=tuple(notes),
-        applied={**proof.applied, **settings.read_back},
+        applied={**proof.applied, **variables.read_back},
     )
 
 
@@ -172,9 +172,11 @@ def _loop(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
     return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
 
 
-def _meeting(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Meeting:
+def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation:
     loop = _loop(sync, kernel)
-    return WindowMeeting(sync, loop) if request.sync == "window" else BarrierMeeting(sync, loop)
+    return (
+        WindowSynchronisation(sync, loop) if request.sync == "window" else BarrierSynchronisation(sync, loop)
+    )
 
 
 def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:

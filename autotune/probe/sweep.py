@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 from autotune.errors import StackError
 from autotune.measure.stopping import CellStatus, StoppingRule, interleave, next_round
+from autotune.probe.control_variables import ControlVariables
 from autotune.probe.exchange import Exchange, Pool
-from autotune.probe.meeting import Meeting, Timed
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.proof import one_line
 from autotune.probe.protocol import CellSamples, Choice, ProbeRequest
-from autotune.probe.settings import Settings
+from autotune.probe.synchronisation import Synchronisation, Timed
 
 BLOCK = 50
 """Samples in a row at most."""
@@ -81,8 +81,8 @@ class Sweep:
         request: ProbeRequest,
         collective: str,
         sync: MPI.Intracomm,
-        meeting: Meeting,
-        settings: Settings,
+        synchronisation: Synchronisation,
+        variables: ControlVariables,
     ) -> None:
         """Make communicators, buffers and windows; on every rank of ``sync``.
 
@@ -90,10 +90,11 @@ class Sweep:
             request: What is measured.
             collective: Of ``collectives.MEASURED``.
             sync: The ranks that take part; decisions travel on it.
-            meeting: How they come together before each call.
-            settings: Of this process.
+            synchronisation: How they come together before each call.
+            variables: Of this process.
         """
-        self._request, self._meeting, self._settings, self._sync = request, meeting, settings, sync
+        self._request, self._sync = request, sync
+        self._synchronisation, self._variables = synchronisation, variables
         self._operation = OPERATIONS[collective]
         choices = request.choices.get(collective) or (Choice({}),)
         sizes = request.sizes_of(collective)
@@ -159,7 +160,7 @@ class Sweep:
             window.Free()
         for comm in self._comms.values():
             comm.Free()
-        self._settings.enforce({})
+        self._variables.enforce({})
 
     @property
     def note(self) -> str:
@@ -180,11 +181,11 @@ class Sweep:
             if cell.exchange is None:
                 raise StackError("a cell without a call cannot be timed")
             begin = time.perf_counter()
-            self._settings.enforce(cell.choice.cvars)
-            self._meeting.block(cell.exchange, count)
+            self._variables.enforce(cell.choice.cvars)
+            self._synchronisation.block(cell.exchange, count)
             cell.spent_s += time.perf_counter() - begin
             cell.spent_on += count
-        for (index, _), timed in zip(plan, self._meeting.collect(), strict=self._sync.rank == 0):
+        for (index, _), timed in zip(plan, self._synchronisation.collect(), strict=self._sync.rank == 0):
             self._cells[index].blocks.append(timed)
 
     def _decide(self, rule: StoppingRule, elapsed_s: float) -> NDArray[np.int64]:
@@ -211,11 +212,11 @@ class Sweep:
             cell = self._cells[index]
             if cell.exchange is None or cell.verdict != _OK:
                 continue
-            self._settings.enforce(cell.choice.cvars)
+            self._variables.enforce(cell.choice.cvars)
             try:
                 self._sync.Barrier()  # a first rank may still be at work in this rank's window
                 cell.exchange.prepare()
-                self._meeting.loop.run(cell.exchange, 1)
+                self._synchronisation.loop.run(cell.exchange, 1)
                 if cell.exchange.window is not None:
                     self._sync.Barrier()
                     cell.exchange.window.Sync()
@@ -233,9 +234,9 @@ class Sweep:
         """Calls of each cell that are not counted; they also say what a call costs."""
         for cell in self._cells:
             if cell.exchange is not None and cell.verdict == _OK:
-                self._settings.enforce(cell.choice.cvars)
+                self._variables.enforce(cell.choice.cvars)
                 begin = time.perf_counter()
-                self._meeting.loop.run(cell.exchange, _WARM_UP)
+                self._synchronisation.loop.run(cell.exchange, _WARM_UP)
                 cell.spent_s += time.perf_counter() - begin
                 cell.spent_on += _WARM_UP
 
@@ -266,7 +267,7 @@ class Sweep:
             return
         refusal = ""
         try:
-            self._settings.enforce(choice.cvars)
+            self._variables.enforce(choice.cvars)
         except StackError as exc:
             refusal = f"rank {self._sync.rank}: {one_line(exc)}"
         refused = next(filter(None, self._sync.allgather(refusal)), "")

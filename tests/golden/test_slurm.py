@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import ScenarioError, StackError
-from hydra_plugins.autotune._slurm_batch import Order, Settings, submit
+from hydra_plugins.autotune._slurm_batch import BatchSettings, Order, submit
 from hydra_plugins.autotune._slurm_jobs import Slurm
 
 HOSTILE = ["a b", "it's", 'say "hi"', "$(touch pwned)", "`touch pwned`", "; touch pwned", "\\", "a#b", "%j"]
@@ -63,7 +63,7 @@ def sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_script_of_a_campaign(sbatch: Path, tmp_path: Path) -> None:
-    settings = Settings(
+    settings = BatchSettings(
         partition="short,long",
         account="proj42",
         qos="night",
@@ -78,7 +78,7 @@ def test_the_script_of_a_campaign(sbatch: Path, tmp_path: Path) -> None:
 
 
 def test_the_script_of_a_trial_with_nothing_but_defaults(sbatch: Path, tmp_path: Path) -> None:
-    submit(tmp_path, Settings(exclusive=False), Order("t", 8, 1, "3"), ["true"], Slurm())
+    submit(tmp_path, BatchSettings(exclusive=False), Order("t", 8, 1, "3"), ["true"], Slurm())
     lines = (sbatch / "script").read_text().splitlines()
     assert [line for line in lines if line.startswith("#SBATCH") and "output" not in line] == [
         "#SBATCH --job-name=t",
@@ -95,7 +95,7 @@ def test_the_script_of_a_trial_with_nothing_but_defaults(sbatch: Path, tmp_path:
 def test_hostile_values_stay_words(sbatch: Path, tmp_path: Path, value: str) -> None:
     """Bash reads the script and starts one program: nothing else happens, and the command is not in it."""
     folder = tmp_path / f"campaign {value}".replace("/", "")
-    settings = Settings(
+    settings = BatchSettings(
         partition=value, account=value, qos=value, constraint=value, sbatch=(f"--comment={value}",)
     )
     submit(folder, settings, Order(value, 1, 1, "1", (value,)), [value, "secret word"], Slurm())
@@ -113,35 +113,35 @@ def test_hostile_values_stay_words(sbatch: Path, tmp_path: Path, value: str) -> 
 @pytest.mark.parametrize("value", ["a\nb", "a\rtouch x", "a\x00b", "\x1b[0m", "x\u2028y"])
 def test_a_line_break_is_refused_by_name(key: str, value: str) -> None:
     with pytest.raises(ScenarioError, match=key):
-        Settings(**{key: value})
+        BatchSettings(**{key: value})
 
 
 @pytest.mark.parametrize("line", ["--mem=0\nrm", "mem=0", "-N4", "#SBATCH --mem=0", "--Mem"])
 def test_an_extra_option_must_be_a_long_one_on_one_line(line: str) -> None:
     with pytest.raises(ScenarioError, match="sbatch"):
-        Settings(sbatch=(line,))
+        BatchSettings(sbatch=(line,))
 
 
 def test_a_folder_with_a_line_break_is_refused(sbatch: Path, tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="control character"):
-        submit(tmp_path / "a\nb", Settings(), Order("n", 1, 1, "1"), ["true"], Slurm())
+        submit(tmp_path / "a\nb", BatchSettings(), Order("n", 1, 1, "1"), ["true"], Slurm())
 
 
 @pytest.mark.parametrize("time", ["soon", "1h", "1:2:3:4", "-5"])
 def test_a_time_that_slurm_cannot_read_is_refused(time: str) -> None:
     with pytest.raises(ScenarioError, match="D-H:MM:SS"):
-        Settings(time=time)
+        BatchSettings(time=time)
 
 
 def test_an_unknown_way_lists_the_ways() -> None:
     with pytest.raises(ScenarioError, match="trial"):
-        Settings(allocation="trail")
+        BatchSettings(allocation="trail")
 
 
 def test_a_refused_job_says_what_slurm_said(sbatch: Path, tmp_path: Path) -> None:
     (sbatch / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid account' >&2; exit 1\n")
     with pytest.raises(StackError, match="invalid account"):
-        submit(tmp_path, Settings(), Order("n", 1, 1, "1"), ["true"], Slurm())
+        submit(tmp_path, BatchSettings(), Order("n", 1, 1, "1"), ["true"], Slurm())
 
 
 def test_a_full_queue_is_waited_for_and_nothing_is_submitted_twice(sbatch: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_full_queue_is_waited_for_and_nothing_is_submitted_twice(sbatch: Path,
     )
     slept: list[float] = []
     slurm = Slurm(sleep=slept.append)
-    assert submit(tmp_path, Settings(), Order("name-7", 1, 1, "1"), ["true"], slurm) == "7"
+    assert submit(tmp_path, BatchSettings(), Order("name-7", 1, 1, "1"), ["true"], slurm) == "7"
     assert slept == [0.5]
     assert "--name=name-7" in (sbatch / "cancelled").read_text()
 
@@ -162,5 +162,5 @@ def test_a_queue_that_stays_full_ends_after_our_patience(sbatch: Path, tmp_path:
     now = [0.0]
     slurm = Slurm(patience_s=100, clock=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
     with pytest.raises(StackError, match=r"takes no job.*Socket timed out"):
-        submit(tmp_path, Settings(), Order("n", 1, 1, "1"), ["true"], slurm)
+        submit(tmp_path, BatchSettings(), Order("n", 1, 1, "1"), ["true"], slurm)
     assert 50 < now[0] <= 100

@@ -26,7 +26,7 @@ from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Launcher, LaunchRequest, Placement
 from hydra_plugins.autotune import _commands
 from hydra_plugins.autotune._mpirun import CommandLine, Mpirun
-from hydra_plugins.autotune._slurm_batch import Nodes, Order, Settings, job_name, submit
+from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, job_name, submit
 from hydra_plugins.autotune._slurm_inside import InAllocation
 from hydra_plugins.autotune._slurm_jobs import Slurm
 from hydra_plugins.autotune._slurm_trial import TrialJobs
@@ -35,7 +35,7 @@ JOB_ID = "SLURM_JOB_ID"
 """Set by Slurm in every allocation."""
 
 
-def prepare(scenario: Scenario, settings: Settings) -> None:
+def prepare(scenario: Scenario, settings: BatchSettings) -> None:
     """Before the first launch: on a login node, let a job of its own run the campaign.
 
     Raises:
@@ -66,7 +66,7 @@ def prepare(scenario: Scenario, settings: Settings) -> None:
 
 
 def launcher(
-    scenario: Scenario, settings: Settings, installation: Installation, extra: tuple[str, ...]
+    scenario: Scenario, settings: BatchSettings, installation: Installation, extra: tuple[str, ...]
 ) -> Launcher:
     """The launcher that the scenario asks for.
 
@@ -92,7 +92,7 @@ def launcher(
     return found
 
 
-def hand_over(scenario: Scenario, settings: Settings, slurm: Slurm, after: str = "") -> str:
+def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, after: str = "") -> str:
     """Submit the job that runs this very command, or goes on with it; its number.
 
     Raises:

@@ -37,7 +37,7 @@ _OVERRAN = (124, 137)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BatchSettings:
     """What the scenario says about Slurm; empty: the site's default."""
 
     allocation: str = "auto"
@@ -147,7 +147,7 @@ def job_name(directory: Path) -> str:
     return f"autotune-{plain}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
 
-def parameters(settings: Settings, order: Order) -> dict[str, Any]:
+def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
     """What submitit is told about a job.
 
     Options that submitit does not know, and those whose defaults of its own would get in the way (its signal,
@@ -183,7 +183,7 @@ def parameters(settings: Settings, order: Order) -> dict[str, Any]:
     }
 
 
-def submit(folder: Path, settings: Settings, order: Order, words: Sequence[str], slurm: Slurm) -> str:
+def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[str], slurm: Slurm) -> str:
     """Submit a job that becomes the command ``words``; its number.
 
     A queue that is full and a controller that is away are waited for, with growing pauses.

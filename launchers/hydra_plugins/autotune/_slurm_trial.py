@@ -16,7 +16,7 @@ from autotune.errors import StackError
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest
 from hydra_plugins.autotune import _processes
 from hydra_plugins.autotune._mpirun import CommandLine, outcome
-from hydra_plugins.autotune._slurm_batch import Nodes, Order, Settings, job_name, submit
+from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, job_name, submit
 from hydra_plugins.autotune._slurm_jobs import RUNNING, WAITING, Job, Slurm, pauses
 
 LAUNCH, ENDED = "launch.json", "ended.json"
@@ -34,7 +34,7 @@ class TrialJobs:
 
     directory: Path
     """Of the campaign; which nodes it runs on is remembered there."""
-    settings: Settings
+    settings: BatchSettings
     """What the scenario says about Slurm."""
     command: CommandLine
     """Builds ``mpirun`` or ``srun``."""

@@ -13,7 +13,7 @@ from hydra.core.config_store import ConfigStore
 if TYPE_CHECKING:
     from autotune.scenario import Scenario
     from autotune.site import Site
-    from hydra_plugins.autotune._slurm_batch import Settings
+    from hydra_plugins.autotune._slurm_batch import BatchSettings
 
 
 @dataclass
@@ -66,14 +66,14 @@ class SlurmLauncher(BasicLauncher):
         settings = self._settings()
         return mpi_site(scenario, lambda found: launcher(scenario, settings, found, self.extra))
 
-    def _settings(self) -> "Settings":
-        from hydra_plugins.autotune._slurm_batch import Settings
+    def _settings(self) -> "BatchSettings":
+        from hydra_plugins.autotune._slurm_batch import BatchSettings
 
         values: dict[str, Any] = {
             key: tuple(value) if key in ("sbatch", "prelude") else value
             for key, value in self.settings.items()
         }
-        return Settings(**values)
+        return BatchSettings(**values)
 
 
 ConfigStore.instance().store(group="hydra/launcher", name="slurm", node=SlurmConf, provider="autotune")

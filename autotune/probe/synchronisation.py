@@ -1,9 +1,10 @@
 """How ranks come together before each call, and what the time of a call then is.
 
-- ``BarrierMeeting``: a barrier before each call; the time is the maximum over ranks of each rank's own time.
-- ``WindowMeeting``: agreed start moments on a shared clock; the time is last exit − first entry, and each
-  sample has a validity code. How long a window has to be is learnt for each call. Waiting ranks do nothing
-  but read the clock, so every rank needs a core of its own.
+- ``BarrierSynchronisation``: a barrier before each call; the time is the maximum over ranks of each rank's
+  own time.
+- ``WindowSynchronisation``: agreed start moments on a shared clock; the time is last exit − first entry, and
+  each sample has a validity code. How long a window has to be is learnt for each call. Waiting ranks do
+  nothing but read the clock, so every rank needs a core of its own.
 
 Both keep what a block gave until ``collect``, so that nothing but calls happens between blocks.
 
@@ -31,7 +32,7 @@ Timed: TypeAlias = tuple[Times, NDArray[np.uint8] | None]
 """Samples ``(n,)`` in seconds and their validity codes; no codes: all are valid."""
 
 
-class Meeting(Protocol):
+class Synchronisation(Protocol):
     """A way to bring ranks together; all methods on every rank alike."""
 
     loop: Loop
@@ -45,7 +46,7 @@ class Meeting(Protocol):
         ...
 
 
-class BarrierMeeting:
+class BarrierSynchronisation:
     """A barrier of sends and receives before each call."""
 
     def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
@@ -60,12 +61,12 @@ class BarrierMeeting:
         self._blocks: list[Times] = []
 
     def block(self, exchange: Exchange, count: int) -> None:
-        """As in ``Meeting``."""
+        """As in ``Synchronisation``."""
         begins, ends = self.loop.run(exchange, count + 1)
         self._blocks.append((ends - begins)[1:] * exchange.operation.share(self._sync.rank))
 
     def collect(self) -> list[Timed]:
-        """As in ``Meeting``."""
+        """As in ``Synchronisation``."""
         blocks, self._blocks = self._blocks, []
         mine = np.concatenate(blocks)
         slowest = np.empty_like(mine)
@@ -103,7 +104,7 @@ class _Block:
 
 
 @dataclass(slots=True)
-class WindowMeeting:
+class WindowSynchronisation:
     """Agreed start moments on the clock of rank 0."""
 
     sync: MPI.Intracomm
@@ -125,7 +126,7 @@ class WindowMeeting:
         self._lead_s = self.sync.bcast(2 * float(np.median(took)))
 
     def block(self, exchange: Exchange, count: int) -> None:
-        """As in ``Meeting``."""
+        """As in ``Synchronisation``."""
         window = self._windows.get(id(exchange))
         if window is None:
             begins, ends = self.loop.run(exchange, 3)
@@ -142,7 +143,7 @@ class WindowMeeting:
         )
 
     def collect(self) -> list[Timed]:
-        """As in ``Meeting``."""
+        """As in ``Synchronisation``."""
         blocks, self._blocks = self._blocks, []
         begins = self._gathered([block.begins for block in blocks])
         ends = self._gathered([block.ends for block in blocks])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from autotune.probe.mpit import ToolInterface, named
 
 
-class Settings:
+class ControlVariables:
     """What this process has set through MPI_T, and what was there before."""
 
     def __init__(self, tools: ToolInterface) -> None:
@@ -17,7 +17,7 @@ class Settings:
             tools: Of this process.
         """
         self._tools = tools
-        self._found: dict[str, str] = {}
+        self._initial: dict[str, str] = {}
         self._now: dict[str, str] = {}
         self._seen: dict[str, list[str]] = {}
 
@@ -33,13 +33,13 @@ class Settings:
             StackError: a variable that does not exist, or a value that it does not take.
         """
         for name in cvars:
-            if name not in self._found:
-                self._found[name] = self._now[name] = self._tools.read(name)
-        for name, wanted in {**self._found, **{k: str(v) for k, v in cvars.items()}}.items():
+            if name not in self._initial:
+                self._initial[name] = self._now[name] = self._tools.read(name)
+        for name, wanted in {**self._initial, **{k: str(v) for k, v in cvars.items()}}.items():
             if self._now[name] != wanted:
-                found = self._tools.write(name, wanted)
+                value = self._tools.write(name, wanted)
                 self._now[name] = wanted
                 seen = self._seen.setdefault(name, [])
-                shown = named(found, self._tools.variable(name).enumerator)
+                shown = named(value, self._tools.variable(name).enumerator)
                 if shown not in seen:
                     seen.append(shown)
