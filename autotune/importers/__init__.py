@@ -42,10 +42,10 @@ def read(text: str, name: str) -> list[Measurement]:
     formats = [form for form in (osu, imb, reprompi) if form.announces(log)]
     if not formats and delimited.announces(log):  # logs of benchmarks can look delimited, so this comes last
         formats = [delimited]
-    found = [measurement for form in formats for measurement in form.read(log)]
-    if not found:
+    measurements = [measurement for form in formats for measurement in form.read(log)]
+    if not measurements:
         raise TableError(
             f"{name}: no table of measurements in {len(log.lines)} lines",
             f"known: {', '.join(FORMATS)}; a delimited table names a size and a latency in its first line",
         )
-    return sorted(found, key=attrgetter("line"))
+    return sorted(measurements, key=attrgetter("line"))

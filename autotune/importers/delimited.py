@@ -92,17 +92,17 @@ def read(log: Log) -> list[Measurement]:
     """A record per row.
 
     Raises:
-        TableError: No rows, a row of another length, a value that is no number or out of range, two columns
-            of the same meaning, or a time without a unit.
+        TableError: No rows, a row of another length, a value that is not a number or out of range, two
+            columns of the same meaning, or a time without a unit.
     """
     unnamed = {"comm_size": None, "latency_us": None, "collective": named_in(log.name)}
-    found = []
+    measurements = []
     for number, values, labels in rows(log, _MEASURED):
         if isinstance(collective := values.get("collective"), str):
             values["collective"] = called(collective) or collective.lower().removeprefix("mpi_")
         merged = {**unnamed, **values}
-        found.append(measurement(log, number, benchmark="", version="", labels=labels, **merged))
-    return found
+        measurements.append(measurement(log, number, benchmark="", version="", labels=labels, **merged))
+    return measurements
 
 
 def rows(
@@ -175,7 +175,7 @@ def _header(log: Log, kinds: Mapping[str, Kind]) -> tuple[int, str, tuple[_Colum
             continue
         delimiter = max(_DELIMITERS, key=bare.count)
         columns = tuple(_column(title, kinds) for title in _split(bare, delimiter))
-        # A header may hide behind a comment sign, a comment is no header.
+        # A header may hide behind a comment sign, a comment is not one.
         if not text.startswith("#") or (_readable(columns) and len(columns) > 1):
             return number, delimiter, columns
     return 0, ",", ()

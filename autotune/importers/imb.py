@@ -65,7 +65,7 @@ def read(log: Log) -> list[Measurement]:
         TableError: A run without its last line, a benchmark without a table, a sample that was not
             measured, defects, or a table with an incomplete or missing row or an unknown column.
     """
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     run, table, running = _Run(), None, False
     for number, line in enumerate(log.lines, 1):
         text = line.strip()
@@ -79,7 +79,7 @@ def read(log: Log) -> list[Measurement]:
             )
         elif benchmark := _BENCHMARK.match(line):
             _refuse_without_table(log, run)
-            found += _rows(run, table)
+            measurements += _rows(run, table)
             table, running = None, True
             run.benchmark, run.comm_size, run.announced = benchmark[1], None, number
             run.labels = {}
@@ -88,7 +88,7 @@ def read(log: Log) -> list[Measurement]:
             if processes[2]:
                 run.labels["groups"] = processes[2]
         elif running and (mode := _MODE.match(line)):
-            found += _rows(run, table)
+            measurements += _rows(run, table)
             table = None
             run.labels, run.announced = run.labels | {"mode": mode[1].lower()}, number
         elif running and text.startswith(("#bytes", "#repetitions", "Group")):
@@ -98,9 +98,9 @@ def read(log: Log) -> list[Measurement]:
             run.announced = 0
         elif text.startswith(_END):
             _refuse_without_table(log, run)
-            found += _rows(run, table)
+            measurements += _rows(run, table)
             table, running = None, False
-            if not found or found[-1].line < run.line:
+            if not measurements or measurements[-1].line < run.line:
                 log.fail(number, "the end of a run without any table", "was something cut out of the log?")
         elif line.startswith(_USER_LENGTHS):
             run.doubling = False
@@ -108,7 +108,7 @@ def read(log: Log) -> list[Measurement]:
             log.fail(number, f"{run.benchmark}: sample not measured: {text[:100]}", "its row is missing")
     if running:
         _refuse_cut_off(log, run, len(log.lines))
-    return found
+    return measurements
 
 
 def _refuse_cut_off(log: Log, run: _Run, last: int) -> None:

@@ -64,11 +64,11 @@ def read(log: Log) -> list[Measurement]:
         TableError: A title without a table, a table without rows, with an incomplete or missing row or an
             unknown column, or a failed validation.
     """
-    found: list[Measurement] = []
+    measurements: list[Measurement] = []
     section, table = _Section(), None
     for number, line in enumerate(log.lines, 1):
         if title := _TITLE.match(line):
-            found += _rows(section, table)
+            measurements += _rows(section, table)
             _refuse_without_table(log, section)
             section, table = _Section(number, title[1], title[2] or "", announced=True), None
             section.labels |= _variant(title[1])
@@ -78,17 +78,17 @@ def read(log: Log) -> list[Measurement]:
             section.announced = False
             table = Table(log, number, _columns(log, number, line))
         elif setting := _SETTING.match(line):
-            found += _rows(section, table)
+            measurements += _rows(section, table)
             table, section.announced = None, True
             section.labels[setting[1].lower().replace(" ", "_")] = setting[2]
         elif line.startswith("# Benchmarking"):  # another benchmark's output begins
-            found += _rows(section, table)
+            measurements += _rows(section, table)
             table = None
         elif table is not None:
             table.take(number, line)
-    found += _rows(section, table)
+    measurements += _rows(section, table)
     _refuse_without_table(log, section)
-    return found
+    return measurements
 
 
 def _refuse_without_table(log: Log, section: _Section) -> None:
@@ -145,8 +145,8 @@ def _operation(title: str) -> str:
 
 def _variant(title: str) -> dict[str, str]:
     """How the call was made, where the title says something else than plain and blocking."""
-    found = re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE)
+    variant = re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE)
     memory = re.search(r"\bMPI-(\w+(?: managed)?)", title, re.IGNORECASE)
-    return ({"variant": found[1].lower()} if found else {}) | (
+    return ({"variant": variant[1].lower()} if variant else {}) | (
         {"memory": memory[1].lower()} if memory else {}
     )

@@ -103,15 +103,15 @@ class CallProfile:
             TableError: The profile calls nothing of what was measured, or only in no time.
         """
         measured = sorted(set(slots))
-        found = dict.fromkeys(measured, 0.0)
+        shares = dict.fromkeys(measured, 0.0)
         for calls in self.calls:
             curves = _curves(measured, calls)
             for (collective, comm_size), sizes in curves.items():
                 for size, part in _between(sizes, calls.message_bytes):
-                    found[collective, comm_size, size] += calls.count * part / len(curves)
+                    shares[collective, comm_size, size] += calls.count * part / len(curves)
         if time_s is not None:
-            found = {slot: count * time_s[slot] for slot, count in found.items()}
-        total = math.fsum(found.values())
+            shares = {slot: count * time_s[slot] for slot, count in shares.items()}
+        total = math.fsum(shares.values())
         if total <= 0:
             called = sorted({c.collective or "any collective" for c in self.calls if c.count})
             known = sorted({collective for collective, _, _ in measured})
@@ -119,7 +119,7 @@ class CallProfile:
                 f"{self.source} calls nothing of what was measured",
                 f"it calls {', '.join(called) or 'nothing'}; measured: {', '.join(known)}",
             )
-        return {slot: count / total for slot, count in found.items()}
+        return {slot: count / total for slot, count in shares.items()}
 
 
 def read_profile(text: str, name: str) -> CallProfile:
@@ -238,7 +238,7 @@ def _number(log: Log, number: int, text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        log.fail(number, f"{text!r} is no number of at least 0")
+        log.fail(number, f"{text!r} is not a number of at least 0")
     return value
 
 

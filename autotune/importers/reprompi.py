@@ -91,7 +91,7 @@ def read(log: Log) -> list[Measurement]:
 
 
 def _columns(line: str) -> tuple[str, ...]:
-    """Columns of a header; none if the line is no header."""
+    """Columns of a header; none if the line is not a header."""
     names = tuple(line.split())
     is_header = not line.startswith("#") and len(set(names)) == len(names)
     known = any(needed <= set(names) for needed in _KINDS) and any(s in names for s in _SIZES)
@@ -200,7 +200,7 @@ def _setting(log: Log, run: _Run, *names: str) -> int:
         if name in run.settings:
             text = run.settings[name]
             if not text.isdigit():
-                log.fail(run.line, f"#@{name}={text} above this table is no whole number")
+                log.fail(run.line, f"#@{name}={text} above this table is not a whole number")
             return int(text)
     return 0
 

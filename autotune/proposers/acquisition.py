@@ -150,8 +150,8 @@ class Standing:
 
     def _costs(self) -> NDArray[np.float64]:
         """Costs of the settings whose curves are complete, shape ``(n_settings, o)``."""
-        found = [self._cost(curve) for curve in self.envelopes.values()]
-        complete = [c for c in found if np.isfinite(c).all()]
+        costs = [self._cost(curve) for curve in self.envelopes.values()]
+        complete = [c for c in costs if np.isfinite(c).all()]
         return np.array(complete).reshape(len(complete), len(self.weights))
 
     def _cost(self, curves: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -180,8 +180,8 @@ def expected_improvement(
 
     with np.errstate(divide="ignore", invalid="ignore"):
         z = (best - mean) / sd
-        found: NDArray[np.float64] = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi))
-    return found
+        improvement: NDArray[np.float64] = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi))
+    return improvement
 
 
 def _hypervolume_gain(now: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 What is judged is not a launch but the envelope of a job-wide setting (see ``objectives``), so a launch is
 worth what it is expected to take off that envelope at each size. ``curve_model`` predicts curves,
-``standing`` says what they would change, this module decides: a new point, a doubtful leader again, or
+``acquisition`` says what they would change, this module decides: a new point, a doubtful leader again, or
 nothing more.
 """
 
@@ -71,21 +71,21 @@ class Curve:
         from autotune.proposers.acquisition import Standing
         from autotune.proposers.curve_model import CurveModel
 
-        standing = Standing.of(problem, seen)
-        curves = standing.curves
+        state = Standing.of(problem, seen)
+        curves = state.curves
         if self.warm_start:
             from autotune.proposers.warm_start import with_earlier
 
-            curves = with_earlier(curves, self.warm_start, problem.known, standing.slots)
-        model = CurveModel(problem.known, standing.slots, curves)
+            curves = with_earlier(curves, self.warm_start, problem.known, state.slots)
+        model = CurveModel(problem.known, state.slots, curves)
         works = _chances(problem.known, seen)
         suggestion, worth, known = None, 0.0, set(tried)
-        points = pool(problem.space, rng, self.candidates, known, around=standing.leaders())
+        points = pool(problem.space, rng, self.candidates, known, around=state.leaders())
         # All of a small space are compared at once; in a large one the best of those drawn are improved on.
         for _ in range(1 + ROUNDS):
             if not points:
                 break
-            ranks, gains = standing.gains(points, model.predict(points), self.samples, seed)
+            ranks, gains = state.gains(points, model.predict(points), self.samples, seed)
             chances = works(points)
             order = np.argsort(-ranks * chances, kind="stable")
             best = int(order[0])
@@ -98,15 +98,15 @@ class Curve:
             near = (q for i in order[:IMPROVED] for q in problem.space.neighbours(points[i]))
             points = [q for q in dict.fromkeys(near) if q not in known]
         if self.repeats:
-            again = self._again(standing)
+            again = self._again(state)
             if again and (suggestion is None or (again.expected_gain or 0) > (suggestion.expected_gain or 0)):
                 suggestion = again
         if suggestion is None or (suggestion.expected_gain or 0) < problem.min_gain:
             return None
         return suggestion
 
-    def _again(self, standing: Standing) -> Suggestion | None:
-        worth = standing.worth_of_repeating()
+    def _again(self, state: Standing) -> Suggestion | None:
+        worth = state.worth_of_repeating()
         if not worth:
             return None
         point = max(worth, key=lambda p: worth[p])

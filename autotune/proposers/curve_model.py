@@ -4,7 +4,7 @@ A launch of point x shows a curve over slots s. The model is
 
     ln t(x, s) = reference(s) + e(x, s) + Σ_r φ_r(s) · c_r(x) + noise,
 
-where e is what the names lead one to expect (``meaning.expected_excess``), φ_r are the leading eigenvectors
+where e is what the names lead one to expect (``priors.expected_excess``), φ_r are the leading eigenvectors
 of a smooth kernel over the slots (low rank: curves are smooth in ln m), and each coefficient c_r is a
 Gaussian process over the mixed parameters of its own:
 
@@ -12,7 +12,7 @@ Gaussian process over the mixed parameters of its own:
     κ_d = exp(−θ_d · δ_d(x_d, x'_d)),
 
 an unknown level, a correction of the expectation, and what the parameters do, jointly and one by one, with
-``meaning.dissimilarity`` as δ_d. Hyperparameters are the maximum of the posterior density, so that a handful
+``priors.dissimilarity`` as δ_d. Hyperparameters are the maximum of the posterior density, so that a handful
 of launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
 
 Notation: n launches, q points, m slots, R coefficients, D parameters; all times on the log scale.
@@ -100,8 +100,8 @@ class Prediction:
     @property
     def sd(self) -> NDArray[np.float64]:
         """Standard deviation of ln t, shape ``(q, m)``."""
-        found: NDArray[np.float64] = np.sqrt(self.coefficient_sd**2 @ (self.basis**2).T + self.residual_sd**2)
-        return found
+        sd: NDArray[np.float64] = np.sqrt(self.coefficient_sd**2 @ (self.basis**2).T + self.residual_sd**2)
+        return sd
 
     def draw(self, samples: int, seed: int) -> NDArray[np.float64]:
         """Curves, shape ``(samples, q, m)``: the same quasi-random numbers for every point."""
@@ -110,8 +110,8 @@ class Prediction:
         m, r = self.basis.shape
         normals = draw_sobol_normal_samples(r + m, samples, seed=seed).double().numpy()
         smooth = (normals[:, None, :r] * self.coefficient_sd) @ self.basis.T
-        found: NDArray[np.float64] = self.mean + smooth + (normals[:, r:] * self.residual_sd)[:, None, :]
-        return found
+        curves: NDArray[np.float64] = self.mean + smooth + (normals[:, r:] * self.residual_sd)[:, None, :]
+        return curves
 
 
 class CurveModel:
@@ -181,8 +181,8 @@ class CurveModel:
 
     def _distance(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
         """δ of all pairs, shape ``(D, len(a), len(b))``."""
-        found = [u[a[:, d][:, None], b[:, d][None, :]] for d, u in enumerate(self._unlike)]
-        return np.array(found).reshape(len(self._unlike), len(a), len(b))
+        distances = [u[a[:, d][:, None], b[:, d][None, :]] for d, u in enumerate(self._unlike)]
+        return np.array(distances).reshape(len(self._unlike), len(a), len(b))
 
     def _project(self, seen: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""

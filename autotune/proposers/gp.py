@@ -83,5 +83,5 @@ def _improvement(
         )
         improvement = LogExpectedImprovement(model, best_f=float(targets.max()))
         with torch.no_grad():
-            found: NDArray[np.float64] = improvement(torch.as_tensor(candidates)[:, None, :]).numpy()
-            return found
+            gain: NDArray[np.float64] = improvement(torch.as_tensor(candidates)[:, None, :]).numpy()
+            return gain

@@ -14,5 +14,5 @@ class Grid:
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The first point that was not tried; None when there is none. The seed changes nothing."""
         tried = {o.trial.point for o in launches(problem, history)}
-        found = next((p for p in problem.space.points() if p not in tried), None)
-        return None if found is None else Suggestion(found, f"point {len(tried) + 1} of the grid")
+        untried = next((p for p in problem.space.points() if p not in tried), None)
+        return None if untried is None else Suggestion(untried, f"point {len(tried) + 1} of the grid")

@@ -41,28 +41,28 @@ def shown(problem: Problem, history: History) -> list[Shown]:
     """Each launch of a point of the problem's space with its costs."""
     seen = [o for o in launches(problem, history) if o.trial.point in problem.space]
     wanted = slots(seen)
-    found = []
+    costs_of = []
     for observation in seen:
         judged = scores(problem.objectives, problem.space, [observation], wanted) if observation.ok else None
         if judged is None:
-            found.append(Shown(observation.trial.point, None))
+            costs_of.append(Shown(observation.trial.point, None))
         else:
             pairs = list(zip(problem.objectives, judged, strict=True))
             costs = tuple(cost(objective, s) for objective, s in pairs)
             # A single sample says nothing about its error.
             known = all(e.n > 1 for e in observation.usable)
             sems = tuple(s.relative_sem if known else math.nan for _, s in pairs)
-            found.append(Shown(observation.trial.point, costs, sems))
-    return found
+            costs_of.append(Shown(observation.trial.point, costs, sems))
+    return costs_of
 
 
 def best_costs(problem: Problem, history: History) -> dict[Point, float]:
     """Mean cost over the objectives of each point that was launched; infinite where no launch succeeded."""
-    found: dict[Point, float] = {}
+    best: dict[Point, float] = {}
     for s in shown(problem, history):
         value = math.inf if s.costs is None else sum(s.costs) / len(s.costs)
-        found[s.point] = min(value, found.get(s.point, math.inf))
-    return found
+        best[s.point] = min(value, best.get(s.point, math.inf))
+    return best
 
 
 def cost(objective: Objective, score: Score) -> float:
@@ -87,12 +87,12 @@ def pool(
         around: Points whose neighbours are added in a large space.
     """
     if space.size <= max(n, ENUMERABLE):
-        found = dict.fromkeys(space.points())
+        candidates = dict.fromkeys(space.points())
     else:
         near = [q for p in around for q in space.neighbours(p)]
-        found = dict.fromkeys([*near, *space.draw(rng, n + len(tried))])
+        candidates = dict.fromkeys([*near, *space.draw(rng, n + len(tried))])
     out = set(tried)
-    return [p for p in found if p not in out]
+    return [p for p in candidates if p not in out]
 
 
 def nearest(

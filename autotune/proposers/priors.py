@@ -116,7 +116,7 @@ def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> ND
     "not active", which is unlike everything else, as is a value beside the scale.
     """
     values = parameter.values
-    found = np.ones((len(values) + 1, len(values) + 1))
+    unlike = np.ones((len(values) + 1, len(values) + 1))
     positions = parameter.positions()
     words = [set[str]() if v in positions else _words(v) for v in values]
     families = [{f for c in collectives if (f := _family(parameter, v, c)) is not None} for v in values]
@@ -127,13 +127,13 @@ def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> ND
     for i, a in enumerate(values):
         for j, b in enumerate(values):
             if a in positions and b in positions:
-                found[i, j] = abs(positions[a] - positions[b])
+                unlike[i, j] = abs(positions[a] - positions[b])
             elif a not in positions and b not in positions:
                 either = sum(weight[t] for t in traits[i] | traits[j])
                 common = sum(weight[t] for t in traits[i] & traits[j])
-                found[i, j] = 1 - common / either if either else float(i != j)
-    np.fill_diagonal(found, 0.0)
-    return found
+                unlike[i, j] = 1 - common / either if either else float(i != j)
+    np.fill_diagonal(unlike, 0.0)
+    return unlike
 
 
 def _words(value: Value) -> set[str]:

@@ -106,14 +106,14 @@ def _configuration_space(space: Space) -> ConfigurationSpace:
     """Indices of values: whole numbers where all values lie on a scale, else categories."""
     from ConfigSpace import Categorical, ConfigurationSpace, Integer
 
-    found = ConfigurationSpace(seed=0)
+    configurations = ConfigurationSpace(seed=0)
     for p in _free(space):
         n, default = len(p.values), p.values.index(p.default)
         if len(p.scale) == n:
-            found.add(Integer(p.name, (0, n - 1), default=default))
+            configurations.add(Integer(p.name, (0, n - 1), default=default))
         else:
-            found.add(Categorical(p.name, list(range(n)), default=default))
-    return found
+            configurations.add(Categorical(p.name, list(range(n)), default=default))
+    return configurations
 
 
 def _free(space: Space) -> list[Parameter]:

@@ -74,7 +74,7 @@ def _compared(curve: Envelope, own: Envelope, slots: Sequence[Slot]) -> NDArray[
     these the nearest communicator.
     """
     both = [slot for slot in curve if slot in own]
-    found = np.full(len(slots), np.nan)
+    ratio = np.full(len(slots), np.nan)
     for j, (collective, comm_size, message_bytes) in enumerate(slots):
         kin = [s for s in both if s[0] == collective] or both
         if not kin:
@@ -83,5 +83,5 @@ def _compared(curve: Envelope, own: Envelope, slots: Sequence[Slot]) -> NDArray[
         row = sorted(s for s in kin if s[:2] == nearest[:2])
         sizes = [math.log(max(s[2], 1)) for s in row]
         ratios = [math.log(curve[s].median_s / own[s].median_s) for s in row]
-        found[j] = np.interp(math.log(max(message_bytes, 1)), sizes, ratios)
-    return found
+        ratio[j] = np.interp(math.log(max(message_bytes, 1)), sizes, ratios)
+    return ratio

@@ -133,12 +133,12 @@ def standings(results: Iterable[Result]) -> list[Standings]:
     groups: dict[tuple[int, str], list[Result]] = defaultdict(list)
     for result in results:
         groups[result.launches, result.proposer].append(result)
-    found = []
+    table = []
     for (launches, name), group in groups.items():
         joint = np.array([r.envelope for r in group])
         single = np.array([r.single for r in group])
         thinking = [r.suggestion_s for r in group if not math.isnan(r.suggestion_s)]
-        found.append(
+        table.append(
             Standings(
                 name,
                 launches,
@@ -151,10 +151,10 @@ def standings(results: Iterable[Result]) -> list[Standings]:
                 fmean(thinking) if thinking else math.nan,
             )
         )
-    return sorted(found, key=lambda s: (s.launches, s.mean))
+    return sorted(table, key=lambda s: (s.launches, s.mean))
 
 
-def standings_text(found: Sequence[Standings]) -> str:
+def standings_text(table: Sequence[Standings]) -> str:
     """The standings as a Markdown table, one block of rows for each budget."""
     lines = [
         "| launches | proposer | contests | mean | median | p90 | single mean | single p90 | s/suggestion |",
@@ -163,18 +163,18 @@ def standings_text(found: Sequence[Standings]) -> str:
     lines += [
         f"| {s.launches} | {s.proposer} | {s.contests} | {s.mean:.3f} | {s.median:.3f} | {s.p90:.3f} "
         f"| {s.single_mean:.3f} | {s.single_p90:.3f} | {s.suggestion_s:.3f} |"
-        for s in found
+        for s in table
     ]
     return "\n".join(lines) + "\n"
 
 
-def standings_page(found: Sequence[Standings]) -> str:
+def standings_page(table: Sequence[Standings]) -> str:
     """Mean and 90th percentile of the envelope's excess against launches, as a page that needs no network."""
     from plotly.subplots import make_subplots
 
     figure = make_subplots(rows=1, cols=2, subplot_titles=("mean", "90th percentile"), shared_yaxes=True)
-    for name in dict.fromkeys(s.proposer for s in found):
-        mine = sorted((s for s in found if s.proposer == name), key=lambda s: s.launches)
+    for name in dict.fromkeys(s.proposer for s in table):
+        mine = sorted((s for s in table if s.proposer == name), key=lambda s: s.launches)
         for column, values in enumerate(([s.mean for s in mine], [s.p90 for s in mine]), start=1):
             figure.add_scatter(
                 x=[s.launches for s in mine],
@@ -282,7 +282,7 @@ def _observe(point: Point, shown: dict[Point, tuple[Run, ...]], history: History
     run = runs[sum(o.trial.point == point for o in history) % len(runs)]
     estimates = []
     for cell, times in run.items():
-        found = estimate(times)
-        sem_s = found.value_s if math.isnan(found.sem_s) else found.sem_s
-        estimates.append(Estimate(cell, found.value_s, sem_s, found.n))
+        located = estimate(times)
+        sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
+        estimates.append(Estimate(cell, located.value_s, sem_s, located.n))
     return Observation(trial, Status.OK, tuple(estimates))

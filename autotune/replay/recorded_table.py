@@ -128,7 +128,7 @@ def _launches(runs: Iterable[Mapping[Cell, list[float]]]) -> tuple[Run, ...]:
     if whole or not cells:
         return tuple({cell: tuple(run[cell]) for cell in cells} for run in whole)
     times = {cell: [run[cell] for run in recorded_runs if cell in run] for cell in cells}
-    n = min(len(found) for found in times.values())
+    n = min(len(seen) for seen in times.values())
     return tuple({cell: tuple(times[cell][k]) for cell in cells} for k in range(n))
 
 

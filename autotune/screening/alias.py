@@ -73,21 +73,21 @@ def aliases(
         (names[i], names[j]): main[:, i] * main[:, j] / weight[:, 0]
         for i, j in combinations(range(len(names)), 2)
     }
-    found: list[Alias] = []
+    leaking: list[Alias] = []
     columns: list[int] = np.flatnonzero(estimable).tolist()
     if joint and columns and unfitted:
         matrix = np.hstack([nuisance, main[:, columns]])
         leaks = np.linalg.pinv(matrix) @ np.column_stack(list(unfitted.values()))
         for column, row in zip(columns, leaks[nuisance.shape[1] :], strict=True):
-            found += _listed(names[column], list(unfitted), row)
+            leaking += _listed(names[column], list(unfitted), row)
     elif not joint:
         for column in columns:
             others = {(names[i],): main[:, i] for i in range(len(names)) if i != column}
             labels = [*others, *unfitted]
             matrix = np.column_stack([nuisance, main[:, column]])
             leaks = np.linalg.pinv(matrix) @ np.column_stack([*others.values(), *unfitted.values()])
-            found += _listed(names[column], labels, leaks[-1])
-    return tuple(found)
+            leaking += _listed(names[column], labels, leaks[-1])
+    return tuple(leaking)
 
 
 def efficiency(main: NDArray[np.float64]) -> Efficiency:
@@ -131,6 +131,6 @@ def _climb(dispersion: NDArray[np.float64], corner: NDArray[np.float64]) -> floa
 
 
 def _listed(factor: str, labels: Sequence[tuple[str, ...]], row: NDArray[np.float64]) -> list[Alias]:
-    found = [Alias(factor, label, leak) for label, leak in zip(labels, row.tolist(), strict=True)]
-    listed = [alias for alias in found if abs(alias.coefficient) >= _NEGLIGIBLE]
+    every = [Alias(factor, label, leak) for label, leak in zip(labels, row.tolist(), strict=True)]
+    listed = [alias for alias in every if abs(alias.coefficient) >= _NEGLIGIBLE]
     return sorted(listed, key=lambda alias: -round(abs(alias.coefficient), 9))

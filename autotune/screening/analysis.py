@@ -187,7 +187,7 @@ def _effects(
     alpha: float,
 ) -> tuple[Effect, ...]:
     scores = half_normal_scores(fitted.beta / np.sqrt(fitted.unit_variance))
-    found = []
+    effects = []
     for column, factor in enumerate(design.factors):
         beta, unit = float(fitted.beta[column]), float(fitted.unit_variance[column])
         used = noise
@@ -195,7 +195,7 @@ def _effects(
             used = plots
         std_err = 2 * math.sqrt(used.variance * unit)
         p_value = _p_value(2 * beta, std_err, used.df)
-        found.append(
+        effects.append(
             Effect(
                 factor=factor.name,
                 low=factor.low,
@@ -213,7 +213,7 @@ def _effects(
                 n_high=int(np.sum(design.coded[:, column] > 0)),
             )
         )
-    return tuple(found)
+    return tuple(effects)
 
 
 def _block_effects(design: Design, fitted: Fit, noise: Noise) -> tuple[BlockEffect, ...]:

@@ -207,10 +207,10 @@ def foldover(design: Design, rng: np.random.Generator, on: str | None = None) ->
         The added runs alone, one block for each of the design's; ``design.followed_by(added)`` is the whole.
 
     Raises:
-        UserError: ``on`` is no factor of the design.
+        UserError: ``on`` is not a factor of the design.
     """
     if on is not None and on not in design.names:
-        raise UserError(f"{on!r} is no factor of the design", f"factors: {', '.join(design.names)}")
+        raise UserError(f"{on!r} is not a factor of the design", f"factors: {', '.join(design.names)}")
     flips = np.array([-1.0 if on in (None, name) else 1.0 for name in design.names])
     folded = []
     for block in dict.fromkeys(design.blocks):

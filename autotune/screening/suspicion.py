@@ -55,7 +55,7 @@ def suspicions(
         leading = np.flatnonzero(np.abs(fitted.beta) > LEADING_RATIO * std_errs).tolist()
     pairs = [pair for pair in combinations(range(len(names)), 2) if set(pair) & set(leading)]
     mains = np.hstack([fitted.nuisance, fitted.main[:, leading]])
-    found = []
+    striking = []
     for i, j in pairs:
         product = fitted.main[:, i] * fitted.main[:, j] / fitted.nuisance[:, 0]
         refit = fit(mains, product[:, None], fitted.y)
@@ -65,5 +65,5 @@ def suspicions(
         error = math.sqrt(max(variance, floor) * float(refit.unit_variance[0]))
         p_value = len(pairs) * 2 * float(stats.t.sf(abs(float(refit.beta[0])) / error, refit.residual_df))
         if p_value < alpha:
-            found.append(Suspicion((names[i], names[j]), p_value))
-    return tuple(sorted(found, key=lambda suspicion: suspicion.p_value))
+            striking.append(Suspicion((names[i], names[j]), p_value))
+    return tuple(sorted(striking, key=lambda suspicion: suspicion.p_value))

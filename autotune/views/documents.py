@@ -51,32 +51,32 @@ def screening_document(screening: TableScreening) -> dict[str, Any]:
     return dict(plain(document))
 
 
-def follow_up_document(found: FollowUp) -> dict[str, Any]:
+def follow_up_document(fitted: FollowUp) -> dict[str, Any]:
     """The report of ``screen TABLE --surface``."""
-    pairs = zip(found.responses, found.surfaces, strict=True)
+    pairs = zip(fitted.responses, fitted.surfaces, strict=True)
     document = {
-        **_fields(found, "table", "rows", "scale"),
-        "surfaces": {response.name: _surface(surface, found) for response, surface in pairs},
-        "overlay": found.overlay
+        **_fields(fitted, "table", "rows", "scale"),
+        "surfaces": {response.name: _surface(surface, fitted) for response, surface in pairs},
+        "overlay": fitted.overlay
         and {
-            "at": found.numbers(found.overlay.codes),
-            "desirability": found.overlay.desirability,
+            "at": fitted.numbers(fitted.overlay.codes),
+            "desirability": fitted.overlay.desirability,
             "responses": {
                 its.name: {
-                    "value": found.overlay.values[its.name],
-                    "desirability": found.overlay.each[its.name],
+                    "value": fitted.overlay.values[its.name],
+                    "desirability": fitted.overlay.each[its.name],
                     **_fields(its, "goal", "weight"),
                 }
-                for its in found.responses
+                for its in fitted.responses
             },
         },
     }
     return dict(plain(document))
 
 
-def _surface(surface: Surface, found: FollowUp) -> dict[str, Any]:
+def _surface(surface: Surface, fitted: FollowUp) -> dict[str, Any]:
     best = surface.optimum
-    ends = [found.numbers({name: pair[i] for name, pair in best.intervals.items()}) for i in (0, 1)]
+    ends = [fitted.numbers({name: pair[i] for name, pair in best.intervals.items()}) for i in (0, 1)]
     return {
         "coefficients": [
             {"term": list(its.factors), **_fields(its, "value", "std_err", "p_value")}
@@ -87,7 +87,7 @@ def _surface(surface: Surface, found: FollowUp) -> dict[str, Any]:
         "curvature": list(surface.curvature),
         **_fields(surface, "shape", "std_dev", "df"),
         "optimum": {
-            "at": found.numbers(best.codes),
+            "at": fitted.numbers(best.codes),
             "intervals": {name: [end[name] for end in ends] for name in best.codes},
             "value": best.value,
             "interval": list(best.interval),

@@ -90,11 +90,11 @@ def measurement_frame(measurements: Iterable[Measurement]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    found = list(measurements)
-    labels = list(dict.fromkeys(name for m in found for name, _ in m.labels))
+    listed = list(measurements)
+    labels = list(dict.fromkeys(name for m in listed for name, _ in m.labels))
     rows = [
         [getattr(m, name) for name in _IMPORTED] + [dict(m.labels).get(name) for name in labels]
-        for m in found
+        for m in listed
     ]
     kinds = _IMPORTED | {f"label.{name}" if name in _IMPORTED else name: "string" for name in labels}
     return pd.DataFrame(rows, columns=list(kinds), dtype=object).astype(kinds)

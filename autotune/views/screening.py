@@ -29,19 +29,20 @@ def screening_text(screening: TableScreening) -> str:
     return "\n".join(lines) + "\n"
 
 
-def follow_up_text(found: FollowUp) -> str:
+def follow_up_text(fitted: FollowUp) -> str:
     """Each response's quadratic with its optimum, then the point that suits all."""
-    lines = [f"{found.table}: {found.rows} rows, {found.scale} scale"]
-    for response, surface in zip(found.responses, found.surfaces, strict=True):
-        lines += ["", *_surface_lines(response, surface, found)]
-    if found.overlay is not None:
-        weights = ", ".join(f"{its.name} {its.weight:g}" for its in found.responses)
-        lines += ["", f"overlaid optimum (weights: {weights}): desirability {found.overlay.desirability:.3f}"]
-        place = found.numbers(found.overlay.codes).items()
+    lines = [f"{fitted.table}: {fitted.rows} rows, {fitted.scale} scale"]
+    for response, surface in zip(fitted.responses, fitted.surfaces, strict=True):
+        lines += ["", *_surface_lines(response, surface, fitted)]
+    if fitted.overlay is not None:
+        weights = ", ".join(f"{its.name} {its.weight:g}" for its in fitted.responses)
+        reached = f"desirability {fitted.overlay.desirability:.3f}"
+        lines += ["", f"overlaid optimum (weights: {weights}): {reached}"]
+        place = fitted.numbers(fitted.overlay.codes).items()
         lines.append(f"  at {', '.join(f'{name}={_plain(number)}' for name, number in place)}")
         lines += _aligned([
-            (name, _natural(value, found.scale), f"desirability {found.overlay.each[name]:.3f}")
-            for name, value in found.overlay.values.items()
+            (name, _natural(value, fitted.scale), f"desirability {fitted.overlay.each[name]:.3f}")
+            for name, value in fitted.overlay.values.items()
         ])  # fmt: skip
     return "\n".join(lines) + "\n"
 
@@ -87,8 +88,8 @@ def _alias_lines(leaks: Sequence[Alias]) -> list[str]:
     return lines
 
 
-def _surface_lines(response: Response, surface: Surface, found: FollowUp) -> list[str]:
-    unit = ", logarithms" if found.scale == "log" else ""
+def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> list[str]:
+    unit = ", logarithms" if fitted.scale == "log" else ""
     lines = [f"{response.name} ({_better(response)} is better{unit}): a {surface.shape}"]
     rows = [("term", "coefficient", "p")]
     for its in surface.coefficients:
@@ -103,10 +104,10 @@ def _surface_lines(response: Response, surface: Surface, found: FollowUp) -> lis
     if surface.left_out:
         lines.append(f"  left out, as these runs cannot tell: {', '.join(map('·'.join, surface.left_out))}")
     best = surface.optimum
-    interval = " … ".join(_natural(end, found.scale) for end in best.interval)
-    lines.append(f"  best {_natural(best.value, found.scale)} ({interval}) at")
+    interval = " … ".join(_natural(end, fitted.scale) for end in best.interval)
+    lines.append(f"  best {_natural(best.value, fitted.scale)} ({interval}) at")
     at, low, high = (
-        found.numbers(codes)
+        fitted.numbers(codes)
         for codes in (best.codes, *({n: ends[i] for n, ends in best.intervals.items()} for i in (0, 1)))
     )
     edge = dict.fromkeys(best.at_edge, "at the end of its range: the best may lie beyond")

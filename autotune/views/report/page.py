@@ -125,9 +125,9 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
 
 def _scores(inputs: ReportInput) -> tuple[Score, ...] | None:
     """The scores of the stack's own defaults; None where they were not measured completely."""
-    found = [score(objective, inputs.baseline) for objective in inputs.objectives]
-    complete = tuple(s for s in found if s is not None)
-    return complete if complete and len(complete) == len(found) else None
+    judged = [score(objective, inputs.baseline) for objective in inputs.objectives]
+    complete = tuple(s for s in judged if s is not None)
+    return complete if complete and len(complete) == len(judged) else None
 
 
 def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
@@ -193,19 +193,19 @@ def _tables(chosen: Recommendation | None) -> list[dict[str, Any]]:
     """One for each collective and communicator size: a figure and the rows at the measured sizes."""
     if chosen is None:
         return []
-    found = []
+    tables = []
     for (collective, comm_size), group in groupby(size_rows(chosen), key=lambda row: row.gain.slot[:2]):
         rows = list(group)
         names = list(dict.fromkeys(name for row in rows for name in row.choice))
         ratios = [row.gain.ratio for row in rows]
         longest = max(min(max(ratios), 3 * median(ratios)), 1.0)  # one wild ratio must not hide the others
-        found.append({
+        tables.append({
             "title": _table_title(collective, comm_size),
             "figure": plots.curves([row.gain for row in rows]),
             "names": names,
             "rows": [_row(row, names, longest) for row in rows],
         })  # fmt: skip
-    return found
+    return tables
 
 
 def _row(row: SizeRow, names: Sequence[str], longest: float) -> dict[str, Any]:

@@ -119,12 +119,12 @@ def front(
 
 
 def verification(
-    judged: Sequence[Comparison], found: Sequence[PairDifferences], searched: Sequence[Gain]
+    judged: Sequence[Comparison], pairs: Sequence[PairDifferences], searched: Sequence[Gain]
 ) -> str:
     """Every pair of fresh launches, what they say together, and what the search had promised."""
     figure = axes.empty(360)
     labels = {c.slot: size_text(c.slot[2]) for c in judged}
-    dots = [(labels[slot], math.exp(d)) for pair in found for slot, d in pair.items() if slot in labels]
+    dots = [(labels[slot], math.exp(d)) for pair in pairs for slot, d in pair.items() if slot in labels]
     figure.add_scatter(
         x=[label for label, _ in dots],
         y=[ratio for _, ratio in dots],

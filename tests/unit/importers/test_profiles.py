@@ -116,7 +116,7 @@ def test_monitoring_without_the_file_of_a_rank():
         ),
         (
             MPIP.replace("1.311e+05 1.311e+05 1.311e+05", "1.311e+05 x 1.311e+05"),
-            "calls.csv:36: 'x' is no number",
+            "calls.csv:36: 'x' is not a number",
         ),
         ("O2A\t0\t0 bytes\t0 msgs sent\nD\tMPI_COMM_SELF\tprocs: 0\n", "calls.csv:1: traffic of an unknown"),
         ("D\tMPI_COMM_SELF\tprocs: 0\nO2A\t0\t0 bytes\t0 msgs sent\n", "no collective was called"),

@@ -113,7 +113,7 @@ def test_damaged_tables_say_where(text, line, words):
             "r.dat:9: sizes are counts of a data type of unknown",
         ),
         (("datatype_size_bytes=1", "datatype_size_bytes=big"), "datatype_size_bytes=big above this table"),
-        (("nprocs=2", "nprocs=two"), "nprocs=two above this table is no whole number"),
+        (("nprocs=2", "nprocs=two"), "nprocs=two above this table is not a whole number"),
     ],
 )
 def test_settings_that_are_no_numbers(change, words):
