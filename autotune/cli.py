@@ -252,6 +252,25 @@ def doctor(
     verb.doctor(as_json, mpirun, space)
 
 
+@cli.command()
+def knobs(
+    stack: Annotated[
+        list[str] | None, typer.Option(help="openmpi, ucx, ucc, libfabric or mpich; or several")
+    ] = None,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="print CSV")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="of every class, not performance alone")] = False,
+    mpirun: Annotated[str | None, typer.Option(help="path of an mpirun")] = None,
+    sizes: Annotated[
+        str, typer.Option(help="message sizes, at which thresholds get levels")
+    ] = "8,64,512,4k,32k,256k,1m",
+) -> None:
+    """List the variables that MPI, UCX, UCC and libfabric declare here: class, default, levels, reason."""
+    from autotune.commands import knobs as verb
+
+    verb.knobs(tuple(stack or ()), as_json, as_csv, everything, mpirun, sizes)
+
+
 @cli.command("import")
 def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="logs and tables; - is standard input")],

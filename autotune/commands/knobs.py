@@ -1,0 +1,102 @@
+"""``knobs``: what the libraries of an MPI declare, and which of it may be turned."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from autotune.errors import UserError
+from autotune.space import size_in_bytes
+from autotune.stacks.installation import find
+from autotune.stacks.knobs import Class, Classed, Listing, levels, listings
+
+_COLUMNS = ("layer", "version", "name", "class", "default", "levels", "reason", "rule", "kind", "component",
+            "set_by", "inherits", "documentation")  # fmt: skip
+
+
+def knobs(
+    layers: Sequence[str], as_json: bool, as_csv: bool, everything: bool, mpirun: str | None, sizes: str
+) -> None:
+    """Print the variables: those of class performance, or all; then how many there are of each class."""
+    if as_json and as_csv:
+        raise UserError("--json and --csv", "give one of them")
+    measured = [_bytes(word) for word in sizes.split(",") if word.strip()]
+    found = listings(find(mpirun), layers)
+    if as_json:
+        sys.stdout.write(json.dumps([_document(one, everything, measured) for one in found], indent=1) + "\n")
+    elif as_csv:
+        writer = csv.DictWriter(sys.stdout, _COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for one in found:
+            writer.writerows(_flat(row) for row in _rows(one, everything, measured))
+    else:
+        for one in found:
+            _print(one, everything, measured)
+
+
+def _bytes(word: str) -> int:
+    size = size_in_bytes(word)
+    if size is None:
+        raise UserError(f"--sizes: {word.strip()!r} is no message size", "for example 8,4k,1m")
+    return int(size)
+
+
+def _document(listing: Listing, everything: bool, sizes: Sequence[int]) -> dict[str, Any]:
+    return {
+        "layer": listing.layer,
+        "version": listing.version,
+        "counts": {str(klass): n for klass, n in listing.counts.items()},
+        "without_rule": list(listing.without_rule),
+        "knobs": list(_rows(listing, everything, sizes)),
+    }
+
+
+def _rows(listing: Listing, everything: bool, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """What is told of each variable, as JSON values."""
+    for classed in listing.knobs:
+        if everything or classed.klass is Class.PERFORMANCE:
+            knob = classed.knob
+            yield {
+                "layer": knob.layer,
+                "version": knob.version,
+                "name": knob.name,
+                "class": str(classed.klass),
+                "default": knob.default,
+                "levels": _levels(classed, sizes),
+                "reason": classed.reason,
+                "rule": classed.rule.name if classed.rule else "",
+                "kind": str(knob.kind),
+                "component": knob.component,
+                "set_by": knob.variable,
+                "inherits": list(knob.inherits),
+                "documentation": knob.documentation,
+            }
+
+
+def _levels(classed: Classed, sizes: Sequence[int]) -> list[Any]:
+    """What would be tried; of what is never touched, nothing."""
+    if classed.klass in (Class.PROTECTED, Class.DIAGNOSTICS):
+        return []
+    declared = classed.rule.levels if classed.rule else {}
+    return list(declared or levels(classed.knob, sizes))
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: " | ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()}
+
+
+def _print(listing: Listing, everything: bool, sizes: Sequence[int]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "class", "default", "levels", "reason", title=f"{listing.layer} {listing.version}")
+    for row in map(_flat, _rows(listing, everything, sizes)):
+        table.add_row(*(row[column] for column in ("name", "class", "default", "levels", "reason")))
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
+    console.print(table)
+    counts = ", ".join(f"{n} {klass}" for klass, n in listing.counts.items())
+    nameless = ", ".join(listing.without_rule) or "none"
+    console.print(
+        f"{listing.layer}: {len(listing.knobs)} variables: {counts}; known to no rule: {nameless}\n"
+    )

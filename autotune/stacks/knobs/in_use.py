@@ -1,0 +1,73 @@
+"""What a launch really uses: components and transports, as facts by which knobs are kept or dropped."""
+
+import re
+import sys
+from collections.abc import Mapping
+
+from autotune.errors import StackError
+from autotune.stacks.installation import Installation, output
+from autotune.stacks.openmpi import root_env
+
+_PROGRAM = "from mpi4py import MPI; MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank)"
+_TALK = {
+    "OMPI_MCA_pml_base_verbose": "10",
+    "OMPI_MCA_bml_base_verbose": "100",
+    "OMPI_MCA_btl_base_verbose": "100",
+    "OMPI_MCA_coll_base_verbose": "20",
+    "UCX_LOG_LEVEL": "info",
+}
+"""Makes a launch say what it selects."""
+
+_UCX = {
+    "OMPI_MCA_pml": "ucx",
+    "OMPI_MCA_opal_common_ucx_tls": "any",
+    "OMPI_MCA_opal_common_ucx_devices": "any",
+}
+"""Makes Open MPI take UCX where it would not by itself."""
+
+_FAMILIES = {
+    "mm": ("sysv", "posix", "xpmem"),
+    "sm": ("sysv", "posix", "xpmem", "cma", "knem"),
+    "scopy": ("cma", "knem"),
+}
+"""Names in UCX's variables that stand for several transports."""
+
+
+def openmpi_in_use(installation: Installation, fixed: Mapping[str, str], ranks: int = 2) -> frozenset[str]:
+    """What Open MPI selects between ranks of this machine, by itself and over UCX.
+
+    Args:
+        installation: Which one.
+        fixed: Variables of every launch.
+        ranks: To start.
+
+    Returns:
+        ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…``.
+
+    Raises:
+        StackError: a launch does not end.
+    """
+    env = {**fixed, **_TALK, **root_env(), "MPI4PY_LIBMPI": str(installation.library)}
+    command = [str(installation.mpirun), "-np", str(ranks), sys.executable, "-c", _PROGRAM]
+    facts = said(output(command, env))
+    if not facts:
+        raise StackError(f"a launch by {installation.mpirun} does not say which components it selects")
+    if "OMPI_MCA_pml" not in fixed and "pml_in_use:ucx" not in facts:
+        over_ucx = said(output(command, {**env, **_UCX}))
+        facts |= {fact for fact in over_ucx if fact.startswith("ucx_lane:")}
+    return facts
+
+
+def said(log: str) -> frozenset[str]:
+    """The facts in what such a launch printed."""
+    facts = {f"pml_in_use:{name}" for name in re.findall(r"select: component (\w+) selected", log)}
+    # What a process sends to itself moves no message between ranks.
+    facts |= {f"btl_in_use:{name}" for name in re.findall(r"bml: Using (?!self )(\w+) btl for send to", log)}
+    facts |= {f"coll_in_use:{name}" for name in re.findall(r"selecting +(\w+), priority +\d+, Enabled", log)}
+    lanes = set(
+        re.findall(
+            r"(\w+)/[\w:.-]+", " ".join(re.findall(r"UCX +INFO .* int(?:ra|er)-node cfg#\d+ (.*)", log))
+        )
+    )
+    families = {family for family, members in _FAMILIES.items() if lanes & set(members)}
+    return frozenset(facts | {f"ucx_lane:{name}" for name in lanes | families})

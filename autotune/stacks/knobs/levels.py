@@ -1,0 +1,173 @@
+"""Which values of a knob are worth trying, from its type.
+
+Numbers stand on a log scale around the default, thresholds also at the measured sizes: between two of these
+sizes a threshold changes nothing. Words that the syntax allows beside numbers (``auto``, ``inf``) follow.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from autotune.space import Value, size_in_bytes
+from autotune.stacks.knobs.knob import Kind, Knob
+
+UNSAID = "default"
+"""Stands for a default that the library does not print."""
+
+_NEAR = (0.25, 0.5, 1, 2, 4)
+"""Factors on a count."""
+_SIZES = (1 / 16, 1 / 4, 1, 4, 16)
+"""Factors on a size."""
+_COSTS = (0.125, 0.5, 1, 2, 8)
+"""Factors on an estimated cost, which is seldom right to a factor of two."""
+_COUNTS = (1, 4, 16)
+"""Of what has no number by default."""
+_RATIOS = (0.25, 1, 4)
+"""Of a factor that is zero by default."""
+_APART = 4
+"""Measured sizes closer than this factor share a level."""
+_FAR = 64
+"""Measured sizes further than this factor from the default are no levels."""
+_UNBOUNDED = 1 << 30
+"""Sizes from here on mean "no limit"."""
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
+
+
+def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
+    """Values to try, the default among them; numbers first and ascending.
+
+    Args:
+        knob: Of any kind.
+        sizes: Message sizes that are measured, bytes.
+
+    Returns:
+        The default alone where the type says nothing about others.
+    """
+    if knob.keys:
+        return _of_pairs(knob, sizes)
+    default = default_level(knob)
+    match knob.kind:
+        case Kind.BOOLEAN | Kind.ENUMERATOR:
+            return tuple(dict.fromkeys((*knob.allowed, default)))
+        case Kind.LIST:
+            return (default, *_neighbours(str(default), knob.allowed))
+        case Kind.TEXT:
+            return (default,)
+        case Kind.BYTES:
+            return _ordered(_bytes(default, sizes), default, knob.allowed)
+        case Kind.INTEGER:
+            return _ordered(_around(default, _NEAR, _COUNTS, _whole), default, knob.allowed)
+        case Kind.REAL:
+            return _ordered(_around(default, _NEAR, _RATIOS, _rounded), default, knob.allowed)
+        case Kind.DURATION | Kind.BANDWIDTH:
+            return tuple(dict.fromkeys((*_scaled(str(default), _COSTS), default, *knob.allowed)))
+
+
+def default_level(knob: Knob) -> Value:
+    """The default as a level: a number where it is one."""
+    if not knob.default and knob.kind in (Kind.LIST, Kind.TEXT, Kind.ENUMERATOR):
+        return knob.default
+    if not knob.default:
+        return UNSAID
+    if knob.kind is Kind.ENUMERATOR and knob.default not in knob.allowed:
+        meant = [word for word in knob.allowed if word.startswith(knob.default)]  # UCX prints "no" as "n"
+        return meant[0] if len(meant) == 1 else knob.default
+    if knob.kind in (Kind.BYTES, Kind.INTEGER, Kind.REAL) and not knob.keys:
+        number = _number(knob.default)
+        if number is not None:
+            return int(number) if knob.kind is not Kind.REAL and number == int(number) else number
+    return knob.default
+
+
+def is_ordered(knob: Knob) -> bool:
+    """Whether its numbers lie on a scale that a model can use."""
+    return knob.kind in (Kind.BYTES, Kind.INTEGER, Kind.REAL) and not knob.keys
+
+
+def _number(text: str) -> int | float | None:
+    """A number, a size with its unit, or None for a word (``inf`` is one)."""
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    return float(text) if re.fullmatch(r"-?\d+\.\d+", text) else size_in_bytes(text)
+
+
+def _bytes(default: Value, sizes: Sequence[int]) -> list[Value]:
+    """Multiples of the default and the measured sizes, thinned so that no two are close."""
+    chosen: list[int] = []
+    low, high = 1, _UNBOUNDED
+    if isinstance(default, int) and 0 < default < _UNBOUNDED:
+        chosen = list(dict.fromkeys(max(1, round(default * factor)) for factor in _SIZES))
+        low, high = max(1, default // _FAR), default * _FAR
+    for size in sorted(set(sizes)):
+        if low <= size <= high and all(max(size, c) >= _APART * min(size, c) for c in chosen):
+            chosen.append(size)
+    return list(chosen)
+
+
+def _around(
+    default: Value,
+    factors: Iterable[float],
+    otherwise: Iterable[float],
+    as_value: Callable[[float], Value],
+) -> list[Value]:
+    if isinstance(default, int | float) and 0 < default < _UNBOUNDED:
+        return [as_value(default * factor) for factor in factors]
+    return [as_value(number) for number in otherwise]
+
+
+def _whole(number: float) -> Value:
+    return max(1, math.ceil(number))
+
+
+def _rounded(number: float) -> Value:
+    return float(f"{number:.3g}")
+
+
+def _ordered(numbers: Iterable[Value], default: Value, words: Iterable[str]) -> tuple[Value, ...]:
+    """Numbers ascending, the default among them, words behind."""
+    beside = [default] if isinstance(default, str) else []
+    scale = {n for n in (*numbers, default) if not isinstance(n, str)}
+    return tuple(dict.fromkeys((*sorted(scale), *beside, *words)))
+
+
+def _scaled(quantity: str, factors: Iterable[float]) -> list[str]:
+    """A number with its unit, times each factor; nothing of a word."""
+    found = _QUANTITY.fullmatch(quantity)
+    if found is None or float(found[1]) == 0:
+        return []
+    return [
+        quantity if factor == 1 else f"{float(f'{float(found[1]) * factor:.4g}'):g}{found[2] or ''}"
+        for factor in factors
+    ]
+
+
+def _neighbours(default: str, known: Sequence[str]) -> list[str]:
+    """The list without each of its members, and with each further one, in the library's order."""
+    members = [word for word in default.split(",") if word]
+    without = [",".join(m for m in members if m != gone) for gone in members] if len(members) > 1 else []
+    plus = [",".join((*members, new)) for new in known if new not in members]
+    return list(dict.fromkeys((*without, *plus)))
+
+
+def _of_pairs(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
+    """Of ``key:value`` pairs: all keys together, and where the values are costs each key on its own."""
+    pairs = dict(item.partition(":")[::2] for item in knob.default.split(","))
+    if knob.kind is Kind.BYTES:
+        common = default_level(_plain(knob, next(iter(pairs.values()), "")))
+        numbers = _bytes(common, sizes)
+        return (knob.default, *numbers, *(word for word in knob.allowed if word != common))
+    together = [",".join(f"{k}:{_times(v, f)}" for k, v in pairs.items()) for f in _COSTS if f != 1]
+    alone = [
+        ",".join(f"{k}:{_times(v, factor) if k == key else v}" for k, v in pairs.items())
+        for key in pairs
+        for factor in (_COSTS[0], _COSTS[-1])
+    ]
+    return tuple(dict.fromkeys((knob.default, *together, *(alone if len(pairs) > 1 else ()))))
+
+
+def _times(quantity: str, factor: float) -> str:
+    return next(iter(_scaled(quantity, (factor,))), quantity)
+
+
+def _plain(knob: Knob, default: str) -> Knob:
+    return Knob(knob.layer, knob.version, knob.name, knob.kind, default)

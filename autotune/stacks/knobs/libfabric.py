@@ -1,0 +1,88 @@
+"""libfabric's variables, as ``fi_getparams`` gives them.
+
+Run as a program (``python -m autotune.stacks.knobs.libfabric LIBRARY``) it prints them as JSON.
+"""
+
+import ctypes
+import json
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from autotune.stacks.knobs.child import ask_module
+from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
+
+_TYPES = (Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN, Kind.BYTES)
+"""By the number of ``enum fi_param_type``: string, int, bool, size_t."""
+
+_DEFAULT = re.compile(r"default(?: is)?:\s*([-\w.]+)|\(default (-?\d+)\)", re.IGNORECASE)
+
+
+class _Parameter(ctypes.Structure):
+    """``struct fi_param`` of ``rdma/fabric.h``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("help", ctypes.c_char_p),
+        ("value", ctypes.c_char_p),
+    )
+
+
+def read(folders: Iterable[Path]) -> tuple[Knob, ...]:
+    """The variables of the first libfabric in these folders; none where there is none.
+
+    Raises:
+        StackError: it is there and cannot be asked.
+    """
+    for folder in folders:
+        for library in sorted(folder.glob("libfabric.so*"), key=lambda path: len(path.name)):
+            return parse(json.loads(ask_module(__name__, str(library), folder=folder)))
+    return ()
+
+
+def parse(document: dict[str, Any]) -> tuple[Knob, ...]:
+    """The variables in what the program printed; providers that repeat a common one count once."""
+    knobs: dict[str, Knob] = {}
+    for name, number, text in document["parameters"]:
+        kind = _TYPES[number] if number < len(_TYPES) else Kind.TEXT
+        provider, said, _ = text.partition(": ")
+        default = _DEFAULT.search(text)
+        knobs.setdefault(
+            name,
+            Knob(
+                layer="libfabric",
+                version=document["version"],
+                name=name,
+                kind=kind,
+                default=(default[1] or default[2]).rstrip(".") if default else "",
+                documentation=on_one_line(text),
+                allowed=("0", "1") if kind is Kind.BOOLEAN else (),
+                component=provider if said and re.fullmatch(r"\w+", provider) else "",
+            ),
+        )
+    return tuple(knobs.values())
+
+
+def _print(path: str) -> None:
+    """Print version and parameters as JSON.
+
+    References:
+        fabric(7), ``fi_getparams``, ``fi_freeparams``.
+    """
+    library = ctypes.CDLL(path)
+    library.fi_version.restype = ctypes.c_uint32
+    version = library.fi_version()
+    found, count = ctypes.POINTER(_Parameter)(), ctypes.c_int()
+    library.fi_getparams(ctypes.byref(found), ctypes.byref(count))
+    listed = [
+        (one.name.decode(), one.type, (one.help or b"").decode(errors="replace"))
+        for one in found[: count.value]
+    ]
+    json.dump({"version": f"{version >> 16}.{version & 0xFFFF}", "parameters": listed}, sys.stdout)
+
+
+if __name__ == "__main__":
+    _print(sys.argv[1])

@@ -1,0 +1,86 @@
+"""Everything that the libraries of one MPI declare, classed."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.errors import StackError, allowed
+from autotune.stacks.installation import Installation
+from autotune.stacks.knobs import libfabric, mpich, openmpi, rules, ucx
+from autotune.stacks.knobs.knob import LAYERS, Knob
+from autotune.stacks.knobs.rules import Class, Classed
+
+_OWN = {"openmpi": "openmpi", "mpich": "mpich"}
+"""Flavour of an installation → the layer of its own variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The variables of one layer."""
+
+    layer: str
+    """One of ``LAYERS``."""
+    version: str
+    """Of the library."""
+    knobs: tuple[Classed, ...]
+    """All of them, in the library's order."""
+
+    @property
+    def counts(self) -> dict[Class, int]:
+        """How many there are of each class."""
+        found = Counter(classed.klass for classed in self.knobs)
+        return {klass: found[klass] for klass in Class}
+
+    @property
+    def without_rule(self) -> tuple[str, ...]:
+        """Names that no rule knows."""
+        return tuple(classed.knob.name for classed in self.knobs if classed.rule is None)
+
+
+def listings(installation: Installation, layers: Sequence[str] = ()) -> tuple[Listing, ...]:
+    """The layers of an installation that are there.
+
+    Args:
+        installation: Which MPI.
+        layers: Only these; one that is asked for and not there is an error.
+
+    Raises:
+        StackError: an unknown layer, one that is not installed, or one that cannot be asked.
+        SpaceError: a shipped rule file is wrong.
+    """
+    for layer in layers:
+        if layer not in LAYERS:
+            raise StackError(f"--stack {layer}", allowed(layer, LAYERS))
+    found = []
+    for layer in layers or LAYERS:
+        knobs = read(layer, installation)
+        if knobs:
+            classed = rules.classify(knobs, rules.load(layer))
+            found.append(Listing(layer, knobs[0].version, classed))
+        elif layers:
+            raise StackError(
+                f"no {layer} belongs to {installation.mpirun}",
+                "give another MPI by --mpirun, or leave --stack out to see what is there",
+            )
+    return tuple(found)
+
+
+def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
+    """The variables of one layer; none where it is not installed.
+
+    Raises:
+        StackError: it is there and cannot be asked.
+    """
+    own = _OWN.get(installation.flavour)
+    if layer in _OWN.values():
+        if layer != own:
+            return ()
+        return openmpi.read(installation.mpirun) if own == "openmpi" else mpich.read(installation.library)
+    folders = _folders(installation.library)
+    return libfabric.read(folders) if layer == "libfabric" else ucx.read(layer, folders)
+
+
+def _folders(library: Path) -> tuple[Path, ...]:
+    """Where the libraries below an MPI library may lie: in a folder of its own, or beside it."""
+    return library.parent / "openmpi", library.parent / "mpich", library.parent

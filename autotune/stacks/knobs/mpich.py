@@ -1,0 +1,160 @@
+"""MPICH's control variables, as MPI_T declares them, with their categories.
+
+Run as a program (``python -m autotune.stacks.knobs.mpich LIBMPI``) it prints them as JSON. MPI itself need
+not be initialised: MPICH registers its variables when MPI_T starts.
+"""
+
+import ctypes
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from autotune.probe.mpit import names_of_description
+from autotune.stacks.knobs.child import ask_module
+from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
+
+_NAME_BYTES, _TEXT_BYTES, _VALUE_BYTES = 512, 65536, 65536
+_FIRST_VERBOSITY = 220
+"""MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1."""
+
+_SWITCH = re.compile(
+    r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.IGNORECASE
+)
+"""How MPICH documents a boolean, which has the datatype of an integer."""
+
+
+def read(library: Path) -> tuple[Knob, ...]:
+    """The variables of an MPICH library.
+
+    Raises:
+        StackError: it cannot be asked.
+    """
+    return parse(json.loads(ask_module(__name__, str(library), folder=library.parent)))
+
+
+def parse(document: Mapping[str, Any]) -> tuple[Knob, ...]:
+    """The variables in what the program printed."""
+    return tuple(_knob(document["version"], *declared) for declared in document["variables"])
+
+
+def _knob(version: str, name: str, datatype: str, default: str, level: int, category: str, text: str) -> Knob:
+    words = tuple(names_of_description(text))
+    numbered = tuple(re.findall(r"^\s*(\d+)\s+[A-Za-z]", text, re.MULTILINE))
+    kind, allowed = Kind.TEXT, words
+    if words and (datatype == "int" or default in words):
+        kind = Kind.ENUMERATOR
+        default = words[int(default)] if default.isdecimal() and int(default) < len(words) else default
+    elif len(numbered) > 1 and default in numbered:
+        kind, allowed = Kind.ENUMERATOR, numbered
+    elif datatype == "int" and default in ("0", "1") and _SWITCH.search(text):
+        kind, allowed = Kind.BOOLEAN, ("0", "1")
+    elif datatype in ("int", "double"):
+        kind, allowed = (Kind.INTEGER if datatype == "int" else Kind.REAL), ()
+    return Knob(
+        layer="mpich",
+        version=version,
+        name=name,
+        kind=kind,
+        default=default,
+        documentation=on_one_line(text),
+        allowed=allowed,
+        level=level,
+        component=category.lower(),
+    )
+
+
+class _Library:
+    """MPI_T of one MPICH library."""
+
+    def __init__(self, path: str) -> None:
+        self._lib = ctypes.CDLL(path)
+        self("init_thread", 0, ctypes.byref(ctypes.c_int()))
+
+    def __call__(self, function: str, *arguments: Any) -> None:
+        if code := getattr(self._lib, f"MPI_T_{function}")(*arguments):
+            sys.exit(f"MPI_T_{function} failed with code {code}")
+
+    def version(self) -> str:
+        """Of MPICH."""
+        text, length = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int()
+        self._lib.MPI_Get_library_version(text, ctypes.byref(length))
+        found = re.search(r"MPICH Version:\s+(\S+)", text.value.decode(errors="replace"))
+        return found[1] if found else ""
+
+    def count(self, what: str) -> int:
+        """Of ``cvar`` or ``category``."""
+        number = ctypes.c_int()
+        self(f"{what}_get_num", ctypes.byref(number))
+        return number.value
+
+    def categories(self) -> dict[int, str]:
+        """Index of a variable → name of its category."""
+        found: dict[int, str] = {}
+        for index in range(self.count("category")):
+            name, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
+            text, text_length = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
+            variables, others = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
+            refer = ctypes.byref
+            self(
+                "category_get_info",
+                index,
+                name,
+                refer(length),
+                text,
+                refer(text_length),
+                refer(variables),
+                refer(others[0]),
+                refer(others[1]),
+            )
+            indices = (ctypes.c_int * max(1, variables.value))()
+            self("category_get_cvars", index, variables, indices)
+            found |= dict.fromkeys(indices[: variables.value], name.value.decode())
+        return found
+
+    def variables(self) -> Iterator[tuple[str, str, str, int, str, str]]:
+        """Name, datatype, value, level, category and documentation of each."""
+        categories = self.categories()
+        refer = ctypes.byref
+        for index in range(self.count("cvar")):
+            name, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
+            text, text_length = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
+            verbosity, datatype, binding, scope = (ctypes.c_int() for _ in range(4))
+            self(
+                "cvar_get_info",
+                index,
+                name,
+                refer(length),
+                refer(verbosity),
+                refer(datatype),
+                refer(ctypes.c_void_p()),
+                text,
+                refer(text_length),
+                refer(binding),
+                refer(scope),
+            )
+            kind, value = self._value(index, datatype.value)
+            level = (verbosity.value or _FIRST_VERBOSITY) - _FIRST_VERBOSITY
+            yield name.value.decode(), kind, value, level, categories.get(index, ""), text.value.decode()
+
+    def _value(self, index: int, datatype: int) -> tuple[str, str]:
+        """Datatype and value in force; the second byte of a handle of MPICH is the size of the datatype."""
+        handle, count = ctypes.c_void_p(), ctypes.c_int()
+        self("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
+        buffer = ctypes.create_string_buffer(_VALUE_BYTES)
+        self("cvar_read", handle, buffer)
+        size, what = datatype >> 8 & 0xFF, datatype & 0xFF
+        if size == 1:
+            return "text", buffer.value.decode(errors="replace")
+        kind: Any = ctypes.c_double if what == 0x0B else {4: ctypes.c_int, 8: ctypes.c_longlong}[size]
+        values = [str(v) for v in (kind * count.value).from_buffer(buffer)]
+        if len(values) > 1:
+            return "range", ":".join(values)
+        return ("double" if what == 0x0B else "int"), values[0]
+
+
+if __name__ == "__main__":
+    opened = _Library(sys.argv[1])
+    json.dump({"version": opened.version(), "variables": list(opened.variables())}, sys.stdout)

@@ -1,0 +1,72 @@
+"""Open MPI's MCA parameters, as ``ompi_info --all --parsable`` prints them."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from autotune.stacks.knobs.child import ask
+from autotune.stacks.knobs.knob import Kind, Knob, Way, on_one_line
+
+_KINDS = {"bool": Kind.BOOLEAN, "string": Kind.TEXT, "size_t": Kind.BYTES, "double": Kind.REAL}
+"""C type → kind; all others are integers."""
+
+_LINE = re.compile(r"^mca:([^:]*):([^:]*):param:([^:]+):([a-z_]+)(?::(.*))?$")
+
+
+def read(mpirun: Path) -> tuple[Knob, ...]:
+    """The parameters of the installation that ``mpirun`` belongs to.
+
+    Raises:
+        StackError: ``ompi_info`` does not answer.
+    """
+    info = mpirun.resolve().with_name("ompi_info")
+    # A parameter file of the user would pass for a default.
+    text = ask([str(info), "--all", "--parsable"], {"OMPI_MCA_mca_base_param_files": os.devnull})
+    return parse(text)
+
+
+def parse(text: str) -> tuple[Knob, ...]:
+    """The parameters in a listing."""
+    version = re.search(r"^ompi:version:full:(\S+)", text, re.MULTILINE)
+    found: dict[str, dict[str, list[str]]] = {}
+    for line in text.splitlines():
+        if match := _LINE.match(line):
+            framework, component, name, key, value = match.groups(default="")
+            entry = found.setdefault(name, {"component": [f"{framework}:{component}"]})
+            entry.setdefault(key, []).append(value)
+    return tuple(_knob(name, entry, version[1] if version else "") for name, entry in found.items())
+
+
+def _knob(name: str, entry: dict[str, list[str]], version: str) -> Knob:
+    def first(key: str) -> str:
+        return entry.get(key, [""])[0].strip('"')
+
+    words = tuple(_words(entry.get("enumerator", [])))
+    default = first("value")
+    kind = _KINDS.get(first("type"), Kind.INTEGER)
+    if words and kind is not Kind.BOOLEAN:
+        kind = Kind.ENUMERATOR if default in words else Kind.LIST
+    return Knob(
+        layer="openmpi",
+        version=version,
+        name=name,
+        kind=kind,
+        default=default,
+        documentation=on_one_line(first("help")),
+        allowed=words,
+        level=int(first("level") or 0),
+        component=first("component"),
+        inherits=tuple(s.removeprefix("name:") for s in entry.get("synonym_of", [])),
+        children=tuple(s.removeprefix("name:") for s in entry.get("synonym", [])),
+        way=Way.MCA,
+        deprecated=first("deprecated") == "yes",
+    )
+
+
+def _words(enumerator: list[str]) -> Iterator[str]:
+    """Of ``value:NUMBER:WORD`` the words."""
+    for item in enumerator:
+        parts = item.split(":", 2)
+        if len(parts) == 3:
+            yield parts[2]

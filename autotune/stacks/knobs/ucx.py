@@ -1,0 +1,177 @@
+"""UCX and UCC: what the configuration parser of the loaded library prints.
+
+Run as a program (``python -m autotune.stacks.knobs.ucx LAYER FOLDER``) it loads the library with its
+transports and lets it print.
+"""
+
+import ctypes
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from autotune.stacks.knobs.child import ask, ask_module
+from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
+
+_LIBRARIES = {"ucx": ("libucs", "libucm", "libuct", "libucp"), "ucc": ("libucs", "libucc")}
+"""In the order in which they are loaded; the first one of UCX has the parser, of UCC too."""
+
+_LISTS = {"ucx": ("libucs", "ucs_config_global_list"), "ucc": ("libucc", "ucc_config_global_list")}
+"""Layer → the library and the symbol of its list of tables."""
+
+_CONFIG, _HEADER, _DOC, _HIDDEN = 1, 2, 4, 8
+"""Flags of ``ucs_config_parser_print_all_opts``."""
+
+_ASSIGNMENT = re.compile(r"^(UC[XC]_\w+)(?:=(.*)| \(deprecated\))$")
+
+_SYNTAXES: tuple[tuple[str, Kind], ...] = (
+    ("memory units", Kind.BYTES),
+    ("bandwidth value", Kind.BANDWIDTH),
+    ("time value", Kind.DURATION),
+    ("floating point number", Kind.REAL),
+    ("positive floating point number", Kind.REAL),
+    ("unsigned long", Kind.INTEGER),
+    ("unsigned integer", Kind.INTEGER),
+    ("integer", Kind.INTEGER),
+)
+"""How a syntax line begins → kind."""
+
+
+def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
+    """The variables of UCX, or of UCC, each parent of several of them among them.
+
+    Args:
+        layer: ``ucx`` or ``ucc``.
+        folders: Where its libraries may lie; the loader's own places are tried last.
+
+    Returns:
+        Nothing where the layer is not installed.
+
+    Raises:
+        StackError: it is there and cannot be asked.
+    """
+    name = _LIBRARIES[layer][-1]
+    for folder in folders:
+        if any(folder.glob(f"{name}.so*")):
+            return parse(ask_module(__name__, layer, str(folder), folder=folder), layer)
+    if layer == "ucx" and (tool := shutil.which("ucx_info")):
+        version = re.search(r"[Vv]ersion (\d\S*)", ask([tool, "-v"]))
+        return parse(f"version {version[1] if version else ''}\n" + ask([tool, "-caf"]), layer)
+    return ()
+
+
+def parse(text: str, layer: str = "ucx") -> tuple[Knob, ...]:
+    """The variables in a listing, and after them the parents that the listing names only as such."""
+    version = re.search(r"^version (\S+)$", text, re.MULTILINE)
+    knobs = tuple(_read(text, layer, version[1] if version else ""))
+    return (*knobs, *_parents(knobs))
+
+
+def kind_of(syntax: str) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
+    """Kind, words that are allowed, and keys, of what stands behind ``# syntax:``."""
+    if keyed := re.match(
+        r"comma-separated list of value or key:value pairs, .* \[(.*?)\] and value is: ", syntax
+    ):
+        kind, words, _ = kind_of(syntax[keyed.end() :].partition(". A value without")[0])
+        return kind, words, tuple(keyed[1].split(","))
+    if found := re.match(r"comma-separated list.* of: (?:\[(.*)\])?", syntax):
+        return Kind.LIST, tuple((found[1] or "").split("|")) if found[1] else (), ()
+    if found := re.fullmatch(r"[<\[](.+\|.+)[>\]]", syntax):
+        words = tuple(found[1].split("|"))
+        return (Kind.BOOLEAN if set(words) == {"y", "n"} else Kind.ENUMERATOR), words, ()
+    for begin, kind in _SYNTAXES:
+        if syntax.startswith(begin):
+            return kind, tuple(re.findall(r'"(\w+)"', syntax)), ()
+    return Kind.TEXT, (), ()
+
+
+def _read(text: str, layer: str, version: str) -> Iterator[Knob]:
+    documentation: list[str] = []
+    said: dict[str, str] = {}
+    for line in text.splitlines():
+        if found := _ASSIGNMENT.match(line.removeprefix("#")):
+            kind, allowed, keys = kind_of(said.get("syntax", ""))
+            yield Knob(
+                layer=layer,
+                version=version,
+                name=found[1],
+                kind=kind,
+                default=found[2] or "",
+                documentation=on_one_line(" ".join(documentation)),
+                allowed=allowed,
+                keys=keys,
+                component=_part(found[1]),
+                inherits=tuple(re.findall(r"\w+", said.get("inherits", said.get("alias of", "")))),
+                deprecated=found[2] is None,
+            )
+            documentation, said = [], {}
+        elif found := re.match(r"# (syntax|inherits|alias of):\s*(.*)", line):
+            said[found[1]] = found[2]
+        elif line == "":
+            documentation, said = [], {}
+        else:
+            documentation.append(line.strip("# "))
+
+
+def _parents(knobs: tuple[Knob, ...]) -> Iterator[Knob]:
+    """A knob for each variable from which others inherit first and which is not in the listing itself."""
+    listed = {knob.name for knob in knobs}
+    families: dict[str, list[Knob]] = {}
+    for knob in knobs:
+        if knob.inherits and knob.inherits[0] not in listed:
+            families.setdefault(knob.inherits[0], []).append(knob)
+    for name, children in families.items():
+        yield replace(
+            children[0],
+            name=name,
+            component=_part(name),
+            inherits=(),
+            children=tuple(child.name for child in children),
+        )
+
+
+def _part(name: str) -> str:
+    """The second word of a name in lower case, which is the transport where the variable has one."""
+    words = name.split("_")
+    return words[1].lower() if len(words) > 2 else ""
+
+
+def _print(layer: str, folder: str) -> None:
+    """Load a layer with its transports and let its parser print everything.
+
+    References:
+        UCX 1.20, ``ucs/config/parser.h``; UCC 1.3, ``utils/ucc_parser.h``, which uses UCX's.
+    """
+    loaded = {}
+    for name in _LIBRARIES[layer]:
+        beside = sorted(Path(folder).glob(f"{name}.so*"), key=lambda path: len(path.name))
+        loaded[name] = ctypes.CDLL(str(beside[0]) if beside else f"{name}.so.0", ctypes.RTLD_GLOBAL)
+    last = loaded[_LIBRARIES[layer][-1]]
+    version = last[f"{_LIBRARIES[layer][-1].removeprefix('lib')}_get_version_string"]
+    version.restype = ctypes.c_char_p
+    sys.stdout.write(f"version {version().decode()}\n")
+    sys.stdout.flush()
+    for module in sorted(Path(folder, layer).glob("*.so*")):
+        try:
+            ctypes.CDLL(str(module), ctypes.RTLD_GLOBAL)
+        except OSError:
+            continue  # it needs a driver that is not here, so its variables would change nothing
+    library, symbol = _LISTS[layer]
+    tables = ctypes.c_char.in_dll(loaded[library], symbol)
+    libc = ctypes.CDLL(None)
+    loaded["libucs"].ucs_config_parser_print_all_opts(
+        ctypes.c_void_p.in_dll(libc, "stdout"),
+        f"{layer.upper()}_".encode(),
+        _CONFIG | _HEADER | _DOC | _HIDDEN,
+        ctypes.byref(tables),
+        None,
+    )
+    libc.fflush(None)
+    os._exit(0)  # the libraries' own finalisers have nothing to do here and may hang
+
+
+if __name__ == "__main__":
+    _print(sys.argv[1], sys.argv[2])

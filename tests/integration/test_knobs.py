@@ -1,0 +1,152 @@
+"""Every variable of the real libraries is read and classed; what would be tried is taken by them."""
+
+import csv
+import json
+import os
+import re
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from autotune.cli import main
+from autotune.stacks.installation import find
+from autotune.stacks.knobs import Class, discovered_space, levels, listings, openmpi_in_use
+from autotune.stacks.knobs.child import ask
+from autotune.stacks.openmpi import detect, environment
+from tests.integration.mpirun import launcher, run
+from tests.integration.test_probe_other_mpi import interpreter
+
+SIZES = (8, 4096, 65536, 1048576)
+
+
+def installed(name):
+    python = sys.executable if name == "openmpi50" else interpreter(name)
+    return find(launcher(python))
+
+
+@pytest.fixture(scope="module")
+def stacks():
+    found = {}
+
+    def of(name):
+        if name not in found:
+            mpi = installed(name)
+            found[name] = mpi, {listing.layer: listing for listing in listings(mpi)}
+        return found[name]
+
+    return of
+
+
+CASES = [
+    pytest.param("openmpi50", "openmpi", 590, marks=pytest.mark.mpi),
+    pytest.param("openmpi50", "ucx", 251, marks=pytest.mark.mpi),
+    pytest.param("openmpi50", "libfabric", 90, marks=pytest.mark.mpi),
+    pytest.param("openmpi41", "openmpi", 760, marks=pytest.mark.mpi41),
+    pytest.param("openmpi41", "ucx", 240, marks=pytest.mark.mpi41),
+    pytest.param("mpich", "mpich", 460, marks=pytest.mark.mpich),
+    pytest.param("mpich", "ucx", 251, marks=pytest.mark.mpich),
+    pytest.param("mpich", "libfabric", 90, marks=pytest.mark.mpich),
+]
+
+
+@pytest.mark.parametrize(("name", "layer", "at_least"), CASES)
+def test_every_variable_is_classed_by_exactly_one_rule(stacks, name, layer, at_least):
+    """Overlapping rules raise while a listing is made; here none may be without a rule either."""
+    listing = stacks(name)[1][layer]
+    own = [c for c in listing.knobs if not c.knob.children or c.knob.documentation]
+    assert len(own) >= at_least
+    assert listing.version
+    assert listing.without_rule == ()
+    assert sum(listing.counts.values()) == len(listing.knobs)
+    assert {c.knob.name for c in listing.knobs if c.klass is Class.PERFORMANCE}
+
+
+@pytest.mark.parametrize(("name", "layer", "at_least"), CASES)
+def test_every_performance_knob_has_levels_or_is_free_text(stacks, name, layer, at_least):
+    for classed in stacks(name)[1][layer].knobs:
+        if classed.klass is Class.PERFORMANCE and not (classed.rule and classed.rule.levels):
+            found = levels(classed.knob, SIZES)
+            assert len(found) > 1 or classed.knob.kind in ("text", "list"), classed.knob
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("openmpi50", marks=pytest.mark.mpi), pytest.param("openmpi41", marks=pytest.mark.mpi41)],
+)
+def test_nothing_of_open_mpis_listing_is_missed(stacks, name):
+    mpi, found = stacks(name)
+    raw = ask([str(mpi.mpirun.resolve().with_name("ompi_info")), "--all", "--parsable"])
+    names = set(re.findall(r"^mca:[^:]*:[^:]*:param:([^:]+):type:", raw, re.MULTILINE))
+    assert {c.knob.name for c in found["openmpi"].knobs} == names
+
+
+PROGRAM = "from mpi4py import MPI; c = MPI.COMM_WORLD; assert c.allreduce(bytearray(0) or c.rank + 1) == 3"
+
+
+@pytest.mark.mpi
+def test_a_discovered_space_holds_what_is_in_effect_and_open_mpi_takes_its_levels(stacks):
+    mpi, found = stacks("openmpi50")
+    stack = detect(mpi, {}, {}, 2)
+    facts = stack.facts | openmpi_in_use(mpi, {}) | {"collective:allreduce"}
+    space = discovered_space([c for one in found.values() for c in one.knobs], facts, SIZES)
+    names = {p.name for p in space.parameters}
+    assert {"pml", "btl_sm_eager_limit", "UCX_MM_FIFO_SIZE", "UCX_RNDV_THRESH", "coll_sm_priority"} <= names
+    dropped = {d.parameter: d.reason for d in space.dropped if d.value is None}
+    assert dropped["btl_tcp_eager_limit"] == "needs btl_in_use:tcp"
+    assert dropped["UCX_POSIX_FIFO_SIZE"] == "set by UCX_MM_FIFO_SIZE, which is tried"
+    performance = {c.knob.name for one in found.values() for c in one.knobs if c.klass is Class.PERFORMANCE}
+    assert performance <= names | set(dropped)
+    sample = {
+        "btl_sm_eager_limit": {},
+        "UCX_RNDV_THRESH": {"pml": "ucx"},
+        "UCX_PROTO_OVERHEAD": {"pml": "ucx"},
+        "UCX_MM_BW": {"pml": "ucx"},
+        "UCX_ALLOC_PRIO": {"pml": "ucx"},
+        "op_avx_support": {},
+    }
+    for name, others in sample.items():
+        point = space.complete({**others, name: space[name].values[-1]})
+        variables, _ = environment(space, point, {})
+        done = run([sys.executable, "-c", PROGRAM], env=variables)
+        assert done.returncode == 0, (name, done.stderr)
+        assert "UCX  WARN" not in done.stdout + done.stderr, (name, done.stdout)
+
+
+@pytest.mark.mpi
+def test_the_verb_prints_a_table_json_and_csv(capsys):
+    mpirun = launcher()
+    assert main(["knobs", "--mpirun", mpirun, "--stack", "ucx"]) == 0
+    out = capsys.readouterr().out
+    assert "UCX_RNDV_THRESH" in out
+    assert "UCX_NET_DEVICES" not in out
+    assert re.search(r"ucx: \d+ variables: \d+ performance, .* known to no rule: none", out)
+    assert main(["knobs", "--mpirun", mpirun, "--stack", "ucx", "--all", "--json"]) == 0
+    (document,) = json.loads(capsys.readouterr().out)
+    assert sum(document["counts"].values()) == len(document["knobs"])
+    assert next(k for k in document["knobs"] if k["name"] == "UCX_NET_DEVICES")["levels"] == []
+    assert main(["knobs", "--mpirun", mpirun, "--stack", "libfabric", "--csv"]) == 0
+    assert {row["class"] for row in csv.DictReader(StringIO(capsys.readouterr().out))} == {"performance"}
+
+
+@pytest.mark.mpi
+def test_variables_of_the_users_shell_do_not_pass_for_defaults(monkeypatch):
+    monkeypatch.setenv("UCX_TLS", "self")
+    monkeypatch.setenv("OMPI_MCA_btl_sm_eager_limit", "8192")
+    found = listings(find(launcher()), ("ucx", "openmpi"))
+    defaults = {c.knob.name: c.knob.default for one in found for c in one.knobs}
+    assert defaults["UCX_TLS"] == "all"
+    assert defaults["btl_sm_eager_limit"] == "4096"
+    assert "UCX_TLS" in os.environ
+
+
+@pytest.mark.mpich
+def test_mpich_without_an_mpi_launch(stacks):
+    mpi, found = stacks("mpich")
+    assert Path(mpi.library).exists()
+    knobs = {c.knob.name: c.knob for c in found["mpich"].knobs}
+    assert knobs["MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"].default == "auto"
+    assert "ring" in knobs["MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"].allowed
+    assert knobs["MPIR_CVAR_BCAST_SHORT_MSG_SIZE"].component == "collective"
+    assert "openmpi" not in found

@@ -1,0 +1,120 @@
+"""From classed knobs and facts to a space."""
+
+import pytest
+
+from autotune.space import Level
+from autotune.space.loader import space_document, space_of
+from autotune.stacks.knobs import Kind, Knob, classify, discovered_space
+from autotune.stacks.knobs.knob import Way
+from autotune.stacks.knobs.rules import load
+from autotune.stacks.openmpi import environment
+
+FACTS = frozenset(
+    {"mpi:openmpi", "pml_in_use:ob1", "pml_built:ob1", "pml_built:ucx", "btl_in_use:sm", "coll:sm"}
+    | {"coll_in_use:tuned", "ucx_lane:mm", "ucx_lane:sysv", "ucx_tl:sysv", "collective:allreduce"}
+)
+SIZES = (8, 4096, 1048576)
+
+
+def mca(name, component, default="4096", kind=Kind.INTEGER, **more):
+    return Knob("openmpi", "5.0.11", name, kind, default, component=component, way=Way.MCA, **more)
+
+
+def env(name, component, default="256", kind=Kind.INTEGER, **more):
+    return Knob("ucx", "1.20.1", name, kind, default, component=component, **more)
+
+
+KNOBS = (
+    mca("btl_sm_eager_limit", "btl:sm", kind=Kind.BYTES),
+    mca("btl_vader_eager_limit", "btl:sm", kind=Kind.BYTES, inherits=("btl_sm_eager_limit",)),
+    mca("btl_tcp_eager_limit", "btl:tcp", kind=Kind.BYTES),
+    mca("btl_sm_backing_directory", "btl:sm", "/elsewhere", Kind.TEXT),
+    mca("coll_sm_tree_degree", "coll:sm", "4"),
+    mca("coll_sm_priority", "coll:sm", "0"),
+    mca("coll_tuned_bcast_algorithm_segmentsize", "coll:tuned", "0"),
+    mca("mpool_hugepage_page_size", "mpool:hugepage", "2097152"),
+    env("UCX_SYSV_FIFO_SIZE", "sysv", inherits=("UCX_MM_FIFO_SIZE", "UCX_SM_FIFO_SIZE")),
+    env("UCX_MM_FIFO_SIZE", "mm", children=("UCX_SYSV_FIFO_SIZE",)),
+    env("UCX_TCP_MAX_POLL", "tcp"),
+    env("UCX_TLS", "", "all", Kind.LIST),
+)
+
+
+def classed():
+    return [one for knob in KNOBS for one in classify([knob], load(knob.layer))]
+
+
+def dropped(space):
+    return {d.parameter: d.reason for d in space.dropped if d.value is None}
+
+
+def test_what_is_in_effect_becomes_a_parameter_and_the_rest_has_a_reason():
+    space = discovered_space(classed(), FACTS, SIZES)
+    assert " ".join(p.name for p in space.parameters) == (
+        "pml btl_sm_eager_limit coll_sm_priority UCX_MM_FIFO_SIZE UCX_TLS coll_sm_tree_degree"
+    )
+    assert dropped(space) == {
+        "btl_vader_eager_limit": "set by btl_sm_eager_limit, which is tried",
+        "btl_tcp_eager_limit": "needs btl_in_use:tcp",
+        "coll_tuned_bcast_algorithm_segmentsize": "needs choices per job",
+        "UCX_SYSV_FIFO_SIZE": "set by UCX_MM_FIFO_SIZE, which is tried",
+        "UCX_TCP_MAX_POLL": "needs ucx_lane:tcp",
+    }
+    assert all(p.level is Level.LAUNCH for p in space.parameters)
+    assert space["UCX_TLS"].values == ("all", "self,sysv")
+
+
+def test_conditions_are_derived():
+    space = discovered_space(classed(), FACTS, SIZES)
+    assert space["pml"].values == ("default", "ucx")
+    assert space["btl_sm_eager_limit"].when == {"pml": ("default",)}
+    assert space["UCX_MM_FIFO_SIZE"].when == {"pml": ("ucx",)}
+    assert space["coll_sm_tree_degree"].when == {"coll_sm_priority": ("95",)}
+    assert "UCX_TLS" not in space.default
+
+
+def test_where_ucx_is_in_use_ob1_is_the_choice():
+    facts = (FACTS - {"pml_in_use:ob1"}) | {"pml_in_use:ucx"}
+    space = discovered_space(classed(), facts, SIZES)
+    assert space["pml"].values == ("default", "ob1")
+    assert space["UCX_TLS"].when == {"pml": ("default",)}
+    assert space["btl_sm_eager_limit"].when == {"pml": ("ob1",)}
+
+
+def test_without_a_choice_of_the_pml_what_holds_always_is_no_condition():
+    space = discovered_space(classed(), FACTS - {"pml_built:ucx"}, SIZES)
+    assert "pml" not in {p.name for p in space.parameters}
+    assert space["btl_sm_eager_limit"].when == {}
+    assert dropped(space)["UCX_TLS"] == "in effect only with pml = ucx"
+
+
+def test_a_condition_on_what_is_not_there_drops_the_child():
+    space = discovered_space(classed(), FACTS - {"coll:sm"}, SIZES)
+    assert dropped(space)["coll_sm_tree_degree"] == "in effect only with coll_sm_priority = 95"
+
+
+def test_unknown_variables_come_in_by_name_alone():
+    space = discovered_space(classed(), FACTS, SIZES, include=("mpool_hugepage_page_size",))
+    assert "mpool_hugepage_page_size" in {p.name for p in space.parameters}
+
+
+@pytest.mark.parametrize("include", [("btl_sm_backing_directory",), ("nothing",)])
+def test_what_is_protected_cannot_be_included(include):
+    space = discovered_space(classed(), FACTS, SIZES, include=include)
+    assert not {p.name for p in space.parameters} & set(include)
+
+
+def test_the_stack_renders_its_points_and_the_journal_keeps_it():
+    space = discovered_space(classed(), FACTS, SIZES)
+    point = space.complete({"pml": "ucx", "UCX_MM_FIFO_SIZE": 512, "coll_sm_priority": "95"})
+    variables, placement = environment(space, point, {})
+    assert variables == {
+        "OMPI_MCA_pml": "ucx",
+        "OMPI_MCA_opal_common_ucx_tls": "any",
+        "OMPI_MCA_opal_common_ucx_devices": "any",
+        "OMPI_MCA_coll_sm_priority": "95",
+        "UCX_MM_FIFO_SIZE": "512",
+    }
+    assert placement == {}
+    assert environment(space, space.default, {}) == ({}, {})
+    assert space_of(space_document(space)) == space

@@ -1,0 +1,138 @@
+"""The rule files: exactly one rule for each variable, whatever the order."""
+
+import pytest
+
+from autotune.errors import SpaceError
+from autotune.stacks.knobs import LAYERS, Class, Kind, Knob, classify
+from autotune.stacks.knobs.rules import load, parse
+
+
+def knob(name, **more):
+    return Knob("openmpi", "5.0.11", name, Kind.INTEGER, "1", **more)
+
+
+def rules(text):
+    return parse(text, "a test")
+
+
+SIZES = "sizes: {class: performance, reason: sizes, match: ['btl_*_limit'], kind: bytes}\n"
+
+
+def test_a_variable_gets_the_class_reason_and_kind_of_its_rule():
+    (classed,) = classify([knob("btl_sm_eager_limit")], rules(SIZES))
+    assert (classed.klass, classed.reason, classed.knob.kind) == (Class.PERFORMANCE, "sizes", Kind.BYTES)
+
+
+def test_what_no_rule_knows_is_unknown():
+    (classed,) = classify([knob("new_thing")], rules(SIZES))
+    assert (classed.klass, classed.rule, classed.reason) == (Class.UNKNOWN, None, "no rule names it")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_overlapping_patterns_are_an_error_in_any_order(first):
+    other = "sm: {class: protected, reason: shared memory, match: ['btl_sm_*']}\n"
+    text = SIZES + other if first else other + SIZES
+    with pytest.raises(SpaceError, match=r"btl_sm_limit matches the rules (sizes, sm|sm, sizes)"):
+        classify([knob("btl_sm_limit")], rules(text))
+    declared = text.replace("match: ['btl_sm_*']", "match: ['btl_sm_*'], over: [sizes]")
+    (classed,) = classify([knob("btl_sm_limit")], rules(declared))
+    assert classed.klass is Class.PROTECTED
+
+
+def test_two_rules_over_each_other_decide_nothing():
+    text = SIZES.replace("kind: bytes", "over: [sm]") + (
+        "sm: {class: protected, reason: shared memory, match: ['btl_sm_*'], over: [sizes]}\n"
+    )
+    with pytest.raises(SpaceError, match="matches the rules"):
+        classify([knob("btl_sm_limit")], rules(text))
+
+
+def test_a_full_name_is_more_specific_than_any_pattern():
+    text = SIZES + "never: {class: protected, reason: it aborts, match: btl_sm_limit}\n"
+    assert [c.klass for c in classify([knob("btl_sm_limit"), knob("btl_tcp_limit")], rules(text))] == [
+        Class.PROTECTED,
+        Class.PERFORMANCE,
+    ]
+    twice = text + "again: {class: diagnostics, reason: a report, match: btl_sm_limit}\n"
+    with pytest.raises(SpaceError, match="never, again"):
+        classify([knob("btl_sm_limit")], rules(twice))
+
+
+def test_a_pattern_can_ask_for_a_collective_and_for_a_regular_expression():
+    text = (
+        "algorithms: {class: performance, reason: how, match: ['X_{collective}_ALGORITHM'],\n"
+        "  needs: ['collective:{collective}', 'btl_in_use:{component}']}\n"
+        "lists: {class: protected, reason: aborts, match: '/[a-z]+/'}\n"
+    )
+    found = classify(
+        [
+            knob("X_REDUCE_SCATTER_BLOCK_ALGORITHM", component="btl:sm"),
+            knob("X_IBCAST_ALGORITHM"),
+            knob("btl"),
+        ],
+        rules(text),
+    )
+    assert found[0].needs == ("collective:reduce_scatter_block", "btl_in_use:sm")
+    assert [c.klass for c in found] == [Class.PERFORMANCE, Class.UNKNOWN, Class.PROTECTED]
+
+
+def test_words_that_the_library_refuses_are_left_out():
+    text = "sizes: {class: performance, reason: sizes, match: X, without: inf}\n"
+    (classed,) = classify([knob("X", allowed=("inf", "auto"))], rules(text))
+    assert classed.knob.allowed == ("auto",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a list", "must be a mapping"),
+        ("a: [", "no YAML"),
+        ("a: 1", "must be a mapping"),
+        ("a: {class: performance, reason: r, match: x, klass: y}", "unknown key 'klass'"),
+        ("a: {class: performance, match: x}", "has no 'reason'"),
+        ("a: {class: fast, reason: r, match: x}", "class 'fast'"),
+        ("a: {class: performance, reason: r, match: x, kind: size}", "kind 'size'"),
+        ("a: {class: performance, reason: r, match: x, over: [b]}", "over 'b'"),
+    ],
+)
+def test_mistakes_in_a_rule_file_are_named(text, message):
+    with pytest.raises(SpaceError, match=message):
+        rules(text)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_shipped_files_are_right(layer):
+    shipped = load(layer)
+    assert {rule.klass for rule in shipped} >= {Class.PERFORMANCE, Class.PROTECTED, Class.DIAGNOSTICS}
+    names = [name for rule in shipped for name in rule.patterns]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("layer", "name", "klass"),
+    [
+        ("openmpi", "btl_tcp_if_include", Class.PROTECTED),
+        ("openmpi", "btl_sm_backing_directory", Class.PROTECTED),
+        ("openmpi", "coll_han_reproducible", Class.PROTECTED),
+        ("openmpi", "mpi_param_check", Class.PROTECTED),
+        ("openmpi", "plm_rsh_agent", Class.PROTECTED),
+        ("openmpi", "btl_base_verbose", Class.DIAGNOSTICS),
+        ("openmpi", "btl_sm_eager_limit", Class.PERFORMANCE),
+        ("ucx", "UCX_NET_DEVICES", Class.PROTECTED),
+        ("ucx", "UCX_POSIX_DIR", Class.PROTECTED),
+        ("ucx", "UCX_MEM_MMAP_HOOK_MODE", Class.PROTECTED),
+        ("ucx", "UCX_IB_PKEY", Class.PROTECTED),
+        ("ucx", "UCX_LOG_LEVEL", Class.DIAGNOSTICS),
+        ("ucx", "UCX_RC_MLX5_TX_QUEUE_LEN", Class.PERFORMANCE),
+        ("libfabric", "FI_TCP_IFACE", Class.PROTECTED),
+        ("libfabric", "FI_PROVIDER_PATH", Class.PROTECTED),
+        ("libfabric", "FI_CXI_RDZV_THRESHOLD", Class.PERFORMANCE),
+        ("mpich", "MPIR_CVAR_CH4_OFI_TAG_BITS", Class.PROTECTED),
+        ("mpich", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM", Class.PERFORMANCE),
+        ("ucc", "UCC_TL_UCP_TUNE", Class.PERFORMANCE),
+        ("ucc", "UCC_LOG_LEVEL", Class.DIAGNOSTICS),
+    ],
+)
+def test_what_must_never_be_turned_is_not(layer, name, klass):
+    (classed,) = classify([knob(name)], load(layer))
+    assert classed.klass is klass
