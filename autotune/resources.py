@@ -27,3 +27,15 @@ def space_text(name: str) -> str:
         raise SpaceError(
             f"space={name}: no such search space ({exc.strerror})", f"{allowed(name, shipped)}, or a path"
         ) from exc
+
+
+def rules_text(layer: str) -> str:
+    """The text of the rules for the variables of a layer.
+
+    Raises:
+        SpaceError: there is no such file; the message lists the layers that have one.
+    """
+    shipped = {path.stem: path for path in sorted((folder("search_spaces") / "knobs").glob("*.yaml"))}
+    if layer not in shipped:
+        raise SpaceError(f"no rules for the variables of {layer!r}", allowed(layer, shipped))
+    return shipped[layer].read_text(encoding="utf-8")

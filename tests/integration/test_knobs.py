@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import main
+from autotune.stacks import dialect
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Class, discovered_space, levels, listings, openmpi_in_use
 from autotune.stacks.knobs.child import ask
-from autotune.stacks.openmpi import detect, environment
 from tests.integration.mpirun import launcher, run
 from tests.integration.test_probe_other_mpi import interpreter
 
@@ -88,7 +88,8 @@ PROGRAM = "from mpi4py import MPI; c = MPI.COMM_WORLD; assert c.allreduce(bytear
 @pytest.mark.mpi
 def test_a_discovered_space_holds_what_is_in_effect_and_open_mpi_takes_its_levels(stacks):
     mpi, found = stacks("openmpi50")
-    stack = detect(mpi, {}, {}, 2)
+    words = dialect(mpi.flavour)
+    stack = words.detect(mpi, {}, {}, 2)
     facts = stack.facts | openmpi_in_use(mpi, {}) | {"collective:allreduce"}
     space = discovered_space([c for one in found.values() for c in one.knobs], facts, SIZES)
     names = {p.name for p in space.parameters}
@@ -108,7 +109,7 @@ def test_a_discovered_space_holds_what_is_in_effect_and_open_mpi_takes_its_level
     }
     for name, others in sample.items():
         point = space.complete({**others, name: space[name].values[-1]})
-        variables, _ = environment(space, point, {})
+        variables, _ = words.environment(space, point, {})
         done = run([sys.executable, "-c", PROGRAM], env=variables)
         assert done.returncode == 0, (name, done.stderr)
         assert "UCX  WARN" not in done.stdout + done.stderr, (name, done.stdout)

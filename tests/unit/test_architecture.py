@@ -52,8 +52,8 @@ OWNERS = {
     "submitit": {"launchers"},
     "torch": {"proposers"},
     "typer": {"cli"},
-    "yaml": {"space", "commands"},
-    "subprocess": {"stacks.installation", "probe.native", "launchers"},
+    "yaml": {"space", "stacks.knobs.rules", "commands"},
+    "subprocess": {"stacks.installation", "stacks.knobs.child", "probe.native", "launchers"},
 }
 """Who may import a library: a room, or one module of it. Starting processes counts as one."""
 
@@ -76,6 +76,10 @@ TOUCHING = {
     "proposers.smac": "SMAC wants a directory to write to",
     "replay.arena": "measures what a proposal costs",
     "stacks.installation": "looks for an MPI on this machine",
+    "stacks.knobs.child": "starts a process for each library that is asked",
+    "stacks.knobs.libfabric": "loads libfabric there",
+    "stacks.knobs.mpich": "loads MPICH there",
+    "stacks.knobs.ucx": "loads UCX or UCC there",
     "stacks.mpich": "reads the tree inside of an MPICH library",
     "stacks.openmpi": "asks the machine for cores and NUMA domains",
     "stacks.ucx": "asks a UCX library for its transports",

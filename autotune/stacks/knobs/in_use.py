@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 
 from autotune.errors import StackError
+from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, output
-from autotune.stacks.openmpi import root_env
 
 _PROGRAM = "from mpi4py import MPI; MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank)"
 _TALK = {
@@ -47,7 +47,7 @@ def openmpi_in_use(installation: Installation, fixed: Mapping[str, str], ranks: 
     Raises:
         StackError: a launch does not end.
     """
-    env = {**fixed, **_TALK, **root_env(), "MPI4PY_LIBMPI": str(installation.library)}
+    env = {**fixed, **_TALK, **dialect("openmpi").mpirun_env(), "MPI4PY_LIBMPI": str(installation.library)}
     command = [str(installation.mpirun), "-np", str(ranks), sys.executable, "-c", _PROGRAM]
     facts = said(output(command, env))
     if not facts:

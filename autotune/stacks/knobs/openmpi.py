@@ -1,6 +1,5 @@
 """Open MPI's MCA parameters, as ``ompi_info --all --parsable`` prints them."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ def read(mpirun: Path) -> tuple[Knob, ...]:
     """
     info = mpirun.resolve().with_name("ompi_info")
     # A parameter file of the user would pass for a default.
-    text = ask([str(info), "--all", "--parsable"], {"OMPI_MCA_mca_base_param_files": os.devnull})
+    text = ask([str(info), "--all", "--parsable"], {"OMPI_MCA_mca_base_param_files": "/dev/null"})
     return parse(text)
 
 

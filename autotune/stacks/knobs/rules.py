@@ -17,7 +17,7 @@ import yaml
 
 from autotune.errors import SpaceError, allowed
 from autotune.probe.protocol import COLLECTIVES
-from autotune.resources import folder
+from autotune.resources import rules_text
 from autotune.stacks.knobs.knob import Kind, Knob
 
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(COLLECTIVES, key=len, reverse=True)) + "))"
@@ -106,12 +106,7 @@ def load(layer: str) -> tuple[Rule, ...]:
     Raises:
         SpaceError: the file is missing or wrong.
     """
-    path = folder("search_spaces") / "knobs" / f"{layer}.yaml"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as exc:
-        raise SpaceError(f"no rules for the variables of {layer} ({exc.strerror})", str(path)) from exc
-    return parse(text, layer)
+    return parse(rules_text(layer), layer)
 
 
 def parse(text: str, name: str) -> tuple[Rule, ...]:

@@ -4,10 +4,10 @@ import pytest
 
 from autotune.space import Level
 from autotune.space.loader import space_document, space_of
+from autotune.stacks import dialect
 from autotune.stacks.knobs import Kind, Knob, classify, discovered_space
 from autotune.stacks.knobs.knob import Way
 from autotune.stacks.knobs.rules import load
-from autotune.stacks.openmpi import environment
 
 FACTS = frozenset(
     {"mpi:openmpi", "pml_in_use:ob1", "pml_built:ob1", "pml_built:ucx", "btl_in_use:sm", "coll:sm"}
@@ -107,7 +107,8 @@ def test_what_is_protected_cannot_be_included(include):
 def test_the_stack_renders_its_points_and_the_journal_keeps_it():
     space = discovered_space(classed(), FACTS, SIZES)
     point = space.complete({"pml": "ucx", "UCX_MM_FIFO_SIZE": 512, "coll_sm_priority": "95"})
-    variables, placement = environment(space, point, {})
+    words = dialect(space.stack)
+    variables, placement = words.environment(space, point, {})
     assert variables == {
         "OMPI_MCA_pml": "ucx",
         "OMPI_MCA_opal_common_ucx_tls": "any",
@@ -116,5 +117,5 @@ def test_the_stack_renders_its_points_and_the_journal_keeps_it():
         "UCX_MM_FIFO_SIZE": "512",
     }
     assert placement == {}
-    assert environment(space, space.default, {}) == ({}, {})
+    assert words.environment(space, space.default, {}) == ({}, {})
     assert space_of(space_document(space)) == space
