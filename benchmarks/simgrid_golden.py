@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 
-from autotune.simulate import Cluster, Machine, Settings, machine_from, predict
+from autotune.simulate import JobSettings, Machine, NodeLayout, machine_from, predict
 
 NODES = 8
 PPNS = (1, 8, 36)
@@ -151,8 +151,10 @@ def ideal_machine() -> Machine:
 def predicted(collective: str, algorithm: str, ppn: int, size: int) -> float:
     """What the model says of one row of the table, seconds."""
     # Buffered sends between nodes; inside them one copy at the speed of the loopback.
-    settings = Settings(tls="self,sm,rc", rndv_intra_bytes=0, rndv_inter_bytes=inf, zcopy_bytes=inf)
-    return float(predict(ideal_machine(), Cluster(NODES, ppn), settings, collective, algorithm, 0, [size])[0])
+    settings = JobSettings(tls="self,sm,rc", rndv_intra_bytes=0, rndv_inter_bytes=inf, zcopy_bytes=inf)
+    return float(
+        predict(ideal_machine(), NodeLayout(NODES, ppn), settings, collective, algorithm, 0, [size])[0]
+    )
 
 
 def table() -> Iterator[tuple[str, str, int, int, int, float]]:

@@ -23,7 +23,7 @@ import numpy as np
 from autotune.campaign.directory import read_record
 from autotune.history.objectives import Objective, Winner, score
 from autotune.resources import folder, space_text
-from autotune.simulate import Cluster, Fabric, machine_from, predict_on, settings_from
+from autotune.simulate import Fabric, NodeLayout, machine_from, predict_on, settings_from
 from autotune.space import Point
 from autotune.space.loader import load_space
 
@@ -44,7 +44,7 @@ def space():
 
 def cost(point: Point) -> float:
     """Mean over the objectives of the logarithm of their value, less is better; noise-free."""
-    fabric = Fabric(MACHINE, Cluster(NODES, PPN), settings_from(point))
+    fabric = Fabric(MACHINE, NodeLayout(NODES, PPN), settings_from(point))
     curves = [
         predict_on(
             fabric,

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from autotune.simulate import Cluster, Machine, machine_from, predict, settings_from
+from autotune.simulate import Machine, NodeLayout, machine_from, predict, settings_from
 
 Point = tuple[tuple[str, str], ...]
 """Values of FACTORS, in their order."""
@@ -57,7 +57,7 @@ class Case:
     def __init__(self, machine: Machine, row: Mapping[str, str]) -> None:
         self.row = row
         self.machine = machine
-        self.cluster = Cluster(int(row["nodes"]), int(row["ppn"]))
+        self.cluster = NodeLayout(int(row["nodes"]), int(row["ppn"]))
         self.factors = {
             name: values
             for name, values in FACTORS.items()

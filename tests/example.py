@@ -12,9 +12,9 @@ from autotune.history.objectives import Envelope, Objective, Score, envelope, sc
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.recommend.front import Provenance, Recommendation, recommend
 from autotune.screening import (
-    Design,
     Effects,
-    Screening,
+    ScreeningDesign,
+    ScreeningResult,
     analyse,
     factors_of,
     plackett_burman,
@@ -58,9 +58,9 @@ class Example:
 
     space: Space
     history: History
-    design: Design
+    design: ScreeningDesign
     effects: tuple[Effects, ...]
-    screening: Screening
+    screening: ScreeningResult
     baseline: Envelope
     baseline_scores: tuple[Score, ...]
     recommendation: Recommendation

@@ -20,7 +20,7 @@ from autotune.history.journal import FILE, read_events
 from autotune.history.objectives import Envelope, Objective, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Provenance, Recommendation, recommend
-from autotune.screening import Effects, Screening
+from autotune.screening import Effects, ScreeningResult
 from autotune.space import Space
 from autotune.space.loader import space_of
 from autotune.stacks import dialect
@@ -67,7 +67,7 @@ class Record:
         return envelope(self.space, self.history.of(Phase.BASELINE))
 
     @property
-    def screening(self) -> tuple[tuple[Effects, ...], Screening] | None:
+    def screening(self) -> tuple[tuple[Effects, ...], ScreeningResult] | None:
         """Effects and decisions of the screening; None where there was none, or it is not complete."""
         if not len(self.history.of(Phase.SCREENING)):
             return None

@@ -24,7 +24,7 @@ from autotune.space import Point, Space
 
 if TYPE_CHECKING:
     from autotune.recommend.front import Recommendation
-    from autotune.screening import Design, Effects, Screening
+    from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class Listener(Protocol):
         """A phase begins, of so many launches as far as is known; 0: the budget decides."""
         ...
 
-    def designed(self, design: "Design") -> None:
+    def designed(self, design: "ScreeningDesign") -> None:
         """The screening's design, in the order in which it will be run."""
         ...
 
-    def screened(self, effects: "Sequence[Effects]", screening: "Screening") -> None:
+    def screened(self, effects: "Sequence[Effects]", screening: "ScreeningResult") -> None:
         """What the screening found, one analysis for each objective, and what becomes of the factors."""
         ...
 

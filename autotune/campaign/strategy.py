@@ -20,9 +20,9 @@ from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.recommend.front import Candidate, candidates, ranked
 from autotune.screening import (
-    Design,
     Effects,
-    Screening,
+    ScreeningDesign,
+    ScreeningResult,
     analyse,
     as_run,
     factors_of,
@@ -90,7 +90,7 @@ class Strategy:
         return min(wanted, max(1, budget // 3))
 
     @cached_property
-    def design(self) -> Design | None:
+    def design(self) -> ScreeningDesign | None:
         """The screening's runs; None where there is none: not wanted, nothing to screen, or no room."""
         factors = factors_of(self.space)
         if not self.plan.screening or len(factors) < 2:
@@ -150,7 +150,7 @@ class Strategy:
                 return found
         return self._baseline(number) if n_baseline < wanted else None
 
-    def screening(self, history: History) -> tuple[tuple[Effects, ...], Screening] | None:
+    def screening(self, history: History) -> tuple[tuple[Effects, ...], ScreeningResult] | None:
         """Effects and decisions of the screening; None until it is complete, or where too much failed."""
         rows = history.of(Phase.SCREENING).observations
         if self.design is None or len(rows) < self.design.n_runs:

@@ -13,9 +13,9 @@ from autotune.campaign.ports import Proposer
 from autotune.errors import UserError
 from autotune.proposers import proposer
 from autotune.replay.arena import Result, contest, standings, standings_page, standings_text
-from autotune.replay.recorded_table import Recorded, read_recorded
+from autotune.replay.recorded_table import RecordedTable, read_recorded
 
-Task = tuple[Recorded, str, tuple[int, ...], int]
+Task = tuple[RecordedTable, str, tuple[int, ...], int]
 
 
 def benchmark(
@@ -131,7 +131,7 @@ def _files(tables: Path) -> list[Path]:
     return found
 
 
-def _read(path: Path, call_level: Sequence[str], per_job: Sequence[str]) -> Recorded:
+def _read(path: Path, call_level: Sequence[str], per_job: Sequence[str]) -> RecordedTable:
     """A table, with those of the named parameters that it has."""
     plain = read_recorded(path)
     names = {p.name for p in plain.space.parameters}

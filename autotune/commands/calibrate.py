@@ -22,7 +22,7 @@ from autotune.history.trial import Observation, Phase, Trial
 from autotune.importers import read
 from autotune.resources import folder
 from autotune.scenario import Scenario
-from autotune.simulate import Machine, Settings, machine_from
+from autotune.simulate import JobSettings, Machine, machine_from
 from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
 from autotune.views.text import size_text
 
@@ -51,9 +51,9 @@ def from_here(scenario: Scenario, site: "Site", base: str, out: Path | None) -> 
             return seen
 
         eager = _pingpong(launch(1, UCX_RNDV_THRESH="inf"), EAGER)
-        threshold = Settings(rndv_intra_bytes=1024.0, rndv_inter_bytes=1024.0)
+        threshold = JobSettings(rndv_intra_bytes=1024.0, rndv_inter_bytes=1024.0)
         rendezvous = _pingpong(launch(2, UCX_RNDV_THRESH=_RENDEZVOUS), threshold)
-        chosen = _pingpong(launch(3), Settings())
+        chosen = _pingpong(launch(3), JobSettings())
     cores = [_timed("copy", scenario.sizes), _timed("reduce", scenario.sizes)]
     source = f"{site.description} on {chosen_hosts(site)}"
     return _written(machine, base, [eager, rendezvous, *cores], source, out, extra=[chosen])
@@ -79,7 +79,7 @@ def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
         if rows:
             sizes = tuple(float(m.message_bytes or 0) for m in rows)
             times = tuple(float(m.latency_us or 0) * 1e-6 for m in rows)
-            series.append(Series("pingpong", sizes, times, partner="network", settings=Settings()))
+            series.append(Series("pingpong", sizes, times, partner="network", settings=JobSettings()))
     if not series:
         raise TableError(
             f"no ping-pong in {', '.join(map(str, paths))}",
@@ -101,7 +101,7 @@ def _base(name: str) -> Machine:
     return machine_from(yaml.safe_load(path.read_text()))
 
 
-def _pingpong(seen: Observation, settings: Settings) -> Series:
+def _pingpong(seen: Observation, settings: JobSettings) -> Series:
     pairs = sorted((e.cell.message_bytes, e.median_s) for e in seen.usable)
     sizes, seconds = zip(*pairs, strict=True)
     return Series("pingpong", tuple(map(float, sizes)), seconds, settings=settings)

@@ -31,7 +31,7 @@ from autotune.history.trial import Phase
 from autotune.importers.profiles import read_profile
 from autotune.probe.protocol import ProbeRequest
 from autotune.proposers import proposer
-from autotune.proposers.warm_start import Earlier
+from autotune.proposers.warm_start import FinishedCampaign
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.space.loader import space_document
 from autotune.views.console import CampaignConsole
@@ -96,7 +96,7 @@ def strategy_of(scenario: Scenario, site: "Site") -> Strategy:
     options = dict(scenario.proposer.options)
     if scenario.warm_start:
         earlier = read_record(Path(scenario.warm_start))
-        options["warm_start"] = (Earlier(earlier.space, earlier.history),)
+        options["warm_start"] = (FinishedCampaign(earlier.space, earlier.history),)
     chosen = proposer(scenario.proposer.name, **options)
     objectives = objectives_of(scenario, site)
     judge = verifier_of(asdict(scenario), site.space, objectives, site.stamp)

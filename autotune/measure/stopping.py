@@ -115,7 +115,7 @@ class StoppingRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class SamplingRound:
     """What the samples say and what to do next; all arrays `(n_cells,)`."""
 
     status: NDArray[np.int8]
@@ -143,7 +143,7 @@ def next_round(
     cost_s: ArrayLike,
     group: ArrayLike,
     elapsed_s: float,
-) -> Round:
+) -> SamplingRound:
     """Status of every cell and how many samples each gets next.
 
     Counts at most double a cell's samples, and a round takes at most half of the time left, so that shares
@@ -173,7 +173,7 @@ def next_round(
     sure_alpha = 2 * rule.error_rate / group_size[group_of] * rule.min_samples / (n * (n + 1.0) + (n == 0))
     sure_low, sure_high = _interval(ordered, n, np.where(n < rule.min_samples, 0, effective), sure_alpha)
 
-    state = Round(np.zeros(n.size, np.int8), np.zeros(n.size, np.int64), median, low, high)
+    state = SamplingRound(np.zeros(n.size, np.int8), np.zeros(n.size, np.int64), median, low, high)
     status, half_width = state.status, state.half_width
     status[n >= rule.max_samples] = CellStatus.SAMPLED_OUT
     status[sure_low > rule.margin * _best(sure_high, group_of)] = CellStatus.ELIMINATED

@@ -43,7 +43,7 @@ MEMORY: Slot = ("memory", 0, 0)
 
 
 @dataclass(frozen=True)
-class Standing:
+class SearchState:
     """Where a campaign stands."""
 
     space: Space
@@ -58,7 +58,7 @@ class Standing:
     """Job-wide setting → ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
 
     @classmethod
-    def of(cls, problem: Problem, seen: Sequence[Observation]) -> Standing:
+    def of(cls, problem: Problem, seen: Sequence[Observation]) -> SearchState:
         """The standing after these launches."""
         good = [o for o in seen if o.ok]
         groups = by_setting(problem.known, good)

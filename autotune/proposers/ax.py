@@ -14,7 +14,7 @@ import numpy as np
 
 from autotune.campaign.ports import Problem, Suggestion
 from autotune.history.trial import History
-from autotune.proposers.observations import Shown, nearest, pool, shown
+from autotune.proposers.observations import LaunchCosts, launch_costs, nearest, pool
 from autotune.space import Parameter, Point, Space, Value
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Ax:
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """What a client that saw this history suggests; None when every point was tried."""
         rng = np.random.default_rng([seed, len(history)])
-        seen = shown(problem, history)
+        seen = launch_costs(problem, history)
         tried = {s.point for s in seen}
         left = pool(problem.space, rng, 1, tried)
         if len(left) < 2:
@@ -84,7 +84,7 @@ class Ax:
         return client
 
 
-def _tell(client: "Client", problem: Problem, s: Shown, known: bool) -> None:
+def _tell(client: "Client", problem: Problem, s: LaunchCosts, known: bool) -> None:
     trial = client.attach_trial(_indices(problem.space, s.point))
     if s.costs is None:
         client.mark_trial_abandoned(trial)

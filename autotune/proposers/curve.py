@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from autotune.history.trial import History, Observation
-    from autotune.proposers.acquisition import Standing
-    from autotune.proposers.warm_start import Earlier
+    from autotune.proposers.acquisition import SearchState
+    from autotune.proposers.warm_start import FinishedCampaign
     from autotune.space import Point, Space
 
 ROUNDS = 2
@@ -41,7 +41,7 @@ class Curve:
     """Whether a doubtful leader is launched again when that is worth more than a new point."""
     candidates: int = 512
     """Points that are drawn from a space too large to be enumerated."""
-    warm_start: tuple[Earlier, ...] = ()
+    warm_start: tuple[FinishedCampaign, ...] = ()
     """Finished campaigns whose launches are brought along."""
     samples: int = 128
     """Curves drawn for each candidate where no closed form exists."""
@@ -68,15 +68,15 @@ class Curve:
         rng: np.random.Generator,
         seed: int,
     ) -> Suggestion | None:
-        from autotune.proposers.acquisition import Standing
+        from autotune.proposers.acquisition import SearchState
         from autotune.proposers.curve_model import CurveModel
 
-        state = Standing.of(problem, seen)
+        state = SearchState.of(problem, seen)
         curves = state.curves
         if self.warm_start:
-            from autotune.proposers.warm_start import with_earlier
+            from autotune.proposers.warm_start import with_finished
 
-            curves = with_earlier(curves, self.warm_start, problem.known, state.slots)
+            curves = with_finished(curves, self.warm_start, problem.known, state.slots)
         model = CurveModel(problem.known, state.slots, curves)
         works = _chances(problem.known, seen)
         suggestion, worth, known = None, 0.0, set(tried)
@@ -105,7 +105,7 @@ class Curve:
             return None
         return suggestion
 
-    def _again(self, state: Standing) -> Suggestion | None:
+    def _again(self, state: SearchState) -> Suggestion | None:
         worth = state.worth_of_repeating()
         if not worth:
             return None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from autotune.campaign.ports import Problem, Suggestion
 from autotune.history.trial import History
-from autotune.proposers.observations import Shown, pool, shown
+from autotune.proposers.observations import LaunchCosts, launch_costs, pool
 from autotune.space import encode
 
 
@@ -32,7 +32,7 @@ class MeanProcess:
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The untried candidate with the greatest expected improvement; None when there is none."""
         rng = np.random.default_rng([seed, len(history)])
-        seen = shown(problem, history)
+        seen = launch_costs(problem, history)
         tried = {s.point for s in seen}
         if problem.space.default not in tried:
             return Suggestion(problem.space.default, "the default first")
@@ -51,7 +51,7 @@ class MeanProcess:
         return Suggestion(left[chosen], "greatest expected improvement of the mean")
 
 
-def _scalarised(good: list[Shown], rng: np.random.Generator) -> NDArray[np.float64]:
+def _scalarised(good: list[LaunchCosts], rng: np.random.Generator) -> NDArray[np.float64]:
     """One cost per launch: the augmented Chebyshev norm with drawn weights of the scaled objectives."""
     costs = np.array([s.costs for s in good if s.costs is not None])
     if costs.ndim < 2 or costs.shape[1] == 1:

@@ -21,7 +21,7 @@ ENUMERABLE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class LaunchCosts:
     """One launch as a data point."""
 
     point: Point
@@ -37,7 +37,7 @@ def launches(problem: Problem, history: History) -> list[Observation]:
     return [o for o in history.of_points(problem.known) if o.trial.point in problem.known]
 
 
-def shown(problem: Problem, history: History) -> list[Shown]:
+def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:
     """Each launch of a point of the problem's space with its costs."""
     seen = [o for o in launches(problem, history) if o.trial.point in problem.space]
     wanted = slots(seen)
@@ -45,21 +45,21 @@ def shown(problem: Problem, history: History) -> list[Shown]:
     for observation in seen:
         judged = scores(problem.objectives, problem.space, [observation], wanted) if observation.ok else None
         if judged is None:
-            costs_of.append(Shown(observation.trial.point, None))
+            costs_of.append(LaunchCosts(observation.trial.point, None))
         else:
             pairs = list(zip(problem.objectives, judged, strict=True))
             costs = tuple(cost(objective, s) for objective, s in pairs)
             # A single sample says nothing about its error.
             known = all(e.n > 1 for e in observation.usable)
             sems = tuple(s.relative_sem if known else math.nan for _, s in pairs)
-            costs_of.append(Shown(observation.trial.point, costs, sems))
+            costs_of.append(LaunchCosts(observation.trial.point, costs, sems))
     return costs_of
 
 
 def best_costs(problem: Problem, history: History) -> dict[Point, float]:
     """Mean cost over the objectives of each point that was launched; infinite where no launch succeeded."""
     best: dict[Point, float] = {}
-    for s in shown(problem, history):
+    for s in launch_costs(problem, history):
         value = math.inf if s.costs is None else sum(s.costs) / len(s.costs)
         best[s.point] = min(value, best.get(s.point, math.inf))
     return best

@@ -13,7 +13,7 @@ import numpy as np
 
 from autotune.campaign.ports import Problem, Suggestion
 from autotune.errors import ScenarioError, allowed
-from autotune.proposers.observations import Shown, nearest, pool, shown
+from autotune.proposers.observations import LaunchCosts, launch_costs, nearest, pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Optuna:
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """What a study that saw this history asks for; None when every point was tried."""
         rng = np.random.default_rng([seed, len(history)])
-        seen = shown(problem, history)
+        seen = launch_costs(problem, history)
         tried = {s.point for s in seen}
         left = pool(problem.space, rng, 1, tried)
         if not left:
@@ -60,7 +60,7 @@ class Optuna:
         point = nearest(problem.space, values, rng, tried)
         return None if point is None else Suggestion(point, f"asked for by Optuna ({self.sampler})")
 
-    def _ask(self, problem: Problem, seen: Sequence[Shown], seed: int) -> dict[str, Value]:
+    def _ask(self, problem: Problem, seen: Sequence[LaunchCosts], seed: int) -> dict[str, Value]:
         from optuna import create_study, logging
         from optuna.trial import TrialState, create_trial
 

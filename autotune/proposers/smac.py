@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autotune.campaign.ports import Problem, Suggestion
-from autotune.proposers.observations import Shown, nearest, pool, shown
+from autotune.proposers.observations import LaunchCosts, launch_costs, nearest, pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Smac:
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """What an optimiser that saw this history asks for; None when every point was tried."""
         rng = np.random.default_rng([seed, len(history)])
-        seen = shown(problem, history)
+        seen = launch_costs(problem, history)
         tried = {s.point for s in seen}
         left = pool(problem.space, rng, 1, tried)
         if not left:
@@ -56,7 +56,9 @@ class Smac:
         return None if point is None else Suggestion(point, "asked for by SMAC")
 
 
-def _ask(problem: Problem, good: Sequence[Shown], seed: int, directory: Path) -> dict[str, Value] | None:
+def _ask(
+    problem: Problem, good: Sequence[LaunchCosts], seed: int, directory: Path
+) -> dict[str, Value] | None:
     """The values that SMAC asks for; None where all that it can tell apart was tried."""
     with warnings.catch_warnings(action="ignore"):  # of the libraries that SMAC builds on
         optimiser, space = _optimiser(problem, seed, directory)
@@ -90,7 +92,7 @@ def _optimiser(problem: Problem, seed: int, directory: Path) -> tuple[AbstractFa
     return Facade(scenario, initial_design=design, logging_level=False, overwrite=True), space
 
 
-def _tell(optimiser: AbstractFacade, space: ConfigurationSpace, problem: Problem, s: Shown) -> None:
+def _tell(optimiser: AbstractFacade, space: ConfigurationSpace, problem: Problem, s: LaunchCosts) -> None:
     """Tell of one launch; what is not active stands at its default."""
     from ConfigSpace import Configuration
     from smac.runhistory.dataclasses import TrialInfo, TrialValue

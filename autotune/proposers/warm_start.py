@@ -24,7 +24,7 @@ DOUBT = 0.3
 
 
 @dataclass(frozen=True)
-class Earlier:
+class FinishedCampaign:
     """A finished campaign."""
 
     space: Space
@@ -33,7 +33,9 @@ class Earlier:
     """Its launches."""
 
 
-def with_earlier(seen: Curves, earlier: Sequence[Earlier], space: Space, slots: Sequence[Slot]) -> Curves:
+def with_finished(
+    seen: Curves, earlier: Sequence[FinishedCampaign], space: Space, slots: Sequence[Slot]
+) -> Curves:
     """The launches of this campaign, and those of earlier ones as far as they carry over.
 
     An earlier launch carries over if this campaign has measured its default, the earlier one its own, and

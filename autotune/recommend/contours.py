@@ -13,7 +13,7 @@ from autotune.errors import UserError
 from autotune.history.objectives import Objective
 from autotune.history.trial import Subject
 from autotune.recommend.summary import Step
-from autotune.screening import Effects, Screening
+from autotune.screening import Effects, ScreeningResult
 from autotune.screening.decision import Goal
 from autotune.screening.levels import ordered_codes
 from autotune.screening.surface import Surface, response_surface
@@ -34,7 +34,7 @@ class Contours:
     """A quadratic through the logarithms of the scores."""
 
 
-def strongest(space: Space, effects: Sequence[Effects], screening: Screening) -> tuple[Parameter, ...]:
+def strongest(space: Space, effects: Sequence[Effects], screening: ScreeningResult) -> tuple[Parameter, ...]:
     """Of the ordered parameters that stay in the search the two with the largest effects, or none.
 
     Effects are compared in standard errors.

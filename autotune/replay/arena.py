@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from autotune.campaign.ports import Proposer
     from autotune.history.objectives import Slot
-    from autotune.replay.recorded_table import Recorded, Run
+    from autotune.replay.recorded_table import RecordedTable, Run
 
 Configuration = tuple[Point, Point]
 """Job-wide point and call-level choice."""
@@ -89,7 +89,7 @@ class Standings:
 
 
 def contest(
-    recorded: Recorded,
+    recorded: RecordedTable,
     name: str,
     proposer: Proposer,
     budgets: Sequence[int],
@@ -194,7 +194,7 @@ def standings_page(table: Sequence[Standings]) -> str:
 class _Judge:
     """What the runs that no proposer sees say about choices."""
 
-    def __init__(self, recorded: Recorded, judging: dict[Point, tuple[Run, ...]]) -> None:
+    def __init__(self, recorded: RecordedTable, judging: dict[Point, tuple[Run, ...]]) -> None:
         self.space = recorded.space
         cells: dict[Configuration, dict[Slot, list[float]]] = defaultdict(lambda: defaultdict(list))
         for point, runs in judging.items():
@@ -260,7 +260,7 @@ class _Judge:
 
 
 def _split(
-    recorded: Recorded, seed: int
+    recorded: RecordedTable, seed: int
 ) -> tuple[dict[Point, tuple[Run, ...]], dict[Point, tuple[Run, ...]]]:
     """The runs of each point that are shown, and those that judge; a single run does both."""
     shown, judging = {}, {}

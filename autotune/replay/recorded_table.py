@@ -26,7 +26,7 @@ Run = Mapping[Cell, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedTable:
     """A recorded campaign."""
 
     space: Space
@@ -50,7 +50,7 @@ def read_recorded(
     call_level: Collection[str] = (),
     per_job: Collection[str] = (),
     collective: str | None = None,
-) -> Recorded:
+) -> RecordedTable:
     """The recorded campaign in a CSV or Parquet file.
 
     Args:
@@ -74,7 +74,7 @@ def recorded(
     call_level: Collection[str] = (),
     per_job: Collection[str] = (),
     collective: str | None = None,
-) -> Recorded:
+) -> RecordedTable:
     """The recorded campaign in the rows of a table; see ``read_recorded``."""
     missing = [c for c in REQUIRED if c not in columns]
     if missing:
@@ -106,7 +106,7 @@ def recorded(
         if row["latency_us"]:
             runs.setdefault(cell, []).append(_latency_us(name, number, row) * 1e-6)
     cells = {cell for by_run in measured.values() for run in by_run.values() for cell in run}
-    return Recorded(
+    return RecordedTable(
         space,
         collective,
         tuple(sorted({cell.message_bytes for cell in cells})),

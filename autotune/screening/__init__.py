@@ -2,24 +2,24 @@
 
 ::
 
-    Space → factors_of → Factor … → plackett_burman → Design → points_of → launches
-    launches → responses → analyse → Effects → screened → Screening: what stays, what is fixed and why
+    Space → factors_of → Factor … → plackett_burman → ScreeningDesign → points_of → launches
+    launches → responses → analyse → Effects → screened → ScreeningResult: what stays, what is fixed and why
 
 ``foldover`` adds runs that separate main effects from two-factor interactions.
 """
 
 from autotune.screening.analysis import analyse
-from autotune.screening.decision import Screening, screened
-from autotune.screening.design import Design, Factor, foldover, plackett_burman
+from autotune.screening.decision import ScreeningResult, screened
+from autotune.screening.design import Factor, ScreeningDesign, foldover, plackett_burman
 from autotune.screening.effects import Effect, Effects
 from autotune.screening.levels import as_run, factors_of, points_of, two_levels
 
 __all__ = [
-    "Design",
     "Effect",
     "Effects",
     "Factor",
-    "Screening",
+    "ScreeningDesign",
+    "ScreeningResult",
     "analyse",
     "as_run",
     "factors_of",

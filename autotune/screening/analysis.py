@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from autotune.errors import UserError
 from autotune.screening.alias import aliases, efficiency
-from autotune.screening.design import Design
+from autotune.screening.design import ScreeningDesign
 from autotune.screening.effects import BlockEffect, Effect, Effects, Scale
 from autotune.screening.lenth import Lenth, half_normal_scores, lenth
 from autotune.screening.model import Fit, fit, independent, nuisance_columns, plot_columns, rank, tied_factors
-from autotune.screening.noise import Noise, noise_of, pure_error, run_variance, smallest_error
+from autotune.screening.noise import NoiseEstimate, noise_of, pure_error, run_variance, smallest_error
 from autotune.screening.suspicion import suspicions
 
 _MAX_LEFT_OUT = 200
@@ -25,7 +25,7 @@ _MAX_LEFT_OUT = 200
 
 
 def analyse(
-    design: Design,
+    design: ScreeningDesign,
     response: ArrayLike,
     *,
     name: str = "response",
@@ -103,8 +103,8 @@ def analyse(
 
 
 def _usable(
-    design: Design, response: ArrayLike, name: str, scale: Scale, sem: ArrayLike | None
-) -> tuple[Design, NDArray[np.float64], NDArray[np.float64] | None]:
+    design: ScreeningDesign, response: ArrayLike, name: str, scale: Scale, sem: ArrayLike | None
+) -> tuple[ScreeningDesign, NDArray[np.float64], NDArray[np.float64] | None]:
     """The runs that have a result, with their responses and standard errors on the scale of the analysis."""
     y = np.asarray(response, dtype=float)
     if y.shape != (design.n_runs,):
@@ -130,13 +130,13 @@ def _usable(
     return design.subset(have), np.log(y[have]) if scale == "log" else y[have], errors
 
 
-def _plot_noise(fitted: Fit, n_differences: int) -> Noise:
+def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
     """Noise between whole plots in units of one run: what the differences between plots explain."""
     if not n_differences or not fitted.joint:
-        return Noise(math.nan, 0, "none")
+        return NoiseEstimate(math.nan, 0, "none")
     simpler = fit(fitted.nuisance[:, :-n_differences], fitted.main, fitted.y)
     explained = float(simpler.residual @ simpler.residual - fitted.residual @ fitted.residual)
-    return Noise(max(explained, 0.0) / n_differences, n_differences, "whole plots")
+    return NoiseEstimate(max(explained, 0.0) / n_differences, n_differences, "whole plots")
 
 
 def _p_values(effects: NDArray[np.float64], std_errs: NDArray[np.float64], df: float) -> NDArray[np.float64]:
@@ -158,7 +158,7 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
     """For each factor the smallest p-value over other readings of the same runs, and its effect there."""
     best = [(math.nan, math.nan)] * fitted.main.shape[1]
 
-    def consider(its: Fit, noise: Noise) -> None:
+    def consider(its: Fit, noise: NoiseEstimate) -> None:
         p_values = _p_values(its.beta, np.sqrt(noise.variance * its.unit_variance), noise.df)
         for column, (p_value, beta) in enumerate(zip(p_values.tolist(), its.beta.tolist(), strict=True)):
             if not best[column][0] <= p_value and math.isfinite(p_value):
@@ -166,7 +166,7 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
 
     pure_ss, pure_df = pure_error(fitted, groups)
     if pure_df:
-        consider(fitted, Noise(max(pure_ss / pure_df, floor), pure_df, "pure error"))
+        consider(fitted, NoiseEstimate(max(pure_ss / pure_df, floor), pure_df, "pure error"))
     for left_out in range(len(groups) if len(groups) <= _MAX_LEFT_OUT else 0):
         kept = [run for run in range(len(groups)) if run != left_out]
         nuisance = fitted.nuisance[kept]
@@ -178,10 +178,10 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
 
 
 def _effects(
-    design: Design,
+    design: ScreeningDesign,
     fitted: Fit,
-    noise: Noise,
-    plots: Noise,
+    noise: NoiseEstimate,
+    plots: NoiseEstimate,
     optimistic: list[tuple[float, float]],
     total: float,
     alpha: float,
@@ -216,7 +216,7 @@ def _effects(
     return tuple(effects)
 
 
-def _block_effects(design: Design, fitted: Fit, noise: Noise) -> tuple[BlockEffect, ...]:
+def _block_effects(design: ScreeningDesign, fitted: Fit, noise: NoiseEstimate) -> tuple[BlockEffect, ...]:
     names = list(dict.fromkeys(design.blocks))
     n = len(names) - 1
     if n < 1:
@@ -230,7 +230,9 @@ def _block_effects(design: Design, fitted: Fit, noise: Noise) -> tuple[BlockEffe
     )
 
 
-def _curvature(design: Design, fitted: Fit, noise: Noise, total: float, alpha: float) -> Effect:
+def _curvature(
+    design: ScreeningDesign, fitted: Fit, noise: NoiseEstimate, total: float, alpha: float
+) -> Effect:
     column = len(set(design.blocks))
     effect, unit = float(fitted.nuisance_beta[column]), float(fitted.nuisance_covariance[column, column])
     std_err = math.sqrt(noise.variance * unit)
@@ -260,7 +262,7 @@ def _effect_lenth(fitted: Fit, alpha: float) -> Lenth:
 
 
 def _notes(
-    design: Design, fitted: Fit, tied: NDArray[np.bool_], noise: Noise, plots: Noise
+    design: ScreeningDesign, fitted: Fit, tied: NDArray[np.bool_], noise: NoiseEstimate, plots: NoiseEstimate
 ) -> tuple[str, ...]:
     notes: list[str] = []
     for column, factor in enumerate(design.factors):

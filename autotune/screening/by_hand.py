@@ -9,7 +9,7 @@ import numpy as np
 
 from autotune.errors import TableError, UserError, allowed
 from autotune.importers.table import Row
-from autotune.screening.design import Design, Factor, plackett_burman
+from autotune.screening.design import Factor, ScreeningDesign, plackett_burman
 from autotune.screening.power import detectable_effect, power
 
 _NEEDED, _OPTIONAL = ("factor", "low", "high"), ("centre",)
@@ -42,7 +42,7 @@ class Layout:
     seed: int = 0
     """Of the run order."""
 
-    def design(self, factors: Sequence[Factor]) -> Design:
+    def design(self, factors: Sequence[Factor]) -> ScreeningDesign:
         """A Plackett–Burman design of exactly this size, in random order.
 
         Raises:
@@ -84,7 +84,7 @@ def factors_in(name: str, columns: Sequence[str], rows: Sequence[Row]) -> tuple[
     return tuple(Factor(r["factor"], r["low"], r["high"], r.get("centre") or None) for r in rows)
 
 
-def sensitivity(design: Design, sigma: float, effect: float | None) -> Sensitivity:
+def sensitivity(design: ScreeningDesign, sigma: float, effect: float | None) -> Sensitivity:
     """What a design can see where a run scatters by ``sigma``.
 
     Raises:

@@ -38,7 +38,7 @@ _HIDING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FactorDecision:
     """What becomes of one factor."""
 
     factor: str
@@ -52,10 +52,10 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Screening:
+class ScreeningResult:
     """What becomes of all factors."""
 
-    decisions: tuple[Decision, ...]
+    decisions: tuple[FactorDecision, ...]
     """In the order of the factors."""
 
     @property
@@ -80,7 +80,7 @@ def screened(
     goals: Mapping[str, Goal],
     *,
     negligible: float = 0.01,
-) -> Screening:
+) -> ScreeningResult:
     """Decide on every factor, by the rule above.
 
     Args:
@@ -100,12 +100,12 @@ def screened(
                 f"response {analysis.response!r} has the goal {goals.get(analysis.response)!r}",
                 "goals: min, max",
             )
-    return Screening(tuple(_decision(factor, analyses, goals, negligible) for factor in factors))
+    return ScreeningResult(tuple(_decision(factor, analyses, goals, negligible) for factor in factors))
 
 
 def _decision(
     factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, Goal], negligible: float
-) -> Decision:
+) -> FactorDecision:
     advantage = 0.0  # of the high level, in standard errors
     for analysis in analyses:
         effect = analysis[factor.name]
@@ -117,9 +117,11 @@ def _decision(
     for verdict in ("active", "undecided"):
         reasons = [reason for its, reason in judged if its == verdict]
         if reasons:
-            return Decision(factor.name, verdict, better, "; ".join(reasons))
+            return FactorDecision(factor.name, verdict, better, "; ".join(reasons))
     reasons = [reason for _, reason in judged]
-    return Decision(factor.name, "inert", better, f"{'; '.join(reasons)}; {better} was the better level")
+    return FactorDecision(
+        factor.name, "inert", better, f"{'; '.join(reasons)}; {better} was the better level"
+    )
 
 
 def _judge(factor: Factor, analysis: Effects, negligible: float) -> tuple[Verdict, str]:

@@ -62,7 +62,7 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Design:
+class ScreeningDesign:
     """Runs in the order in which they are made; also the coded form of anybody's table."""
 
     factors: tuple[Factor, ...]
@@ -119,7 +119,7 @@ class Design:
         """The value of each factor in each run, in the order in which they are run."""
         return [self.point(run) for run in range(self.n_runs)]
 
-    def followed_by(self, later: Design) -> Design:
+    def followed_by(self, later: ScreeningDesign) -> ScreeningDesign:
         """This design and a later one of the same factors as one experiment, each with blocks of its own.
 
         Raises:
@@ -135,7 +135,7 @@ class Design:
         plots = _whole_plot_columns(self.factors)
         if self.n_runs and later.n_runs and np.array_equal(self.coded[-1, plots], later.coded[0, plots]):
             shift -= 1  # the machine already stands as the first later run needs it
-        return Design(
+        return ScreeningDesign(
             factors=self.factors,
             coded=np.vstack([self.coded, later.coded]),
             order=self.order + later.order,
@@ -144,7 +144,7 @@ class Design:
             centre=self.centre + later.centre,
         )
 
-    def subset(self, runs: Sequence[int]) -> Design:
+    def subset(self, runs: Sequence[int]) -> ScreeningDesign:
         """Some of the runs, in the order given."""
         return replace(
             self,
@@ -163,7 +163,7 @@ def plackett_burman(
     blocks: int = 1,
     centre_points: int = 0,
     min_runs: int = 8,
-) -> Design:
+) -> ScreeningDesign:
     """A randomised Plackett–Burman design.
 
     The run size is the smallest one that pyDOE3 can build (4, 8, 12, 16, 20, 24, 32, 40, …) above the number
@@ -194,7 +194,7 @@ def plackett_burman(
     return _run_order(factors, [standard] * blocks, len(corners), rng)
 
 
-def foldover(design: Design, rng: np.random.Generator, on: str | None = None) -> Design:
+def foldover(design: ScreeningDesign, rng: np.random.Generator, on: str | None = None) -> ScreeningDesign:
     """The runs to add to a design so that its main effects are free of two-factor interactions.
 
     Args:
@@ -304,7 +304,7 @@ def _run_order(
     n_corners: int,
     rng: np.random.Generator,
     last: tuple[float, ...] | None = None,
-) -> Design:
+) -> ScreeningDesign:
     """Randomise each block, grouped by whole plot; a block starts in the plot in which the last one ended.
 
     Within a block each combination of whole-plot levels is visited once, and nothing is rebooted between
@@ -331,4 +331,4 @@ def _run_order(
             whole_plots += [plot_number] * len(runs)
     coded = np.vstack([standards[int(block)][row] for block, row in zip(blocks, order, strict=True)])
     centre = tuple(row >= n_corners for row in order)
-    return Design(factors, coded, tuple(order), tuple(blocks), tuple(whole_plots), centre)
+    return ScreeningDesign(factors, coded, tuple(order), tuple(blocks), tuple(whole_plots), centre)

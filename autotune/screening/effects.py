@@ -13,7 +13,7 @@ from typing import Literal
 
 from autotune.screening.alias import Alias, Efficiency
 from autotune.screening.lenth import Lenth
-from autotune.screening.noise import Noise
+from autotune.screening.noise import NoiseEstimate
 from autotune.screening.suspicion import Suspicion
 from autotune.space import Value
 
@@ -94,7 +94,7 @@ class Effects:
     """Empty where there is one block."""
     curvature: Effect | None
     """Centre points minus corners (``low`` and ``high`` are words); None without centre points."""
-    noise: Noise
+    noise: NoiseEstimate
     """What the standard errors rest on; its variance is that of a run, unless runs are weighted."""
     lenth: Lenth
     """Lenth's yardstick for one effect, whether it was used or not."""

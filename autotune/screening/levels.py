@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.screening.design import Design, Factor
+from autotune.screening.design import Factor, ScreeningDesign
 from autotune.space import Level, Parameter, Point, Space, Value
 
 
@@ -75,13 +75,13 @@ def gates_of(space: Space) -> dict[str, Value]:
     return {name: value for name, value in best.items() if opening[name][value] > 1}
 
 
-def points_of(space: Space, design: Design) -> list[Point]:
+def points_of(space: Space, design: ScreeningDesign) -> list[Point]:
     """The point of each run, gates open, with defaults for the rest and without what is not active."""
     gates = gates_of(space)
     return [space.complete({**gates, **point}) for point in design.points()]
 
 
-def as_run(design: Design, points: Sequence[Point]) -> Design:
+def as_run(design: ScreeningDesign, points: Sequence[Point]) -> ScreeningDesign:
     """The design as it took effect: a factor that was not active in a point has code 0 there.
 
     The effect of such a factor is then estimated from the runs in which it was active, and the effect of

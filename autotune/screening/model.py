@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.screening.design import Design
+from autotune.screening.design import ScreeningDesign
 
 Matrix = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Fit:
         return np.hstack([self.nuisance, self.main[:, self.estimable]])
 
 
-def nuisance_columns(design: Design) -> tuple[Matrix, int]:
+def nuisance_columns(design: ScreeningDesign) -> tuple[Matrix, int]:
     """What else differs between runs.
 
     Returns:
@@ -71,7 +71,7 @@ def nuisance_columns(design: Design) -> tuple[Matrix, int]:
     return widened if full else matrix, matrix.shape[1]
 
 
-def plot_columns(design: Design, nuisance: Matrix) -> Matrix:
+def plot_columns(design: ScreeningDesign, nuisance: Matrix) -> Matrix:
     """(n_runs, n_extra): how whole plots can differ beyond blocks and whole-plot factors; often nothing.
 
     Two reboots into the same setting need not behave alike. With these columns in the model, that difference

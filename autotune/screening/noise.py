@@ -27,7 +27,7 @@ _TINY = 1e-100
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseEstimate:
     """The variance of one run, as used for the standard errors."""
 
     variance: float
@@ -38,7 +38,7 @@ class Noise:
     """``residual``, ``lack of fit``, ``lenth`` or ``none``."""
 
 
-def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> Noise:
+def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEstimate:
     """The noise against which main effects are judged.
 
     1. With three or more residual degrees of freedom: the residual mean square; but where replicates show
@@ -65,15 +65,15 @@ def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> Noise:
 
     if df >= MIN_RESIDUAL_DF and fit_df >= MIN_RESIDUAL_DF:
         if pure_df and exceeds_pure_error(fit_ss / fit_df, fit_df):
-            return Noise(max(fit_ss / fit_df, floor), fit_df, "lack of fit")
-        return Noise(max(rss / df, floor), df, "residual")
+            return NoiseEstimate(max(fit_ss / fit_df, floor), fit_df, "lack of fit")
+        return NoiseEstimate(max(rss / df, floor), df, "residual")
     scaled = fitted.beta[fitted.estimable] / np.sqrt(fitted.unit_variance[fitted.estimable])
     yardstick = lenth(np.append(scaled, _misfit(fitted, fit_ss, fit_df)))
     if pure_df >= MIN_RESIDUAL_DF and df and not exceeds_pure_error(yardstick.pse**2, yardstick.df):
-        return Noise(max(rss / df, floor), df, "residual")
+        return NoiseEstimate(max(rss / df, floor), df, "residual")
     if len(scaled) + fit_df < MIN_RESIDUAL_DF:
-        return Noise(math.nan, 0.0, "none")
-    return Noise(max(yardstick.pse**2, floor), yardstick.df, "lenth")
+        return NoiseEstimate(math.nan, 0.0, "none")
+    return NoiseEstimate(max(yardstick.pse**2, floor), yardstick.df, "lenth")
 
 
 def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matrix:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.errors import UserError
-from autotune.screening.design import Design
+from autotune.screening.design import ScreeningDesign
 from autotune.screening.model import fit, nuisance_columns
 from autotune.screening.noise import MIN_RESIDUAL_DF
 
@@ -20,7 +20,7 @@ _N_SIMULATED = 4000
 
 
 def power(
-    design: Design, effect: float, sigma: float, rng: np.random.Generator, *, alpha: float = 0.05
+    design: ScreeningDesign, effect: float, sigma: float, rng: np.random.Generator, *, alpha: float = 0.05
 ) -> dict[str, float]:
     """The power for each factor, others being inert.
 
@@ -43,7 +43,12 @@ def power(
 
 
 def detectable_effect(
-    design: Design, sigma: float, rng: np.random.Generator, *, wanted: float = 0.8, alpha: float = 0.05
+    design: ScreeningDesign,
+    sigma: float,
+    rng: np.random.Generator,
+    *,
+    wanted: float = 0.8,
+    alpha: float = 0.05,
 ) -> dict[str, float]:
     """The smallest effect of each factor that is called active with probability ``wanted``.
 
@@ -67,7 +72,7 @@ def detectable_effect(
     return {name: high * sigma / unit for name, unit in units.items()}
 
 
-def _noncentralities(design: Design, effect: float, sigma: float) -> tuple[dict[str, float], int]:
+def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tuple[dict[str, float], int]:
     """For each factor |effect| in standard errors, and the residual degrees of freedom."""
     if not 0 < sigma < math.inf:
         raise UserError(f"the standard deviation of a run is {sigma:g}", "it must be positive")

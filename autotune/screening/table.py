@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from autotune.errors import TableError, UserError, allowed
 from autotune.importers.table import Row
 from autotune.screening.analysis import analyse
-from autotune.screening.decision import Decision, Goal, screened
-from autotune.screening.design import Design, Factor
+from autotune.screening.decision import FactorDecision, Goal, screened
+from autotune.screening.design import Factor, ScreeningDesign
 from autotune.screening.effects import Effects, Scale
 from autotune.space import size_in_bytes
 
@@ -54,13 +54,13 @@ class TableScreening:
     """On which responses were compared."""
     block: str | None
     """The column of blocks."""
-    design: Design
+    design: ScreeningDesign
     """The table in the form of a design."""
     analyses: tuple[Effects, ...]
     """One for each response."""
     responses: tuple[Response, ...]
     """What is wanted of each, in the same order."""
-    decisions: tuple[Decision, ...]
+    decisions: tuple[FactorDecision, ...]
     """What to do with each factor."""
 
 
@@ -265,7 +265,7 @@ class Table:
         )
 
 
-def _design(table: Table, factors: Sequence[str], block: str | None) -> Design:
+def _design(table: Table, factors: Sequence[str], block: str | None) -> ScreeningDesign:
     """The table in the form of a design.
 
     Where several factors have a third level in between, and only in the same rows, these are centre points.
@@ -279,7 +279,7 @@ def _design(table: Table, factors: Sequence[str], block: str | None) -> Design:
     centred = graded.shape[1] > 1 and three and apart
     centre = np.all(between, axis=1) if centred else np.zeros(len(codes), dtype=bool)
     blocks = table.filled(block, "block") if block is not None else ["all"] * len(codes)
-    return Design(
+    return ScreeningDesign(
         factors=tuple(column.factor for column in columns),
         coded=codes,
         order=tuple(range(len(codes))),

@@ -16,30 +16,30 @@ Nothing here reads a file or a clock; all randomness comes from generators that 
 """
 
 from autotune.simulate.algorithms import algorithms
-from autotune.simulate.fabric import Cluster, Fabric
+from autotune.simulate.fabric import Fabric, NodeLayout
 from autotune.simulate.machine import Machine, machine_from
 from autotune.simulate.model import predict, predict_on
 from autotune.simulate.noise import (
     QUIET,
     RELIABLE,
     Faults,
-    Noise,
+    NoiseModel,
     disturbance_from,
     job_factor,
     launch_factor,
     sample,
 )
-from autotune.simulate.settings import Settings, settings_from
+from autotune.simulate.settings import JobSettings, settings_from
 
 __all__ = [
     "QUIET",
     "RELIABLE",
-    "Cluster",
     "Fabric",
     "Faults",
+    "JobSettings",
     "Machine",
-    "Noise",
-    "Settings",
+    "NodeLayout",
+    "NoiseModel",
     "algorithms",
     "disturbance_from",
     "job_factor",

@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 
 from autotune.errors import TableError, allowed
-from autotune.simulate.fabric import Cluster, Fabric
+from autotune.simulate.fabric import Fabric, NodeLayout
 from autotune.simulate.machine import Machine
 from autotune.simulate.protocols import Floats
-from autotune.simulate.settings import Settings
+from autotune.simulate.settings import JobSettings
 
 RIDGE = 0.03
 """λ: a number that moves by a factor e costs as much as a relative error of 3 % at one size."""
 
 
-EAGER = Settings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
+EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
 """Settings under which no message goes by rendezvous."""
 
 
@@ -45,7 +45,7 @@ class Series:
     """What was measured, one for each size."""
     partner: str = "domain"
     """Of a ping-pong, where the other rank is: same ``domain``, ``socket`` or ``node``, or ``network``."""
-    settings: Settings = EAGER
+    settings: JobSettings = EAGER
     """Of a ping-pong, the protocols that were in force; eager throughout unless said otherwise."""
 
     def __post_init__(self) -> None:
@@ -195,7 +195,7 @@ def machine_text(found: Fit, name: str, base: str) -> str:
 def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
     """One message to a rank that waits for it: send, wire, receive."""
     ppn = machine.memory.cores if series.partner != "network" else 1
-    fabric = Fabric(machine, Cluster(2 if series.partner == "network" else 1, ppn), series.settings)
+    fabric = Fabric(machine, NodeLayout(2 if series.partner == "network" else 1, ppn), series.settings)
     here = np.zeros(1, dtype=np.intp)
     distances = fabric.distance(np.zeros(len(fabric.all_ranks), dtype=np.intp), fabric.all_ranks)
     there = np.flatnonzero(distances == _PARTNERS.index(series.partner) + 1)
@@ -213,12 +213,12 @@ def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
 
 
 def _copy(machine: Machine, series: Series, nbytes: Floats) -> Floats:
-    fabric = Fabric(machine, Cluster(1, 1), series.settings)
+    fabric = Fabric(machine, NodeLayout(1, 1), series.settings)
     return fabric.copy_s(nbytes, _missing(fabric.cache_per_rank_bytes, 2 * nbytes))
 
 
 def _reduce(machine: Machine, series: Series, nbytes: Floats) -> Floats:
-    fabric = Fabric(machine, Cluster(1, 1), series.settings)
+    fabric = Fabric(machine, NodeLayout(1, 1), series.settings)
     return fabric.reduce_s(nbytes, _missing(fabric.cache_per_rank_bytes, 2 * nbytes))
 
 
@@ -265,7 +265,7 @@ def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
         elif s.operation == "reduce":
             names += ["memory.reduce_bytes_per_s"]
         elif s.partner == "network":
-            transport = Fabric(machine, Cluster(2, 1), s.settings).protocols.transport
+            transport = Fabric(machine, NodeLayout(2, 1), s.settings).protocols.transport
             kind = next(kind for kind, t in machine.transports.items() if t is transport)
             names += [f"transports.{kind}.{n}" for n in _BETWEEN if not isinf(getattr(transport, n))]
         else:

@@ -1,6 +1,6 @@
 """Where each rank of a job sits, and what its messages cost while the others send theirs.
 
-Place in the flow: `Machine` + `Cluster` + `Settings` → `Fabric` → ``schedule``, ``trees`` → `predict`.
+Place in the flow: `Machine` + `NodeLayout` + `JobSettings` → `Fabric` → ``schedule``, ``trees`` → `predict`.
 
 Notation: g messages under way together, n sizes. The k messages that cross one NIC get 1/k of its bandwidth
 each and leave k gaps apart; the copies of one NUMA domain share the domain's memory bandwidth, messages
@@ -26,11 +26,11 @@ from autotune.simulate.protocols import (
     Protocols,
     Situation,
 )
-from autotune.simulate.settings import Settings
+from autotune.simulate.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class NodeLayout:
     """How many nodes a job has, and how many ranks on each."""
 
     nodes: int
@@ -68,7 +68,7 @@ class Fabric:
             for.
     """
 
-    def __init__(self, machine: Machine, cluster: Cluster, settings: Settings) -> None:
+    def __init__(self, machine: Machine, cluster: NodeLayout, settings: JobSettings) -> None:
         memory = machine.memory
         if cluster.ppn > memory.cores:
             raise ScenarioError(
@@ -124,7 +124,7 @@ class Fabric:
     def part(self, ranks: int) -> "Fabric":
         """The job with only the nodes that its first ranks need, equally filled; itself where that is all."""
         ppn = min(ranks, self.cluster.ppn)
-        cluster = Cluster(-(-ranks // ppn), ppn)
+        cluster = NodeLayout(-(-ranks // ppn), ppn)
         if cluster == self.cluster:
             return self
         return Fabric(self.protocols.machine, cluster, self.settings)
@@ -201,7 +201,7 @@ class Fabric:
         return np.maximum(nbytes / rate, missing * self.copy_s(nbytes, np.ones_like(nbytes)))
 
 
-def _transport(machine: Machine, cluster: Cluster, settings: Settings) -> Transport:
+def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> Transport:
     """The transport between nodes that UCX_TLS selects."""
     wanted = settings.tls.rpartition(",")[2]
     if wanted == "all":

@@ -1,7 +1,7 @@
 """The model's one question: how long does this collective take there, with these settings, at these sizes?
 
-Place in the flow: (`Machine`, `Cluster`, `Settings`, collective, algorithm, segment size, sizes) → seconds.
-No noise (that is ``noise``), no randomness, no clock.
+Place in the flow: (`Machine`, `NodeLayout`, `JobSettings`, collective, algorithm, segment size, sizes) →
+seconds. No noise (that is ``noise``), no randomness, no clock.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from autotune.errors import ScenarioError
 from autotune.simulate.algorithms import model_of, run
 from autotune.simulate.components import by_component
-from autotune.simulate.fabric import Cluster, Fabric
+from autotune.simulate.fabric import Fabric, NodeLayout
 from autotune.simulate.machine import Machine
 from autotune.simulate.schedule import Group, makespan
-from autotune.simulate.settings import Settings
+from autotune.simulate.settings import JobSettings
 
 
 def predict(
     machine: Machine,
-    cluster: Cluster,
-    settings: Settings,
+    cluster: NodeLayout,
+    settings: JobSettings,
     collective: str,
     algorithm: str,
     segment_bytes: int,

@@ -26,7 +26,7 @@ from autotune.structure import Document
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseModel:
     """How far samples lie apart."""
 
     within: float = 0.03
@@ -91,7 +91,7 @@ class Faults:
         return "ok"
 
 
-QUIET = Noise()
+QUIET = NoiseModel()
 """A quiet system's noise."""
 RELIABLE = Faults()
 """A system on which no launch fails."""
@@ -101,14 +101,14 @@ RELIABLE = Faults()
 class Disturbance:
     """What a modelled cluster adds to the model: the section ``simulate`` of a scenario."""
 
-    noise: Noise = QUIET
+    noise: NoiseModel = QUIET
     """How far samples lie apart."""
     faults: Faults = RELIABLE
     """How often launches fail."""
 
 
 def disturbance_from(values: Mapping[str, Any]) -> Disturbance:
-    """The disturbance that a mapping describes, with the fields of `Noise` and of `Faults`.
+    """The disturbance that a mapping describes, with the fields of `NoiseModel` and of `Faults`.
 
     Raises:
         ScenarioError: If a field is unknown or not a number, or a value is out of its range.
@@ -116,12 +116,12 @@ def disturbance_from(values: Mapping[str, Any]) -> Disturbance:
     return Document("the scenario", ScenarioError).structured(Disturbance, values, "simulate")
 
 
-def job_factor(noise: Noise, rng: np.random.Generator) -> float:
+def job_factor(noise: NoiseModel, rng: np.random.Generator) -> float:
     """J of one job: how much faster or slower this allocation, placement and day make everything."""
     return float(np.exp(rng.normal(0.0, noise.between)))
 
 
-def launch_factor(noise: Noise, seed: int, number: int, rng: np.random.Generator) -> float:
+def launch_factor(noise: NoiseModel, seed: int, number: int, rng: np.random.Generator) -> float:
     """J · L of one launch.
 
     Args:
@@ -135,7 +135,7 @@ def launch_factor(noise: Noise, seed: int, number: int, rng: np.random.Generator
 
 
 def sample(
-    median_s: float, n: int, rng: np.random.Generator, *, noise: Noise = QUIET, factor: float = 1.0
+    median_s: float, n: int, rng: np.random.Generator, *, noise: NoiseModel = QUIET, factor: float = 1.0
 ) -> NDArray[np.float64]:
     """Times of n calls in one launch, seconds, shape (n,).
 

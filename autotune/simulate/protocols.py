@@ -1,6 +1,6 @@
 """What one message costs under UCX's protocols, in one situation, for all sizes at once.
 
-Place in the flow: `Machine` + `Settings` → `Protocols` → `Fabric` (which finds out the situation of each
+Place in the flow: `Machine` + `JobSettings` → `Protocols` → `Fabric` (which finds out the situation of each
 message).
 
 Notation: n sizes. A message of m bytes is described by seven numbers (`Costs`), each of shape (n,) here,
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.simulate.machine import Machine, Transport
-from autotune.simulate.settings import Settings
+from autotune.simulate.settings import JobSettings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -81,7 +81,7 @@ class Protocols:
         ppn: Ranks per node.
     """
 
-    def __init__(self, machine: Machine, transport: Transport, settings: Settings, ppn: int) -> None:
+    def __init__(self, machine: Machine, transport: Transport, settings: JobSettings, ppn: int) -> None:
         self.machine = machine
         self.transport = transport
         self.settings = settings

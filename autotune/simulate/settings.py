@@ -1,7 +1,7 @@
 """Job-wide settings that the model understands, under the names the search spaces use.
 
-Place in the flow: a trial's launch-level point → :func:`settings_from` → `Settings` → `predict`. Whatever a
-point does not mention keeps the stack's own default, so an empty mapping is the untuned baseline.
+Place in the flow: a trial's launch-level point → :func:`settings_from` → `JobSettings` → `predict`. Whatever
+a point does not mention keeps the stack's own default, so an empty mapping is the untuned baseline.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ MAPPINGS = ("block", "cyclic")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class JobSettings:
     """What one job sets for all its messages; None is UCX's ``auto``."""
 
     tls: str = "all"
@@ -56,7 +56,7 @@ class Settings:
                 raise SpaceError(f"{name} must be zero or more bytes, not {value!r}")
 
 
-def settings_from(values: Mapping[str, str | int | float | bool]) -> Settings:
+def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings:
     """The settings that a point's values stand for.
 
     Args:
@@ -67,7 +67,7 @@ def settings_from(values: Mapping[str, str | int | float | bool]) -> Settings:
     Raises:
         SpaceError: If one of these has a value that the model does not know.
     """
-    return Settings(
+    return JobSettings(
         tls=str(values.get("UCX_TLS", "all")),
         rndv_intra_bytes=_threshold(values, "UCX_RNDV_THRESH_INTRA"),
         rndv_inter_bytes=_threshold(values, "UCX_RNDV_THRESH_INTER"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from autotune.history.objectives import Objective, Score
     from autotune.history.trial import History, Trial
     from autotune.recommend.front import Recommendation
-    from autotune.screening import Design, Effects, Screening
+    from autotune.screening import Effects, ScreeningDesign, ScreeningResult
     from autotune.space import Dropped, Space
 
 _PLAIN_WIDTH = 120
@@ -77,12 +77,12 @@ class CampaignConsole:
         """A phase begins: of so many launches, as far as is known (0: the budget decides)."""
         self._heading(_HEADINGS[phase] + (f" ({n_trials} launches)" if n_trials else ""))
 
-    def designed(self, design: Design) -> None:
+    def designed(self, design: ScreeningDesign) -> None:
         """The screening's design, in the order in which it will be run."""
         self._show(design_table(design))
         self._console.print()
 
-    def screened(self, effects: Sequence[Effects], screening: Screening) -> None:
+    def screened(self, effects: Sequence[Effects], screening: ScreeningResult) -> None:
         """What the screening found, and which factors do not stay in the search."""
         self._show(effects_tables(self._objectives, effects, screening))
         notes = dict.fromkeys(note for analysis in effects for note in analysis.notes)

@@ -25,7 +25,7 @@ from autotune.views.text import (
 
 if TYPE_CHECKING:
     from autotune.history.objectives import Objective, Score
-    from autotune.screening import Design, Effects, Screening
+    from autotune.screening import Effects, ScreeningDesign, ScreeningResult
     from autotune.space import Dropped, Point
 
 VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}
@@ -52,7 +52,7 @@ def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped
     return table
 
 
-def design_table(design: Design) -> RenderableType:
+def design_table(design: ScreeningDesign) -> RenderableType:
     """A screening design in its run order: what each letter stands for, then a row for each run."""
     legend = _table("", "factor", "− low", "+ high")
     letters = [_letter(i) for i in range(len(design.factors))]
@@ -65,7 +65,7 @@ def design_table(design: Design) -> RenderableType:
 
 
 def effects_tables(
-    objectives: Sequence[Objective], effects: Sequence[Effects], screening: Screening | None = None
+    objectives: Sequence[Objective], effects: Sequence[Effects], screening: ScreeningResult | None = None
 ) -> RenderableType:
     """Main effects with their standard errors, a table for each objective, and what becomes of the factors.
 

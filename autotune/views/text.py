@@ -12,7 +12,7 @@ from autotune.recommend.front import Gain, Recommendation
 from autotune.space import Point
 
 if TYPE_CHECKING:
-    from autotune.screening.decision import Decision
+    from autotune.screening.decision import FactorDecision
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -68,7 +68,7 @@ def p_text(p_value: float) -> str:
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def decision_text(decision: Decision) -> str:
+def decision_text(decision: FactorDecision) -> str:
     """What becomes of a factor: ``stays``, ``stays (undecided)`` or ``fixed at auto``."""
     if decision.verdict == "inert":
         return f"fixed at {decision.value}"

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from autotune.simulate import Cluster, Machine, Settings, algorithms, machine_from, predict
+from autotune.simulate import JobSettings, Machine, NodeLayout, algorithms, machine_from, predict
 
 _FILE = Path(__file__).parents[2] / "conf" / "machine" / "bm_optimized3_36.yaml"
 MACHINE = machine_from(yaml.safe_load(_FILE.read_text()))
@@ -24,7 +24,7 @@ BY_RULES = {
 }
 """Algorithms whose second half is what the fixed rules take, and those change it from size to size."""
 
-clusters = st.builds(Cluster, nodes=st.integers(1, 5), ppn=st.sampled_from([1, 2, 3, 8]))
+clusters = st.builds(NodeLayout, nodes=st.integers(1, 5), ppn=st.sampled_from([1, 2, 3, 8]))
 cases = clusters.flatmap(
     lambda cluster: st.sampled_from(COLLECTIVES).flatmap(
         lambda collective: st.tuples(
@@ -37,10 +37,10 @@ cases = clusters.flatmap(
 @given(cases, st.sampled_from(["block", "cyclic"]), st.sampled_from([1, 2]))
 @settings(max_examples=60, deadline=None)
 def test_with_one_protocol_and_one_algorithm_more_bytes_never_take_less_time(
-    case: tuple[Cluster, str, str], mapping: str, nps: int
+    case: tuple[NodeLayout, str, str], mapping: str, nps: int
 ) -> None:
     cluster, collective, algorithm = case
-    eager = Settings(
+    eager = JobSettings(
         rndv_intra_bytes=inf, rndv_inter_bytes=inf, zcopy_bytes=inf, mapping=mapping, numa_per_socket=nps
     )
     assume((collective, algorithm) not in BY_RULES and algorithm != "default")
@@ -53,11 +53,11 @@ def test_with_one_protocol_and_one_algorithm_more_bytes_never_take_less_time(
 @given(cases, st.floats(1.0, 20.0), st.sampled_from([None, 4096.0, 65536.0]))
 @settings(max_examples=60, deadline=None)
 def test_more_bandwidth_is_never_slower(
-    case: tuple[Cluster, str, str], factor: float, rndv: float | None
+    case: tuple[NodeLayout, str, str], factor: float, rndv: float | None
 ) -> None:
     cluster, collective, algorithm = case
     # Fixed thresholds: the automatic ones follow the machine, and may follow it to a worse place.
-    chosen = Settings(
+    chosen = JobSettings(
         tls="self,sm,rc", rndv_intra_bytes=rndv or inf, rndv_inter_bytes=rndv or inf, zcopy_bytes=8192
     )
     slow = predict(MACHINE, cluster, chosen, collective, algorithm, 0, SIZES)
@@ -67,12 +67,12 @@ def test_more_bandwidth_is_never_slower(
 
 @given(cases)
 @settings(max_examples=40, deadline=None)
-def test_one_node_does_not_care_about_the_network(case: tuple[Cluster, str, str]) -> None:
+def test_one_node_does_not_care_about_the_network(case: tuple[NodeLayout, str, str]) -> None:
     cluster, collective, algorithm = case
-    alone = Cluster(1, cluster.ppn)
+    alone = NodeLayout(1, cluster.ppn)
     assume(algorithm in algorithms(collective, alone.ranks))
     a, b = (
-        predict(MACHINE, alone, Settings(tls=tls), collective, algorithm, 0, SIZES)
+        predict(MACHINE, alone, JobSettings(tls=tls), collective, algorithm, 0, SIZES)
         for tls in ("self,sm,rc", "self,sm,tcp")
     )
     np.testing.assert_array_equal(a, b)
@@ -82,7 +82,7 @@ def test_one_node_does_not_care_about_the_network(case: tuple[Cluster, str, str]
 @settings(max_examples=20, deadline=None)
 def test_with_one_rank_a_node_the_layout_does_not_matter(nodes: int, collective: str) -> None:
     block, cyclic = (
-        predict(MACHINE, Cluster(nodes, 1), Settings(mapping=mapping), collective, "default", 0, SIZES)
+        predict(MACHINE, NodeLayout(nodes, 1), JobSettings(mapping=mapping), collective, "default", 0, SIZES)
         for mapping in ("block", "cyclic")
     )
     np.testing.assert_array_equal(block, cyclic)

@@ -38,7 +38,7 @@ from autotune.views.text import (
 )
 
 if TYPE_CHECKING:
-    from autotune.screening import Effects, Screening
+    from autotune.screening import Effects, ScreeningResult
     from autotune.verification.rounds import VerificationRound
 
 _US = 1e6
@@ -62,7 +62,7 @@ class ReportInput:
     """The stack's own defaults."""
     effects: Sequence[Effects] = ()
     """The screening's analyses, one for each objective."""
-    screening: Screening | None = None
+    screening: ScreeningResult | None = None
     """What became of its factors."""
     rounds: Sequence[VerificationRound] = ()
     """Of the verification, the last one being that of the recommendation."""

@@ -21,7 +21,7 @@ from autotune.campaign.directory import Record, read_record
 from autotune.errors import ScenarioError, allowed
 from autotune.history.trial import Cell, Phase, Subject, Trial
 from autotune.probe.protocol import CellSamples, Choice, ProbeResult
-from autotune.replay.recorded_table import Recorded, Run, read_recorded
+from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.scenario import Scenario
 from autotune.site import Site, fixed
 from autotune.space import Point, Space
@@ -35,7 +35,7 @@ RECORD = "replayed.json"
 class Replay:
     """A launcher over a recorded campaign."""
 
-    recorded: Recorded
+    recorded: RecordedTable
     """What there is."""
     seed: int = 0
     """Of the order in which the runs of a point are given."""
@@ -176,7 +176,7 @@ def replay_site(scenario: Scenario) -> Site:
     )
 
 
-def recorded_campaign(record: Record) -> Recorded:
+def recorded_campaign(record: Record) -> RecordedTable:
     """A campaign's own launches, to be replayed: raw samples where they are kept, else their medians.
 
     Of several collectives the first is replayed. Launches that failed are replayed as failures.
@@ -197,7 +197,7 @@ def recorded_campaign(record: Record) -> Recorded:
         elif observation.trial.phase is Phase.BASELINE and run:
             untouched.append(run)
     cells = [cell for several in (*runs.values(), untouched) for run in several for cell in run]
-    return Recorded(
+    return RecordedTable(
         replace(record.space, listed=tuple(dict.fromkeys([record.space.default, *runs]))),
         collective,
         tuple(sorted({cell.message_bytes for cell in cells})),

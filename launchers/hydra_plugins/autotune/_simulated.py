@@ -20,11 +20,11 @@ from autotune.resources import folder, space_text
 from autotune.simulate import (
     QUIET,
     RELIABLE,
-    Cluster,
     Fabric,
     Faults,
     Machine,
-    Noise,
+    NodeLayout,
+    NoiseModel,
     disturbance_from,
     launch_factor,
     machine_from,
@@ -55,7 +55,7 @@ class Simulated:
 
     machine: Machine
     """The hardware."""
-    noise: Noise = QUIET
+    noise: NoiseModel = QUIET
     """How far samples lie apart."""
     faults: Faults = RELIABLE
     """How often launches fail."""
@@ -133,14 +133,14 @@ class Simulated:
                         yield CellSamples(*where, size, values, times)
 
 
-def _cluster(request: LaunchRequest) -> Cluster:
+def _cluster(request: LaunchRequest) -> NodeLayout:
     """Nodes and ranks per node of a request.
 
     Raises:
         ScenarioError: there are no ranks.
     """
     place = request.placement
-    return Cluster(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
+    return NodeLayout(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
 
 
 def _curve(

@@ -9,12 +9,12 @@ import yaml
 
 from autotune.history.trial import Rule
 from autotune.probe.protocol import CellSamples, Choice, ProbeRequest
-from autotune.simulate import Cluster, Faults, Machine, Noise, machine_from, predict, settings_from
+from autotune.simulate import Faults, Machine, NodeLayout, NoiseModel, machine_from, predict, settings_from
 from autotune.space import Point
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._simulated import Simulated
 
-STILL = Noise(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
+STILL = NoiseModel(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
 SIZES = (8, 4096, 1 << 20)
 FOUR_BY_EIGHT = Placement(32, nodes=4, ppn=8)
 NAMES = ("default", "recursive_doubling", "ring")
@@ -50,7 +50,7 @@ def cells(outcome: LaunchOutcome) -> list[CellSamples]:
 def test_every_cell_that_was_asked_for_has_the_time_of_the_model(machine: Machine) -> None:
     found = cells(Simulated(machine, noise=STILL).run(request_of()))
     expected = [
-        predict(machine, Cluster(4, 8), settings_from({"component": "tuned"}), "allreduce", name, 0, SIZES)
+        predict(machine, NodeLayout(4, 8), settings_from({"component": "tuned"}), "allreduce", name, 0, SIZES)
         for name in NAMES
     ]
     assert [(c.values["algorithm"], c.message_bytes) for c in found] == [(a, s) for a in NAMES for s in SIZES]
@@ -59,7 +59,7 @@ def test_every_cell_that_was_asked_for_has_the_time_of_the_model(machine: Machin
 
 def test_samples_are_as_many_as_the_precision_needs(machine: Machine) -> None:
     few, many = (
-        cells(Simulated(machine, noise=Noise(within=0.05)).run(request_of(precision=precision)))
+        cells(Simulated(machine, noise=NoiseModel(within=0.05)).run(request_of(precision=precision)))
         for precision in (0.1, 0.02)
     )
     assert {len(c.samples_s) for c in few} == {10}
@@ -78,7 +78,7 @@ def test_a_seed_is_a_job(machine: Machine) -> None:
 
 def test_untouched_is_the_stack_with_its_own_component(machine: Machine) -> None:
     found = cells(Simulated(machine, noise=STILL).run(request_of({}, choices=False)))
-    han = predict(machine, Cluster(4, 8), settings_from({}), "allreduce", "default", 0, SIZES)
+    han = predict(machine, NodeLayout(4, 8), settings_from({}), "allreduce", "default", 0, SIZES)
     np.testing.assert_allclose([c.samples_s[0] for c in found], han)
     assert all(c.values == {} for c in found)
 

@@ -9,7 +9,7 @@ import pytest
 from autotune.campaign.ports import Problem
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.proposers.acquisition import Standing, expected_improvement
+from autotune.proposers.acquisition import SearchState, expected_improvement
 from autotune.proposers.curve import Curve
 from autotune.space import Parameter, Point, Space
 
@@ -44,7 +44,7 @@ def at(algorithm: str, tls: str = "all") -> Point:
 
 
 def test_the_envelope_of_a_setting_joins_its_choices() -> None:
-    standing = Standing.of(
+    standing = SearchState.of(
         Problem(SPACE, (LATENCY,)),
         [
             seen(1, at("default"), {8: 2.0, 1024: 9.0}),
@@ -60,7 +60,7 @@ def test_the_envelope_of_a_setting_joins_its_choices() -> None:
 
 def test_weights_follow_the_objectives() -> None:
     problem = Problem(SPACE, (Objective("latency", 0, 100), Objective("bandwidth", 100), Objective("memory")))
-    standing = Standing.of(problem, [seen(1, at("ring"), {0: 1.0, 8: 2.0, 1024: 9.0}, memory_mib=64)])
+    standing = SearchState.of(problem, [seen(1, at("ring"), {0: 1.0, 8: 2.0, 1024: 9.0}, memory_mib=64)])
     assert standing.weights == pytest.approx(np.array([[0.5, 0.5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]))
     assert standing.curves.logs[0, 3] == pytest.approx(math.log(64 * 2**20))
 
@@ -182,7 +182,7 @@ def test_every_slot_of_every_pair_is_used() -> None:
     assert suggestion is not None
     assert str(suggestion.point["x"]).endswith("large")
     history = history.plus([seen(3, Point.of({"x": "p_large"}), large)])
-    standing = Standing.of(Problem(space, (LATENCY,)), list(history))
+    standing = SearchState.of(Problem(space, (LATENCY,)), list(history))
     [envelope] = standing.envelopes.values()
     assert np.exp(envelope) * 1e6 == pytest.approx([1.0, 100.0])
 

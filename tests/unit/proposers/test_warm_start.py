@@ -11,7 +11,7 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 from autotune.proposers.curve import Curve
 from autotune.proposers.curve_model import Curves
-from autotune.proposers.warm_start import DOUBT, Earlier, with_earlier
+from autotune.proposers.warm_start import DOUBT, FinishedCampaign, with_finished
 from autotune.space import Parameter, Point, Space
 
 OLD = Space(
@@ -46,7 +46,7 @@ HISTORY = History(
 def test_curves_carry_over_relative_to_the_default() -> None:
     here = Curves([NEW.default], np.array([[0.0, 1.0, 2.0]]), np.zeros((1, 3)))
     slots = [("allreduce", 64, 8), ("allreduce", 64, 128), ("allreduce", 64, 1 << 20)]
-    found = with_earlier(here, [Earlier(OLD, HISTORY)], NEW, slots)
+    found = with_finished(here, [FinishedCampaign(OLD, HISTORY)], NEW, slots)
     carried = dict(zip([str(p) for p in found.points[1:]], found.logs[1:], strict=True))
     assert list(carried) == ["tls=all, x=a", "tls=all, x=b", "tls=all, x=c"]  # nps=4 and gone stay behind
     assert carried["tls=all, x=a"] == pytest.approx([0, 1, 2])
@@ -56,13 +56,13 @@ def test_curves_carry_over_relative_to_the_default() -> None:
 
 def test_nothing_carries_over_before_the_default_is_measured() -> None:
     here = Curves([Point.of({"x": "b", "tls": "all"})], np.array([[0.0]]), np.zeros((1, 1)))
-    assert with_earlier(here, [Earlier(OLD, HISTORY)], NEW, [("bcast", 64, 8)]) is here
+    assert with_finished(here, [FinishedCampaign(OLD, HISTORY)], NEW, [("bcast", 64, 8)]) is here
 
 
 def test_a_warm_start_begins_with_what_was_best_before() -> None:
     history = History((seen(1, dict(NEW.default), {8: 3.0, 2048: 9.0}),))
     problem = Problem(NEW, (Objective("latency"),))
-    warm = Curve(warm_start=(Earlier(OLD, HISTORY),)).propose(problem, history, 0)
+    warm = Curve(warm_start=(FinishedCampaign(OLD, HISTORY),)).propose(problem, history, 0)
     assert warm is not None
     assert dict(warm.point) == {"x": "c", "tls": "all"}
 
@@ -75,6 +75,6 @@ def test_what_is_measured_here_overrules_what_was_measured_elsewhere() -> None:
         )
     )
     problem = Problem(NEW, (Objective("latency"),))
-    warm = Curve(warm_start=(Earlier(OLD, HISTORY),)).propose(problem, history, 0)
+    warm = Curve(warm_start=(FinishedCampaign(OLD, HISTORY),)).propose(problem, history, 0)
     assert warm is not None
     assert warm.point["x"] != "c"

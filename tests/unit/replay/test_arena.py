@@ -8,7 +8,7 @@ import pytest
 
 from autotune.proposers import proposer
 from autotune.replay.arena import Result, contest, standings, standings_page, standings_text
-from autotune.replay.recorded_table import Recorded, read_recorded
+from autotune.replay.recorded_table import RecordedTable, read_recorded
 
 # Best at 8 bytes: c; at 1024: b. All three have the same geometric mean but for a: 4, 8 and 8 µs.
 TABLE = """algorithm,message_bytes,latency_us,is_default
@@ -21,7 +21,7 @@ c,1024,64,0
 """
 
 
-def read(tmp_path: Path, text: str = TABLE, **keys: list[str]) -> Recorded:
+def read(tmp_path: Path, text: str = TABLE, **keys: list[str]) -> RecordedTable:
     path = tmp_path / "hand_bcast.csv"
     path.write_text(text)
     return read_recorded(path, **keys)

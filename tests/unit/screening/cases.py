@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autotune.screening import Design, Factor
+from autotune.screening import Factor, ScreeningDesign
 
 CAST_FATIGUE_FACTORS = ("A", "B", "C", "D", "E", "F", "G")
 
@@ -35,7 +35,7 @@ def coded(codes, blocks=None, factors=None, centre=None, whole_plots=None):
     """A design out of bare codes."""
     codes = np.asarray(codes, dtype=float)
     n = len(codes)
-    return Design(
+    return ScreeningDesign(
         tuple(factors or (Factor(f"x{i}", -1, 1) for i in range(codes.shape[1]))),
         codes,
         tuple(range(n)),

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from autotune.errors import TableError
-from autotune.simulate import Machine, Settings, machine_from
+from autotune.simulate import JobSettings, Machine, machine_from
 from autotune.simulate.calibrate import EAGER, Series, check, expected, fit, machine_text
 
 SIZES = tuple(float(1 << i) for i in range(3, 22))
-RENDEZVOUS = Settings(rndv_intra_bytes=0, rndv_inter_bytes=0)
+RENDEZVOUS = JobSettings(rndv_intra_bytes=0, rndv_inter_bytes=0)
 MEASURED = Path(__file__).parents[2] / "data" / "calibration" / "pingpong_posix_cma.csv"
 
 
@@ -91,7 +91,7 @@ def test_two_real_ranks_predict_the_sizes_that_were_held_out(machine: Machine) -
     settings = {
         "eager": EAGER,
         "rendezvous": RENDEZVOUS,
-        "auto": Settings(rndv_intra_bytes=262144, rndv_inter_bytes=inf),
+        "auto": JobSettings(rndv_intra_bytes=262144, rndv_inter_bytes=inf),
     }
 
     def series(protocol: str, parity: int) -> Series:

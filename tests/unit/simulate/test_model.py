@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from autotune.errors import SpaceError
-from autotune.simulate import Cluster, Machine, Settings, algorithms, predict, settings_from
+from autotune.simulate import JobSettings, Machine, NodeLayout, algorithms, predict, settings_from
 from autotune.simulate.algorithms import model_of
 from autotune.simulate.decisions import ALLREDUCE, BCAST, fixed_choice
 
@@ -12,38 +12,40 @@ SIZES = [1 << i for i in range(0, 24, 3)]
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize(
-    "cluster", [Cluster(1, 1), Cluster(2, 1), Cluster(1, 6), Cluster(3, 5), Cluster(4, 8)], ids=str
+    "cluster",
+    [NodeLayout(1, 1), NodeLayout(2, 1), NodeLayout(1, 6), NodeLayout(3, 5), NodeLayout(4, 8)],
+    ids=str,
 )
 def test_every_algorithm_and_component_takes_a_finite_time(
-    machine: Machine, collective: str, cluster: Cluster
+    machine: Machine, collective: str, cluster: NodeLayout
 ) -> None:
     for algorithm in algorithms(collective, cluster.ranks):
         for segment_bytes in (0, 4096):
-            took = predict(machine, cluster, Settings(), collective, algorithm, segment_bytes, SIZES)
+            took = predict(machine, cluster, JobSettings(), collective, algorithm, segment_bytes, SIZES)
             assert took.shape == (len(SIZES),)
             assert np.isfinite(took).all(), algorithm
             assert (took >= 0).all(), algorithm
             assert cluster.ranks == 1 or (took > 1e-8).all(), algorithm
     for component in ("han", "hcoll", "ucc"):
-        took = predict(machine, cluster, Settings(component=component), collective, "default", 0, SIZES)
+        took = predict(machine, cluster, JobSettings(component=component), collective, "default", 0, SIZES)
         assert np.isfinite(took).all()
 
 
 def test_every_machine_runs(any_machine: Machine) -> None:
-    took = predict(any_machine, Cluster(4, 16), Settings(), "allreduce", "default", 0, SIZES)
+    took = predict(any_machine, NodeLayout(4, 16), JobSettings(), "allreduce", "default", 0, SIZES)
     assert (np.diff(took) > -1e-6).sum() > 3
     assert 1e-6 < took[0] < 1e-3
 
 
 def test_an_inter_node_latency_is_overheads_and_wire(machine: Machine) -> None:
     rc = machine.transports["rc"]
-    took = predict(machine, Cluster(2, 1), Settings(tls="self,sm,rc"), "barrier", "two_proc", 0, [0])
+    took = predict(machine, NodeLayout(2, 1), JobSettings(tls="self,sm,rc"), "barrier", "two_proc", 0, [0])
     np.testing.assert_allclose(took, rc.latency_s + 2 * rc.overhead_s, rtol=1e-9)
 
 
 def test_large_messages_move_at_the_bandwidth_of_the_nic(machine: Machine) -> None:
     size = 1 << 24
-    took = predict(machine, Cluster(2, 8), Settings(tls="self,sm,rc"), "alltoall", "linear", 0, [size])
+    took = predict(machine, NodeLayout(2, 8), JobSettings(tls="self,sm,rc"), "alltoall", "linear", 0, [size])
     floor = 8 * 8 * size / machine.transports["rc"].bytes_per_s
     assert floor < took[0] < 1.5 * floor
 
@@ -51,7 +53,8 @@ def test_large_messages_move_at_the_bandwidth_of_the_nic(machine: Machine) -> No
 def test_small_and_large_messages_want_different_algorithms(machine: Machine) -> None:
     names = [name for name in algorithms("allreduce", 288) if name != "default"]
     curves = [
-        predict(machine, Cluster(8, 36), Settings(), "allreduce", name, 0, [4096, 1 << 22]) for name in names
+        predict(machine, NodeLayout(8, 36), JobSettings(), "allreduce", name, 0, [4096, 1 << 22])
+        for name in names
     ]
     small, large = np.argmin(curves, axis=0)
     assert names[small] != names[large]
@@ -60,7 +63,7 @@ def test_small_and_large_messages_want_different_algorithms(machine: Machine) ->
 
 def test_segments_help_a_pipeline_and_too_small_ones_do_not(machine: Machine) -> None:
     whole, good, tiny = (
-        predict(machine, Cluster(8, 4), Settings(), "bcast", "pipeline", segment, [1 << 22])[0]
+        predict(machine, NodeLayout(8, 4), JobSettings(), "bcast", "pipeline", segment, [1 << 22])[0]
         for segment in (0, 65536, 64)
     )
     assert good < whole / 3
@@ -69,7 +72,7 @@ def test_segments_help_a_pipeline_and_too_small_ones_do_not(machine: Machine) ->
 
 def test_a_component_answers_whatever_algorithm_is_forced(machine: Machine) -> None:
     ring, bruck = (
-        predict(machine, Cluster(4, 8), Settings(component="ucc"), "allgather", name, 0, SIZES)
+        predict(machine, NodeLayout(4, 8), JobSettings(component="ucc"), "allgather", name, 0, SIZES)
         for name in ("ring", "bruck")
     )
     np.testing.assert_array_equal(ring, bruck)
@@ -77,7 +80,7 @@ def test_a_component_answers_whatever_algorithm_is_forced(machine: Machine) -> N
 
 def test_a_collective_that_a_component_lacks_falls_to_tuned(machine: Machine) -> None:
     han, tuned = (
-        predict(machine, Cluster(4, 8), Settings(component=component), "alltoall", "default", 0, SIZES)
+        predict(machine, NodeLayout(4, 8), JobSettings(component=component), "alltoall", "default", 0, SIZES)
         for component in ("han", "tuned")
     )
     np.testing.assert_array_equal(han, tuned)
@@ -87,12 +90,14 @@ def test_two_level_components_win_for_small_allreduces_on_many_nodes(machine: Ma
     sizes = [8, 64, 512]
     best = np.min(
         [
-            predict(machine, Cluster(8, 36), Settings(), "allreduce", a, 0, sizes)
+            predict(machine, NodeLayout(8, 36), JobSettings(), "allreduce", a, 0, sizes)
             for a in algorithms("allreduce", 288)
         ],
         axis=0,
     )
-    hcoll = predict(machine, Cluster(8, 36), Settings(component="hcoll"), "allreduce", "default", 0, sizes)
+    hcoll = predict(
+        machine, NodeLayout(8, 36), JobSettings(component="hcoll"), "allreduce", "default", 0, sizes
+    )
     assert (hcoll < best).all()
 
 
@@ -115,18 +120,18 @@ def test_every_setting_of_the_space_matters_somewhere(machine: Machine, point: d
     def curves(values: dict[str, str | int]) -> np.ndarray:
         settings = settings_from({"UCX_TLS": "self,sm,rc", **values})
         calls = [("alltoall", "pairwise"), ("allgather", "ring"), ("allreduce", "rabenseifner")]
-        return np.array([predict(machine, Cluster(4, 16), settings, c, a, 0, SIZES) for c, a in calls])
+        return np.array([predict(machine, NodeLayout(4, 16), settings, c, a, 0, SIZES) for c, a in calls])
 
     assert np.abs(curves(point) / curves({}) - 1).max() > 0.03
 
 
 def test_unknown_names_are_refused_with_what_is_known(machine: Machine) -> None:
     with pytest.raises(SpaceError, match="no model of 'gossip'"):
-        predict(machine, Cluster(2, 2), Settings(), "gossip", "default", 0, [8])
+        predict(machine, NodeLayout(2, 2), JobSettings(), "gossip", "default", 0, [8])
     with pytest.raises(SpaceError, match="did you mean 'ring'"):
-        predict(machine, Cluster(2, 2), Settings(), "allreduce", "rings", 0, [8])
+        predict(machine, NodeLayout(2, 2), JobSettings(), "allreduce", "rings", 0, [8])
     with pytest.raises(SpaceError, match="two_proc"):
-        predict(machine, Cluster(2, 2), Settings(), "alltoall", "two_proc", 0, [8])
+        predict(machine, NodeLayout(2, 2), JobSettings(), "alltoall", "two_proc", 0, [8])
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

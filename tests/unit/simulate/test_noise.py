@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from autotune.errors import ScenarioError
-from autotune.simulate import QUIET, Faults, Noise, job_factor, launch_factor, sample
+from autotune.simulate import QUIET, Faults, NoiseModel, job_factor, launch_factor, sample
 
 
 def test_samples_lie_around_the_prediction(rng: np.random.Generator) -> None:
-    times = sample(1e-5, 20_000, rng, noise=Noise(within=0.03, spike_rate=0.01))
+    times = sample(1e-5, 20_000, rng, noise=NoiseModel(within=0.03, spike_rate=0.01))
     assert np.median(times) == pytest.approx(1e-5, rel=0.01)
     quartiles = np.quantile(times, [0.25, 0.75])
     assert np.log(quartiles[1] / quartiles[0]) == pytest.approx(2 * 0.6745 * 0.03, rel=0.1)
@@ -25,13 +25,13 @@ def test_the_same_seed_gives_the_same_samples() -> None:
 
 
 def test_without_noise_samples_are_the_prediction(rng: np.random.Generator) -> None:
-    still = Noise(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
+    still = NoiseModel(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
     factor = launch_factor(still, 3, 7, rng)
     np.testing.assert_array_equal(sample(2.5e-6, 5, rng, noise=still, factor=factor), 2.5e-6)
 
 
 def test_launches_of_one_job_share_its_factor(rng: np.random.Generator) -> None:
-    noise = Noise(launch=0.0, launches_per_job=4)
+    noise = NoiseModel(launch=0.0, launches_per_job=4)
     factors = [launch_factor(noise, 11, number, rng) for number in range(1, 13)]
     assert len(set(factors[:4])) == len(set(factors[4:8])) == len(set(factors[8:])) == 1
     assert len(set(factors)) == 3
@@ -39,9 +39,9 @@ def test_launches_of_one_job_share_its_factor(rng: np.random.Generator) -> None:
 
 
 def test_launches_of_one_job_differ_less_than_jobs(rng: np.random.Generator) -> None:
-    noise = Noise(launches_per_job=500)
+    noise = NoiseModel(launches_per_job=500)
     launches = np.log([launch_factor(noise, 1, number, rng) for number in range(1, 501)])
-    jobs = np.log([launch_factor(Noise(launches_per_job=1), 1, number, rng) for number in range(1, 501)])
+    jobs = np.log([launch_factor(NoiseModel(launches_per_job=1), 1, number, rng) for number in range(1, 501)])
     assert launches.std() == pytest.approx(0.02, rel=0.1)
     assert jobs.std() == pytest.approx(np.hypot(0.02, 0.05), rel=0.1)
 
@@ -58,9 +58,9 @@ def test_impossible_rates_are_refused() -> None:
     with pytest.raises(ScenarioError, match="fault rates"):
         Faults(hang=0.7, crash=0.7)
     with pytest.raises(ScenarioError, match="noise"):
-        Noise(within=-0.1)
+        NoiseModel(within=-0.1)
     with pytest.raises(ScenarioError, match="launches_per_job"):
-        Noise(launches_per_job=0)
+        NoiseModel(launches_per_job=0)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from autotune.simulate import Cluster, Fabric, Machine, Settings
+from autotune.simulate import Fabric, JobSettings, Machine, NodeLayout
 from autotune.simulate.schedule import Group, exchange, makespan, ring
 
 SIZES = 8.0 * 4.0 ** np.arange(10)
@@ -10,7 +10,7 @@ SIZES = 8.0 * 4.0 ** np.arange(10)
 @pytest.mark.parametrize("rounds", [1, 5, 31, 62, 200])
 @pytest.mark.parametrize("mapping", ["block", "cyclic"])
 def test_the_closed_form_of_a_ring_is_its_walk(machine: Machine, rounds: int, mapping: str) -> None:
-    group = group_of(machine, Cluster(4, 8), Settings(mapping=mapping), len(SIZES))
+    group = group_of(machine, NodeLayout(4, 8), JobSettings(mapping=mapping), len(SIZES))
     t = group.start()
     for _ in range(rounds):
         t = exchange(group, t, (np.arange(group.size) + 1) % group.size, SIZES, work_s=1e-7)
@@ -19,7 +19,7 @@ def test_the_closed_form_of_a_ring_is_its_walk(machine: Machine, rounds: int, ma
 
 
 def test_ranks_that_neither_send_nor_receive_lose_no_time(machine: Machine) -> None:
-    group = group_of(machine, Cluster(1, 4), Settings())
+    group = group_of(machine, NodeLayout(1, 4), JobSettings())
     t = exchange(group, group.start(), np.array([1, 1, 2, 3]), np.array([64.0]))
     assert t[0, 0] > 0
     assert t[1, 0] > t[0, 0]
@@ -29,12 +29,16 @@ def test_ranks_that_neither_send_nor_receive_lose_no_time(machine: Machine) -> N
 def test_an_eager_sender_goes_on_and_a_synchronous_one_waits(machine: Machine) -> None:
     target, size = np.array([1, 1]), np.array([65536.0])
     late = np.array([[0.0], [1e-3]])
-    eager = exchange(group_of(machine, Cluster(2, 1), Settings(rndv_inter_bytes=1e9)), late, target, size)
-    rendezvous = exchange(group_of(machine, Cluster(2, 1), Settings(rndv_inter_bytes=0)), late, target, size)
+    eager = exchange(
+        group_of(machine, NodeLayout(2, 1), JobSettings(rndv_inter_bytes=1e9)), late, target, size
+    )
+    rendezvous = exchange(
+        group_of(machine, NodeLayout(2, 1), JobSettings(rndv_inter_bytes=0)), late, target, size
+    )
     assert eager[0, 0] < 1e-4
     assert rendezvous[0, 0] > 1e-3
 
 
-def group_of(machine: Machine, cluster: Cluster, settings: Settings, n_sizes: int = 1) -> Group:
+def group_of(machine: Machine, cluster: NodeLayout, settings: JobSettings, n_sizes: int = 1) -> Group:
     fabric = Fabric(machine, cluster, settings)
     return Group(fabric, fabric.all_ranks, np.zeros(n_sizes))

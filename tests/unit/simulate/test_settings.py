@@ -3,11 +3,11 @@ from math import inf
 import pytest
 
 from autotune.errors import SpaceError
-from autotune.simulate import Settings, settings_from
+from autotune.simulate import JobSettings, settings_from
 
 
 def test_nothing_set_is_the_stack_as_it_is() -> None:
-    assert settings_from({}) == Settings(component="han")
+    assert settings_from({}) == JobSettings(component="han")
 
 
 def test_values_are_read_by_the_names_of_the_search_space() -> None:
@@ -21,7 +21,7 @@ def test_values_are_read_by_the_names_of_the_search_space() -> None:
         "NPS": 2,
         "coll_tuned_allreduce_algorithm": "ring",
     }
-    assert settings_from(point) == Settings(
+    assert settings_from(point) == JobSettings(
         tls="self,sm,ud",
         rndv_intra_bytes=16384,
         rndv_inter_bytes=inf,

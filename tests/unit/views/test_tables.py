@@ -8,7 +8,7 @@ from rich.console import Console
 from autotune.history.objectives import Objective, Score
 from autotune.history.trial import Rule
 from autotune.recommend.front import Candidate, Gain, Recommendation
-from autotune.screening import Design
+from autotune.screening import ScreeningDesign
 from autotune.screening.design import Factor
 from autotune.space import Dropped, Point
 from autotune.views.console import design_table, effects_tables, front_table, machine_table, size_tables
@@ -33,7 +33,7 @@ def test_machine():
 
 def test_design():
     factors = (Factor("UCX_TLS", "all", "self,tcp"), Factor("coll_han", "on", "off"))
-    design = Design(factors, [[1, -1], [-1, 0]], (1, 0), (0, 0), (0, 0), (False, False))
+    design = ScreeningDesign(factors, [[1, -1], [-1, 0]], (1, 0), (0, 0), (0, 0), (False, False))
     assert text(design_table(design)) == [
         "    factor     − low   + high",
         "───────────────────────────────",
@@ -49,7 +49,7 @@ def test_design():
 
 def test_many_factors_each_have_a_letter_of_their_own():
     factors = tuple(Factor(f"f{i}", 0, 1) for i in range(30))
-    design = Design(factors, [[1] * 30], (0,), (0,), (0,), (False,))
+    design = ScreeningDesign(factors, [[1] * 30], (0,), (0,), (0,), (False,))
     letters = [line.split()[0] for line in text(design_table(design))[2:32]]
     assert letters[:9] == list("ABCDEFGHJ")
     assert letters[24:27] == ["Z", "A2", "B2"]
