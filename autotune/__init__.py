@@ -11,7 +11,7 @@ step  what         who                      in → out
 4     trial        ``campaign``             point → ``Trial``, journalled before it is launched
 5     launch       a launcher               ``LaunchRequest`` → ``LaunchOutcome``
 6     probe        ``probe/``, every rank   ``request.json`` → ``result.json``: raw samples
-7     observation  ``experiment``,          samples → medians, standard errors, status
+7     observation  ``observing``,          samples → medians, standard errors, status
                    ``measure/``
 8     store        ``journal``              observation → one line, fsync
 9     propose      ``proposers/``           (problem, history, seed) → next point → back to 4

@@ -1,4 +1,4 @@
-"""Where a campaign's launches are made: a launcher, the MPI behind it, and what can be turned there.
+"""Where a campaign's trials are made: who observes them, and what can be turned there.
 
 A Hydra launcher plugin's ``connect(scenario)`` returns a ``Site``; nothing above it knows which one it is.
 """
@@ -6,8 +6,10 @@ A Hydra launcher plugin's ``connect(scenario)`` returns a ``Site``; nothing abov
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from autotune.campaign.observing import Launches, Observers
 from autotune.errors import ScenarioError
 from autotune.resources import space_text
 from autotune.scenario import Scenario
@@ -15,7 +17,7 @@ from autotune.space import Point, Space, Value
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
-from autotune.stacks.ports import Launcher, Placement, Renderer
+from autotune.stacks.ports import Launcher, Placement, Stack
 
 Finding = tuple[str, str]
 """What ``doctor`` shows: (what, finding)."""
@@ -23,18 +25,18 @@ Finding = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One place to launch at."""
+    """One place to make trials at."""
 
-    launcher: Launcher
-    """Runs the launches."""
-    stack: Renderer
-    """Renders the trials."""
+    observer: Observers
+    """Makes what observes them."""
     space: Space
     """What can be turned here, the scenario's fixed values applied; ``dropped`` says what cannot."""
     placement: Placement
     """Where the ranks go unless a trial maps them."""
     description: str
-    """MPI and UCX versions in one line."""
+    """What is measured there, such as MPI and UCX versions, in one line."""
+    stack: Stack | None = None
+    """The MPI that is launched; None: there is none, and parameter files have no effect."""
     findings: tuple[Finding, ...] = ()
     """For ``doctor``."""
     chosen: str = ""
@@ -75,7 +77,14 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     env = {str(k): _text(v) for k, v in scenario.mpi.env.items()}
     stack = dialect(installation.flavour).detect(installation, mca, env, local)
     space = fixed(stack.available(load_space(space_text(scenario.space), scenario.space)), scenario)
-    return Site(connect(installation), stack, space, place, stack.description, stack.findings())
+    return Site(
+        partial(Launches, stack, connect(installation), place),
+        space,
+        place,
+        stack.description,
+        stack,
+        stack.findings(),
+    )
 
 
 def placement(scenario: Scenario) -> Placement:

@@ -27,19 +27,20 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from autotune.campaign.directory import Record, read_record
-from autotune.campaign.experiment import Experiment
+from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.commands.hydra_bridge import connected
-from autotune.commands.tune import experiment_of
 from autotune.history.objectives import by_setting, envelope
 from autotune.history.trial import Observation, Phase, Rule, Subject, Trial
 from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
+from autotune.site import Site
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
@@ -86,17 +87,16 @@ def speed(folder: Path, words: list[str]) -> int:
     """The verified speed-up of a campaign and of an algorithm-only sweep."""
     record = campaign(folder / "campaign", words)
     scenario = restored(record.scenario)
-    experiment = replace(
-        experiment_of(scenario, connected(record.site["launcher"], scenario)), space=record.space
-    )
-    rules, launches = algorithm_sweep(replace(experiment, directory=folder / "sweep"))
+    site = connected(record.site["launcher"], scenario)
+    measurement = measurement_of(scenario, site.placement.ranks)
+    rules, launches = algorithm_sweep(site, measurement, folder / "sweep")
     sides = {
         "default": Recommendation(record.space.default, ()),
         "ucx": Recommendation(record.space.complete({"pml": "ucx"}), ()),
         "campaign": record.recommendation,
         "sweep": Recommendation(record.space.default, rules),
     }
-    seen = compared(replace(experiment, directory=folder / "compared"), sides)
+    seen = compared(site.observer(measurement, record.space, folder / "compared"), sides)
     print(
         f"\n{record.site['description']}, {record.site['ranks']} ranks; {PAIRS} fresh launches of each side"
     )
@@ -165,17 +165,18 @@ def log_times(records: list[Record]) -> dict[str, np.ndarray]:
     return {name: np.mean(curves, axis=0) for name, curves in seen.items() if len(curves) == len(records)}
 
 
-def algorithm_sweep(experiment: Experiment) -> tuple[tuple[Rule, ...], int]:
+def algorithm_sweep(site: Site, measurement: Measurement, directory: Path) -> tuple[tuple[Rule, ...], int]:
     """The best algorithm at each size, by one launch for each algorithm and repetition; and how many."""
     times: dict[tuple[int, int], list[float]] = defaultdict(list)
     number = 0
-    ranks = experiment.placement.ranks
+    ranks = site.placement.ranks
     for algorithm in range(len(coll_tuned.algorithms("allreduce", (5, 0)))):
+        forced = replace(measurement, amended=partial(with_algorithm, algorithm))
+        observer = site.observer(forced, site.space, directory)
         for _ in range(REPETITIONS):
             number += 1
-            forced = replace(experiment, stack=Forced(experiment.stack, algorithm))
-            trial = Trial(number, Phase.SEARCH, experiment.space.default, Subject.UNTOUCHED, seed=number)
-            for e in forced.observe(trial).usable:
+            trial = Trial(number, Phase.SEARCH, site.space.default, Subject.UNTOUCHED, seed=number)
+            for e in observer.observe(trial).usable:
                 times[e.cell.message_bytes, algorithm].append(e.median_s)
     rules: list[Rule] = []
     for size in sorted({size for size, _ in times}):
@@ -186,25 +187,16 @@ def algorithm_sweep(experiment: Experiment) -> tuple[tuple[Rule, ...], int]:
     return tuple(rules), number
 
 
-@dataclass(frozen=True)
-class Forced:
-    """A stack whose untouched launches have one algorithm forced."""
-
-    stack: object
-    algorithm: int
-    name = "openmpi"
-
-    def render(self, space: object, trial: Trial, collectives: object) -> Rendering:
-        """As the stack does, with the algorithm's number in the environment."""
-        rendering = self.stack.render(space, trial, collectives)  # type: ignore[attr-defined] # a Stack
-        forced = {
-            "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
-            "OMPI_MCA_coll_tuned_allreduce_algorithm": str(self.algorithm),
-        }
-        return replace(rendering, env={**rendering.env, **forced})
+def with_algorithm(algorithm: int, rendering: Rendering) -> Rendering:
+    """The launch with one algorithm of allreduce forced, by its number, in the environment."""
+    forced = {
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_coll_tuned_allreduce_algorithm": str(algorithm),
+    }
+    return replace(rendering, env={**rendering.env, **forced})
 
 
-def compared(experiment: Experiment, sides: dict[str, Recommendation]) -> dict[str, list[Observation]]:
+def compared(observer: Observer, sides: dict[str, Recommendation]) -> dict[str, list[Observation]]:
     """Launches of all sides in blocks: each order drawn at random, and then backwards."""
     rng = np.random.default_rng(1)
     seen: dict[str, list[Observation]] = {name: [] for name in sides}
@@ -216,7 +208,7 @@ def compared(experiment: Experiment, sides: dict[str, Recommendation]) -> dict[s
             subject = Subject.UNTOUCHED if name == "default" else Subject.DEPLOYED
             side = sides[name]
             trial = Trial(number, Phase.VERIFY, side.point, subject, block, number, rules=side.rules)
-            seen[name].append(experiment.observe(trial))
+            seen[name].append(observer.observe(trial))
     return seen
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import yaml
 
-from autotune.commands.tune import experiment_of
+from autotune.campaign.observing import measurement_of
 from autotune.errors import CampaignError, ScenarioError, TableError, allowed
 from autotune.history.trial import Observation, Phase, Trial
 from autotune.importers import read
@@ -41,11 +41,12 @@ def from_here(scenario: Scenario, site: "Site", base: str, out: Path | None) -> 
     """
     machine = _base(base)
     with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
-        experiment = replace(experiment_of(scenario, site), directory=Path(name))
+        measurement = measurement_of(scenario, site.placement.ranks)
+        observer = site.observer(measurement, site.space, Path(name))
 
         def launch(number: int, **values: str) -> Observation:
             point = site.space.complete(values)
-            seen = experiment.observe(Trial(number, Phase.SEARCH, point, seed=scenario.seed))
+            seen = observer.observe(Trial(number, Phase.SEARCH, point, seed=scenario.seed))
             if not seen.ok:
                 raise CampaignError(f"the ping-pong was {seen.status}: {seen.reason}")
             return seen

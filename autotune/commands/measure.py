@@ -2,11 +2,10 @@
 
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.commands.tune import experiment_of
+from autotune.campaign.observing import measurement_of
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.scenario import Scenario
@@ -33,8 +32,8 @@ def measure(scenario: Scenario, site: "Site", points: tuple[str, ...], out: Path
         seed=scenario.seed,
     )
     with tempfile.TemporaryDirectory(prefix="autotune-measure-") as folder:
-        experiment = replace(experiment_of(scenario, site), directory=Path(folder))
-        observation = experiment.observe(trial)
+        measurement = measurement_of(scenario, site.placement.ranks)
+        observation = site.observer(measurement, site.space, Path(folder)).observe(trial)
     for note in observation.notes:
         sys.stderr.write(f"{note}\n")
     table_format = "parquet" if out and out.suffix == ".parquet" else "csv"

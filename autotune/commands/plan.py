@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from autotune.campaign.observing import measurement_of
 from autotune.campaign.strategy import Strategy
-from autotune.commands.tune import experiment_of, strategy_of
+from autotune.commands.tune import strategy_of
 from autotune.scenario import Scenario
 from autotune.verification.rounds import MAX_ROUNDS
 from autotune.views.tables import design_table, machine_table
@@ -42,14 +43,14 @@ def plan(scenario: Scenario, site: "Site") -> int:
     come on top of the lower one.
     """
     asked = site.asked(scenario)
-    strategy, experiment = strategy_of(asked, site), experiment_of(asked, site)
+    strategy, measurement = strategy_of(asked, site), measurement_of(asked, site.placement.ranks)
     found, nodes = shares(strategy), site.placement.nodes
     table = Table("phase", "launches", "node-hours", box=None, title_justify="left", pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     total = Share("together", sum(one.launches for one in found), sum(one.most for one in found))
     for one in (*found, total):
-        table.add_row(*one.row(nodes, asked.probe.budget_s, experiment.timeout_s))
+        table.add_row(*one.row(nodes, asked.probe.budget_s, measurement.timeout_s))
     console = Console(soft_wrap=False)
     if site.chosen:
         console.print(site.chosen, highlight=False)
@@ -61,7 +62,7 @@ def plan(scenario: Scenario, site: "Site") -> int:
     )
     console.print(table)
     console.print(
-        f"\na launch measures for {asked.probe.budget_s:g} s and is ended after {experiment.timeout_s:g} s\n"
+        f"\na launch measures for {asked.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
         f"campaign: {asked.directory}\n",
         highlight=False,
     )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from autotune.campaign.directory import Record, objective_document, read_record, verifier_of
-from autotune.campaign.experiment import Experiment
 from autotune.campaign.loop import Campaign
+from autotune.campaign.observing import Measurement, measurement_of
 from autotune.campaign.strategy import Plan, Strategy
 from autotune.errors import (
     CampaignError,
@@ -23,13 +23,12 @@ from autotune.errors import (
     TableError,
     UserError,
 )
-from autotune.exporters.export_check import prove
+from autotune.exporters.export_check import check_export
 from autotune.exporters.files import default_formats, export_files, how_to_use
 from autotune.history.journal import FILE, Journal
 from autotune.history.objectives import Objective, scores
 from autotune.history.trial import Phase
 from autotune.importers.profiles import read_profile
-from autotune.probe.protocol import ProbeRequest
 from autotune.proposers import proposer
 from autotune.proposers.warm_start import FinishedCampaign
 from autotune.scenario import CHANGEABLE, Scenario
@@ -53,6 +52,8 @@ def tune(scenario: Scenario, site: "Site") -> int:
     start_over(scenario)
     console = Console(soft_wrap=False)
     strategy = strategy_of(scenario, site)
+    measurement = measurement_of(scenario, site.placement.ranks)
+    observer = site.observer(measurement, site.space, directory)
     with Journal(directory) as journal:
         done = _begin(journal, scenario, site)
         if done:
@@ -62,13 +63,11 @@ def tune(scenario: Scenario, site: "Site") -> int:
             if site.chosen:
                 console.print(site.chosen, highlight=False)
             screen.opening(_title(scenario, site), site.stamp, site.findings, site.space.dropped)
-            campaign = Campaign(
-                strategy, experiment_of(scenario, site).observe, journal, screen, time.monotonic
-            )
+            campaign = Campaign(strategy, observer.observe, journal, screen, time.monotonic)
             campaign.run()
             record = read_record(directory)
             _finish(record, scenario, screen)
-            _prove(record, scenario, site, console)
+            _check_export(record, scenario, site, measurement, console)
         journal.append({"event": "ended", "state": "complete", "launches": scenario.budget.launches})
     return 0
 
@@ -126,37 +125,6 @@ def objectives_of(scenario: Scenario, site: "Site") -> tuple[Objective, ...]:
     weights = profile.weights(slots, {slot: 1e-6 + slot[2] / 10e9 for slot in slots})
     weighed = [replace(o, weights={s: w for s, w in weights.items() if o.covers(s)}) for o in judged]
     return tuple(o for o in weighed if sum(o.weights.values()) > 0)
-
-
-def experiment_of(scenario: Scenario, site: "Site") -> Experiment:
-    """How trials are made, from the scenario's probe."""
-    options = scenario.probe
-    probe = ProbeRequest(
-        collectives=scenario.collective,
-        sizes_bytes=scenario.sizes,
-        comm_sizes=scenario.cluster.comm_sizes,
-        ranks=site.placement.ranks,
-        budget_s=options.budget_s,
-        precision=options.precision,
-        min_samples=options.min_samples,
-        max_samples=options.max_samples,
-        timing=options.timing,
-        sync=options.sync,
-        check=options.check,
-        memory="memory" in scenario.objectives,
-    )
-    # Besides the timed part a launch starts ranks, warms cells up and checks results.
-    timeout_s = scenario.launch.timeout_s or 60.0 + 5 * options.budget_s
-    return Experiment(
-        site.stack,
-        site.launcher,
-        site.space,
-        probe,
-        site.placement,
-        scenario.directory,
-        timeout_s,
-        options.estimator,
-    )
 
 
 def _begin(journal: Journal, scenario: Scenario, site: "Site") -> bool:
@@ -221,8 +189,8 @@ def _site_document(site: "Site") -> dict[str, Any]:
     return {
         "description": site.description,
         "findings": [list(finding) for finding in site.findings],
-        "fixed": dict(getattr(site.stack, "fixed", {})),
-        "coll": list(getattr(site.stack, "components", {}).get("coll", ())),
+        "fixed": dict(site.stack.fixed) if site.stack else {},
+        "coll": list(site.stack.coll) if site.stack else [],
         "stamp": site.stamp,
         "launcher": dict(site.launched_by),
         "ranks": site.placement.ranks,
@@ -273,14 +241,17 @@ def _finish(record: Record, scenario: Scenario, screen: CampaignConsole) -> None
         screen.exported(paths, how_to_use(record, record.directory / "export"))
 
 
-def _prove(record: Record, scenario: Scenario, site: "Site", console: Console) -> None:
+def _check_export(
+    record: Record, scenario: Scenario, site: "Site", measurement: Measurement, console: Console
+) -> None:
     """Use the exported files on fresh launches and say what came of it; only where files have an effect."""
     recommendation = record.recommendation
-    formats = scenario.export or default_formats(record)
-    if recommendation is None or site.stamp or site.space.stack != "openmpi" or "openmpi_mca" not in formats:
+    if recommendation is None or site.stack is None:
         return
-    proof = prove(experiment_of(scenario, site), recommendation, record.directory / "export")
-    console.print(str(proof), highlight=False, soft_wrap=True)
+    formats, folder = scenario.export or default_formats(record), record.directory / "export"
+    found = check_export(formats, recommendation, folder, site.observer, measurement, site.space)
+    if found is not None:
+        console.print(str(found), highlight=False, soft_wrap=True)
 
 
 def _title(scenario: Scenario, site: "Site") -> str:

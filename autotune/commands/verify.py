@@ -6,20 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from autotune.campaign.directory import Record, read_record
-from autotune.campaign.experiment import Experiment
-from autotune.commands.tune import experiment_of
+from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.history.trial import Observation, Phase, Subject, Trial
-from autotune.lint import READERS, kind_of
+from autotune.lint import environment_of
 from autotune.recommend.front import Recommendation
 from autotune.scenario import restored
-from autotune.space import Space
-from autotune.stacks.ports import Renderer, Rendering
 from autotune.verification.paired_test import (
     Comparison,
     PairDifferences,
@@ -34,23 +31,11 @@ from autotune.verification.paired_test import (
 from autotune.views.documents import json_text
 from autotune.views.text import ratio_text, size_text
 
+if TYPE_CHECKING:
+    from autotune.site import Site
+
 RESULT = "verification.json"
 """What a verification leaves in its directory."""
-
-
-@dataclass(frozen=True)
-class _Theirs:
-    """A stack whose untouched launches run under somebody's tuning."""
-
-    stack: Renderer
-    env: Mapping[str, str]
-
-    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """As the stack does; an untouched trial with the variables of the tuning."""
-        rendering = self.stack.render(space, trial, collectives)
-        if trial.subject is not Subject.UNTOUCHED:
-            return rendering
-        return replace(rendering, env={**rendering.env, **self.env})
 
 
 def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool) -> int:
@@ -68,9 +53,10 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
     design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss)
     site = connected(record.site.get("launcher", {}), scenario)
     target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    ours = replace(experiment_of(scenario, site), space=record.space, directory=target)
+    measurement = measurement_of(scenario, site.placement.ranks)
+    ours = site.observer(measurement, record.space, target)
     tuned_side = _Side(ours, Subject.DEPLOYED, recommendation)
-    reference = _reference(against, ours, record)
+    reference = _reference(against, site, measurement, record, target)
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     differences: tuple[PairDifferences, ...] = ()
     judged: tuple[Comparison, ...] = ()
@@ -90,6 +76,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         raise CampaignError(f"no pair of launches could be compared: {'; '.join(sorted(reasons)[:3])}")
     total = overall(differences)
     document = _document(record, against, judged, total, sum(map(len, sides)))
+    target.mkdir(parents=True, exist_ok=True)
     (target / RESULT).write_text(json_text(document))
     sys.stdout.write(json_text(document) if as_json else _text(document, judged, total, target))
     had = {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
@@ -101,7 +88,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
 class _Side:
     """One of the two settings that are compared, and how its launches are made."""
 
-    experiment: Experiment
+    observer: Observer
     subject: Subject
     setting: Recommendation
 
@@ -109,12 +96,13 @@ class _Side:
         """One launch."""
         deployed = self.subject is Subject.DEPLOYED
         rules = self.setting.rules if deployed else ()
-        point = self.setting.point if deployed else self.experiment.space.default
-        trial = Trial(number, Phase.VERIFY, point, self.subject, block, seed, rules=rules)
-        return self.experiment.observe(trial)
+        trial = Trial(number, Phase.VERIFY, self.setting.point, self.subject, block, seed, rules=rules)
+        return self.observer.observe(trial)
 
 
-def _reference(against: tuple[Path, ...], ours: Experiment, record: Record) -> _Side:
+def _reference(
+    against: tuple[Path, ...], site: "Site", measurement: Measurement, record: Record, target: Path
+) -> _Side:
     """What is compared with: the defaults, another campaign's recommendation, or somebody's files.
 
     Raises:
@@ -124,18 +112,20 @@ def _reference(against: tuple[Path, ...], ours: Experiment, record: Record) -> _
 
     nothing = Recommendation(record.space.default, ())
     if not against:
-        return _Side(ours, Subject.UNTOUCHED, nothing)
+        return _Side(site.observer(measurement, record.space, target), Subject.UNTOUCHED, nothing)
     if len(against) == 1 and against[0].is_dir():
         other = read_record(against[0])
         if other.recommendation is None:
             raise UserError(f"{against[0]} recommends nothing yet")
-        site = connected(other.site.get("launcher", {}), restored(other.scenario))
-        theirs = replace(ours, stack=site.stack, launcher=site.launcher, space=other.space)
-        return _Side(theirs, Subject.DEPLOYED, other.recommendation)
+        # Their MPI and launcher, on as many ranks as ours.
+        asked = replace(restored(other.scenario), cluster=restored(record.scenario).cluster)
+        theirs = connected(other.site.get("launcher", {}), asked)
+        observer = theirs.observer(measurement, other.space, target)
+        return _Side(observer, Subject.DEPLOYED, other.recommendation)
     if any(path.is_dir() for path in against):
         raise UserError("--against takes one campaign, or files", "not both, and not several campaigns")
-    if record.site.get("stamp"):
-        raise UserError(f"{record.site['stamp']}: files have no effect there", "compare on a real MPI")
+    if site.stack is None:
+        raise UserError(f"{site.description}: files have no effect there", "compare on a real MPI")
     env: dict[str, str] = {}
     for path in against:
         env |= _of_file(path)
@@ -143,25 +133,15 @@ def _reference(against: tuple[Path, ...], ours: Experiment, record: Record) -> _
         raise UserError(
             f"{', '.join(map(str, against))}: nothing is set there", "see: python -m autotune lint FILE"
         )
-    return _Side(replace(ours, stack=_Theirs(ours.stack, env)), Subject.UNTOUCHED, nothing)
+    amended = replace(measurement, amended=lambda rendering: replace(rendering, env={**rendering.env, **env}))
+    return _Side(site.observer(amended, record.space, target), Subject.UNTOUCHED, nothing)
 
 
 def _of_file(path: Path) -> dict[str, str]:
     try:
-        text = path.read_text()
+        return environment_of(path, path.read_text())
     except (OSError, UnicodeDecodeError) as exc:
         raise UserError(f"{path} cannot be read: {exc}") from exc
-    kind = kind_of(path, text)
-    if kind == "rules":
-        return {
-            "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
-            "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path.absolute()),
-        }
-    if kind == "ucx":
-        pairs_ = (line.strip().partition("=") for line in text.splitlines())
-        return {name.strip(): value.strip() for name, _, value in pairs_ if name.startswith("UCX_")}
-    assignments, _ = READERS[kind](path, text, (5, 0))
-    return {a.name if a.variable else f"OMPI_MCA_{a.name}": a.value for a in assignments}
 
 
 def _progress(number: int, total: int, observation: Observation) -> None:

@@ -1,28 +1,23 @@
 """Whether the exported files do on a fresh launch what they say (the end of step 12).
 
-Two launches see nothing but the exported parameter file. In the first each rank compares the variables that
-it has with those that were exported. In the second every row of the rules names an algorithm that does not
-exist: MPI then refuses exactly those calls that reach a row, size by size.
+Two launches see nothing but the exported files, in the way that their format says. In the first each rank
+compares the variables that it has with those that were exported. In the second every row of the rules names
+an algorithm that does not exist: MPI then refuses exactly those calls that reach a row, size by size.
 """
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from autotune.campaign.experiment import Experiment
-from autotune.exporters.openmpi import CONF_FILE, OpenMpiMca
-from autotune.exporters.settings import RULES_FILE, settings
+from autotune.campaign.observing import Measurement, Observers
+from autotune.exporters import exporter
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.recommend.front import Recommendation
 from autotune.space import Space
-from autotune.stacks import coll_tuned
-from autotune.stacks.ports import Renderer, Rendering
-
-NO_ALGORITHM = 99
-"""An id that no collective has in any version."""
+from autotune.stacks.ports import Rendering
 
 PROOF_FILE = "proof.json"
 """Name of the outcome beside the exported files."""
@@ -57,54 +52,72 @@ class Proof:
         return f"NOT PROVED: {self.reason}"
 
 
-@dataclass(frozen=True)
-class _Exported:
-    """A stack whose launches see an exported parameter file and nothing else."""
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the files of one format are put into force, and out of it, by two fresh launches."""
 
-    stack: Renderer
-    conf: Path
-    mca: Mapping[str, str]
-    other: Mapping[str, str]
-
-    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The file's path as the only variable; everything that the file sets as the expectation."""
-        expect = self.stack.render(space, trial, collectives).expect
-        return Rendering(
-            env={"OMPI_MCA_mca_base_param_files": str(self.conf)},
-            expect=replace(expect, env=dict(self.other), cvars=dict(self.mca)),
-        )
+    variables: int
+    """Parameters and variables that the files set."""
+    under: Callable[[Rendering], Rendering]
+    """An untouched launch that sees the files and nothing else, and must find what they set."""
+    spoilt: Mapping[str, str]
+    """The files again, with algorithms that do not exist; empty: there are no rules to be reached."""
+    under_spoilt: Callable[[Rendering], Rendering]
+    """An untouched launch that sees the spoilt files."""
+    covers: Callable[[Slot], bool]
+    """Whether a call reaches a row that names an algorithm."""
 
 
-def prove(experiment: Experiment, recommendation: Recommendation, directory: Path) -> Proof:
+@runtime_checkable
+class Checkable(Protocol):
+    """A format whose files can be checked on fresh launches."""
+
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+        """How the files in a directory are checked; those of the second launch will lie in ``spoilt``."""
+        ...
+
+
+def check_export(
+    formats: Sequence[str],
+    recommendation: Recommendation,
+    directory: Path,
+    observers: Observers,
+    measurement: Measurement,
+    space: Space,
+) -> Proof | None:
     """Launch twice under the files that lie in a directory, and leave the outcome beside them.
 
     Args:
-        experiment: How the campaign's launches are made.
+        formats: What was exported; the first one that can be checked is.
         recommendation: What was exported.
-        directory: Where ``openmpi_mca`` was exported to.
+        directory: Where to.
+        observers: Of the campaign's site.
+        measurement: Of the campaign's launches.
+        space: Of the campaign.
+
+    Returns:
+        What was found; None where no format can be checked.
 
     Raises:
         StackError: nothing can be launched at all.
     """
-    found = settings(recommendation, directory)
+    checkable = next((made for made in map(exporter, formats) if isinstance(made, Checkable)), None)
+    if checkable is None:
+        return None
     place = directory / "proof"
-    sound = _Exported(experiment.stack, (directory / CONF_FILE).absolute(), found.mca, found.other)
-    brief = replace(experiment.probe, budget_s=min(experiment.probe.budget_s, 1.0))
-    launched = replace(experiment, stack=sound, probe=brief, directory=place)
-    untouched = Trial(1, Phase.VERIFY, experiment.space.default, Subject.UNTOUCHED)
-    plain = launched.observe(untouched)
-    proof = Proof(len(found.mca) + len(found.other), plain.ok, 0, 0, 0, plain.reason)
-    if plain.ok and found.rules:
-        files = OpenMpiMca().export(recommendation, place)
-        (place / CONF_FILE).write_text(files[CONF_FILE])
-        (place / RULES_FILE).write_text(poisoned(files[RULES_FILE]))
-        refusing = settings(recommendation, place)
-        stack = _Exported(experiment.stack, (place / CONF_FILE).absolute(), refusing.mca, refusing.other)
-        refusing_launch = replace(launched, stack=stack, probe=replace(brief, reach=True))
-        seen = refusing_launch.observe(replace(untouched, number=2))
-        tables = coll_tuned.table(recommendation.rules)
+    recipe = checkable.recipe(recommendation, directory, place)
+    probe = replace(measurement.probe, budget_s=min(measurement.probe.budget_s, 1.0))
+    sound = replace(measurement, probe=probe, amended=recipe.under)
+    untouched = Trial(1, Phase.VERIFY, space.default, Subject.UNTOUCHED)
+    plain = observers(sound, space, place).observe(untouched)
+    proof = Proof(recipe.variables, plain.ok, 0, 0, 0, plain.reason)
+    if plain.ok and recipe.spoilt:
+        for name, text in recipe.spoilt.items():
+            (place / name).write_text(text)
+        refusing = replace(sound, probe=replace(probe, reach=True), amended=recipe.under_spoilt)
+        seen = observers(refusing, space, place).observe(replace(untouched, number=2))
         # Of what the first launch measured: a second one that shows nothing proves nothing.
-        wanted = {s for s in map(slot_of, (e.cell for e in plain.estimates)) if _covered(tables, s)}
+        wanted = {slot for e in plain.estimates if recipe.covers(slot := slot_of(e.cell))}
         refused = _refused(seen) - _refused(plain)
         proof = replace(
             proof,
@@ -115,23 +128,6 @@ def prove(experiment: Experiment, recommendation: Recommendation, directory: Pat
         )
     (directory / PROOF_FILE).write_text(json.dumps({**asdict(proof), "holds": proof.holds}, indent=1) + "\n")
     return proof
-
-
-def poisoned(rules: str) -> str:
-    """A classic rules file in which every algorithm but the stack's own is one that does not exist."""
-    return re.sub(r"(?m)^(\d+) [1-9]\d* (\d+ \d+)", rf"\1 {NO_ALGORITHM} \2", rules)
-
-
-def _covered(tables: Mapping[str, Mapping[int, tuple[coll_tuned.Row, ...]]], slot: Slot) -> bool:
-    """Whether a call reaches a row that names an algorithm."""
-    collective, comm_size, size = slot
-    by_size = tables.get(collective, {})
-    starts = [n for n in by_size if n <= comm_size]
-    if not starts:
-        return False
-    threshold = coll_tuned.threshold_bytes(collective, size, comm_size)
-    rows = [row for row in by_size[max(starts)] if row.threshold_bytes <= threshold]
-    return bool(rows[-1].algorithm)
 
 
 def _refused(observation: Observation) -> set[Slot]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from autotune.errors import UserError, allowed
 from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
 from autotune.history.trial import Rule
-from autotune.recommend.comm_sizes import reaches
 from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich
+from autotune.stacks.comm_sizes import reaches
 from autotune.stacks.installation import find
 
 TREE_FILE = "mpich-selection.json"

@@ -1,15 +1,23 @@
 """Files that Open MPI 4.1 and 5.0 read themselves (step 12 of the flow)."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.exporters.settings import RULES_FILE, commented, remarks, settings
+from autotune.exporters.export_check import Recipe
+from autotune.exporters.settings import RULES_FILE, DeployedSettings, commented, remarks, settings
+from autotune.history.objectives import Slot
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
+from autotune.stacks.ports import Rendering
 
 CONF_FILE = "openmpi-mca-params.conf"
 """Name of the parameter file."""
+
+NO_ALGORITHM = 99
+"""An id that no collective has in any version."""
 
 
 class OpenMpiMca:
@@ -39,6 +47,21 @@ class OpenMpiMca:
         if found.other:
             lines.append(f"mca_base_env_list = {env_list(found.other)}")
         return {CONF_FILE: "\n".join(lines) + "\n", **found.files}
+
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+        """By the variable that names parameter files; rules are spoilt by an id that no collective has."""
+        found = settings(recommendation, directory)
+        files = self.export(recommendation, spoilt) if found.rules else {}
+        if files:
+            files = {**files, RULES_FILE: poisoned(files[RULES_FILE])}
+        tables = coll_tuned.table(recommendation.rules)
+        return Recipe(
+            variables=len(found.mca) + len(found.other),
+            under=_under(directory, found),
+            spoilt=files,
+            under_spoilt=_under(spoilt, settings(recommendation, spoilt)),
+            covers=lambda slot: _covered(tables, slot),
+        )
 
 
 class CollTuned:
@@ -77,3 +100,31 @@ def env_list(variables: Mapping[str, str]) -> str:
                 "use the environment script instead",
             )
     return ";".join(f"{name}={value}" for name, value in variables.items())
+
+
+def poisoned(rules: str) -> str:
+    """A classic rules file in which every algorithm but the stack's own is one that does not exist."""
+    return re.sub(r"(?m)^(\d+) [1-9]\d* (\d+ \d+)", rf"\1 {NO_ALGORITHM} \2", rules)
+
+
+def _under(directory: Path, found: DeployedSettings) -> Callable[[Rendering], Rendering]:
+    """A launch that sees the parameter file in a directory alone."""
+
+    def amended(rendering: Rendering) -> Rendering:
+        env = {"OMPI_MCA_mca_base_param_files": str((directory / CONF_FILE).absolute())}
+        expect = replace(rendering.expect, env=dict(found.other), cvars=dict(found.mca))
+        return Rendering(env=env, expect=expect)
+
+    return amended
+
+
+def _covered(tables: Mapping[str, Mapping[int, tuple[coll_tuned.Row, ...]]], slot: Slot) -> bool:
+    """Whether a call reaches a row that names an algorithm."""
+    collective, comm_size, size = slot
+    by_size = tables.get(collective, {})
+    starts = [n for n in by_size if n <= comm_size]
+    if not starts:
+        return False
+    threshold = coll_tuned.threshold_bytes(collective, size, comm_size)
+    rows = [row for row in by_size[max(starts)] if row.threshold_bytes <= threshold]
+    return bool(rows[-1].algorithm)

@@ -7,9 +7,9 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters.settings import commented, remarks, settings, tables
 from autotune.history.trial import Rule
-from autotune.recommend.comm_sizes import reaches
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
+from autotune.stacks.comm_sizes import reaches
 
 JSON_FILE, TUNE_FILE, HAN_FILE, UCX_FILE = (
     "coll_tuned_rules.json",

@@ -16,7 +16,7 @@ module             kind of file
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from autotune.lint.assignment import Assignment, Read
 from autotune.lint.finding import STACKS, Finding, version_of
@@ -26,9 +26,9 @@ from autotune.lint.scripts import shell_file
 from autotune.lint.settings import settings
 from autotune.lint.ucx import ucx_file, variables
 
-__all__ = ["READERS", "STACKS", "Finding", "kind_of", "lint"]
+__all__ = ["STACKS", "Finding", "environment_of", "lint"]
 
-READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
+_READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "mca": mca_file,
     "tune": tune_file,
     "shell": shell_file,
@@ -83,7 +83,7 @@ def lint(
         elif kind == "ucx":
             found += ucx_file(path, text)
         else:
-            assignments, findings = READERS[kind](path, text, version)
+            assignments, findings = _READERS[kind](path, text, version)
             assigned += assignments
             found += findings
     if nodes is None:
@@ -120,3 +120,18 @@ def kind_of(path: PurePath, text: str) -> str:
     if first.startswith("-"):
         return "tune"
     return "mca"
+
+
+def environment_of(path: PurePath, text: str) -> dict[str, str]:
+    """What somebody's file sets, as the environment variables that set the same."""
+    kind = kind_of(path, text)
+    if kind == "rules":
+        return {
+            "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+            "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(Path(path).absolute()),
+        }
+    if kind == "ucx":
+        pairs = (line.strip().partition("=") for line in text.splitlines())
+        return {name.strip(): value.strip() for name, _, value in pairs if name.startswith("UCX_")}
+    assignments, _ = _READERS[kind](path, text, (5, 0))
+    return {a.name if a.variable else f"OMPI_MCA_{a.name}": a.value for a in assignments}

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from autotune.collectives import COLLECTIVES, Lookup, OpenMpi
 from autotune.errors import UserError, allowed
 from autotune.history.trial import Rule
-from autotune.recommend.comm_sizes import reaches
 from autotune.space.parameter import Point, size_in_bytes
+from autotune.stacks.comm_sizes import reaches
 
 DEFAULT = "default"
 """Leave the choice to the stack: id 0."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from autotune.history.trial import Rule, Trial
-from autotune.probe.protocol import Choice, Expectation, ProbeRequest, ProbeResult
-from autotune.space import Point, Space
+from autotune.history.trial import Trial
+from autotune.probe.protocol import Choice, Expectation, ProbeResult
+from autotune.space import Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,7 @@ class Rendering:
     """What the probe must find."""
 
 
-class Renderer(Protocol):
-    """Says trials in the words of an implementation."""
-
-    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The trial in these words.
-
-        Raises:
-            SpaceError: the space asks for something that the implementation has no word for.
-        """
-        ...
-
-
-class Stack(Renderer, Protocol):
+class Stack(Protocol):
     """One MPI implementation, detected on this machine."""
 
     @property
@@ -95,6 +83,14 @@ class Stack(Renderer, Protocol):
         """The space without what it does not have."""
         ...
 
+    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
+        """The trial in this implementation's words.
+
+        Raises:
+            SpaceError: the space asks for something that the implementation has no word for.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
@@ -110,16 +106,6 @@ class LaunchRequest:
     """Where the ranks go."""
     timeout_s: float
     """After which the launch is ended with all its processes."""
-    probe: ProbeRequest
-    """What is measured; launchers without processes answer it themselves."""
-    point: Point = Point()
-    """What ``env`` and ``placement`` express, for launchers without processes."""
-    rules: tuple[Rule, ...] = ()
-    """Per-size table in force, for launchers without processes."""
-    seed: int = 0
-    """For launchers that draw."""
-    number: int = 1
-    """In the campaign, from 1; for launchers on which launches share something."""
 
 
 @dataclass(frozen=True, slots=True)

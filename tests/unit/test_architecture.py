@@ -67,7 +67,7 @@ OUTSIDE = {"resources", "probe", "launchers", "site", "commands", "cli", "__main
 
 TOUCHING = {
     "campaign.directory": "the process and the time of a campaign that is running",
-    "campaign.experiment": "the directory of each launch",
+    "campaign.observing": "the directory of each launch",
     "exporters.export_check": "the files of the launches that check an export",
     "exporters.files": "puts exported files into a directory",
     "history.journal": "locks, appends and syncs the journal",

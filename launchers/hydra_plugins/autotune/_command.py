@@ -1,4 +1,4 @@
-"""The launcher port over any program: it gets the parameters and answers with numbers.
+"""Trials by any program: it gets the parameters and answers with numbers.
 
 A launch runs the program once or several times, as its budget allows; each run gives one sample of every
 response. What goes wrong is a status, as with MPI: an exit code ``crashed``, a hang ``timeout``, an answer
@@ -12,22 +12,24 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
 import numpy as np
 
+from autotune.campaign.observing import Measurement, launch_directory, observation
 from autotune.errors import ScenarioError, StackError, allowed
 from autotune.history.objectives import response_slot
+from autotune.history.trial import Observation, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.site import Site, fixed, placement
-from autotune.space import Point, Value
+from autotune.space import Point, Space, Value
 from autotune.space.loader import load_space
-from autotune.stacks.modelled import Modelled
-from autotune.stacks.ports import LaunchOutcome, LaunchRequest
+from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
 _WAYS = ("arguments", "environment", "template")
@@ -52,31 +54,40 @@ class Options:
 
 @dataclass(frozen=True)
 class Command:
-    """Runs a program for each launch."""
+    """Observes trials by running a program."""
 
     options: Options
     """What is run and how it answers."""
     goals: Mapping[str, str]
     """Response → ``min`` or ``max``."""
-    default: Point
-    """What an untouched launch passes."""
+    measurement: Measurement
+    """How often it is run."""
+    space: Space
+    """What the trials' points belong to; its default is what an untouched launch passes."""
+    directory: Path
+    """Each launch gets a folder below its ``launches/``."""
 
-    def run(self, request: LaunchRequest) -> LaunchOutcome:
-        """The responses of as many runs as fit into the budget; see the port.
+    def observe(self, trial: Trial) -> Observation:
+        """The responses of as many runs as fit into the budget; see ``Observer``.
 
         Raises:
             StackError: the program cannot be started at all.
         """
+        outcome = self._run(trial, launch_directory(self.directory, trial))
+        return observation(trial, outcome, self.measurement.estimator)
+
+    def _run(self, trial: Trial, directory: Path) -> LaunchOutcome:
         started = time.monotonic()
-        point = request.point if len(request.point) else self.default
+        point = self.space.default if trial.subject is Subject.UNTOUCHED else trial.point
+        probe = self.measurement.probe
         samples: dict[str, list[float]] = {name: [] for name in self.goals}
         longest = 0.0
-        for number in range(request.probe.max_samples):
+        for number in range(probe.max_samples):
             spent = time.monotonic() - started
-            enough = number >= request.probe.min_samples
-            if enough and spent + longest > request.probe.budget_s:
+            enough = number >= probe.min_samples
+            if enough and spent + longest > probe.budget_s:
                 break
-            failed, answers, took = self._once(request, point, number, request.timeout_s - spent)
+            failed, answers, took = self._once(directory, point, number, self.measurement.timeout_s - spent)
             if failed is not None:
                 return LaunchOutcome(*failed, duration_s=time.monotonic() - started)
             longest = max(longest, took)
@@ -90,10 +101,9 @@ class Command:
         return LaunchOutcome("ok", result=result, duration_s=time.monotonic() - started)
 
     def _once(
-        self, request: LaunchRequest, point: Point, number: int, left_s: float
+        self, folder: Path, point: Point, number: int, left_s: float
     ) -> tuple[tuple[str, str] | None, dict[str, float], float]:
         """One run: why it failed, or its responses; and how long it took."""
-        folder = request.directory
         out, err = folder / f"stdout.{number}", folder / f"stderr.{number}"
         file = self._file(folder)
         if file is not None:
@@ -194,8 +204,7 @@ def command_site(scenario: Scenario) -> Site:
                 if name not in known:
                     raise ScenarioError(f"probe.options.run names {{{name}}}", allowed(name, sorted(known)))
     return Site(
-        launcher=Command(options, goals, space.default),
-        stack=Modelled(),
+        observer=partial(Command, options, goals),
         space=space,
         placement=placement(scenario),
         description=f"command {' '.join(options.run)}",

@@ -1,4 +1,4 @@
-"""The launcher ``replay``: recorded launches in place of a cluster.
+"""Trials answered by recorded launches in place of a cluster.
 
 A launch of a point gives one of its recorded runs, a repeated launch another one: the order is drawn by
 (seed, point), and which one is next is read off the directories of the earlier launches, so that a campaign
@@ -12,20 +12,22 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from autotune.campaign.directory import Record, read_record
+from autotune.campaign.observing import Measurement, choices_of, launch_directory, observation
 from autotune.errors import ScenarioError, allowed
-from autotune.history.trial import Cell, Phase, Subject, Trial
-from autotune.probe.protocol import CellSamples, Choice, ProbeResult
+from autotune.history.trial import Cell, Observation, Phase, Rule, Subject, Trial
+from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.scenario import Scenario
 from autotune.site import Site, fixed
 from autotune.space import Point, Space
-from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement, Rendering
+from autotune.stacks.ports import LaunchOutcome, Placement
 
 RECORD = "replayed.json"
 """Left in the directory of each launch: which recorded run it was given."""
@@ -33,32 +35,39 @@ RECORD = "replayed.json"
 
 @dataclass(frozen=True)
 class Replay:
-    """A launcher over a recorded campaign."""
+    """Observes trials in a recorded campaign."""
 
     recorded: RecordedTable
     """What there is."""
-    seed: int = 0
+    seed: int
     """Of the order in which the runs of a point are given."""
+    measurement: Measurement
+    """What of it is asked for."""
+    space: Space
+    """What the trials' points belong to."""
+    directory: Path
+    """Each launch gets a folder below its ``launches/``."""
 
-    def run(self, request: LaunchRequest) -> LaunchOutcome:
+    def observe(self, trial: Trial) -> Observation:
+        """What a recorded run shows; see ``Observer``."""
+        return observation(trial, self.run(trial), self.measurement.estimator)
+
+    def run(self, trial: Trial) -> LaunchOutcome:
         """A recorded run; ``invalid`` for an unknown point, ``crashed`` where all its runs failed."""
-        point = self._known(request.point)
+        directory = launch_directory(self.directory, trial)
+        asked = Point() if trial.subject is Subject.UNTOUCHED else trial.point
+        point = self._known(asked)
         if point is None:
-            return LaunchOutcome("invalid", f"not in {self.recorded.space.name}: {request.point}")
-        number = _launched(request.directory, point)
-        (request.directory / RECORD).write_text(json.dumps({"point": dict(point), "number": number}))
-        if self.recorded.untouched and not request.point:
-            cells = tuple(self._untouched(request, number))
+            return LaunchOutcome("invalid", f"not in {self.recorded.space.name}: {asked}")
+        number = _launched(directory, point)
+        (directory / RECORD).write_text(json.dumps({"point": dict(point), "number": number}))
+        if self.recorded.untouched and not asked:
+            cells = tuple(self._untouched(number))
         elif self.recorded.runs.get(point):
-            cells = tuple(self._cells(request, point, number))
+            cells = tuple(self._cells(trial, point, number))
         else:
             return LaunchOutcome("crashed", f"every recorded run of {point} failed")
-        return LaunchOutcome("ok", result=ProbeResult("ok", cells=cells, library=self.stamp))
-
-    @property
-    def stamp(self) -> str:
-        """What everything that comes from here is marked with."""
-        return f"REPLAYED (from {self.recorded.space.name})"
+        return LaunchOutcome("ok", result=ProbeResult("ok", cells=cells))
 
     def _known(self, point: Point) -> Point | None:
         """The recorded point that is meant; the default where nothing is set."""
@@ -67,41 +76,41 @@ class Replay:
         wanted = point.restricted({p.name for p in self.recorded.space.job})
         return wanted if wanted in self.recorded.runs else None
 
-    def _slots(self, request: LaunchRequest) -> Iterator[tuple[int, int]]:
+    def _slots(self) -> Iterator[tuple[int, int]]:
         """Communicator and message sizes that were recorded and are asked for."""
         for comm_size in self.recorded.comm_sizes:
             for size in self.recorded.sizes_bytes:
-                if size in request.probe.sizes_bytes:
+                if size in self.measurement.probe.sizes_bytes:
                     yield comm_size, size
 
-    def _untouched(self, request: LaunchRequest, number: int) -> Iterator[CellSamples]:
+    def _untouched(self, number: int) -> Iterator[CellSamples]:
         run = self._drawn(self.recorded.untouched, "untouched", number)
-        for comm_size, size in self._slots(request):
+        for comm_size, size in self._slots():
             yield _samples(run, self._cell(comm_size, size, Point()), Point())
 
-    def _cells(self, request: LaunchRequest, point: Point, number: int) -> Iterator[CellSamples]:
-        choices = request.probe.choices.get(self.recorded.collective, ())
-        for comm_size, size in self._slots(request):
+    def _cells(self, trial: Trial, point: Point, number: int) -> Iterator[CellSamples]:
+        choices = choices_of(self.space, trial, self.recorded.collective)
+        for comm_size, size in self._slots():
             for choice in choices:
-                cell = self._cell(comm_size, size, Point.of(choice.values))
+                cell = self._cell(comm_size, size, choice)
                 yield _samples(self._run(point, number), cell, cell.choice)
             if not choices:
-                at, ruled = self._deployed(request, point, comm_size, size)
+                at, ruled = self._deployed(trial.rules, point, comm_size, size)
                 yield _samples(self._run(at, number), self._cell(comm_size, size, ruled), Point())
 
     def _deployed(
-        self, request: LaunchRequest, point: Point, comm_size: int, size: int
+        self, rules: Sequence[Rule], point: Point, comm_size: int, size: int
     ) -> tuple[Point, Point]:
         """The point and the choice in force at one size: what the rules say, else the stack's default."""
-        rules = [
+        fitting = [
             rule
-            for rule in request.rules
+            for rule in rules
             if rule.collective == self.recorded.collective
             and rule.comm_size == comm_size
             and rule.min_bytes <= size
         ]
-        if rules:
-            ruled = max(rules, key=lambda rule: rule.min_bytes).choice
+        if fitting:
+            ruled = max(fitting, key=lambda rule: rule.min_bytes).choice
             call = {p.name for p in self.recorded.space.call}
             per_size = {p.name for p in self.recorded.space.job if p.per_size}
             kept = {k: v for k, v in point.items() if k not in per_size}
@@ -122,21 +131,6 @@ class Replay:
             return {}
         order = np.random.default_rng([self.seed, zlib.crc32(name.encode())]).permutation(len(runs))
         return runs[int(order[number % len(runs)])]
-
-
-@dataclass(frozen=True)
-class RecordedStack:
-    """The MPI implementation behind a table: nobody knows it, so points stay points."""
-
-    name: str = "recorded"
-    facts: frozenset[str] = frozenset()
-
-    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The call-level choices of a sweep; there is nothing to be set."""
-        if trial.subject is not Subject.SWEEP:
-            return Rendering()
-        choices = {c: space.choices(c, trial.point) for c in collectives}
-        return Rendering(choices={c: tuple(Choice(dict(q)) for q in found) for c, found in choices.items()})
 
 
 def replay_site(scenario: Scenario) -> Site:
@@ -163,14 +157,12 @@ def replay_site(scenario: Scenario) -> Site:
         if path.is_dir()
         else read_recorded(path, call_level, per_job, collective)
     )
-    launcher = Replay(found, scenario.seed)
     return Site(
-        launcher,
-        RecordedStack(),
+        partial(Replay, found, scenario.seed),
         fixed(found.space, scenario),
         Placement(ranks=max(found.comm_sizes)),
         f"recorded in {path}",
-        stamp=launcher.stamp,
+        stamp=f"REPLAYED (from {found.space.name})",
         collective=(found.collective,),
         sizes=found.sizes_bytes,
     )
@@ -184,17 +176,17 @@ def recorded_campaign(record: Record) -> RecordedTable:
     collective = str(record.scenario["collective"][0])
     runs: dict[Point, list[Run]] = defaultdict(list)
     untouched: list[Run] = []
-    for observation in record.history:
-        kept = ProbeResult.read(record.directory / "launches" / f"{observation.trial.number:04d}")
+    for seen in record.history:
+        kept = ProbeResult.read(record.directory / "launches" / f"{seen.trial.number:04d}")
         times = {} if kept is None else {_cell_of(c): c.samples_s for c in kept.cells}
         run: Run = {
             e.cell: tuple(float(t) for t in times.get(e.cell, ())) or (e.median_s,)
-            for e in observation.usable
+            for e in seen.usable
             if e.cell.collective == collective
         }
-        if observation.trial.subject is Subject.SWEEP:
-            runs[observation.trial.point] += [run] if run else []
-        elif observation.trial.phase is Phase.BASELINE and run:
+        if seen.trial.subject is Subject.SWEEP:
+            runs[seen.trial.point] += [run] if run else []
+        elif seen.trial.phase is Phase.BASELINE and run:
             untouched.append(run)
     cells = [cell for several in (*runs.values(), untouched) for run in several for cell in run]
     return RecordedTable(

@@ -1,22 +1,24 @@
-"""The launcher ``simulated``: a model of a cluster in place of the cluster.
+"""Trials on a model of a cluster in place of the cluster.
 
-A launch is placed and priced by ``autotune.simulate`` and answers with raw samples, as a probe would: the
-model's time, the job's factor, the calls' spread and rare spikes. The same request with the same seed gives
-the same samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is what the launch would have
-taken. Everything that comes out is stamped ``SIMULATED``.
+A launch is placed and priced by ``autotune.simulate`` and gives raw samples, as a probe would: the model's
+time, the job's factor, the calls' spread and rare spikes. The same trial with the same seed gives the same
+samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is what the launch would have taken.
+Everything that comes out is stamped ``SIMULATED``.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from autotune.campaign.observing import Measurement, choices_of, observation
 from autotune.errors import ScenarioError, UserError, allowed
+from autotune.history.trial import Observation, Rule, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import folder, space_text
+from autotune.scenario import Scenario
 from autotune.simulate import (
     QUIET,
     RELIABLE,
@@ -35,15 +37,7 @@ from autotune.simulate import (
 from autotune.site import Site, fixed, placement
 from autotune.space import Point, Space
 from autotune.space.loader import load_space
-from autotune.stacks.modelled import Modelled
-from autotune.stacks.ports import LaunchOutcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from autotune.history.trial import Rule
-    from autotune.scenario import Scenario
-    from autotune.stacks.ports import LaunchRequest
+from autotune.stacks.ports import LaunchOutcome, Placement
 
 START_S = 1.5
 """What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s)."""
@@ -51,42 +45,49 @@ START_S = 1.5
 
 @dataclass(frozen=True)
 class Simulated:
-    """A launcher over a modelled machine."""
+    """Observes trials on a modelled machine."""
 
     machine: Machine
     """The hardware."""
+    placement: Placement
+    """Where the ranks go."""
+    measurement: Measurement
+    """What every launch measures."""
+    space: Space
+    """What the trials' points belong to."""
     noise: NoiseModel = QUIET
     """How far samples lie apart."""
     faults: Faults = RELIABLE
     """How often launches fail."""
     seed: int = 0
-    """Of noise and faults, together with each request's own."""
+    """Of noise and faults, together with each trial's own."""
 
-    @property
-    def stamp(self) -> str:
-        """What everything that comes from here is marked with."""
-        source = self.machine.calibrated_from
-        return f"SIMULATED (calibrated from {source})" if source else "SIMULATED (uncalibrated)"
+    def observe(self, trial: Trial) -> Observation:
+        """What the launch would have shown; see ``Observer``."""
+        return observation(trial, self.run(trial), self.measurement.estimator)
 
-    def run(self, request: LaunchRequest) -> LaunchOutcome:
+    def run(self, trial: Trial) -> LaunchOutcome:
         """The outcome that the model predicts; ``invalid`` where the machine cannot do what is asked."""
-        rng = np.random.default_rng([self.seed, request.seed])
+        rng = np.random.default_rng([self.seed, trial.seed])
+        place, timeout_s = self.placement, self.measurement.timeout_s
+        point = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         try:
-            fabric = Fabric(self.machine, _cluster(request), settings_from(request.point))
+            cluster = NodeLayout(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
+            fabric = Fabric(self.machine, cluster, settings_from(point))
         except UserError as exc:
             return LaunchOutcome("invalid", str(exc))
         fate = self.faults.draw(rng)
         hosts = tuple(f"simulated{node:04d}" for node in range(fabric.cluster.nodes))
         if fate == "hang":
-            reason = f"no result after {request.timeout_s:g} s"
-            return LaunchOutcome("timeout", reason, duration_s=request.timeout_s, hosts=hosts)
+            reason = f"no result after {timeout_s:g} s"
+            return LaunchOutcome("timeout", reason, duration_s=timeout_s, hosts=hosts)
         if fate == "crash":
             reason = "rank 0 was ended by signal 11"
             return LaunchOutcome("crashed", reason, duration_s=START_S, hosts=hosts)
         if fate == "lost_node":
             lost = hosts[rng.integers(len(hosts))]
             return LaunchOutcome("lost", f"{lost} does not answer", duration_s=START_S, hosts=hosts)
-        cells = list(self._cells(request, fabric, rng))
+        cells = list(self._cells(trial, fabric, rng))
         if fate == "wrong_result" and cells:
             at = int(rng.integers(len(cells)))
             cells[at] = _failed(cells[at], "wrong_result", "rank 0 found other data than expected")
@@ -94,35 +95,33 @@ class Simulated:
             "ok",
             cells=tuple(cells),
             hosts=tuple(hosts[node] for node in fabric.node),
-            library=f"{self.stamp} {self.machine.name}",
+            library=f"{stamp_of(self.machine)} {self.machine.name}",
             timing="native",
             overhead_s=0.0,
-            notes=(self.stamp,),
-            applied={name: str(value) for name, value in request.point.items()},
+            notes=(stamp_of(self.machine),),
+            applied={name: str(value) for name, value in point.items()},
         )
         measuring = sum(float(cell.samples_s.sum()) for cell in cells)
         return LaunchOutcome("ok", result=result, duration_s=START_S + measuring, hosts=hosts)
 
-    def _cells(
-        self, request: LaunchRequest, fabric: Fabric, rng: np.random.Generator
-    ) -> Iterator[CellSamples]:
-        """The samples of every cell that was asked for, in the order of the request."""
-        probe = request.probe
-        factor = launch_factor(self.noise, self.seed, request.number, rng)
+    def _cells(self, trial: Trial, fabric: Fabric, rng: np.random.Generator) -> Iterator[CellSamples]:
+        """The samples of every cell that is measured, in the order of the request."""
+        probe = self.measurement.probe
+        factor = launch_factor(self.noise, self.seed, trial.number, rng)
         # As many samples as the confidence interval of a median needs, within what the request allows.
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
         n = max(probe.min_samples, min(probe.max_samples, needed))
         for collective in probe.collectives:
             sizes = probe.sizes_of(collective)
             for comm_size in probe.comm_sizes or (fabric.cluster.ranks,):
-                for choice in probe.choices.get(collective, ()) or (None,):
-                    values = dict(choice.values) if choice else {}
+                for choice in choices_of(self.space, trial, collective) or (None,):
+                    values = dict(choice or {})
                     where = (collective, comm_size)
                     try:
-                        if choice:
+                        if choice is not None:
                             curve = _curve(fabric, collective, comm_size, values, sizes)
                         else:
-                            curve = _deployed(fabric, collective, comm_size, request.rules, sizes)
+                            curve = _deployed(fabric, collective, comm_size, trial.rules, sizes)
                     except UserError as exc:
                         nothing = np.empty(0)
                         for size in sizes:
@@ -133,14 +132,10 @@ class Simulated:
                         yield CellSamples(*where, size, values, times)
 
 
-def _cluster(request: LaunchRequest) -> NodeLayout:
-    """Nodes and ranks per node of a request.
-
-    Raises:
-        ScenarioError: there are no ranks.
-    """
-    place = request.placement
-    return NodeLayout(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
+def stamp_of(machine: Machine) -> str:
+    """What everything that comes from a modelled machine is marked with."""
+    source = machine.calibrated_from
+    return f"SIMULATED (calibrated from {source})" if source else "SIMULATED (uncalibrated)"
 
 
 def _curve(
@@ -187,22 +182,23 @@ def simulated_site(scenario: Scenario) -> Site:
         raise ScenarioError("a simulated cluster needs machine=…", allowed("", shipped))
     machine = machine_from(scenario.machine)
     disturbed = disturbance_from(scenario.simulate)
-    launcher = Simulated(machine, disturbed.noise, disturbed.faults, scenario.seed)
+    stamp = stamp_of(machine)
     declared = load_space(space_text(scenario.space), scenario.space)
     place = placement(scenario)
     return Site(
-        launcher=launcher,
-        stack=Modelled(),
+        observer=lambda measurement, space, directory: Simulated(
+            machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed
+        ),
         space=fixed(declared.restrict(_facts(declared, machine)), scenario),
         placement=place,
-        description=f"{launcher.stamp} {machine.name}, Open MPI 5 modelled",
+        description=f"{stamp} {machine.name}, Open MPI 5 modelled",
         findings=(
             ("machine", f"{machine.name}: {machine.description}"),
             ("nodes × ranks", f"{place.nodes} × {place.ppn or place.ranks}"),
             ("transports", ", ".join(machine.transports)),
-            ("model", launcher.stamp),
+            ("model", stamp),
         ),
-        stamp=launcher.stamp,
+        stamp=stamp,
     )
 
 

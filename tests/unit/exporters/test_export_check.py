@@ -2,17 +2,19 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from autotune.campaign.experiment import Experiment
+from autotune.campaign.observing import Launches, Measurement
 from autotune.exporters import exporter
-from autotune.exporters.export_check import PROOF_FILE, poisoned, prove
+from autotune.exporters.export_check import PROOF_FILE, check_export
+from autotune.exporters.openmpi import poisoned
 from autotune.history.trial import Rule
 from autotune.lint.parameters import mca_file
-from autotune.probe.protocol import CellSamples, Expectation, ProbeRequest, ProbeResult
+from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point, Space
 from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
@@ -23,8 +25,6 @@ SIZES = (8, 1024, 65536)
 
 
 class Stack:
-    name = "openmpi"
-
     def render(self, space, trial, collectives):
         return Rendering(expect=Expectation(library="/lib/libmpi.so"))
 
@@ -41,17 +41,18 @@ class Mpi:
         conf = Path(request.env[name])
         assigned, _ = mca_file(conf, conf.read_text(), (5, 0))
         values = {a.name: a.value for a in assigned if a.name not in self.forgets}
-        expect = request.probe.expect
+        probe = ProbeRequest.from_json((request.directory / REQUEST).read_text())
+        expect = probe.expect
         for name, wanted in {**expect.env, **expect.cvars}.items():
             if values.get(name) != wanted:
                 return LaunchOutcome("not_applied", f"{name} is {values.get(name)!r}")
         rules = Path(values["coll_tuned_dynamic_rules_filename"]).read_text()
         bound = re.search(r"(?m)^(\d+) 99 ", rules)
-        assert request.probe.reach == (bound is not None)
+        assert probe.reach == (bound is not None)
         if bound and self.dies:
             return LaunchOutcome("crashed", "rank 0 was ended by signal 6")
         cells = []
-        for size in request.probe.sizes_bytes:
+        for size in probe.sizes_bytes:
             refused = bound is not None and size >= int(bound[1]) and not self.deaf
             status = ("invalid", "MPI_ERR_ARG") if refused else ("ok", "")
             samples = np.array([] if refused else [1e-6, 1.1e-6])
@@ -64,9 +65,9 @@ def proof(tmp_path, launcher, rules=RULES):
     made = Recommendation(Point(), rules, provenance=Provenance("c", env=env))
     for name, text in exporter("openmpi_mca").export(made, tmp_path).items():
         (tmp_path / name).write_text(text)
-    request = ProbeRequest(("allreduce",), SIZES)
-    experiment = Experiment(Stack(), launcher, Space("s", ()), request, Placement(2), tmp_path, 10.0)
-    return prove(experiment, made, tmp_path)
+    observers = partial(Launches, Stack(), launcher, Placement(2))
+    measurement = Measurement(ProbeRequest(("allreduce",), SIZES), 10.0)
+    return check_export(("env_sh", "openmpi_mca"), made, tmp_path, observers, measurement, Space("s", ()))
 
 
 def test_files_that_work_are_proved_and_the_outcome_lies_beside_them(tmp_path):

@@ -1,14 +1,16 @@
-"""The replay launcher gives recorded runs, each once before any twice."""
+"""A replayed campaign gives recorded runs, each once before any twice."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autotune.history.trial import Rule
-from autotune.probe.protocol import Choice, ProbeRequest
+from autotune.campaign.observing import Measurement
+from autotune.history.trial import Phase, Rule, Status, Subject, Trial
+from autotune.probe.protocol import ProbeRequest
 from autotune.replay.recorded_table import read_recorded
 from autotune.space import Point
-from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
+from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune._replay import Replay
 
 TABLE = """tls,algorithm,message_bytes,latency_us,run,is_default
@@ -32,18 +34,20 @@ sm,0,8,,a,0
 def replay(tmp_path: Path) -> Replay:
     path = tmp_path / "two_nodes_bcast.csv"
     path.write_text(TABLE)
-    return Replay(read_recorded(path, call_level=["algorithm"], per_job=["tls"]), seed=1)
+    recorded = read_recorded(path, call_level=["algorithm"], per_job=["tls"])
+    measurement = Measurement(ProbeRequest(("bcast",), (8, 1024)), 60.0)
+    return Replay(recorded, 1, measurement, recorded.space, tmp_path)
 
 
 def launch(
-    replay: Replay, directory: Path, values: dict[str, str], sweep: bool = True, rules: tuple[Rule, ...] = ()
+    replay: Replay,
+    number: int,
+    tls: str,
+    subject: Subject = Subject.SWEEP,
+    rules: tuple[Rule, ...] = (),
 ) -> LaunchOutcome:
-    directory.mkdir(parents=True, exist_ok=True)
-    choices = {"bcast": (Choice({"algorithm": 0}), Choice({"algorithm": 1}))} if sweep else {}
-    probe = ProbeRequest(("bcast",), (8, 1024), choices)
-    return replay.run(
-        LaunchRequest(directory, (), {}, Placement(2), 60.0, probe, point=Point.of(values), rules=rules)
-    )
+    trial = Trial(number, Phase.SEARCH, Point.of({"tls": tls}), subject, rules=rules)
+    return replay.run(trial)
 
 
 def times_us(outcome: LaunchOutcome) -> list[float]:
@@ -51,39 +55,46 @@ def times_us(outcome: LaunchOutcome) -> list[float]:
     return [round(float(t) * 1e6, 6) for cell in outcome.result.cells for t in cell.samples_s]
 
 
-def test_repeated_launches_give_each_run_once(replay: Replay, tmp_path: Path) -> None:
-    first = [times_us(launch(replay, tmp_path / f"launches/{n}", {"tls": "tcp"})) for n in range(3)]
+def test_repeated_launches_give_each_run_once(replay: Replay) -> None:
+    first = [times_us(launch(replay, n, "tcp")) for n in range(3)]
     assert sorted(run[0] for run in first) == [10.0, 11.0, 12.0]
     assert all(run == [run[0], run[0] + 2, run[0] + 20, run[0] + 10] for run in first)
-    again = launch(replay, tmp_path / "launches/3", {"tls": "tcp"})
+    again = launch(replay, 3, "tcp")
     assert times_us(again) == first[0]
 
 
 def test_a_new_process_goes_on_where_the_last_one_stopped(replay: Replay, tmp_path: Path) -> None:
-    whole = [times_us(launch(replay, tmp_path / f"whole/{n}", {"tls": "tcp"})) for n in range(3)]
-    launch(replay, tmp_path / "cut/0", {"tls": "tcp"})
-    launch(replay, tmp_path / "cut/1", {"tls": "tcp"})
-    resumed = Replay(replay.recorded, seed=1)
-    assert times_us(launch(resumed, tmp_path / "cut/1", {"tls": "tcp"})) == whole[1]
-    assert times_us(launch(resumed, tmp_path / "cut/2", {"tls": "tcp"})) == whole[2]
+    whole = [times_us(launch(replay, n, "tcp")) for n in range(3)]
+    cut = replace(replay, directory=tmp_path / "cut")
+    launch(cut, 0, "tcp")
+    launch(cut, 1, "tcp")
+    assert times_us(launch(cut, 1, "tcp")) == whole[1]
+    assert times_us(launch(cut, 2, "tcp")) == whole[2]
 
 
-def test_the_untouched_stack_is_the_default_choice(replay: Replay, tmp_path: Path) -> None:
-    outcome = launch(replay, tmp_path / "launches/0", {"tls": "tcp"}, sweep=False)
+def test_a_launch_is_an_observation(replay: Replay) -> None:
+    seen = replay.observe(Trial(1, Phase.SEARCH, Point.of({"tls": "tcp"})))
+    assert seen.ok
+    assert [e.cell.message_bytes for e in seen.usable] == [8, 8, 1024, 1024]
+    assert replay.observe(Trial(2, Phase.SEARCH, Point.of({"tls": "sm"}))).status is Status.CRASHED
+
+
+def test_the_untouched_stack_is_the_default_choice(replay: Replay) -> None:
+    outcome = launch(replay, 0, "tcp", Subject.DEPLOYED)
     assert times_us(outcome) in ([10.0, 30.0], [11.0, 31.0], [12.0, 32.0])
     assert outcome.result is not None
     assert all(not cell.values for cell in outcome.result.cells)
 
 
-def test_deployed_rules_choose_at_each_size(replay: Replay, tmp_path: Path) -> None:
+def test_deployed_rules_choose_at_each_size(replay: Replay) -> None:
     rules = (
         Rule("bcast", 0, 0, Point.of({"algorithm": 0})),
         Rule("bcast", 0, 1024, Point.of({"algorithm": 1})),
     )
-    small, large = times_us(launch(replay, tmp_path / "l/0", {"tls": "tcp"}, sweep=False, rules=rules))
+    small, large = times_us(launch(replay, 0, "tcp", Subject.DEPLOYED, rules))
     assert large == small + 10
 
 
-def test_what_was_not_recorded(replay: Replay, tmp_path: Path) -> None:
-    assert launch(replay, tmp_path / "l/0", {"tls": "sm"}).status == "crashed"
-    assert launch(replay, tmp_path / "l/1", {"tls": "rc"}).status == "invalid"
+def test_what_was_not_recorded(replay: Replay) -> None:
+    assert launch(replay, 0, "sm").status == "crashed"
+    assert launch(replay, 1, "rc").status == "invalid"

@@ -1,4 +1,4 @@
-"""The simulated launcher answers requests as a probe on a cluster would."""
+"""The simulated cluster answers trials as a probe on a cluster would."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,11 +7,22 @@ import numpy as np
 import pytest
 import yaml
 
-from autotune.history.trial import Rule
-from autotune.probe.protocol import CellSamples, Choice, ProbeRequest
-from autotune.simulate import Faults, Machine, NodeLayout, NoiseModel, machine_from, predict, settings_from
-from autotune.space import Point
-from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
+from autotune.campaign.observing import Measurement
+from autotune.history.trial import Phase, Rule, Subject, Trial
+from autotune.probe.protocol import CellSamples, ProbeRequest
+from autotune.simulate import (
+    QUIET,
+    RELIABLE,
+    Faults,
+    Machine,
+    NodeLayout,
+    NoiseModel,
+    machine_from,
+    predict,
+    settings_from,
+)
+from autotune.space import Level, Parameter, Point, Space
+from autotune.stacks.ports import LaunchOutcome, Placement
 from hydra_plugins.autotune._simulated import Simulated
 
 STILL = NoiseModel(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
@@ -26,19 +37,28 @@ def machine() -> Machine:
     return machine_from(yaml.safe_load(path.read_text()))
 
 
-def request_of(
-    point: dict[str, str | int] | None = None,
-    *,
-    choices: bool = True,
-    rules: tuple[Rule, ...] = (),
+SPACE = Space("modelled", (Parameter("algorithm", NAMES, "default", level=Level.CALL, per_size=True),))
+
+
+def simulated(
+    machine: Machine,
+    noise: NoiseModel = QUIET,
+    faults: Faults = RELIABLE,
     placement: Placement = FOUR_BY_EIGHT,
-    seed: int = 0,
     **probe: object,
-) -> LaunchRequest:
-    swept = {"allreduce": tuple(Choice({"algorithm": name}) for name in NAMES)} if choices else {}
-    asked = ProbeRequest(**{"collectives": ("allreduce",), "sizes_bytes": SIZES, "choices": swept, **probe})
+) -> Simulated:
+    asked = ProbeRequest(**{"collectives": ("allreduce",), "sizes_bytes": SIZES, **probe})
+    return Simulated(machine, placement, Measurement(asked, 60.0), SPACE, noise, faults)
+
+
+def trial_of(
+    point: dict[str, str | int] | None = None,
+    subject: Subject = Subject.SWEEP,
+    rules: tuple[Rule, ...] = (),
+    seed: int = 0,
+) -> Trial:
     point_ = Point.of({"component": "tuned"} if point is None else point)
-    return LaunchRequest(Path(), (), {}, placement, 60.0, asked, point=point_, rules=rules, seed=seed)
+    return Trial(1, Phase.SEARCH, point_, subject, seed=seed, rules=rules)
 
 
 def cells(outcome: LaunchOutcome) -> list[CellSamples]:
@@ -48,7 +68,7 @@ def cells(outcome: LaunchOutcome) -> list[CellSamples]:
 
 
 def test_every_cell_that_was_asked_for_has_the_time_of_the_model(machine: Machine) -> None:
-    found = cells(Simulated(machine, noise=STILL).run(request_of()))
+    found = cells(simulated(machine, STILL).run(trial_of()))
     expected = [
         predict(machine, NodeLayout(4, 8), settings_from({"component": "tuned"}), "allreduce", name, 0, SIZES)
         for name in NAMES
@@ -59,7 +79,7 @@ def test_every_cell_that_was_asked_for_has_the_time_of_the_model(machine: Machin
 
 def test_samples_are_as_many_as_the_precision_needs(machine: Machine) -> None:
     few, many = (
-        cells(Simulated(machine, noise=NoiseModel(within=0.05)).run(request_of(precision=precision)))
+        cells(simulated(machine, NoiseModel(within=0.05), precision=precision).run(trial_of()))
         for precision in (0.1, 0.02)
     )
     assert {len(c.samples_s) for c in few} == {10}
@@ -67,17 +87,16 @@ def test_samples_are_as_many_as_the_precision_needs(machine: Machine) -> None:
 
 
 def test_a_seed_is_a_job(machine: Machine) -> None:
-    launcher = Simulated(machine)
+    observer = simulated(machine)
     first, again, other = (
-        np.concatenate([c.samples_s for c in cells(launcher.run(request_of(seed=seed)))])
-        for seed in (1, 1, 2)
+        np.concatenate([c.samples_s for c in cells(observer.run(trial_of(seed=seed)))]) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert np.median(other / first) != pytest.approx(1.0, abs=1e-3)
 
 
 def test_untouched_is_the_stack_with_its_own_component(machine: Machine) -> None:
-    found = cells(Simulated(machine, noise=STILL).run(request_of({}, choices=False)))
+    found = cells(simulated(machine, STILL).run(trial_of(subject=Subject.UNTOUCHED)))
     han = predict(machine, NodeLayout(4, 8), settings_from({}), "allreduce", "default", 0, SIZES)
     np.testing.assert_allclose([c.samples_s[0] for c in found], han)
     assert all(c.values == {} for c in found)
@@ -89,11 +108,11 @@ def test_a_deployed_table_chooses_by_size(machine: Machine) -> None:
         Rule("allreduce", 32, 65536, Point.of({"algorithm": "ring"})),
         Rule("bcast", 32, 0, Point.of({"algorithm": "linear"})),
     )
-    launcher = Simulated(machine, noise=STILL)
+    observer = simulated(machine, STILL)
     swept = {
-        (c.values["algorithm"], c.message_bytes): c.samples_s[0] for c in cells(launcher.run(request_of()))
+        (c.values["algorithm"], c.message_bytes): c.samples_s[0] for c in cells(observer.run(trial_of()))
     }
-    found = cells(launcher.run(request_of(choices=False, rules=rules)))
+    found = cells(observer.run(trial_of(subject=Subject.DEPLOYED, rules=rules)))
     assert [c.samples_s[0] for c in found] == [
         swept["recursive_doubling", 8],
         swept["recursive_doubling", 4096],
@@ -102,7 +121,7 @@ def test_a_deployed_table_chooses_by_size(machine: Machine) -> None:
 
 
 def test_smaller_communicators_are_measured_too(machine: Machine) -> None:
-    found = cells(Simulated(machine, noise=STILL).run(request_of(comm_sizes=(2, 12, 32))))
+    found = cells(simulated(machine, STILL, comm_sizes=(2, 12, 32)).run(trial_of()))
     rings = {
         c.comm_size: c.samples_s[0]
         for c in found
@@ -112,7 +131,7 @@ def test_smaller_communicators_are_measured_too(machine: Machine) -> None:
 
 
 def test_a_barrier_has_one_size(machine: Machine) -> None:
-    found = cells(Simulated(machine).run(request_of(choices=False, collectives=("barrier",))))
+    found = cells(simulated(machine, collectives=("barrier",)).run(trial_of(subject=Subject.UNTOUCHED)))
     assert [c.message_bytes for c in found] == [0]
 
 
@@ -126,13 +145,13 @@ def test_a_barrier_has_one_size(machine: Machine) -> None:
 def test_what_the_machine_cannot_do_is_an_invalid_launch(
     machine: Machine, point: dict[str, str | int], placement: Placement, reason: str
 ) -> None:
-    outcome = Simulated(machine).run(request_of(point, placement=placement))
+    outcome = simulated(machine, placement=placement).run(trial_of(point))
     assert outcome.status == "invalid"
     assert reason in outcome.reason
 
 
 def test_what_the_model_does_not_know_is_an_invalid_cell(machine: Machine) -> None:
-    found = cells(Simulated(machine).run(request_of(collectives=("allreduce", "scan"))))
+    found = cells(simulated(machine, collectives=("allreduce", "scan")).run(trial_of()))
     assert {c.collective for c in found if c.status == "invalid"} == {"scan"}
     assert {c.collective for c in found if c.status == "ok"} == {"allreduce"}
 
@@ -142,21 +161,21 @@ def test_what_the_model_does_not_know_is_an_invalid_cell(machine: Machine) -> No
     [(Faults(hang=1.0), "timeout"), (Faults(crash=1.0), "crashed"), (Faults(lost_node=1.0), "lost")],
 )
 def test_faults_end_a_launch(machine: Machine, faults: Faults, status: str) -> None:
-    outcome = Simulated(machine, faults=faults).run(request_of())
+    outcome = simulated(machine, faults=faults).run(trial_of())
     assert (outcome.status, outcome.result) == (status, None)
     assert outcome.reason
     assert (outcome.duration_s == 60.0) == (status == "timeout")
 
 
 def test_a_wrong_result_spoils_one_cell(machine: Machine) -> None:
-    found = cells(Simulated(machine, faults=Faults(wrong_result=1.0)).run(request_of()))
+    found = cells(simulated(machine, faults=Faults(wrong_result=1.0)).run(trial_of()))
     assert [c.status for c in found].count("wrong_result") == 1
     assert all(len(c.samples_s) == (0 if c.status == "wrong_result" else 14) for c in found)
 
 
 def test_everything_is_stamped(machine: Machine) -> None:
     plain, fitted = (
-        Simulated(m).run(request_of()).result for m in (machine, replace(machine, calibrated_from="osu.txt"))
+        simulated(m).run(trial_of()).result for m in (machine, replace(machine, calibrated_from="osu.txt"))
     )
     assert plain is not None
     assert fitted is not None

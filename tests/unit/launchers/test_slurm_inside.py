@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from autotune.errors import HandedOver, Interrupted, StackError
-from autotune.probe.protocol import ProbeRequest
 from autotune.stacks.ports import LaunchRequest, Placement
 from hydra_plugins.autotune._slurm_batch import Nodes
 from hydra_plugins.autotune._slurm_inside import InAllocation
@@ -72,7 +71,7 @@ def inside(tmp_path):
             successor,
             now=lambda: ENDS_S - left_s,
         )
-        request = LaunchRequest(tmp_path, (), {}, Placement(2, 2), 30.0, ProbeRequest(("allreduce",), (8,)))
+        request = LaunchRequest(tmp_path, (), {}, Placement(2, 2), 30.0)
         return launcher, request
 
     return make

@@ -1,4 +1,4 @@
-"""For which communicators a per-size table holds (part of steps 10 and 12).
+"""For which communicators a per-size table holds (part of step 12).
 
 Files choose by communicator size too, but a campaign measures only a few. A table holds within a factor of
 two of the size that it was measured on; beyond, nothing is known and the stack decides. Where the reaches of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.recommend.comm_sizes import reaches
+from autotune.stacks.comm_sizes import reaches
 
 
 @pytest.mark.parametrize(
