@@ -129,7 +129,10 @@ def _place(path: PurePath, line: int, option: str, said: str, version: tuple[int
     parts = said.lower().split(":")
     word = parts[2] if parts[0] == "ppr" and len(parts) > 2 else parts[0]
     known = PLACES[option][min(version[0], 5)]
-    if word and word.partition("=")[0] not in known:
+    stem = word.partition("=")[0]
+    if not any(
+        k.startswith(stem) or (k == "socket" and stem == "sockets") for k in known
+    ):  # as mpirun compares
         effect = f"mpirun aborts: --{option} knows no {word!r} in Open MPI {version[0]}.{version[1]}"
         yield Finding(path, line, effect, "socket" if word == "package" else allowed(word, sorted(known)))
 
@@ -139,9 +142,12 @@ def _together(
 ) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for a in assigned:
-        if not a.variable and seen.setdefault(a.name, a.value) != a.value:
+        again = not a.variable and a.name in seen
+        if again and (version < (5, 0) or seen[a.name] != a.value):
             effect = f"mpirun aborts: {a.name} is set twice, to {seen[a.name]!r} and {a.value!r}"
             yield Finding(path, line, effect, "keep one of them")
+        if not a.variable:
+            seen[a.name] = a.value
     if ENV_LIST in seen and "x" in options and version < (5, 0):
         effect = f"mpirun aborts: 4.1 takes no -x beside {ENV_LIST}"
         yield Finding(path, line, effect, "use -x for all of them")

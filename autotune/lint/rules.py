@@ -117,6 +117,8 @@ def _file(reader: _Reader, widths: dict[int, int]) -> None:
     seen: set[int] = set()
     for _ in range(n_coll.value):
         token = reader.next("the id of a collective")
+        if seen:
+            _no_row(reader, token, widths)
         name = _NAMES.get(token.value)
         if name is None:
             reader.note(token.line, f"there is no collective {token.value}: {IGNORED}", "ids go from 0 to 16")
@@ -139,14 +141,8 @@ def _collective(reader: _Reader, name: str, widths: dict[int, int]) -> None:
     pairs: list[tuple[int, int]] = []
     for _ in range(n_sizes.value):
         size = reader.next(f"a communicator size of {name}")
-        if widths.get(size.line, 1) >= len(_COLUMNS) and sizes:
-            reader.note(
-                size.line,
-                f"wrong count: the rows of communicator size {sizes[-1].value} that were announced are over, "
-                "and this is one more: everything after is misread",
-                f"correct the count of rows below communicator size {sizes[-1].value}",
-            )
-            raise _Cut
+        if sizes:
+            _no_row(reader, size, widths)
         if sizes and size.value <= sizes[-1].value:
             reader.note(
                 size.line,
@@ -167,6 +163,17 @@ def _collective(reader: _Reader, name: str, widths: dict[int, int]) -> None:
                 "fails with MPI_ERR_UNSUPPORTED_OPERATION",
                 "put it under communicator size 2 and follow it by an entry for 3",
             )
+
+
+def _no_row(reader: _Reader, token: _Token, widths: dict[int, int]) -> None:
+    """End the reading where a row stands in the place of an id or a size."""
+    if widths.get(token.line, 1) >= len(_COLUMNS):
+        reader.note(
+            token.line,
+            "wrong count: one row more than announced, or one communicator size; everything after is misread",
+            "correct the counts above",
+        )
+        raise _Cut
 
 
 def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:

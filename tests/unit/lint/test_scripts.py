@@ -22,7 +22,7 @@ TRAPS = [
     ("behind a variable", "UCX_TSL=rc mpirun ./a\n", 1, "UCX_TSL"),
     ("-x", "mpirun -x UCX_RNDV_THRESH=inter:64k ./a\n", 1, "aborts"),
     ("twice", "mpirun --mca pml ucx --mca pml ob1 ./a\n", 1, "set twice"),
-    ("place", "mpirun --map-by sockets ./a\n", 1, "knows no 'sockets'"),
+    ("place", "mpirun --map-by chips ./a\n", 1, "knows no 'chips'"),
     ("place of ppr", "mpirun --map-by ppr:2:nodes ./a\n", 1, "knows no 'nodes'"),
     ("rank", "mpirun --rank-by socket ./a\n", 1, "knows no 'socket'"),
     ("srun --mca", "srun --mpi=pmix --mca pml ucx ./a\n", 1, "no option of srun"),
