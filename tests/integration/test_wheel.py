@@ -63,6 +63,7 @@ def test_the_wheel_holds_what_is_read_at_run_time(installed):
         "autotune/conf/config.yaml",
         "autotune/conf/conf/allreduce_local.yaml",
         "autotune/search_spaces/openmpi_ucx_cluster.yaml",
+        "autotune/search_spaces/knobs/ucx.yaml",
         "autotune/probe/kernel.c",
         "hydra_plugins/autotune/slurm.py",
     ):
