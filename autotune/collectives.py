@@ -360,9 +360,3 @@ _CALLED = {alias: c.name for c in _ALL for alias in (c.name, *c.aliases)}
 def called(title: str) -> str:
     """The collective that a benchmark or a profiler calls so; empty where it is none of them."""
     return _CALLED.get(title.lower().removeprefix("mpi_"), "")
-
-
-def named_in(text: str) -> str:
-    """The measured collective whose name stands in a text as words; the longest of several, else empty."""
-    words = "".join(letter if letter.isalpha() else "_" for letter in text.lower())
-    return max((name for name in MEASURED if f"_{name}_" in f"_{words}_"), key=len, default="")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject, Trial
-from autotune.recommend.front import choice_at
 from autotune.space import Level, Parameter, Point, Space
 from autotune.structure import plain
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from autotune.errors import UserError
 from autotune.exporters.settings import mapping, remarks
+from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
-from autotune.recommend.front import Gain, Provenance, Recommendation, choice_at
+from autotune.recommend.front import Gain, Provenance, Recommendation
 from autotune.space import Point
 from autotune.views.documents import json_text
 from autotune.views.text import figure_text, ratio_text, size_text

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from autotune.errors import UserError, allowed
 from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
+from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich
-from autotune.stacks.comm_sizes import reaches
 from autotune.stacks.installation import find
 
 TREE_FILE = "mpich-selection.json"
@@ -68,10 +68,10 @@ class MpichSelection:
                     f"the tree of the installed MPICH has no {collective}", allowed(collective, known)
                 )
             generic = whole.get("comm_type=intra", whole)
-            starts = reaches(sorted(by_size))
-            ends = [start for start, _ in starts[1:]]
+            starts = table_starts(sorted(by_size))
+            _, *ends = starts
             tuned: mpich.Tree = {}
-            for (_, owner), end in zip(starts, [*ends, None], strict=True):
+            for owner, end in zip(starts.values(), [*ends, None], strict=True):
                 condition = "comm_size=any" if end is None else f"comm_size<{end}"
                 tuned[condition] = _sizes(collective, by_size[owner], generic) if owner else generic
             inter = {k: v for k, v in whole.items() if k == "comm_type=inter"}

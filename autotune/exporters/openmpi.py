@@ -8,7 +8,6 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters.export_check import Recipe
 from autotune.exporters.settings import RULES_FILE, DeployedSettings, commented, remarks, settings
-from autotune.history.objectives import Slot
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
@@ -60,7 +59,7 @@ class OpenMpiMca:
             under=_under(directory, found),
             spoilt=files,
             under_spoilt=_under(spoilt, settings(recommendation, spoilt)),
-            covers=lambda slot: _covered(tables, slot),
+            covers=lambda slot: bool(coll_tuned.row_at(tables, slot).algorithm),
         )
 
 
@@ -116,15 +115,3 @@ def _under(directory: Path, found: DeployedSettings) -> Callable[[Rendering], Re
         return Rendering(env=env, expect=expect)
 
     return amended
-
-
-def _covered(tables: Mapping[str, Mapping[int, tuple[coll_tuned.Row, ...]]], slot: Slot) -> bool:
-    """Whether a call reaches a row that names an algorithm."""
-    collective, comm_size, size = slot
-    by_size = tables.get(collective, {})
-    starts = [n for n in by_size if n <= comm_size]
-    if not starts:
-        return False
-    threshold = coll_tuned.threshold_bytes(collective, size, comm_size)
-    rows = [row for row in by_size[max(starts)] if row.threshold_bytes <= threshold]
-    return bool(rows[-1].algorithm)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from autotune.errors import UserError
 from autotune.exporters.settings import commented, remarks, settings, tables
+from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
-from autotune.stacks.comm_sizes import reaches
 
 JSON_FILE, TUNE_FILE, HAN_FILE, UCX_FILE = (
     "coll_tuned_rules.json",
@@ -175,12 +175,12 @@ def _han_level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
     Inside nodes and between them the size of the communicator is that of the level, which a campaign does
     not tell: one table, that of the largest communicator, holds for all. Message sizes are per rank or block.
     """
-    starts = [(1, max(by_size))]
+    starts = {1: max(by_size)}
     if level == "component":
-        starts = reaches(sorted(by_size))
-        starts = [(1, 0), *(start for start in starts if start != (2, 0))]
+        starts = table_starts(sorted(by_size))
+        starts = {1: 0, **{start: owner for start, owner in starts.items() if (start, owner) != (2, 0)}}
     lines = [f"{len(starts)}  # sizes"]
-    for start, owner in starts:
+    for start, owner in starts.items():
         rows: list[tuple[int, str]] = []
         for rule in by_size[owner] if owner else ():
             name = str(rule.choice.get(level, "han" if level == "component" else "tuned"))

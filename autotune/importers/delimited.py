@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from autotune.collectives import called, named_in
+from autotune.collectives import called
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log, measurement
+from autotune.importers.table import named_in
 
 __all__ = ["SHARED", "Kind", "announces", "read", "rows"]
 

@@ -9,6 +9,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from autotune.collectives import MEASURED
 from autotune.errors import TableError
 
 Row = Mapping[str, str]
@@ -64,3 +65,9 @@ def _read_parquet(path: Path) -> tuple[Sequence[str], Sequence[Row]]:
         {column: "" if value is None or value != value else str(value) for column, value in row.items()}
         for row in table.to_pylist()
     ]
+
+
+def named_in(text: str) -> str:
+    """The measured collective whose name stands in a text as words; the longest of several, else empty."""
+    words = "".join(letter if letter.isalpha() else "_" for letter in text.lower())
+    return max((name for name in MEASURED if f"_{name}_" in f"_{words}_"), key=len, default="")

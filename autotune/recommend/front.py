@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from autotune.history.lookup import choice_at
 from autotune.history.objectives import (
     Alternatives,
     Envelope,
@@ -165,17 +166,6 @@ def ranked(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tupl
         return total
 
     return tuple(sorted(judged, key=loss))
-
-
-def choice_at(rules: Sequence[Rule], slot: Slot) -> Point:
-    """What a per-size table, sorted, chooses in a slot; empty where it says nothing."""
-    collective, comm_size, size = slot
-    chosen = [
-        rule.choice
-        for rule in rules
-        if (rule.collective, rule.comm_size) == (collective, comm_size) and rule.min_bytes <= size
-    ]
-    return chosen[-1] if chosen else Point()
 
 
 def in_force(rules: Sequence[Rule], curves: Alternatives) -> Envelope:

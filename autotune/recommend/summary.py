@@ -8,9 +8,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective, Score, Slot, job_setting, scores, slots
 from autotune.history.trial import Observation, Subject
-from autotune.recommend.front import Gain, Recommendation, choice_at
+from autotune.recommend.front import Gain, Recommendation
 from autotune.space import Point, Space
 
 

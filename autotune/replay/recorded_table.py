@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.collectives import named_in
 from autotune.errors import TableError, allowed
 from autotune.history.trial import Cell
-from autotune.importers.table import Row, read_rows
+from autotune.importers.table import Row, named_in, read_rows
 from autotune.space import Level, Parameter, Point, Space, Value, size_in_bytes
 
 REQUIRED = ("message_bytes", "latency_us")

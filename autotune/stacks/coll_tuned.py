@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from autotune.collectives import COLLECTIVES, Lookup, OpenMpi
 from autotune.errors import UserError, allowed
+from autotune.history.lookup import last_up_to, table_starts
+from autotune.history.objectives import Slot
 from autotune.history.trial import Rule
 from autotune.space.parameter import Point, size_in_bytes
-from autotune.stacks.comm_sizes import reaches
 
 DEFAULT = "default"
 """Leave the choice to the stack: id 0."""
@@ -136,7 +137,7 @@ def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:
 def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
     """The rules in Open MPI's own units; collectives that are left to the stack altogether are left out.
 
-    Outside of the reach of all tables (see ``reach``) the stack decides, by a row with id 0. Tables with an
+    Where no table holds (see ``history.lookup``) the stack decides, by a row with id 0. Tables with an
     algorithm for two ranks hold for two ranks only. A collective of ``ONE_ROW`` whose rules differ by size is
     left to the stack.
 
@@ -163,6 +164,14 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
         if any(row.algorithm for rows in by_size.values() for row in rows):
             result[collective] = _fenced(collective, {n: tuple(rows) for n, rows in by_size.items()})
     return result
+
+
+def row_at(tables: Mapping[str, Mapping[int, tuple[Row, ...]]], slot: Slot) -> Row:
+    """The row of ``table`` that a call reaches; one that leaves it to the stack where there is none."""
+    collective, comm_size, size = slot
+    rows = last_up_to(tables.get(collective, {}), comm_size) or _UNTOUCHED
+    threshold = threshold_bytes(collective, size, comm_size) if collective in tables else 0
+    return last_up_to({row.threshold_bytes: row for row in rows}, threshold) or rows[0]
 
 
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
@@ -228,7 +237,7 @@ def _fenced(collective: str, by_size: Mapping[int, tuple[Row, ...]]) -> dict[int
         if algorithms(collective)[row.algorithm] == PAIRS_ONLY
     }
     fenced: dict[int, tuple[Row, ...]] = {}
-    for start, owner in reaches(sorted(by_size), pairs):
+    for start, owner in table_starts(sorted(by_size), pairs).items():
         rows = by_size[owner] if owner else _UNTOUCHED
         if not fenced or rows != next(reversed(fenced.values())):
             fenced[start] = rows

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from autotune.history.lookup import choice_at
 from autotune.history.objectives import (
     Alternatives,
     Envelope,
@@ -24,7 +25,7 @@ from autotune.history.objectives import (
     job_setting,
 )
 from autotune.history.trial import History, Observation, Phase, Rule, Subject, Trial
-from autotune.recommend.front import Gain, Recommendation, choice_at, recommendations
+from autotune.recommend.front import Gain, Recommendation, recommendations
 from autotune.space import Point, Space
 from autotune.verification.paired_test import (
     Comparison,

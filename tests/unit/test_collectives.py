@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.collectives import COLLECTIVES, MEASURED, Lookup, Pattern, Size, called, named_in
+from autotune.collectives import COLLECTIVES, MEASURED, Lookup, Pattern, Size, called
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,20 +47,6 @@ def test_only_what_carries_data_has_a_size():
 )
 def test_a_collective_has_other_names_too(title, name):
     assert called(title) == name
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("coll_tuned_allreduce_algorithm", "allreduce"),
-        ("Reduce-Scatter 8 nodes.csv", "reduce_scatter"),
-        ("alltoallv4.csv", "alltoallv"),
-        ("target.csv", ""),
-        ("alltoallw.csv", ""),
-    ],
-)
-def test_a_name_may_stand_in_a_text(text, name):
-    assert named_in(text) == name
 
 
 def test_no_other_module_lists_the_collectives():

@@ -15,12 +15,12 @@ from typing import Any
 
 import yaml
 
+from autotune.collectives import MEASURED
 from autotune.errors import SpaceError, allowed
-from autotune.probe.protocol import COLLECTIVES
 from autotune.resources import rules_text
 from autotune.stacks.knobs.knob import Kind, Knob
 
-_COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(COLLECTIVES, key=len, reverse=True)) + "))"
+_COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
 """What ``{collective}`` in a pattern stands for."""
 
 _PLACE = "0collective0"

@@ -21,6 +21,7 @@ import numpy as np
 from autotune.campaign.directory import Record, read_record
 from autotune.campaign.observing import Measurement, choices_of, launch_directory, observation
 from autotune.errors import ScenarioError, allowed
+from autotune.history.lookup import rule_at
 from autotune.history.trial import Cell, Observation, Phase, Rule, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
@@ -102,15 +103,9 @@ class Replay:
         self, rules: Sequence[Rule], point: Point, comm_size: int, size: int
     ) -> tuple[Point, Point]:
         """The point and the choice in force at one size: what the rules say, else the stack's default."""
-        fitting = [
-            rule
-            for rule in rules
-            if rule.collective == self.recorded.collective
-            and rule.comm_size == comm_size
-            and rule.min_bytes <= size
-        ]
-        if fitting:
-            ruled = max(fitting, key=lambda rule: rule.min_bytes).choice
+        rule = rule_at(rules, (self.recorded.collective, comm_size, size))
+        if rule:
+            ruled = rule.choice
             call = {p.name for p in self.recorded.space.call}
             per_size = {p.name for p in self.recorded.space.job if p.per_size}
             kept = {k: v for k, v in point.items() if k not in per_size}

@@ -15,6 +15,7 @@ import numpy as np
 
 from autotune.campaign.observing import Measurement, choices_of, observation
 from autotune.errors import ScenarioError, UserError, allowed
+from autotune.history.lookup import choice_at
 from autotune.history.trial import Observation, Rule, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import folder, space_text
@@ -150,14 +151,9 @@ def _deployed(
     fabric: Fabric, collective: str, comm_size: int, rules: tuple[Rule, ...], sizes: tuple[int, ...]
 ) -> np.ndarray:
     """The model's times where a rules file chooses by size, and the stack where it does not."""
-    known = sorted({r.comm_size for r in rules if r.collective == collective})
-    # As Open MPI reads the file: the largest listed communicator that is not larger, else the first.
-    listed = max((k for k in known if k <= comm_size), default=known[0] if known else 0)
-    table = [r for r in rules if r.collective == collective and r.comm_size == listed]
     chosen: dict[Point, list[int]] = {}
     for i, size in enumerate(sizes):
-        rule = max((r for r in table if r.min_bytes <= size), key=lambda r: r.min_bytes, default=None)
-        chosen.setdefault(rule.choice if rule else Point(), []).append(i)
+        chosen.setdefault(choice_at(rules, (collective, comm_size, size)), []).append(i)
     curve = np.empty(len(sizes))
     for choice, at in chosen.items():
         curve[at] = _curve(fabric, collective, comm_size, choice, tuple(sizes[i] for i in at))

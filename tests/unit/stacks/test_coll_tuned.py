@@ -181,3 +181,21 @@ def test_the_file_is_what_open_mpi_reads():
         "0 0 0 0  # default",
     ]
     assert text.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("slot", "algorithm"),
+    [
+        (("allgather", 8, 64), 0),
+        (("allgather", 8, 128), 4),
+        (("allgather", 5, 204), 0),
+        (("allgather", 5, 205), 4),
+        (("allgather", 4, 4096), 0),
+        (("allgather", 16, 4096), 0),
+        (("bcast", 8, 4096), 0),
+        (("pingpong", 8, 4096), 0),
+    ],
+)
+def test_the_row_that_a_call_reaches(slot, algorithm):
+    tables = coll_tuned.table([rule("allgather", 8, 128, algorithm="ring")])
+    assert coll_tuned.row_at(tables, slot).algorithm == algorithm

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.front import choice_at
 from autotune.space import Level, Parameter, Point, Space
 from autotune.verification.paired_test import SequentialDesign, SlotDecision
 from autotune.verification.rounds import MAX_ROUNDS, Verifier

@@ -1,0 +1,56 @@
+"""Which rule is in force at a call: the one reading of a per-size table (read by steps 10 to 12 of the flow).
+
+Files choose by communicator size too, but a campaign measures only a few. A table holds within a factor of
+two of the size that it was measured on; beyond, nothing is known and the stack decides. Where two tables
+meet, the smaller one holds up to the size that the larger one was measured on. Inside a table a rule holds
+from its first message size up to the next rule.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
+
+from autotune.history.objectives import Slot
+from autotune.history.trial import Rule
+from autotune.space import Point
+
+T = TypeVar("T")
+
+
+def table_starts(measured: Sequence[int], exact: Collection[int] = ()) -> dict[int, int]:
+    """First communicator size → measured size whose table holds from there (0: the stack decides), ascending.
+
+    Args:
+        measured: Communicator sizes with a table, ascending, distinct.
+        exact: Those whose table must not be used by a larger communicator.
+    """
+    starts: dict[int, int] = {}
+    end = 2  # the smallest communicator that no table covers yet
+    for size in measured:
+        low = size // 2 + 1
+        if low > end:
+            starts[end] = 0
+        starts[low if low >= end else size] = size
+        end = size + 1 if size in exact else 2 * size
+    starts[end] = 0
+    return dict(sorted(starts.items()))
+
+
+def last_up_to(entries: Mapping[int, T], value: int) -> T | None:
+    """Of entries that each hold from a number on, the one that holds at a value; None below all of them."""
+    start = max((start for start in entries if start <= value), default=None)
+    return None if start is None else entries[start]
+
+
+def rule_at(rules: Sequence[Rule], slot: Slot) -> Rule | None:
+    """The rule in force in a slot; None where no table holds."""
+    collective, comm_size, size = slot
+    measured = sorted({rule.comm_size for rule in rules if rule.collective == collective})
+    owner = comm_size if comm_size in measured else last_up_to(table_starts(measured), comm_size)
+    table = {r.min_bytes: r for r in rules if (r.collective, r.comm_size) == (collective, owner)}
+    return last_up_to(table, size)
+
+
+def choice_at(rules: Sequence[Rule], slot: Slot) -> Point:
+    """What the rules choose in a slot; empty where they leave it to the stack."""
+    rule = rule_at(rules, slot)
+    return rule.choice if rule else Point()
