@@ -13,7 +13,8 @@ from autotune.campaign.observing import Launches, Observers
 from autotune.errors import ScenarioError
 from autotune.resources import space_text
 from autotune.scenario import Scenario
-from autotune.space import Point, Space, Value
+from autotune.space import Space
+from autotune.space.given import fixed, text_of
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
@@ -73,10 +74,10 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     installation = find(scenario.mpi.mpirun, scenario.mpi.origin)
     place = placement(scenario)
     local = place.ranks if place.nodes == 1 else 0
-    mca = {str(k): _text(v) for k, v in scenario.mpi.mca.items()}
-    env = {str(k): _text(v) for k, v in scenario.mpi.env.items()}
+    mca = {str(k): text_of(v) for k, v in scenario.mpi.mca.items()}
+    env = {str(k): text_of(v) for k, v in scenario.mpi.env.items()}
     stack = dialect(installation.flavour).detect(installation, mca, env, local)
-    space = fixed(stack.available(load_space(space_text(scenario.space), scenario.space)), scenario)
+    space = fixed(stack.available(load_space(space_text(scenario.space), scenario.space)), scenario.fix)
     return Site(
         partial(Launches, stack, connect(installation), place),
         space,
@@ -103,53 +104,3 @@ def placement(scenario: Scenario) -> Placement:
         hosts=scenario.cluster.hosts,
         oversubscribe=nodes == 1 and not scenario.cluster.hosts and ranks > cores,
     )
-
-
-def fixed(space: Space, scenario: Scenario) -> Space:
-    """The space with what the scenario fixes (``fix.NAME=VALUE``).
-
-    Raises:
-        SpaceError: an unknown parameter or value; the message lists what is allowed.
-    """
-    return space.fix({name: value_of(space, name, value) for name, value in scenario.fix.items()})
-
-
-def value_of(space: Space, name: str, given: object) -> Value:
-    """The value of a parameter that a user wrote, whatever type the shell or YAML made of it.
-
-    Raises:
-        SpaceError: unknown parameter or value.
-    """
-    parameter = space[name]
-    for value in parameter.values:
-        if given == value or _text(given) == str(value):
-            return value
-    parameter.check(_text(given))
-    raise AssertionError("check refuses what is not among the values")
-
-
-def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
-    """The job-wide point that ``NAME=VALUE`` words describe, defaults for the rest.
-
-    Raises:
-        ScenarioError: a word without ``=``, or a parameter that the other values leave without effect.
-        SpaceError: an unknown parameter or value.
-    """
-    values: dict[str, Value] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise ScenarioError(f"--point {pair!r}", "expected NAME=VALUE, e.g. --point UCX_TLS=self,posix")
-        values[name] = value_of(space, name, text)
-    point = space.complete(values)
-    for name in (n for n in values if n not in point):
-        needed = " and ".join(
-            f"--point {parent}={' or '.join(map(str, wanted))}" for parent, wanted in space[name].when.items()
-        )
-        raise ScenarioError(f"--point {name}={values[name]} would change nothing", f"it needs {needed}")
-    return point
-
-
-def _text(value: object) -> str:
-    """YAML's true and false are what MCA calls 1 and 0; everything else is its own text."""
-    return str(int(value)) if isinstance(value, bool) else str(value)

@@ -9,7 +9,7 @@ from autotune.campaign.observing import measurement_of
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.scenario import Scenario
-from autotune.site import point_of
+from autotune.space.given import point_of
 
 if TYPE_CHECKING:
     from autotune.site import Site

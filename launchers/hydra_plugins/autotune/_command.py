@@ -26,8 +26,9 @@ from autotune.history.trial import Observation, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import space_text
 from autotune.scenario import Scenario
-from autotune.site import Site, fixed, placement
+from autotune.site import Site, placement
 from autotune.space import Point, Space, Value
+from autotune.space.given import fixed
 from autotune.space.loader import load_space
 from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
@@ -193,7 +194,7 @@ def command_site(scenario: Scenario) -> Site:
     """
     options = options_of(scenario)
     declared = replace(load_space(space_text(scenario.space), scenario.space), stack="command")
-    space = fixed(declared, scenario)
+    space = fixed(declared, scenario.fix)
     goals = {objective.name: objective.goal for objective in scenario.judged()}
     if options.answer == "patterns" and (missing := [n for n in goals if n not in options.patterns]):
         raise ScenarioError(f"probe.options.patterns has none for {', '.join(missing)}")

@@ -26,8 +26,9 @@ from autotune.history.trial import Cell, Observation, Phase, Rule, Subject, Tria
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.scenario import Scenario
-from autotune.site import Site, fixed
+from autotune.site import Site
 from autotune.space import Point, Space
+from autotune.space.given import fixed
 from autotune.stacks.ports import LaunchOutcome, Placement
 
 RECORD = "replayed.json"
@@ -154,7 +155,7 @@ def replay_site(scenario: Scenario) -> Site:
     )
     return Site(
         partial(Replay, found, scenario.seed),
-        fixed(found.space, scenario),
+        fixed(found.space, scenario.fix),
         Placement(ranks=max(found.comm_sizes)),
         f"recorded in {path}",
         stamp=f"REPLAYED (from {found.space.name})",

@@ -35,8 +35,9 @@ from autotune.simulate import (
     sample,
     settings_from,
 )
-from autotune.site import Site, fixed, placement
+from autotune.site import Site, placement
 from autotune.space import Point, Space
+from autotune.space.given import fixed
 from autotune.space.loader import load_space
 from autotune.stacks.ports import LaunchOutcome, Placement
 
@@ -185,7 +186,7 @@ def simulated_site(scenario: Scenario) -> Site:
         observer=lambda measurement, space, directory: Simulated(
             machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed
         ),
-        space=fixed(declared.restrict(_facts(declared, machine)), scenario),
+        space=fixed(declared.restrict(_facts(declared, machine)), scenario.fix),
         placement=place,
         description=f"{stamp} {machine.name}, Open MPI 5 modelled",
         findings=(

@@ -20,7 +20,8 @@ from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
 from autotune.errors import ScenarioError, StackError, allowed
-from hydra_plugins.autotune._slurm_jobs import Slurm, is_transient, pauses
+from hydra_plugins.autotune._slurm_jobs import Slurm, pauses
+from hydra_plugins.autotune._slurm_words import TIME, is_transient
 
 if TYPE_CHECKING:
     import submitit
@@ -29,7 +30,6 @@ ALLOCATIONS = ("auto", "inside", "campaign", "trial")
 SIGNAL = "USR1"
 """What Slurm sends to a campaign's job shortly before its end."""
 
-_TIME = re.compile(r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d){0,2}|UNLIMITED", re.IGNORECASE)
 _SBATCH_TIMEOUT_S = 180
 """``sbatch`` itself retries for two minutes when the queue is full."""
 _OVERRAN = (124, 137)
@@ -82,7 +82,7 @@ class BatchSettings:
                 raise ScenarioError(
                     f"hydra.launcher.sbatch holds {line!r}", "write long options: --name or --name=value"
                 )
-        if self.time and not _TIME.fullmatch(self.time):
+        if self.time and not TIME.fullmatch(self.time):
             raise ScenarioError(
                 f"hydra.launcher.time={self.time!r}",
                 "allowed: minutes, M:SS, H:MM:SS, D-H, D-H:MM, D-H:MM:SS",

@@ -16,7 +16,8 @@ from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._mpirun import CommandLine, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
-from hydra_plugins.autotune._slurm_jobs import RUNNING, Job, Slurm, pauses
+from hydra_plugins.autotune._slurm_jobs import Slurm, pauses
+from hydra_plugins.autotune._slurm_words import RUNNING, Job
 
 
 class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job's time is nearly over

@@ -1,8 +1,8 @@
-"""What Slurm says about its jobs, and asking it patiently.
+"""Asking Slurm about its jobs and nodes, patiently.
 
-Text in, values out (``job_of``, ``verdict``), and one class that calls Slurm's own commands: each call has a
-time limit, and a Slurm that does not answer, which happens to every cluster, is waited for with growing
-pauses. The accounting database is not needed; many small clusters have none.
+One class calls Slurm's own commands: each call has a time limit, and a Slurm that does not answer, which
+happens to every cluster, is waited for with growing pauses. The accounting database is not needed; many small
+clusters have none.
 """
 
 import getpass
@@ -11,126 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from autotune.errors import StackError
-
-WAITING = "waiting"
-RUNNING = "running"
-
-_VERDICTS = {
-    "PENDING": WAITING,
-    "CONFIGURING": WAITING,
-    "REQUEUED": WAITING,
-    "REQUEUE_FED": WAITING,
-    "REQUEUE_HOLD": WAITING,
-    "SPECIAL_EXIT": WAITING,
-    "RESV_DEL_HOLD": WAITING,
-    "RUNNING": RUNNING,
-    "COMPLETING": RUNNING,
-    "RESIZING": RUNNING,
-    "SIGNALING": RUNNING,
-    "STAGE_OUT": RUNNING,
-    "STOPPED": RUNNING,
-    "SUSPENDED": RUNNING,
-    "COMPLETED": "ok",
-    "FAILED": "crashed",
-    "OUT_OF_MEMORY": "crashed",
-    "TIMEOUT": "timeout",
-    "BOOT_FAIL": "lost",
-    "CANCELLED": "lost",
-    "DEADLINE": "lost",
-    "LAUNCH_FAILED": "lost",
-    "NODE_FAIL": "lost",
-    "PREEMPTED": "lost",
-    "RECONFIG_FAIL": "lost",
-    "REVOKED": "lost",
-}
-
-_TRANSIENT = (
-    "unable to contact slurm",
-    "socket timed out",
-    "connection refused",
-    "connection timed out",
-    "connection reset",
-    "temporarily unable to accept",
-    "resource temporarily unavailable",
-    "zero bytes were transmitted",
-    "transport endpoint is not connected",
-    "communication connection failure",
-    "slurm backup controller in standby",
-    "unexpected message received",
-    "system call failed",
-    "munge",
-)
-"""Parts of messages that say that asking again later makes sense."""
-
-_HOPELESS = ("ReqNodeNotAvail", "Nodes_required_for_job_are_DOWN", "BadConstraints", "NodeDown")
-"""Beginnings of the reasons of a job that waits for nodes which may never come."""
+from hydra_plugins.autotune._slurm_words import STARTING, Job, is_transient, job_of
 
 _NOTICE_S = 10.0
 """Wait that the user is told of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job as ``scontrol show job`` describes it."""
-
-    id: str
-    """Its number."""
-    state: str
-    """Slurm's word, such as ``PENDING``."""
-    reason: str = ""
-    """Why it waits or ended, in Slurm's word; empty: no reason."""
-    nodelist: str = ""
-    """The nodes it got, in Slurm's short form."""
-    submitted_s: float | None = None
-    """Seconds since the epoch."""
-    started_s: float | None = None
-    """Seconds since the epoch; of a job that waits: when Slurm expects it to start."""
-    ends_s: float | None = None
-    """When it ended, or will at the latest; None: no limit, or not known."""
-
-    @property
-    def verdict(self) -> str:
-        """``WAITING``, ``RUNNING``, or the status of a launch whose job ended in this state."""
-        return _VERDICTS.get(self.state, "lost")
-
-    @property
-    def waits_in_vain(self) -> bool:
-        """Whether it waits for nodes that may never come."""
-        return self.verdict == WAITING and self.reason.startswith(_HOPELESS)
-
-    @property
-    def queue_s(self) -> float:
-        """Time from submission to start."""
-        if self.submitted_s is None or self.started_s is None:
-            return 0.0
-        return max(0.0, self.started_s - self.submitted_s)
-
-    def in_words(self) -> str:
-        """State and reason, for a human."""
-        return f"job {self.id} is {self.state}" + (f" ({self.reason})" if self.reason else "")
-
-
-def job_of(text: str) -> Job | None:
-    """The job in the output of ``scontrol show job -o``; None when there is none in it."""
-    fields: dict[str, str] = {}
-    for word in text.split():
-        key, equals, value = word.partition("=")
-        if equals:
-            fields.setdefault(key, value)
-    if "JobId" not in fields or "JobState" not in fields:
-        return None
-    return Job(
-        id=fields["JobId"],
-        state=fields["JobState"],
-        reason=_given(fields.get("Reason")),
-        nodelist=_given(fields.get("NodeList")),
-        submitted_s=_epoch_s(fields.get("SubmitTime")),
-        started_s=_epoch_s(fields.get("StartTime")),
-        ends_s=_epoch_s(fields.get("EndTime")),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +76,7 @@ class Slurm:
         wanted = tuple(dict.fromkeys(hosts))
         reply = self.ask(["sinfo", "-h", "-N", "-n", ",".join(wanted), "-o", "%N %t"])
         states = dict(line.split(None, 1) for line in reply.stdout.splitlines() if " " in line)
-        good = ("idle", "alloc", "mix", "comp", "resv", "plnd", "planned", "maint")
-        return tuple(h for h in wanted if states.get(h, "unknown").strip() not in good)
+        return tuple(h for h in wanted if states.get(h, "unknown").strip() not in STARTING)
 
     def queued(self, name: str) -> str:
         """The number of a job of ours with this name that waits or runs; empty: there is none.
@@ -256,27 +141,9 @@ class Slurm:
             raise StackError(f"{argv[0]} is not installed here", "run where Slurm's commands are") from exc
 
 
-def is_transient(message: str) -> bool:
-    """Whether a message of Slurm says that it is busy or away, rather than that we asked something wrong."""
-    lower = message.lower()
-    return any(part in lower for part in _TRANSIENT)
-
-
 def pauses(first_s: float = 0.5, factor: float = 1.5, last_s: float = 30.0) -> Iterable[float]:
     """Growing pauses between questions, without end."""
     pause_s = first_s
     while True:
         yield pause_s
         pause_s = min(last_s, pause_s * factor)
-
-
-def _given(value: str | None) -> str:
-    return "" if value in (None, "None", "(null)", "N/A") else str(value)
-
-
-def _epoch_s(value: str | None) -> float | None:
-    """Slurm writes local time without a zone."""
-    try:
-        return datetime.fromisoformat(value or "").timestamp()
-    except ValueError:  # "Unknown", "N/A"
-        return None

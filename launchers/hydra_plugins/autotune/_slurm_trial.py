@@ -17,7 +17,8 @@ from autotune.stacks.ports import LaunchOutcome, LaunchRequest
 from hydra_plugins.autotune import _processes
 from hydra_plugins.autotune._mpirun import CommandLine, outcome
 from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, job_name, submit
-from hydra_plugins.autotune._slurm_jobs import RUNNING, WAITING, Job, Slurm, pauses
+from hydra_plugins.autotune._slurm_jobs import Slurm, pauses
+from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 
 LAUNCH, ENDED = "launch.json", "ended.json"
 """In the directory of a launch: what its job has to run, and how that ended."""

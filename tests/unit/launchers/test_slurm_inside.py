@@ -12,7 +12,7 @@ from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.stacks.ports import LaunchRequest, Placement
 from hydra_plugins.autotune._slurm_batch import Nodes
 from hydra_plugins.autotune._slurm_inside import InAllocation
-from hydra_plugins.autotune._slurm_jobs import Job
+from hydra_plugins.autotune._slurm_words import Job
 
 ENDS_S = 1000.0
 MEASURE = """

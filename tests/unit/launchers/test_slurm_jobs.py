@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import StackError
-from hydra_plugins.autotune import _slurm_jobs
-from hydra_plugins.autotune._slurm_jobs import RUNNING, WAITING, Slurm, is_transient, job_of
+from hydra_plugins.autotune._slurm_jobs import Slurm
+from hydra_plugins.autotune._slurm_words import RUNNING, VERDICTS, WAITING, is_transient, job_of
 
 RAN = (
     "JobId=1 JobName=autotune-x UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901759 Nice=0 "
@@ -71,7 +71,7 @@ def test_what_a_state_means(state, verdict):
 def test_every_status_is_one_that_journals_know():
     from autotune.history.trial import Status
 
-    assert set(_slurm_jobs._VERDICTS.values()) - {WAITING, RUNNING} <= {str(s) for s in Status}
+    assert set(VERDICTS.values()) - {WAITING, RUNNING} <= {str(s) for s in Status}
 
 
 @pytest.mark.parametrize(
