@@ -237,18 +237,18 @@ class Scenario:
         """
         if self.responses:
             return tuple(Objective(name, goal=str(goal)) for name, goal in self.responses.items())
-        found = []
+        counting = []
         for name in self.objectives:
             limits: Limits = getattr(self.objective, name)
             one = Objective(name, limits.min_bytes, limits.max_bytes)
             if name == "memory" or any(one.covers(("", 0, size)) and size >= 0 for size in self.sizes):
-                found.append(one)
-        if not found:
+                counting.append(one)
+        if not counting:
             raise ScenarioError(
                 f"no size of sizes={list(self.sizes)} counts for objectives={list(self.objectives)}",
                 "change sizes, or objective.latency.max_bytes and objective.bandwidth.min_bytes",
             )
-        return tuple(found)
+        return tuple(counting)
 
 
 def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
@@ -297,11 +297,11 @@ def sizes_of(declared: Any) -> list[int]:
             raise ScenarioError(
                 f"sizes={declared!r}", "allowed: a list of bytes, or LOW..HIGH, or LOW..HIGH*FACTOR"
             )
-        found, size = [], int(low)
+        powers, size = [], int(low)
         while size <= high:
-            found.append(size)
+            powers.append(size)
             size *= factor
-        return found
+        return powers
     items = declared if isinstance(declared, list | tuple) else [declared]
     sizes = []
     for item in items:

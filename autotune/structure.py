@@ -51,14 +51,14 @@ class Document:
         missing = [repr(_join(where, key)) for key, f in known.items() if f.required and key not in values]
         if missing:
             raise self.error(f"{self.name} lacks {', '.join(missing)}", "it must be given")
-        found = {}
+        checked = {}
         for key, field in known.items():
             if key in values:
                 value, hint = values[key], field.hint
                 simple = type(value) is hint and hint in _WORDS
-                found[field.name] = value if simple else self._value(hint, value, _join(where, key))
+                checked[field.name] = value if simple else self._value(hint, value, _join(where, key))
         try:
-            return kind(**found)
+            return kind(**checked)
         except ValueError as exc:
             if not where:
                 raise

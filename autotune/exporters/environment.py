@@ -124,23 +124,23 @@ def _script(
     sign: str = "#",
 ) -> dict[str, str]:
     """A file with one line for each variable, and the rules file."""
-    found = settings(recommendation, path.parent)
+    deployed = settings(recommendation, path.parent)
     head = commented([*remarks(recommendation), "", use], sign)
-    lines = [line(name, value) for name, value in found.environment.items()]
-    return {path.name: "\n".join([*head, *lines]) + "\n", **found.files}
+    lines = [line(name, value) for name, value in deployed.environment.items()]
+    return {path.name: "\n".join([*head, *lines]) + "\n", **deployed.files}
 
 
 def _placement(recommendation: Recommendation) -> list[str]:
     """The placement in the words of ``srun``; what it has no word for is left out (the remarks name it)."""
-    found = []
+    options = []
     for name, value in recommendation.provenance.placement:
         if name == "bind_to" and value in CPU_BINDS:
-            found.append(f"--cpu-bind={CPU_BINDS[value]}")
+            options.append(f"--cpu-bind={CPU_BINDS[value]}")
         elif name == "map_by" and value in DISTRIBUTIONS:
-            found.append(f"--distribution={DISTRIBUTIONS[value]}")
+            options.append(f"--distribution={DISTRIBUTIONS[value]}")
         elif name == "map_by" and value.startswith("ppr:") and value.endswith(":node"):
-            found.append(f"--ntasks-per-node={value.split(':')[1]}")
-    return found
+            options.append(f"--ntasks-per-node={value.split(':')[1]}")
+    return options
 
 
 def _lua(text: str) -> str:

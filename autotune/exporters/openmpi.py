@@ -32,7 +32,7 @@ class OpenMpiMca:
         Raises:
             UserError: a value that a parameter file cannot hold, or rules that ``coll_tuned`` cannot say.
         """
-        found = settings(recommendation, directory)
+        deployed = settings(recommendation, directory)
         lines = commented(
             [
                 *remarks(recommendation),
@@ -42,10 +42,10 @@ class OpenMpiMca:
             ]
         )
         lines.append("")
-        lines += [f"{name} = {value}" for name, value in found.mca.items()]
-        if found.other:
-            lines.append(f"mca_base_env_list = {env_list(found.other)}")
-        return {CONF_FILE: "\n".join(lines) + "\n", **found.files}
+        lines += [f"{name} = {value}" for name, value in deployed.mca.items()]
+        if deployed.other:
+            lines.append(f"mca_base_env_list = {env_list(deployed.other)}")
+        return {CONF_FILE: "\n".join(lines) + "\n", **deployed.files}
 
     def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
         """By the variable that names parameter files; rules are spoilt by an id that no collective has."""

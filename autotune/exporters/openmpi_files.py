@@ -67,8 +67,8 @@ class Tune:
         Raises:
             UserError: a value with spaces, or rules that ``coll_tuned`` cannot say.
         """
-        found = settings(recommendation, directory)
-        for name, value in {**found.mca, **found.other}.items():
+        deployed = settings(recommendation, directory)
+        for name, value in {**deployed.mca, **deployed.other}.items():
             if not value or any(c.isspace() or c in "'\"" for c in value):
                 raise UserError(
                     f"{name}={value!r} cannot be written to a file for --tune",
@@ -76,9 +76,9 @@ class Tune:
                 )
         path = directory.absolute() / TUNE_FILE
         lines = commented([*remarks(recommendation), "", f"use: mpirun --tune {path} …"])
-        lines += [f"--mca {name} {value}" for name, value in found.mca.items()]
-        lines += [f"-x {name}={value}" for name, value in found.other.items()]
-        return {TUNE_FILE: "\n".join(lines) + "\n", **found.files}
+        lines += [f"--mca {name} {value}" for name, value in deployed.mca.items()]
+        lines += [f"-x {name}={value}" for name, value in deployed.other.items()]
+        return {TUNE_FILE: "\n".join(lines) + "\n", **deployed.files}
 
 
 class HanRules:
@@ -137,8 +137,8 @@ class UcxConf:
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        found = settings(recommendation, directory)
-        variables = {name: value for name, value in found.other.items() if name.startswith("UCX_")}
+        deployed = settings(recommendation, directory)
+        variables = {name: value for name, value in deployed.other.items() if name.startswith("UCX_")}
         head = [*remarks(recommendation), "", f"use: UCX_CONFIG_DIR={directory.absolute()} mpirun …"]
         return {UCX_FILE: "\n".join([*commented(head), *(f"{n}={v}" for n, v in variables.items())]) + "\n"}
 
@@ -148,7 +148,7 @@ def _json_tables(
 ) -> list[dict[str, object]]:
     """Bounds are inclusive there, the first match wins, and without a match the stack decides."""
     starts = list(by_size)
-    found = []
+    entries = []
     for start, end in zip(starts, [*starts[1:], None], strict=True):
         rows = by_size[start]
         rules = [
@@ -165,8 +165,8 @@ def _json_tables(
         ]
         if rules:
             bounds = {"comm_size_min": start} | ({} if end is None else {"comm_size_max": end - 1})
-            found.append({**bounds, "comm_rank_distribution": "any", "rules": rules})
-    return found
+            entries.append({**bounds, "comm_rank_distribution": "any", "rules": rules})
+    return entries
 
 
 def _han_level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:

@@ -84,13 +84,13 @@ def mapping(recommendation: Recommendation) -> tuple[str, ...]:
 
 def tables(rules: Iterable[Rule]) -> dict[str, dict[int, list[Rule]]]:
     """Collective → communicator size → rules, ascending, each table from 0 bytes on."""
-    found: dict[str, dict[int, list[Rule]]] = {}
+    by_collective: dict[str, dict[int, list[Rule]]] = {}
     for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
-        table = found.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
+        table = by_collective.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
         if not table and rule.min_bytes:
             table.append(replace(rule, min_bytes=0, choice=Point()))
         table.append(rule)
-    return found
+    return by_collective
 
 
 def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:

@@ -35,14 +35,14 @@ class IntelMpi:
             UserError: an algorithm that Intel MPI has no id for, or sizes that are left to the library.
         """
         check_family(recommendation, "Intel MPI")
-        found: dict[int, dict[str, str]] = {}
+        by_comm_size: dict[int, dict[str, str]] = {}
         for collective, by_size in tables(recommendation.rules).items():
             for comm_size, table in by_size.items():
                 if value := ";".join(_intel_ranges(collective, comm_size, table)):
-                    found.setdefault(comm_size, {})[f"I_MPI_ADJUST_{collective.upper()}"] = value
+                    by_comm_size.setdefault(comm_size, {})[f"I_MPI_ADJUST_{collective.upper()}"] = value
         files: dict[str, str] = {}
-        for comm_size, variables in sorted(found.items()):
-            name = f"intel-mpi-env-{comm_size}.sh" if len(found) > 1 else "intel-mpi-env.sh"
+        for comm_size, variables in sorted(by_comm_size.items()):
+            name = f"intel-mpi-env-{comm_size}.sh" if len(by_comm_size) > 1 else "intel-mpi-env.sh"
             only = f"for communicators of {comm_size} ranks; Intel MPI obeys it in those of any size"
             files |= exports(recommendation, directory / name, variables, [only])
         return files or exports(recommendation, directory / "intel-mpi-env.sh", {})

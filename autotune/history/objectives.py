@@ -169,11 +169,11 @@ def alternatives(space: Space, observations: Iterable[Observation]) -> Alternati
         for estimate in observation.usable:
             choice = Point.of({**launch_part, **estimate.cell.choice})
             cells[slot_of(estimate.cell), choice].append(estimate)
-    found: dict[Slot, dict[Point, Winner]] = defaultdict(dict)
+    winners: dict[Slot, dict[Point, Winner]] = defaultdict(dict)
     for (slot, choice), estimates in cells.items():
         location, sem, n = pooled(estimates)
-        found[slot][choice] = Winner(location, sem, choice, n)
-    return dict(sorted(found.items()))
+        winners[slot][choice] = Winner(location, sem, choice, n)
+    return dict(sorted(winners.items()))
 
 
 def envelope(space: Space, observations: Iterable[Observation]) -> Envelope:
@@ -239,6 +239,6 @@ def scores(
     curve = envelope(space, observations)
     memory = [o.extra["memory_bytes"] for o in observations if o.ok and "memory_bytes" in o.extra]
     peak = max(memory) if memory else math.nan
-    found = [score(objective, curve, wanted, peak) for objective in objectives]
-    complete = tuple(s for s in found if s is not None)
+    judged = [score(objective, curve, wanted, peak) for objective in objectives]
+    complete = tuple(s for s in judged if s is not None)
     return complete if len(complete) == len(objectives) else None

@@ -50,8 +50,8 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
     except UserError as exc:
         return _end(world, directory, ProbeResult("invalid", one_line(exc)))
     if request.reach:
-        found = ProbeResult("ok", cells=reach(world, request), hosts=(MPI.Get_processor_name(),))
-        return _written(world, directory, found)
+        refusals = ProbeResult("ok", cells=reach(world, request), hosts=(MPI.Get_processor_name(),))
+        return _written(world, directory, refusals)
     proof = _proof(world, request, tools, environment, ucx_log)
     if proof.problem:
         return _end(world, directory, ProbeResult(*proof.problem, notes=proof.notes, applied=proof.applied))

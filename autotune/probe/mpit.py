@@ -119,10 +119,10 @@ class ToolInterface:
         self._call(
             "cvar_write", f"{name}={value}", ctypes.c_void_p(variable.handle), ctypes.byref(variable.buffer)
         )
-        found = self.read(name)
-        if not same_value(found, value, variable.enumerator):
-            raise StackError(f"{name}={value} was written, {found!r} reads back")
-        return found
+        read_back = self.read(name)
+        if not same_value(read_back, value, variable.enumerator):
+            raise StackError(f"{name}={value} was written, {read_back!r} reads back")
+        return read_back
 
     def memory(self) -> dict[str, float]:
         """Performance variables that count bytes of the library as a whole: name → value now.
@@ -132,15 +132,15 @@ class ToolInterface:
         total, session = ctypes.c_int(), ctypes.c_void_p()
         self._call("pvar_get_num", "", ctypes.byref(total))
         self._call("pvar_session_create", "", ctypes.byref(session))
-        found = {}
+        counted = {}
         for index in range(total.value):
             try:
                 name, value = self._counted_bytes(session, index)
             except StackError:
                 continue  # it counts something else, for an object, or in a component that is closed
-            found[name] = value
+            counted[name] = value
         self._call("pvar_session_free", "", ctypes.byref(session))
-        return found
+        return counted
 
     def _counted_bytes(self, session: ctypes.c_void_p, index: int) -> tuple[str, float]:
         """Name and value of one performance variable, if it is a single number of bytes."""
@@ -183,7 +183,7 @@ class ToolInterface:
     def _bind(self, name: str) -> ControlVariable:
         index = ctypes.c_int()
         self._call("cvar_get_index", name, name.encode(), ctypes.byref(index))
-        found, found_len = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
+        name_buffer, name_len = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
         text, text_len = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
         verbosity, binding, scope = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         # MPI_T_enum is a pointer in every implementation, whatever the other handles are.
@@ -192,8 +192,8 @@ class ToolInterface:
             "cvar_get_info",
             name,
             index,
-            found,
-            ctypes.byref(found_len),
+            name_buffer,
+            ctypes.byref(name_len),
             ctypes.byref(verbosity),
             ctypes.byref(datatype),
             ctypes.byref(enumtype),

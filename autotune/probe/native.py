@@ -183,9 +183,9 @@ def compilers(library: Path, search: str) -> Iterator[Path]:
         for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # Debian has several under one roof
             if (parent / "bin" / name).exists():
                 yield parent / "bin" / name
-    found = shutil.which("mpicc", path=search)
-    if found:
-        yield Path(found)
+    wrapper = shutil.which("mpicc", path=search)
+    if wrapper:
+        yield Path(wrapper)
 
 
 def _compiled(library: Path, fallback: Path) -> Path:

@@ -39,9 +39,9 @@ def wrong_library(expect: Expectation, loaded: Path) -> str:
 def missing_environment(expect: Expectation, environment: Mapping[str, str]) -> str:
     """In words, which variable this rank does not see as asked; empty: none."""
     for name, wanted in expect.env.items():
-        found = environment.get(name)
-        if found != wanted:
-            state = "not set" if found is None else repr(found)
+        present = environment.get(name)
+        if present != wanted:
+            state = "not set" if present is None else repr(present)
             return f"environment variable {name} is {state}, asked for {wanted!r}"
     return ""
 
@@ -67,7 +67,7 @@ def ucx_contradiction(
 
 def unset_variables(expect: Expectation, tools: ToolInterface) -> tuple[str, dict[str, str]]:
     """What is wrong with this rank's control variables (empty: nothing), and what they read."""
-    found: dict[str, str] = {}
+    applied: dict[str, str] = {}
     wrong = ""
     for name, wanted in expect.cvars.items():
         try:
@@ -76,8 +76,8 @@ def unset_variables(expect: Expectation, tools: ToolInterface) -> tuple[str, dic
         except StackError as exc:
             wrong = wrong or f"control variable {name}, asked for {wanted!r}: {exc.message}"
             continue
-        found[name] = named(value, names)
+        applied[name] = named(value, names)
         if not same_value(value, wanted, names):
             listed = f"; it takes {', '.join(f'{v} {k}' for k, v in names.items())}" if names else ""
             wrong = wrong or f"control variable {name} is {value!r}, asked for {wanted!r}{listed}"
-    return wrong, found
+    return wrong, applied

@@ -207,7 +207,7 @@ class Sweep:
 
     def _check(self, which: Iterable[int]) -> None:
         """One call of each of these cells that is not timed, and its result compared."""
-        found: list[tuple[int, _Verdict]] = []
+        wrong: list[tuple[int, _Verdict]] = []
         for index in which:
             cell = self._cells[index]
             if cell.exchange is None or cell.verdict != _OK:
@@ -222,10 +222,10 @@ class Sweep:
                     cell.exchange.window.Sync()
                 if self._request.check and not cell.exchange.correct():
                     words = f"rank {self._sync.rank} found other data than expected"
-                    found.append((index, ("wrong_result", words)))
+                    wrong.append((index, ("wrong_result", words)))
             except MPI.Exception as exc:
-                found.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
-        for verdicts in self._sync.allgather(found):
+                wrong.append((index, ("invalid", f"rank {self._sync.rank}: {exc.Get_error_string()}")))
+        for verdicts in self._sync.allgather(wrong):
             for index, verdict in verdicts:  # the lowest rank's words count
                 if self._cells[index].verdict == _OK:
                     self._cells[index].verdict = verdict

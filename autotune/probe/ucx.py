@@ -111,8 +111,8 @@ def last_errors(directory: Path) -> tuple[str, ...]:
     For a launch that ended without a result: its standard error says nothing of what went into the logs.
     """
     logs = [path.read_text(errors="replace") for path in sorted(directory.glob("ucx.*.log"))]
-    found = (re.findall(r"UCX\s+ERROR\s+(.*)", log) for log in logs)
-    return tuple(dict.fromkeys(line.strip() for lines in found for line in lines))
+    by_log = (re.findall(r"UCX\s+ERROR\s+(.*)", log) for log in logs)
+    return tuple(dict.fromkeys(line.strip() for lines in by_log for line in lines))
 
 
 def read_report(log: str) -> UcxReport:
@@ -126,16 +126,16 @@ def read_report(log: str) -> UcxReport:
     warnings: list[str] = []
     heading = ("", "")
     for line in log.splitlines():
-        if found := re.search(r"UCX\s+(?:WARN|ERROR)\s+(.*)", line):
-            if not found[1].startswith("(set "):  # how to silence the line before
-                warnings.append(found[1].strip())
-        elif found := re.search(r"UCX\s+INFO\s+\S+ (\S+) cfg#\d+ (.*)", line):
-            used = re.findall(r"([\w]+/[\w:.-]+)", found[2])
-            lanes[found[1]] = tuple(dict.fromkeys((*lanes.get(found[1], ()), *used)))
-        elif found := re.search(r"\| \S+ (\S+) cfg#\d+ \| (.*?) *\|$", line):
-            heading = (found[1], found[2])
-        elif found := re.search(r"\|\s+(\d+[KMG]?)(?:\.\.\w+)? \| (?:\(\?\) )?(.*?) *\|", line):
-            protocols.append(Protocol(*heading, size_bytes(found[1]), found[2]))
+        if match := re.search(r"UCX\s+(?:WARN|ERROR)\s+(.*)", line):
+            if not match[1].startswith("(set "):  # how to silence the line before
+                warnings.append(match[1].strip())
+        elif match := re.search(r"UCX\s+INFO\s+\S+ (\S+) cfg#\d+ (.*)", line):
+            used = re.findall(r"([\w]+/[\w:.-]+)", match[2])
+            lanes[match[1]] = tuple(dict.fromkeys((*lanes.get(match[1], ()), *used)))
+        elif match := re.search(r"\| \S+ (\S+) cfg#\d+ \| (.*?) *\|$", line):
+            heading = (match[1], match[2])
+        elif match := re.search(r"\|\s+(\d+[KMG]?)(?:\.\.\w+)? \| (?:\(\?\) )?(.*?) *\|", line):
+            protocols.append(Protocol(*heading, size_bytes(match[1]), match[2]))
     return UcxReport(lanes, tuple(protocols), tuple(dict.fromkeys(warnings)))
 
 
@@ -170,10 +170,10 @@ def size_bytes(text: str) -> int:
     """
     if text.strip().lower() == "inf":
         return _INFINITE
-    found = re.fullmatch(r"(\d+)([BKMG]?)B?", text.strip().upper())
-    if not found:
+    match = re.fullmatch(r"(\d+)([BKMG]?)B?", text.strip().upper())
+    if not match:
         raise ValueError(f"{text!r} is no size")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _other_transports(report: UcxReport, asked: str) -> str:
@@ -198,12 +198,12 @@ def _other_threshold(report: UcxReport, asked: str) -> str:
     keyed = dict(item.split(":", 1) for item in asked.split(",") if ":" in item)
     for configuration in ("intra-node", "inter-node"):
         wanted = keyed.get(configuration.partition("-")[0], asked if not keyed else "")
-        found = report.first_rendezvous(configuration)
+        first_sizes = report.first_rendezvous(configuration)
         try:
             threshold = size_bytes(wanted)
         except ValueError:
             continue  # auto, or nothing asked
-        if found and threshold not in found:
-            begins = ", ".join("never" if first == _INFINITE else str(first) for first in found)
+        if first_sizes and threshold not in first_sizes:
+            begins = ", ".join("never" if first == _INFINITE else str(first) for first in first_sizes)
             return f"UCX_RNDV_THRESH={asked} asked for, but {configuration} rendezvous begins at {begins}"
     return ""

@@ -121,12 +121,12 @@ def candidates(objectives: Sequence[Objective], space: Space, history: History) 
     """All job-wide settings whose curves are complete, in order of appearance."""
     sweeps = list(history.of_points(space))
     wanted = slots(sweeps)
-    found = []
+    complete = []
     for group in by_setting(space, sweeps).values():
         judged = scores(objectives, space, group, wanted)
         if judged is not None:
-            found.append(Candidate(group[0].trial.point, envelope(space, group), judged, len(group)))
-    return tuple(found)
+            complete.append(Candidate(group[0].trial.point, envelope(space, group), judged, len(group)))
+    return tuple(complete)
 
 
 def pareto_front(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -210,20 +210,20 @@ def recommendations(
     own = scores(objectives, space, untouched, tuple(baseline)) if judged else None
     default = Candidate(space.default, baseline, own, len(untouched)) if own else None
     safe = tuple(c for c in judged if not _seen_slower(c.curve, baseline)) if safe_first else ()
-    found: dict[Point, Recommendation] = {}
+    by_point: dict[Point, Recommendation] = {}
     for rivals in (safe, judged):
         front = pareto_front(objectives, rivals)
         for candidate in ranked(objectives, (*front, default) if default else front):
             if candidate is default:
                 break
-            if candidate.point not in found:
+            if candidate.point not in by_point:
                 curves = alternatives(space, groups[job_setting(space, candidate.point)])
                 rules = rules_of(curves, baseline, one_row=one_row)
                 tuned = gains(in_force(rules, curves), baseline)
-                found[candidate.point] = Recommendation(candidate.point, rules, tuned)
-    if not found and default:
+                by_point[candidate.point] = Recommendation(candidate.point, rules, tuned)
+    if not by_point and default:
         return (Recommendation(space.default, (), gains(baseline, baseline)),)
-    return tuple(found.values())
+    return tuple(by_point.values())
 
 
 def _seen_slower(curve: Envelope, baseline: Envelope) -> bool:

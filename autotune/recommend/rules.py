@@ -130,15 +130,15 @@ def _assign(
                 if cheapest.choices[-1] != choice:
                     _improve(following[changes + 1], cheapest.then(*cost, choice))
         by_changes = following
-    found = [
+    optima = [
         min(paths.values(), key=lambda p: p.cost)
         for changes, paths in sorted(by_changes.items())
         if changes < most
     ]
-    if not found:
+    if not optima:
         return (Point(),) * len(sizes)
-    affordable = (path for path in found if path.excess <= allowance)
-    return next(affordable, min(found, key=lambda p: p.cost)).choices
+    affordable = (path for path in optima if path.excess <= allowance)
+    return next(affordable, min(optima, key=lambda p: p.cost)).choices
 
 
 def _improve(paths: dict[Point, _Path], path: _Path) -> None:

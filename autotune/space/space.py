@@ -144,17 +144,17 @@ class Space:
             everything = list(dict.fromkeys(self.points()))
             order = rng.permutation(len(everything))
             return [everything[i] for i in order[:n]]
-        found: dict[Point, None] = {}
+        drawn: dict[Point, None] = {}
         for _ in range(20 * n):
             if self.listed is not None:
-                found[self.listed[int(rng.integers(len(self.listed)))]] = None
+                drawn[self.listed[int(rng.integers(len(self.listed)))]] = None
             else:
-                found[
+                drawn[
                     self.complete({p.name: p.values[int(rng.integers(len(p.values)))] for p in self.job})
                 ] = None
-            if len(found) == n:
+            if len(drawn) == n:
                 break
-        return list(found)
+        return list(drawn)
 
     def neighbours(self, point: Point) -> list[Point]:
         """The points of the space that differ from ``point`` in one parameter (and what depends on it).
@@ -163,14 +163,14 @@ class Space:
         that it becomes inside.
         """
         inside = {p.name: point[p.name] for p in self.job if point.get(p.name) in p.values}
-        found: dict[Point, None] = {}
+        near: dict[Point, None] = {}
         for parameter in self.job:
             if parameter.name in point:
                 for value in parameter.values:
                     changed = {**inside, parameter.name: value}
-                    found[self.complete(changed)] = None
-        found.pop(point, None)
-        return [p for p in found if p in self] if self.listed is not None else list(found)
+                    near[self.complete(changed)] = None
+        near.pop(point, None)
+        return [p for p in near if p in self] if self.listed is not None else list(near)
 
     def choices(self, collective: str, point: Point | None = None) -> tuple[Point, ...]:
         """The call-level choices of one collective under a job-wide point, the all-default one first."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autotune.collectives import COLLECTIVES
 from autotune.errors import StackError
 from autotune.exporters import FORMATS
 from autotune.history.trial import Phase, Rule, Subject, Trial
-from autotune.probe.protocol import COLLECTIVES
 from autotune.resources import folder
 from autotune.space import Point, Space
 from autotune.space.loader import load_space
