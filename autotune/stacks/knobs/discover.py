@@ -6,8 +6,9 @@ be chosen per message size is left to the named spaces, which sweep it inside ea
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 
+from autotune.errors import SpaceError, allowed
 from autotune.space import Dropped, Parameter, Space, Value
 from autotune.stacks.knobs.knob import Knob
 from autotune.stacks.knobs.levels import default_level, is_ordered, levels
@@ -32,16 +33,6 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
 """Point-to-point components that are worth choosing → MCA parameters that put them into force."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A knob that has an effect here, if its conditions can be met."""
-
-    classed: Classed
-    """With its rule."""
-    when: Mapping[str, tuple[str, ...]]
-    """Conditions, in the words of the rules."""
-
-
 def discovered_space(
     knobs: Sequence[Classed], facts: Collection[str], sizes: Sequence[int], include: Collection[str] = ()
 ) -> Space:
@@ -57,42 +48,56 @@ def discovered_space(
     Returns:
         A space named ``discover``; ``dropped`` says of every other variable of class ``performance`` why it
         is not there.
+
+    Raises:
+        SpaceError: a variable to include is not there or must never be touched, or conditions of the rules
+            go in a circle.
     """
     stack = "mpich" if "mpi:mpich" in facts else "openmpi"
-    parameters = {PML: choice} if stack == "openmpi" and (choice := _pml(facts)) else {}
-    dropped: list[Dropped] = []
-    waiting: list[_Candidate] = []
+    wanted = _wanted(knobs, include)
     listed = {classed.knob.name for classed in knobs}
-    for classed in knobs:
-        if classed.klass is not Class.PERFORMANCE and classed.knob.name not in include:
-            continue
-        reason = _without_effect(classed, facts, stack, listed)
-        if reason:
-            dropped.append(Dropped(classed.knob.name, None, reason))
-        else:
-            own = classed.rule.when if classed.rule else {}
-            waiting.append(_Candidate(classed, {**_OVER.get((stack, classed.knob.layer), {}), **own}))
-    while waiting:
-        later: list[_Candidate] = []
-        names = {candidate.classed.knob.name for candidate in waiting}
-        for candidate in waiting:
-            name = candidate.classed.knob.name
-            if any(parent in names and parent != name for parent in candidate.when):
-                later.append(candidate)
-                continue
-            when = dict(_conditions(candidate.when, parameters, facts))
-            unmet = [parent for parent, values in when.items() if not values]
-            made = _parameter(candidate.classed, when, facts, sizes, dropped) if not unmet else None
-            if unmet:
-                wanted = ", ".join(f"{p} = {' or '.join(candidate.when[p])}" for p in unmet)
-                dropped.append(Dropped(name, None, f"in effect only with {wanted}"))
-            elif made:
-                parameters[name] = made
-        if len(later) == len(waiting):
-            dropped += [Dropped(c.classed.knob.name, None, "its conditions go in a circle") for c in later]
-            break
-        waiting = later
+    reasons = {name: _without_effect(classed, facts, stack, listed) for name, classed in wanted.items()}
+    dropped = [Dropped(name, None, reason) for name, reason in reasons.items() if reason]
+    candidates = {name: classed for name, classed in wanted.items() if not reasons[name]}
+    conditions = {name: _declared(classed, stack) for name, classed in candidates.items()}
+    parameters = {PML: choice} if stack == "openmpi" and (choice := _pml(facts)) else {}
+    for name in _parents_first(conditions):
+        when = dict(_conditions(conditions[name], parameters, facts))
+        unmet = [f"{p} = {' or '.join(conditions[name][p])}" for p, values in when.items() if not values]
+        if unmet:
+            dropped.append(Dropped(name, None, f"in effect only with {', '.join(unmet)}"))
+        elif made := _parameter(candidates[name], when, facts, sizes, dropped):
+            parameters[name] = made
     return Space("discover", tuple(parameters.values()), tuple(dropped), stack)
+
+
+def _wanted(knobs: Sequence[Classed], include: Collection[str]) -> dict[str, Classed]:
+    """The knobs of class performance, and the unknown ones that are named."""
+    found = {c.knob.name: c for c in knobs if c.klass is Class.PERFORMANCE or c.knob.name in include}
+    unknown = [c.knob.name for c in knobs if c.klass is Class.UNKNOWN]
+    for name in include:
+        if name not in found:
+            raise SpaceError(f"no variable {name!r} to include", allowed(name, unknown))
+        if found[name].klass in (Class.PROTECTED, Class.DIAGNOSTICS):
+            raise SpaceError(
+                f"{name} is never touched ({found[name].klass}: {found[name].reason})", allowed(name, unknown)
+            )
+    return found
+
+
+def _declared(classed: Classed, stack: str) -> dict[str, tuple[str, ...]]:
+    """The conditions of a knob in the words of the rules."""
+    own = classed.rule.when if classed.rule else {}
+    return {**_OVER.get((stack, classed.knob.layer), {}), **own}
+
+
+def _parents_first(conditions: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """The names in an order in which what a condition names comes before it."""
+    graph = {name: [p for p in when if p in conditions] for name, when in conditions.items()}
+    try:
+        return tuple(TopologicalSorter(graph).static_order())
+    except CycleError as exc:
+        raise SpaceError(f"conditions of the rules go in a circle: {' → '.join(exc.args[1])}") from exc
 
 
 def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed: Collection[str]) -> str:
@@ -101,7 +106,9 @@ def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed
     if knob.deprecated:
         return "deprecated"
     if parent := next((name for name in knob.inherits if name in listed), None):
-        return f"set by {parent}, which is tried"
+        return f"set by {parent}"
+    if classed.rule and classed.rule.left_to:
+        return f"left to {classed.rule.left_to}"
     needs = [*classed.needs, *([_BELOW[knob.layer]] if stack == "mpich" and knob.layer in _BELOW else [])]
     missing = [need for need in needs if need not in facts]
     return f"needs {', '.join(missing)}" if missing else ""

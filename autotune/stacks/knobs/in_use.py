@@ -25,6 +25,9 @@ _UCX = {
 }
 """Makes Open MPI take UCX where it would not by itself."""
 
+_WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
+"""Layers and transports that register no memory with a network card."""
+
 _FAMILIES = {
     "mm": ("sysv", "posix", "xpmem"),
     "sm": ("sysv", "posix", "xpmem", "cma", "knem"),
@@ -54,7 +57,7 @@ def openmpi_in_use(installation: Installation, fixed: Mapping[str, str], ranks: 
         raise StackError(f"a launch by {installation.mpirun} does not say which components it selects")
     if "OMPI_MCA_pml" not in fixed and "pml_in_use:ucx" not in facts:
         over_ucx = said(output(command, {**env, **_UCX}))
-        facts |= {fact for fact in over_ucx if fact.startswith("ucx_lane:")}
+        facts |= {fact for fact in over_ucx if fact.startswith("ucx_lane:") or fact == "rdma"}
     return facts
 
 
@@ -62,12 +65,11 @@ def said(log: str) -> frozenset[str]:
     """The facts in what such a launch printed."""
     facts = {f"pml_in_use:{name}" for name in re.findall(r"select: component (\w+) selected", log)}
     # What a process sends to itself moves no message between ranks.
-    facts |= {f"btl_in_use:{name}" for name in re.findall(r"bml: Using (?!self )(\w+) btl for send to", log)}
+    layers = set(re.findall(r"bml: Using (?!self )(\w+) btl for send to", log))
+    facts |= {f"btl_in_use:{name}" for name in layers}
     facts |= {f"coll_in_use:{name}" for name in re.findall(r"selecting +(\w+), priority +\d+, Enabled", log)}
-    lanes = set(
-        re.findall(
-            r"(\w+)/[\w:.-]+", " ".join(re.findall(r"UCX +INFO .* int(?:ra|er)-node cfg#\d+ (.*)", log))
-        )
-    )
+    configurations = " ".join(re.findall(r"UCX +INFO .* int(?:ra|er)-node cfg#\d+ (.*)", log))
+    lanes = set(re.findall(r"(\w+)/[\w:.-]+", configurations))
     families = {family for family, members in _FAMILIES.items() if lanes & set(members)}
-    return frozenset(facts | {f"ucx_lane:{name}" for name in lanes | families})
+    facts |= {f"ucx_lane:{name}" for name in lanes | families}
+    return frozenset(facts | ({"rdma"} if (layers | lanes) - _WITHOUT_RDMA else set()))

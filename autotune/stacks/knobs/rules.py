@@ -58,6 +58,8 @@ class Rule:
     """In effect only where these parameters have one of these values."""
     needs: tuple[str, ...] = ()
     """Facts without which a variable has no effect; ``{component}``, ``{collective}`` are filled in."""
+    left_to: str = ""
+    """Who turns the variables in place of a job-wide parameter; empty: nobody."""
     kind: Kind | None = None
     """What the variables hold, where the library's type does not say it."""
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -174,7 +176,7 @@ def _expression(pattern: str) -> str:
     return translate(pattern.replace("{collective}", _PLACE)).replace(_PLACE, _COLLECTIVE)
 
 
-_KEYS = ("class", "reason", "match", "over", "when", "needs", "kind", "levels", "without")
+_KEYS = ("class", "reason", "match", "over", "when", "needs", "left_to", "kind", "levels", "without")
 
 
 def _rule(name: str, declared: Any, where: str) -> Rule:
@@ -198,6 +200,7 @@ def _rule(name: str, declared: Any, where: str) -> Rule:
         over=_texts(declared.get("over", ())),
         when={str(k): _texts(v) for k, v in declared.get("when", {}).items()},
         needs=_texts(declared.get("needs", ())),
+        left_to=str(declared.get("left_to", "")),
         kind=Kind(declared["kind"]) if "kind" in declared else None,
         levels=_levels(declared.get("levels", {})),
         without=_texts(declared.get("without", ())),

@@ -2,12 +2,13 @@
 
 import pytest
 
+from autotune.errors import SpaceError
 from autotune.space import Level
 from autotune.space.loader import space_document, space_of
 from autotune.stacks import dialect
 from autotune.stacks.knobs import Kind, Knob, classify, discovered_space
 from autotune.stacks.knobs.knob import Way
-from autotune.stacks.knobs.rules import load
+from autotune.stacks.knobs.rules import load, parse
 
 FACTS = frozenset(
     {"mpi:openmpi", "pml_in_use:ob1", "pml_built:ob1", "pml_built:ucx", "btl_in_use:sm", "coll:sm"}
@@ -54,10 +55,10 @@ def test_what_is_in_effect_becomes_a_parameter_and_the_rest_has_a_reason():
         "pml btl_sm_eager_limit coll_sm_priority UCX_MM_FIFO_SIZE UCX_TLS coll_sm_tree_degree"
     )
     assert dropped(space) == {
-        "btl_vader_eager_limit": "set by btl_sm_eager_limit, which is tried",
+        "btl_vader_eager_limit": "set by btl_sm_eager_limit",
         "btl_tcp_eager_limit": "needs btl_in_use:tcp",
-        "coll_tuned_bcast_algorithm_segmentsize": "needs choices per job",
-        "UCX_SYSV_FIFO_SIZE": "set by UCX_MM_FIFO_SIZE, which is tried",
+        "coll_tuned_bcast_algorithm_segmentsize": "left to the sweep inside each launch",
+        "UCX_SYSV_FIFO_SIZE": "set by UCX_MM_FIFO_SIZE",
         "UCX_TCP_MAX_POLL": "needs ucx_lane:tcp",
     }
     assert all(p.level is Level.LAUNCH for p in space.parameters)
@@ -98,10 +99,27 @@ def test_unknown_variables_come_in_by_name_alone():
     assert "mpool_hugepage_page_size" in {p.name for p in space.parameters}
 
 
-@pytest.mark.parametrize("include", [("btl_sm_backing_directory",), ("nothing",)])
-def test_what_is_protected_cannot_be_included(include):
-    space = discovered_space(classed(), FACTS, SIZES, include=include)
-    assert not {p.name for p in space.parameters} & set(include)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("btl_sm_backing_directory", "never touched .protected: a limit or a file that can abort a run"),
+        ("mpool_hugepage", "no variable 'mpool_hugepage' to include"),
+    ],
+)
+def test_what_is_protected_or_not_there_cannot_be_included(name, message):
+    with pytest.raises(SpaceError, match=message) as caught:
+        discovered_space(classed(), FACTS, SIZES, include=(name,))
+    assert "mpool_hugepage_page_size" in caught.value.hint
+
+
+def test_conditions_in_a_circle_are_a_mistake_of_the_rules():
+    rules = parse(
+        "a: {class: performance, reason: r, match: a, when: {b: '1'}}\n"
+        "b: {class: performance, reason: r, match: b, when: {a: '1'}}\n",
+        "a test",
+    )
+    with pytest.raises(SpaceError, match="go in a circle"):
+        discovered_space(classify([mca("a", ""), mca("b", "")], rules), FACTS, SIZES)
 
 
 def test_the_stack_renders_its_points_and_the_journal_keeps_it():

@@ -208,3 +208,8 @@ def test_a_launch_says_what_it_uses():
         *("pml_in_use:ob1", "btl_in_use:sm", "coll_in_use:tuned"),
         *("ucx_lane:sysv", "ucx_lane:cma", "ucx_lane:mm", "ucx_lane:sm", "ucx_lane:scopy"),
     }
+
+
+def test_a_network_card_registers_memory():
+    lane = "[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  ctx inter-node cfg#1 tag(rc_mlx5/mlx5_0:1)\n"
+    assert said(lane) == {"ucx_lane:rc_mlx5", "rdma"}
