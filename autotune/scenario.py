@@ -7,6 +7,7 @@ dataclasses below say the types; ``scenario_of`` checks a composed configuration
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -208,14 +209,27 @@ class Scenario:
                 "probe=command needs responses, e.g. responses.runtime_s=min; probe.kind=mpi has none",
             )
         _among("launch.with", self.launch.tool, ("auto", "mpirun", "srun"))
-        for key, value, low in (
-            ("baseline.launches", self.baseline.launches, 0),
-            ("verify.launches", self.verify.launches, 0),
-            ("stop.min_gain", self.stop.min_gain, 0),
-            ("confirm.share", self.confirm.share, 0),
+        for key, value, high in (
+            ("baseline.launches", self.baseline.launches, inf),
+            ("confirm.share", self.confirm.share, 1),
+            ("launch.queue_timeout_s", self.launch.queue_timeout_s, inf),
+            ("seed", self.seed, inf),
+            ("stop.min_gain", self.stop.min_gain, inf),
+            ("verify.launches", self.verify.launches, inf),
         ):
-            if value < low:
-                raise ScenarioError(f"{key}={value}", f"allowed: {low} or more")
+            if not 0 <= value <= high:
+                raise ScenarioError(
+                    f"{key}={value}", "allowed: 0 " + ("or more" if high == inf else f"… {high}")
+                )
+        for key, path in (
+            ("campaign.dir", self.campaign.dir),
+            ("cluster.hostfile", self.cluster.hostfile),
+            ("mpi.mpirun", self.mpi.mpirun),
+            ("objective.weights", self.objective.weights),
+            ("space", self.space),
+            ("warm_start", self.warm_start),
+        ):
+            _path(key, path or "")
 
     @property
     def ranks(self) -> int | None:
@@ -305,8 +319,8 @@ def sizes_of(declared: Any) -> list[int]:
     items = declared if isinstance(declared, list | tuple) else [declared]
     sizes = []
     for item in items:
-        number = size_in_bytes(item) if isinstance(item, str | int | float) else None
-        if number is None or number < 0 or number != int(number):
+        number = size_in_bytes(item) if type(item) in (str, int, float) else None
+        if number is None or number < 0 or not number.is_integer():
             raise ScenarioError(
                 f"sizes holds {item!r}", "allowed: whole bytes, with k, M or G, such as 8, 64k, 1M"
             )
@@ -326,3 +340,10 @@ def _among(key: str, value: str, choices: Iterable[str]) -> None:
 def _positive(key: str, value: float | None) -> None:
     if value is not None and value <= 0:
         raise ScenarioError(f"{key}={value}", "expected a number above zero")
+
+
+def _path(key: str, text: str) -> None:
+    """Refuse what no file system takes, before anything looks for it."""
+    longest = max((len(part.encode(errors="replace")) for part in Path(text).parts), default=0)
+    if "\0" in text or len(text) > 4095 or longest > 255:
+        raise ScenarioError(f"{key}={text}", "expected a path, each name in it of at most 255 bytes")

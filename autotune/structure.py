@@ -7,6 +7,7 @@ constructor ``of`` is made by it. A field can go by another name in documents: `
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -18,7 +19,7 @@ from autotune.errors import AutotuneError, UserError, allowed
 
 T = TypeVar("T")
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_WORDS = {int: "a whole number", float: "a number that is finite", bool: "true or false", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Document:
     own: bool = False
     """Whether we wrote it, with ``plain``: keys are the names of the fields, and null is a number that was
     not finite."""
+    infinite: bool = False
+    """Whether numbers may be infinite: nothing then limits what they stand for."""
     newer: bool = False
     """Whether unknown keys are passed over: a later version may have added them."""
 
@@ -55,7 +58,7 @@ class Document:
         for key, field in known.items():
             if key in values:
                 value, hint = values[key], field.hint
-                simple = type(value) is hint and hint in _WORDS
+                simple = type(value) is hint and hint in _WORDS and (self.own or hint is not float)
                 checked[field.name] = value if simple else self._value(hint, value, _join(where, key))
         try:
             return kind(**checked)
@@ -66,7 +69,7 @@ class Document:
 
     def _value(self, hint: Any, value: Any, where: str) -> Any:
         origin = get_origin(hint) or hint
-        if hint is Any or (type(value) is origin and (origin in _WORDS or is_dataclass(origin))):
+        if hint is Any or (type(value) is origin and (origin in (int, bool, str) or is_dataclass(origin))):
             return value
         if origin in (Union, UnionType):
             options = [option for option in get_args(hint) if option is not NoneType]
@@ -95,10 +98,10 @@ class Document:
         if kind is float and value is None and self.own:
             return math.nan
         if kind is float and (number or isinstance(value, str)):
-            try:
-                return float(value)  # YAML 1.1 takes 1e-6 for text
-            except ValueError:
-                pass
+            with suppress(ValueError, OverflowError):
+                given = float(value)  # YAML 1.1 takes 1e-6 for text
+                if self.own or math.isfinite(given) or (self.infinite and not math.isnan(given)):
+                    return given
         elif kind is str and number:
             return str(value)
         elif issubclass(kind, Enum):

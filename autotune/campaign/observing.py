@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from autotune.errors import ScenarioError, allowed
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject, Trial
-from autotune.measure.location import estimate
+from autotune.measure.location import Estimator, estimate
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
@@ -99,8 +100,15 @@ class Launches:
 
 
 def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
-    """What the launches of a scenario measure, on so many ranks."""
+    """What the launches of a scenario measure, on so many ranks.
+
+    Raises:
+        ScenarioError: an unknown estimator.
+        UserError: what the probe refuses.
+    """
     options = scenario.probe
+    if options.estimator not in list(Estimator):
+        raise ScenarioError(f"probe.estimator={options.estimator}", allowed(options.estimator, Estimator))
     probe = ProbeRequest(
         collectives=scenario.collective,
         sizes_bytes=scenario.sizes,

@@ -174,7 +174,7 @@ def machine_from(values: Mapping[str, Any]) -> Machine:
     Raises:
         ScenarioError: If a field is missing, unknown or not a number, or a value is out of its range.
     """
-    return Document("the machine", ScenarioError).structured(Machine, values, "machine")
+    return Document("the machine", ScenarioError, infinite=True).structured(Machine, values, "machine")
 
 
 def _check_numbers(part: Memory | Transport, where: str, zero_ok: tuple[str, ...]) -> None:

@@ -143,3 +143,31 @@ def test_words_and_options_of_a_multirun_come_in_any_order(tmp_path, monkeypatch
     assert main(["plan", "conf=allreduce_8node", "hydra/launcher=simulated", "-m", "seed=1,2"]) == 0
     shown = capsys.readouterr().out
     assert all(f"campaign: campaigns/allreduce_8node/seed={seed}" in shown for seed in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("seed=-1", "seed=-1\n  allowed: 0 or more"),
+        ("sizes=inf", "sizes holds inf\n  allowed: whole bytes, with k, M or G"),
+        ("sizes=nan", "sizes holds nan\n  allowed: whole bytes, with k, M or G"),
+        ("launch.timeout_s=nan", "launch.timeout_s = nan\n  expected a number that is finite"),
+        ("budget.seconds=1e400", "budget.seconds = inf\n  expected a number that is finite"),
+        ("export=[jsn]", "unknown export format 'jsn'\n  did you mean 'json'? allowed: openmpi_mca,"),
+        (
+            "probe.estimator=mode",
+            "probe.estimator=mode\n  allowed: median, mean, minimum",
+        ),
+        ("confirm.share=1.5", "confirm.share=1.5\n  allowed: 0 … 1"),
+        ("campaign.dir=" + "x" * 3000, "x…\n  expected a path, each name in it of at most 255 bytes"),
+        ("campaign.dir='a\0b'", "expected a path"),
+    ],
+    ids=lambda text: text[:30].replace("\0", "0"),
+)
+def test_values_out_of_range_are_refused_before_any_launch(word, expected, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["conf=allreduce_8node", "hydra/launcher=simulated", word]) == 2
+    err = capsys.readouterr().err
+    assert expected in err
+    assert len(err) < 1000
+    assert not list(tmp_path.iterdir())

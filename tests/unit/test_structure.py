@@ -81,6 +81,8 @@ def test_every_kind_of_field_is_read():
         ({"inner": {"low": None}}, "inner.low = None.*a number"),
         ({"inner": {"low": True}}, "inner.low = True.*a number"),
         ({"inner": {"low": "soon"}}, "inner.low = 'soon'.*a number"),
+        ({"inner": {"low": math.nan}}, "inner.low = nan.*a number that is finite"),
+        ({"inner": {"low": "1e400"}}, "inner.low = '1e400'.*a number that is finite"),
         ({"inner": {"count": 1.5}}, "inner.count = 1.5.*a whole number"),
         ({"inner": {"low": -1}}, "inner: low must not be negative"),
         ({"named": {"a": [{"low": "x"}]}}, "named.a.low = 'x'"),

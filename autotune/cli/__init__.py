@@ -1,0 +1,33 @@
+"""The command line: every verb, the campaign itself among them."""
+
+import re
+import sys
+
+import typer
+
+from autotune.cli import campaign, results, tools  # noqa: F401 - each declares its verbs
+from autotune.cli.app import cli
+from autotune.errors import AutotuneError, ExitCode
+
+
+def main(words: list[str]) -> int:
+    """Run a verb; the exit code."""
+    try:
+        code = cli(args=words, standalone_mode=False)
+    except AutotuneError as error:
+        sys.stderr.write(f"autotune: {_brief(str(error))}\n")
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
+    except Exception as exc:
+        usage = getattr(exc, "format_message", None)
+        if usage is None:
+            raise
+        sys.stderr.write(f"autotune: {usage()}\n  see: python -m autotune --help\n")
+        return ExitCode.MISTAKE
+    return code if isinstance(code, int) else ExitCode.WELL
+
+
+def _brief(text: str) -> str:
+    """A message in which no word fills the screen."""
+    return re.sub(r"(\S{200})\S+", r"\1…", text)

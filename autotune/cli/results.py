@@ -1,0 +1,111 @@
+"""Verbs that look at a campaign's directory, and hand over what it found."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autotune.cli.app import Dir, Json, Out, cli
+
+
+@cli.command()
+def status(directory: Dir, as_json: Json = False) -> None:
+    """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
+    from autotune.commands import status as verb
+
+    verb.status(directory, as_json)
+
+
+@cli.command()
+def history(
+    directory: Dir,
+    table_format: Annotated[str, typer.Option("--format", help="csv or parquet")] = "csv",
+    out: Out = None,
+) -> None:
+    """Print all measurements as a table, a row for each trial and cell (CSV to stdout by default)."""
+    from autotune.commands import history as verb
+
+    verb.history(directory, table_format, out)
+
+
+@cli.command()
+def report(directory: Dir, out: Out = None) -> None:
+    """Write a page that shows what was found and why (default: DIR/report.html)."""
+    from autotune.commands import report as verb
+
+    verb.report(directory, out)
+
+
+@cli.command()
+def compare(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR…", help="directories of campaigns")],
+    as_json: Json = False,
+) -> None:
+    """Lay campaigns beside each other: stacks, sizes, states, gains, recommendations."""
+    from autotune.commands import compare as verb
+
+    verb.compare(directories, as_json)
+
+
+@cli.command()
+def export(
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR", help="directories of campaigns, merged")
+    ] = None,
+    formats: Annotated[list[str] | None, typer.Option("--format", help="a format, or several")] = None,
+    out: Out = None,
+    listing: Annotated[bool, typer.Option("--list", help="list the formats")] = False,
+) -> None:
+    """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
+    from autotune.commands import export as verb
+
+    if listing or not directories:
+        verb.formats()
+    else:
+        verb.export(tuple(directories), tuple(formats or ()), out)
+
+
+@cli.command()
+def verify(
+    directory: Dir,
+    launches: Annotated[int | None, typer.Option(help="fresh ones, both sides together", min=4)] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="another campaign, or parameter files, in place of the defaults")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Compare a recommendation with the defaults again: still better, no longer, or cannot tell."""
+    from autotune.commands import verify as verb
+
+    return verb.verify(directory, launches, tuple(against or ()), as_json)
+
+
+@cli.command()
+def worth(
+    directory: Dir,
+    calls: Annotated[Path, typer.Option(help="what a rank calls in a run: sizes and counts, or a profile")],
+    application_s: Annotated[
+        float | None, typer.Option(help="wall time of the run, where the profile does not say")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a recommendation saves an application, and when the campaign is paid back."""
+    from autotune.commands import worth as verb
+
+    verb.worth(directory, calls, application_s, as_json)
+
+
+@cli.command()
+def install(directory: Dir) -> None:
+    """Merge the recommendation into your own ~/.openmpi/mca-params.conf, with a dated backup."""
+    from autotune.commands import install as verb
+
+    verb.install(directory)
+
+
+@cli.command()
+def uninstall() -> None:
+    """Take the recommendation out of ~/.openmpi/mca-params.conf again; everything else stays."""
+    from autotune.commands import install as verb
+
+    verb.uninstall()

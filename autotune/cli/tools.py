@@ -1,0 +1,144 @@
+"""Verbs for this machine, and for anybody's files and tables."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autotune.cli.app import Json, Out, cli
+
+
+@cli.command()
+def doctor(
+    as_json: Json = False,
+    mpirun: Annotated[str | None, typer.Option(help="path of an mpirun")] = None,
+    space: Annotated[str | None, typer.Option(help="also say what of this search space is available")] = None,
+) -> None:
+    """Say which MPI, UCX, transports and components are here, and whether a launch works."""
+    from autotune.commands import doctor as verb
+
+    verb.doctor(as_json, mpirun, space)
+
+
+@cli.command()
+def knobs(
+    stack: Annotated[
+        list[str] | None, typer.Option(help="openmpi, ucx, ucc, libfabric or mpich; or several")
+    ] = None,
+    as_json: Json = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="print CSV")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="of every class, not performance alone")] = False,
+    mpirun: Annotated[str | None, typer.Option(help="path of an mpirun")] = None,
+    sizes: Annotated[
+        str, typer.Option(help="message sizes, at which thresholds get levels")
+    ] = "8,64,512,4k,32k,256k,1m",
+) -> None:
+    """List the variables that MPI, UCX, UCC and libfabric declare here: class, default, levels, reason."""
+    from autotune.commands import knobs as verb
+
+    verb.knobs(tuple(stack or ()), as_json, as_csv, everything, mpirun, sizes)
+
+
+@cli.command()
+def lint(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="MCA, rules, tune, ucx.conf files, scripts")
+    ],
+    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6")] = "openmpi5",
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="of the jobs that use the files; else as the files say, or several"),
+    ] = None,
+) -> int:
+    """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
+    from autotune.commands import lint as verb
+
+    return verb.lint(tuple(files), mpi, nodes)
+
+
+@cli.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="logs and tables; - is standard input")],
+    out: Out = None,
+    comm_size: Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)] = None,
+    collective: Annotated[str | None, typer.Option(help="operation, where a file does not say")] = None,
+) -> None:
+    """Read logs of OSU, Intel MPI Benchmarks and ReproMPI, or tables, into one table (default: to stdout)."""
+    from autotune.commands import import_ as verb
+
+    verb.import_files(files, out, comm_size, collective)
+
+
+@cli.command()
+def screen(
+    table: Annotated[
+        Path | None, typer.Argument(metavar="TABLE", help="CSV or Parquet, a row for each run")
+    ] = None,
+    factors: Annotated[
+        str, typer.Option(help="columns that were set, between commas; with --design: a CSV factor,low,high")
+    ] = "",
+    responses: Annotated[
+        str, typer.Option(help="columns that were measured: latency:min,bandwidth:max")
+    ] = "",
+    block: Annotated[str | None, typer.Option(help="column of replicates, days or sites")] = None,
+    scale: Annotated[str, typer.Option(help="linear: differences, log: ratios")] = "linear",
+    surface: Annotated[str, typer.Option(help="columns of numbers: fit a quadratic over them instead")] = "",
+    desirability: Annotated[
+        str, typer.Option(help="responses to weigh on it: latency:min:1,bandwidth:max:1.5")
+    ] = "",
+    design: Annotated[
+        int | None, typer.Option(min=4, help="write a run table of so many runs a block instead")
+    ] = None,
+    blocks: Annotated[int, typer.Option(min=1, help="replicates of the design")] = 1,
+    centre_points: Annotated[int, typer.Option(min=0, help="of each block")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="of the run order")] = 0,
+    effect: Annotated[float | None, typer.Option(help="say how likely the design shows it")] = None,
+    sigma: Annotated[float | None, typer.Option(help="standard deviation of a run")] = None,
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Say which factors of a two-level experiment matter, from anybody's table; or design one (--design)."""
+    from autotune.commands import screen as verb
+    from autotune.screening.by_hand import Layout
+
+    if design is not None:
+        layout = Layout(design, blocks, centre_points, seed)
+        verb.write_design(factors, responses, layout, effect, sigma, out, as_json)
+    elif surface or desirability:
+        verb.fit_surface(table, surface, responses, desirability, scale, as_json)
+    else:
+        verb.analyse_table(table, factors, responses, block, scale, as_json)
+
+
+@cli.command()
+def benchmark(
+    tables: Annotated[Path, typer.Option(help="folder of recorded tables, or one of them")],
+    proposers: Annotated[
+        str, typer.Option(help="names, each with options if wanted: curve,optuna:sampler=gp")
+    ] = "curve,ax,optuna,smac,random,ofat",
+    launches: Annotated[str, typer.Option(help="budgets")] = "4,8,12,16",
+    seeds: Annotated[int, typer.Option(help="contests of each proposer on each table")] = 5,
+    out: Annotated[
+        Path | None, typer.Option(help="CSV of all results; the plot goes beside it as .html")
+    ] = None,
+    call_level: Annotated[str, typer.Option(help="parameters swept inside each launch")] = "",
+    per_job: Annotated[str, typer.Option(help="parameters that a job must fix")] = "",
+    jobs: Annotated[int, typer.Option(help="processes")] = 1,
+) -> None:
+    """Let proposers compete on recorded tables: who comes how close to the best in how few launches."""
+    from autotune.commands import benchmark as verb
+
+    verb.benchmark(
+        tables,
+        _words(proposers),
+        verb.budgets(launches),
+        seeds,
+        out,
+        _words(call_level),
+        _words(per_job),
+        jobs,
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

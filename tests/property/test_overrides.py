@@ -1,0 +1,79 @@
+"""No value of any key gives a traceback: it is taken, or refused before anything is launched."""
+
+import contextlib
+import io
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
+
+from autotune.cli import main
+from autotune.commands.hydra_bridge import connected
+from autotune.commands.plan import plan
+from autotune.errors import AutotuneError
+from autotune.scenario import scenario_of
+
+VALUES = (
+    "-1",
+    "0",
+    "0.5",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "''",
+    "null",
+    "true",
+    "[]",
+    "[-1]",
+    "{}",
+    "x" * 5000,
+    "'\x00'",
+)
+SIMULATED = ("conf=allreduce_8node", "hydra/launcher=simulated", "campaign.dir=here")
+TAKEN = {"seed": 1, "sizes": 1, "verify.launches": 1, "campaign.dir": 8}
+"""How many of the values some keys take, so that this test cannot pass by refusing everything."""
+
+
+def shown(*words):
+    """What the program prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(list(words)) == 0
+    return out.getvalue()
+
+
+def leaves(node, above=""):
+    for key, value in node.items():
+        yield above + key
+        if isinstance(value, dict):
+            yield from leaves(value, f"{above}{key}.")
+
+
+@pytest.fixture(scope="module")
+def composed():
+    return OmegaConf.create(shown("--cfg", "job", *SIMULATED))
+
+
+KEYS = tuple(
+    leaves(
+        OmegaConf.to_container(OmegaConf.create(shown("--cfg", "job", *SIMULATED, "machine=ethernet_tcp_32")))
+    )
+)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_value_of_a_key_is_taken_or_refused(key, composed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    taken = 0
+    for override in OverridesParser.create().parse_overrides([f"{key}={value}" for value in VALUES]):
+        config = composed.copy()
+        OmegaConf.update(config, key, override.value(), merge=False)
+        try:
+            scenario = scenario_of(OmegaConf.to_container(config), "allreduce_8node")
+            site = connected({"_target_": "hydra_plugins.autotune.simulated.SimulatedLauncher"}, scenario)
+            taken += plan(scenario, site) == 0
+        except AutotuneError as error:
+            assert error.exit_code == 2, override.input_line
+    assert taken == TAKEN.get(key, taken)
+    assert not list(tmp_path.iterdir())
