@@ -56,6 +56,11 @@ class AutotuneError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
 
+    @property
+    def on_one_line(self) -> str:
+        """Message and hint, for a log or the reason of an observation."""
+        return " — ".join(filter(None, (self.message, self.hint))).replace("\n", " ")
+
 
 class UserError(AutotuneError, ValueError):
     """Something in what the user gave is wrong."""

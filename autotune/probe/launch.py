@@ -24,7 +24,6 @@ from autotune.probe.native import NativeLoop, load
 from autotune.probe.overhead import overhead_s
 from autotune.probe.proof import (
     missing_environment,
-    one_line,
     ucx_contradiction,
     unset_variables,
     wrong_library,
@@ -48,7 +47,7 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
     try:
         request = _request(world, directory)
     except UserError as exc:
-        return _end(world, directory, ProbeResult("invalid", one_line(exc)))
+        return _end(world, directory, ProbeResult("invalid", exc.on_one_line))
     if request.reach:
         refusals = ProbeResult("ok", cells=reach(world, request), hosts=(MPI.Get_processor_name(),))
         return _written(world, directory, refusals)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.errors import AutotuneError, StackError
+from autotune.errors import StackError
 from autotune.probe.mpit import named, same_value
 from autotune.probe.ucx import UcxReport, contradiction, read_report
 
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
     from autotune.probe.mpit import ToolInterface
     from autotune.probe.protocol import Expectation
-
-
-def one_line(error: AutotuneError) -> str:
-    """Message and hint, for a log or a reason."""
-    return " — ".join(filter(None, (error.message, error.hint))).replace("\n", " ")
 
 
 def wrong_library(expect: Expectation, loaded: Path) -> str:

@@ -29,7 +29,6 @@ from autotune.measure.stopping import CellStatus, StoppingRule, interleave, next
 from autotune.probe.control_variables import ControlVariables
 from autotune.probe.exchange import Exchange, Pool
 from autotune.probe.operations import OPERATIONS
-from autotune.probe.proof import one_line
 from autotune.probe.protocol import CellSamples, Choice, ProbeRequest
 from autotune.probe.synchronisation import Synchronisation, Timed
 
@@ -269,7 +268,7 @@ class Sweep:
         try:
             self._variables.enforce(choice.cvars)
         except StackError as exc:
-            refusal = f"rank {self._sync.rank}: {one_line(exc)}"
+            refusal = f"rank {self._sync.rank}: {exc.on_one_line}"
         refused = next(filter(None, self._sync.allgather(refusal)), "")
         if refused:
             for cell in self._cells:

@@ -77,7 +77,7 @@ class Simulated:
             cluster = NodeLayout(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
             fabric = Fabric(self.machine, cluster, settings_from(point))
         except UserError as exc:
-            return LaunchOutcome("invalid", str(exc))
+            return LaunchOutcome("invalid", exc.on_one_line)
         fate = self.faults.draw(rng)
         hosts = tuple(f"simulated{node:04d}" for node in range(fabric.cluster.nodes))
         if fate == "hang":
@@ -127,7 +127,7 @@ class Simulated:
                     except UserError as exc:
                         nothing = np.empty(0)
                         for size in sizes:
-                            yield CellSamples(*where, size, values, nothing, "invalid", str(exc))
+                            yield CellSamples(*where, size, values, nothing, "invalid", exc.on_one_line)
                         continue
                     for size, median_s in zip(sizes, curve, strict=True):
                         times = sample(float(median_s), n, rng, noise=self.noise, factor=factor)
