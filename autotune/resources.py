@@ -13,6 +13,11 @@ def folder(name: str) -> Path:
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
 
+def conf_text(name: str) -> str:
+    """The text of a file of ``conf/``, e.g. ``probe/standard``."""
+    return (folder("conf") / f"{name}.yaml").read_text()
+
+
 def space_text(name: str) -> str:
     """The text of a search space, by the name of a shipped one or by path.
 

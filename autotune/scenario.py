@@ -1,21 +1,25 @@
 """What the user asked for, frozen (step 1 of the flow): Hydra and OmegaConf end here.
 
-Every key is documented where its default stands: in ``conf/config.yaml`` and the groups beside it. The
-dataclasses below say the types; ``scenario_of`` checks a composed configuration against them.
+Every key has its default and its documentation in ``conf/config.yaml`` and the groups beside it, nowhere
+else. The dataclasses below say the types; ``scenario_of`` checks a composed configuration against them.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from autotune.collectives import MEASURED
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import UNITS, Objective
+from autotune.resources import conf_text
 from autotune.space import size_in_bytes
-from autotune.structure import Document
+from autotune.structure import Document, plain
 
 CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
 """Sections that may differ when a campaign is continued: none changes what its launches mean."""
@@ -25,130 +29,130 @@ CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "laun
 class Cluster:
     """Nodes and ranks."""
 
-    nodes: int = 1
-    ppn: int | None = None
-    ranks: int | None = None
-    hosts: tuple[str, ...] = ()
-    hostfile: str | None = None
-    comm_sizes: tuple[int, ...] = ()
+    nodes: int
+    ppn: int | None
+    ranks: int | None
+    hosts: tuple[str, ...]
+    hostfile: str | None
+    comm_sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Mpi:
     """Which MPI, and what is fixed for every launch of it, the baseline too."""
 
-    origin: str = field(default="auto", metadata={"key": "from"})
-    mpirun: str | None = None
-    mca: Mapping[str, Any] = field(default_factory=dict)
-    env: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = field(metadata={"key": "from"})
+    mpirun: str | None
+    mca: Mapping[str, Any]
+    env: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The message sizes that one objective is judged on."""
 
-    min_bytes: int = 0
-    max_bytes: int | None = None
+    min_bytes: int
+    max_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
     """Limits of each objective, and a profile that weighs the sizes."""
 
-    latency: Limits = Limits(0, 8192)
-    bandwidth: Limits = Limits(65536, None)
-    memory: Limits = Limits()
-    weights: str | None = None
+    latency: Limits
+    bandwidth: Limits
+    memory: Limits
+    weights: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What the search may cost; the verification has its own."""
 
-    launches: int = 40
-    seconds: float | None = None
+    launches: int
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """How the stack's own defaults are measured."""
 
-    launches: int = 3
+    launches: int
 
 
 @dataclass(frozen=True, slots=True)
 class Screening:
     """The Plackett–Burman step."""
 
-    enabled: bool = True
-    foldover: bool = False
-    replicates: int = 1
-    centre_points: int = 0
+    enabled: bool
+    foldover: bool
+    replicates: int
+    centre_points: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProposerChoice:
     """Which proposer, with its own options."""
 
-    name: str = "curve"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When the search ends before its budget."""
 
-    min_gain: float = 0.0
+    min_gain: float
 
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
     """The end of the search, in which its leaders are launched again."""
 
-    share: float = 0.0
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
     """Baseline against recommendation on fresh launches."""
 
-    enabled: bool = True
-    launches: int = 16
-    max_loss: float = 0.01
-    error_rate: float = 0.05
+    enabled: bool
+    launches: int
+    max_loss: float
+    error_rate: float
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     """The measuring instrument."""
 
-    kind: str = "mpi"
-    budget_s: float = 4.0
-    precision: float = 0.02
-    min_samples: int = 10
-    max_samples: int = 2000
-    timing: str = "auto"
-    sync: str = "barrier"
-    check: bool = True
-    estimator: str = "median"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    kind: str
+    budget_s: float
+    precision: float
+    min_samples: int
+    max_samples: int
+    timing: str
+    sync: str
+    check: bool
+    estimator: str
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One MPI run."""
 
-    timeout_s: float | None = None
-    queue_timeout_s: float = 3600.0
-    tool: str = field(default="auto", metadata={"key": "with"})
+    timeout_s: float | None
+    queue_timeout_s: float
+    tool: str = field(metadata={"key": "with"})
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlace:
     """Where the campaign lives."""
 
-    dir: str = "campaigns"
-    fresh: bool = False
+    dir: str
+    fresh: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,27 +164,27 @@ class Scenario:
     sizes: tuple[int, ...]
     space: str
     campaign: CampaignPlace
-    cluster: Cluster = Cluster()
-    mpi: Mpi = field(default_factory=Mpi)
-    fix: Mapping[str, Any] = field(default_factory=dict)
-    objectives: tuple[str, ...] = ("latency", "bandwidth")
-    objective: Weighing = Weighing()
-    responses: Mapping[str, Any] = field(default_factory=dict)
-    budget: Budget = Budget()
-    baseline: Baseline = Baseline()
-    screening: Screening = Screening()
-    proposer: ProposerChoice = field(default_factory=ProposerChoice)
-    stop: Stop = Stop()
-    confirm: Confirm = Confirm()
-    verify: Verify = Verify()
-    probe: Probe = field(default_factory=Probe)
-    launch: Launch = Launch()
-    export: tuple[str, ...] = ()
-    machine: Mapping[str, Any] = field(default_factory=dict)
-    simulate: Mapping[str, Any] = field(default_factory=dict)
-    replay: Mapping[str, Any] = field(default_factory=dict)
-    warm_start: str | None = None
-    seed: int = 0
+    cluster: Cluster
+    mpi: Mpi
+    fix: Mapping[str, Any]
+    objectives: tuple[str, ...]
+    objective: Weighing
+    responses: Mapping[str, Any]
+    budget: Budget
+    baseline: Baseline
+    screening: Screening
+    proposer: ProposerChoice
+    stop: Stop
+    confirm: Confirm
+    verify: Verify
+    probe: Probe
+    launch: Launch
+    export: tuple[str, ...]
+    machine: Mapping[str, Any]
+    simulate: Mapping[str, Any]
+    replay: Mapping[str, Any]
+    warm_start: str | None
+    seed: int
 
     def __post_init__(self) -> None:
         """Check what the types do not say.
@@ -265,35 +269,56 @@ class Scenario:
         return tuple(counting)
 
 
+@cache
+def defaults() -> Mapping[str, Any]:
+    """Every key with its default: what ``conf/config.yaml`` composes to before a ``conf`` is chosen."""
+    document: dict[str, Any] = yaml.safe_load(conf_text("config"))
+    chosen = [entry for entry in document.pop("defaults") if isinstance(entry, dict)]
+    for group, option in (pair for entry in chosen for pair in entry.items()):
+        if option and group in Scenario.__dataclass_fields__:
+            document[group] = yaml.safe_load(conf_text(f"{group}/{option}"))
+    return document
+
+
 def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
-    """The scenario in a composed configuration.
+    """The scenario in a composed configuration; what a section of it lacks is as in ``defaults``.
 
     Args:
         document: Plain dictionaries, lists and scalars; keys as in ``conf/config.yaml``.
         name: Of the ``conf`` option that was chosen.
 
     Raises:
-        ScenarioError: an unknown key, a value of the wrong type or out of range; the message names the key.
+        ScenarioError: an unknown or missing key, a value of the wrong type or out of range; the message names
+            the key.
     """
-    plain = {key: value for key, value in document.items() if key not in ("hydra", "conf")}
-    plain["name"] = name
-    if isinstance(plain.get("collective"), str):
-        plain["collective"] = [part.strip() for part in plain["collective"].split(",")]
-    if "sizes" in plain:
-        plain["sizes"] = sizes_of(plain["sizes"])
-    for key in ("objectives", "export"):
-        if isinstance(plain.get(key), str):
-            plain[key] = [part.strip() for part in plain[key].split(",") if part.strip()]
-    return Document("the scenario", ScenarioError).structured(Scenario, plain)
+    asked = {key: value for key, value in _over(defaults(), document).items() if key in document}
+    asked = {key: value for key, value in asked.items() if key not in ("hydra", "conf")} | {"name": name}
+    if "sizes" in asked:
+        asked["sizes"] = sizes_of(asked["sizes"])
+    for key in ("collective", "objectives", "export"):
+        if isinstance(asked.get(key), str):
+            asked[key] = [part.strip() for part in asked[key].split(",") if part.strip()]
+    return Document("the scenario", ScenarioError).structured(Scenario, asked)
 
 
 def restored(document: Mapping[str, Any]) -> Scenario:
-    """The scenario that a journal holds, written with ``dataclasses.asdict``.
+    """The scenario that a journal holds, as ``structure.plain`` wrote it; keys of later versions by default.
 
     Raises:
-        ScenarioError: keys or values of another version.
+        ScenarioError: values of another version.
     """
-    return Document("the scenario", ScenarioError, own=True).structured(Scenario, document)
+    today = plain(scenario_of({**defaults(), "campaign": {"dir": "", "fresh": False}}, ""))
+    journal = Document("the scenario", ScenarioError, own=True, newer=True)
+    return journal.structured(Scenario, _over(today, document))
+
+
+def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a document, and those that it lacks as they are in ``base``."""
+    found = {**base, **document}
+    for key in base.keys() & document.keys():
+        if isinstance(base[key], Mapping) and isinstance(document[key], Mapping):
+            found[key] = _over(base[key], document[key])
+    return found
 
 
 def sizes_of(declared: Any) -> list[int]:

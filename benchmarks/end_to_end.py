@@ -33,14 +33,13 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.campaign.directory import Record, read_record
+from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.observing import Measurement, Observer, measurement_of
+from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import connected
 from autotune.history.objectives import by_setting, envelope
 from autotune.history.trial import Observation, Phase, Rule, Subject, Trial
 from autotune.recommend.front import Recommendation
-from autotune.scenario import restored
-from autotune.site import Site
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
@@ -76,30 +75,28 @@ def main() -> int:
         return parts[sys.argv[1]](Path(folder), sys.argv[2:])
 
 
-def campaign(directory: Path, words: list[str]) -> Record:
+def campaign(directory: Path, words: list[str]) -> CampaignDirectory:
     """A campaign, shown as it goes."""
     command = [sys.executable, "-m", "autotune", "conf=allreduce_local", f"campaign.dir={directory}", *words]
     subprocess.run(command, check=True)
-    return read_record(directory)
+    return read_campaign(directory)
 
 
 def speed(folder: Path, words: list[str]) -> int:
     """The verified speed-up of a campaign and of an algorithm-only sweep."""
     record = campaign(folder / "campaign", words)
-    scenario = restored(record.scenario)
-    site = connected(record.site["launcher"], scenario)
+    about, scenario = record.about, record.about.scenario
+    site = connected(about.site.launcher, scenario)
     measurement = measurement_of(scenario, site.placement.ranks)
     rules, launches = algorithm_sweep(site, measurement, folder / "sweep")
     sides = {
-        "default": Recommendation(record.space.default, ()),
-        "ucx": Recommendation(record.space.complete({"pml": "ucx"}), ()),
-        "campaign": record.recommendation,
-        "sweep": Recommendation(record.space.default, rules),
+        "default": Recommendation(about.space.default, ()),
+        "ucx": Recommendation(about.space.complete({"pml": "ucx"}), ()),
+        "campaign": record.recommended(),
+        "sweep": Recommendation(about.space.default, rules),
     }
-    seen = compared(site.observer(measurement, record.space, folder / "compared"), sides)
-    print(
-        f"\n{record.site['description']}, {record.site['ranks']} ranks; {PAIRS} fresh launches of each side"
-    )
+    seen = compared(site.observer(measurement, about.space, folder / "compared"), sides)
+    print(f"\n{about.site.description}, {about.site.ranks} ranks; {PAIRS} fresh launches of each side")
     results = {}
     searched = len(record.history) - len(record.history.of(Phase.VERIFY))
     costs = {
@@ -145,7 +142,7 @@ def ceiling(folder: Path, words: list[str]) -> int:
         gains["best at each size"].append(default - scored[chosen.argmin(axis=0), sizes])
         gains["best one setting"].append(default - scored[chosen.mean(axis=1).argmin()])
     launches = sum(len(p.history) for p in passes)
-    print(f"\n{record.site['description']}, {record.site['ranks']} ranks; {launches} launches")
+    print(f"\n{record.about.site.description}, {record.about.site.ranks} ranks; {launches} launches")
     for name, halves in gains.items():
         ratios = ", ".join(f"{np.exp(half.mean()):.2f}×" for half in halves)
         by_size = " ".join(f"{r:.2f}" for r in np.exp(np.mean(halves, axis=0)))
@@ -153,14 +150,15 @@ def ceiling(folder: Path, words: list[str]) -> int:
     return 0
 
 
-def log_times(records: list[Record]) -> dict[str, np.ndarray]:
+def log_times(records: list[CampaignDirectory]) -> dict[str, np.ndarray]:
     """Setting → ln of the best time at each size, mean over these passes; ``default``: the untouched one."""
     seen: dict[str, list[np.ndarray]] = defaultdict(list)
     for record in records:
-        groups = by_setting(record.space, record.history.of_points(record.space))
+        space = record.about.space
+        groups = by_setting(space, record.history.of_points(space))
         untouched = {"default": list(record.history.of(Phase.BASELINE))}
         for name, group in [*groups.items(), *untouched.items()]:
-            curve = envelope(record.space, group)
+            curve = envelope(space, group)
             seen[str(name)].append(np.log([curve[slot].median_s for slot in sorted(curve)]))
     return {name: np.mean(curves, axis=0) for name, curves in seen.items() if len(curves) == len(records)}
 
@@ -233,17 +231,18 @@ def decision_file(folder: Path, words: list[str]) -> int:
     )
     comm_sizes = len({e.cell.comm_size for o in record.history for e in o.usable})
     algorithms = sum(len(coll_tuned.algorithms(c, (5, 0))) - 1 for c in COLLECTIVES)
-    rules = coll_tuned.table(record.recommendation.rules)
+    recommendation = record.recommended()
+    rules = coll_tuned.table(recommendation.rules)
     rows = sum(len(rows) for by_size in rules.values() for rows in by_size.values())
     verified = len(record.history.of(Phase.VERIFY))
     launches = len(record.history) - verified
-    print(f"\n{record.site['description']}, {record.site['ranks']} ranks")
+    print(f"\n{record.about.site.description}, {record.about.site.ranks} ranks")
     print(
         f"{len(COLLECTIVES)} collectives × {comm_sizes} communicator size(s): "
         f"{launches} launches, {verified} more to verify"
     )
     print(f"  rules for {len(rules)} collectives in {rows} rows; the others keep the stack's own choice")
-    print(f"  {record.recommendation.provenance.verified}")
+    print(f"  {recommendation.provenance.verified}")
     one_each = algorithms * comm_sizes * REPETITIONS
     print(f"one launch for each algorithm, communicator size and repetition: {one_each} launches")
     return 0 if launches <= 12 else 1

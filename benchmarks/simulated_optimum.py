@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.campaign.directory import read_record
+from autotune.campaign.directory import read_campaign
 from autotune.history.objectives import Objective, Winner, score
 from autotune.resources import folder, space_text
 from autotune.simulate import Fabric, NodeLayout, machine_from, predict_on, settings_from
@@ -82,7 +82,7 @@ def campaign(seed: int, launches: int, proposer: str, cwd: Path) -> tuple[Point,
         capture_output=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    recommendation = read_record(directory).recommendation
+    recommendation = read_campaign(directory).recommended()
     assert recommendation is not None
     return recommendation.point, time.monotonic() - started
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autotune.campaign.description import Description, SiteFacts
+from autotune.campaign.strategy import Strategy
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject, Trial
+from autotune.proposers import proposer as named
+from autotune.scenario import Scenario, defaults, scenario_of
 from autotune.space import Level, Parameter, Point, Space
 from autotune.structure import plain
 
@@ -24,6 +28,20 @@ SPACE = Space(
     ),
 )
 OBJECTIVES = (Objective("latency", 0, 8192), Objective("bandwidth", 65536, None))
+
+
+def scenario(**changes) -> Scenario:
+    """All defaults but for these keys of these sections: ``scenario(budget={"launches": 4})``."""
+    document = {**defaults(), "campaign": {"dir": "here", "fresh": False}, **changes}
+    return scenario_of(document, "pretend")
+
+
+def strategy(launches=20, *, proposer="random", space=SPACE, objectives=OBJECTIVES, site=None, **changes):
+    """The strategy of a campaign with so many launches and no verification, but for these keys."""
+    budget = {"launches": launches, **changes.pop("budget", {})}
+    asked = scenario(budget=budget, **{"seed": 5, "verify": {"enabled": False}, **changes})
+    return Strategy(Description(asked, space, objectives, site or SiteFacts()), named(proposer))
+
 
 _TLS = {"all": 1.0, "posix": 0.6, "tcp": 8.0}
 _RNDV = {"auto": 1.0, "4k": 1.3, "64k": 0.9}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -138,6 +138,6 @@ def campaign(
         2,
         env=(("UCX_TLS", str(best.point.get("UCX_TLS", "all"))),),
     )
-    recommendation = best.with_provenance(provenance)
+    recommendation = replace(best, provenance=provenance)
     screening = screened(factors, effects, goals)
     return Example(space, history, design, effects, screening, baseline, baseline_scores, recommendation)

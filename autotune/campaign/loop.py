@@ -64,7 +64,7 @@ class Campaign:
         return history
 
     def _announce(self, trial: Trial, history: History, started: float) -> None:
-        plan, design = self.strategy.plan, self.strategy.design
+        budget, design = self.strategy.budget, self.strategy.design
         if trial.phase not in self._shown:
             self._shown.add(trial.phase)
             if trial.phase is Phase.SEARCH and (found := self.strategy.screening(history)):
@@ -72,13 +72,13 @@ class Campaign:
             self.listener.phase(trial.phase, self._expected(trial.phase))
             if trial.phase is Phase.SCREENING and design is not None:
                 self.listener.designed(design)
-        total, left_s = plan.budget_launches, math.inf
+        total, left_s = budget.launches, math.inf
         if trial.phase is Phase.VERIFY and self.strategy.verifier is not None:
             total = trial.number - 1 + self.strategy.verifier.launches_left(history)
         if len(history):
             left_s = (self.clock() - started) / len(history) * (total - len(history))
-        if plan.budget_s is not None and trial.phase is not Phase.VERIFY:
-            left_s = min(left_s, started + plan.budget_s - self.clock())
+        if budget.seconds is not None and trial.phase is not Phase.VERIFY:
+            left_s = min(left_s, started + budget.seconds - self.clock())
         self.listener.launching(trial, trial.number, total, left_s)
 
     def _expected(self, phase: Phase) -> int:
@@ -89,7 +89,7 @@ class Campaign:
         return verifier.design.launches if phase is Phase.VERIFY and verifier is not None else 0
 
     def _out_of_time(self, started: float) -> bool:
-        limit = self.strategy.plan.budget_s
+        limit = self.strategy.budget.seconds
         return limit is not None and self.clock() - started >= limit
 
     def _check_baseline(self, history: History) -> None:

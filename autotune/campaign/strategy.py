@@ -8,17 +8,19 @@ with the baseline launches spread over the campaign, so that slow drift shows in
 for all but the verification, which has its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.ports import Problem, Proposer
 from autotune.errors import UserError
 from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.recommend.front import Candidate, candidates, ranked
+from autotune.scenario import Budget
 from autotune.screening import (
     Effects,
     ScreeningDesign,
@@ -33,6 +35,8 @@ from autotune.screening import (
 )
 from autotune.screening.decision import Goal
 from autotune.space import Point, Space, Value
+from autotune.stacks import dialect
+from autotune.verification.paired_test import SequentialDesign
 from autotune.verification.rounds import Verifier
 
 BASELINE_ATTEMPTS = 3
@@ -42,66 +46,64 @@ _LEADERS, _LAUNCHES_OF_A_LEADER = 6, 3
 """So many settings are launched again, until each leads by so many launches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How much of what."""
-
-    budget_launches: int
-    """Baseline, screening and search together."""
-    budget_s: float | None = None
-    """Wall time of the same; None: no limit."""
-    baseline_launches: int = 3
-    """Of them untouched."""
-    screening: bool = True
-    """Whether a screening comes first, if the budget has room for it."""
-    foldover: bool = False
-    """Whether the screening's design is folded over."""
-    replicates: int = 1
-    """Blocks of the screening's design."""
-    centre_points: int = 0
-    """Per block."""
-    min_gain: float = 0.0
-    """Stop when the proposer expects less."""
-    confirm_share: float = 0.0
-    """Share of the search, at its end, in which its leaders are launched again."""
-    seed: int = 0
-    """Of everything random."""
-
-
 @dataclass(frozen=True)
 class Strategy:
     """Which trial is next, as a function of the history."""
 
-    space: Space
-    """What may be chosen."""
-    objectives: tuple[Objective, ...]
-    """What is judged."""
-    plan: Plan
-    """How much of what."""
+    campaign: Description
+    """What was asked for, and of which space."""
     proposer: Proposer | None = None
     """Chooses after the screening; None: nothing is searched."""
-    verifier: Verifier | None = None
-    """Compares what was found with the stack's own defaults; None: nobody does."""
+
+    @property
+    def space(self) -> Space:
+        """What may be chosen."""
+        return self.campaign.space
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """What is judged."""
+        return self.campaign.objectives
+
+    @property
+    def budget(self) -> Budget:
+        """Of all but the verification."""
+        return self.campaign.scenario.budget
+
+    @cached_property
+    def verifier(self) -> Verifier | None:
+        """Compares what was found with the stack's own defaults; None: not wanted, or a replayed table.
+
+        Raises:
+            ScenarioError: an error rate or a loss out of its range.
+        """
+        wanted, seed = self.campaign.scenario.verify, self.campaign.scenario.seed
+        if not wanted.enabled or not wanted.launches or self.campaign.site.stamp.kind is SiteKind.REPLAYED:
+            return None
+        design = SequentialDesign.of(wanted.launches, wanted.error_rate, wanted.max_loss)
+        return Verifier(self.space, self.objectives, design, seed, dialect(self.space.stack).one_row)
 
     @property
     def n_baseline(self) -> int:
         """Untouched launches: what the plan says, but no more than a third of a small budget."""
-        wanted, budget = self.plan.baseline_launches, self.plan.budget_launches
-        return min(wanted, max(1, budget // 3))
+        return min(self.campaign.scenario.baseline.launches, max(1, self.budget.launches // 3))
 
     @cached_property
+    def _whole_design(self) -> ScreeningDesign | None:
+        """The screening's runs, whether they have room or not; None: not wanted, or nothing to screen."""
+        factors, wanted = factors_of(self.space), self.campaign.scenario.screening
+        if not wanted.enabled or len(factors) < 2:
+            return None
+        rng = np.random.default_rng([self.campaign.scenario.seed, 1])
+        centre = wanted.centre_points if any(f.centre is not None for f in factors) else 0
+        design = plackett_burman(factors, rng, blocks=wanted.replicates, centre_points=centre)
+        return design.followed_by(foldover(design, rng)) if wanted.foldover else design
+
+    @property
     def design(self) -> ScreeningDesign | None:
         """The screening's runs; None where there is none: not wanted, nothing to screen, or no room."""
-        factors = factors_of(self.space)
-        if not self.plan.screening or len(factors) < 2:
-            return None
-        rng = np.random.default_rng([self.plan.seed, 1])
-        centre = self.plan.centre_points if any(f.centre is not None for f in factors) else 0
-        design = plackett_burman(factors, rng, blocks=self.plan.replicates, centre_points=centre)
-        if self.plan.foldover:
-            design = design.followed_by(foldover(design, rng))
-        room = self.plan.budget_launches - self.n_baseline
-        return design if design.n_runs < room else None
+        design = self._whole_design
+        return design if design and design.n_runs < self.budget.launches - self.n_baseline else None
 
     @cached_property
     def design_points(self) -> Sequence[Point]:
@@ -144,7 +146,7 @@ class Strategy:
             )
         if n_baseline < wanted - 1:
             return self._baseline(number)
-        if spent + (wanted - n_baseline) < self.plan.budget_launches:
+        if spent + (wanted - n_baseline) < self.budget.launches:
             found = self._search(history, number)
             if found is not None:
                 return found
@@ -153,11 +155,12 @@ class Strategy:
     def screening(self, history: History) -> tuple[tuple[Effects, ...], ScreeningResult] | None:
         """Effects and decisions of the screening; None until it is complete, or where too much failed."""
         rows = history.of(Phase.SCREENING).observations
-        if self.design is None or len(rows) < self.design.n_runs:
+        design = self._whole_design  # what was run had room, whatever the budget has become since
+        if design is None or len(rows) < design.n_runs:
             return None
         wanted = slots(rows)
         judged = [scores(self.objectives, self.space, [row], wanted) for row in rows]
-        taken = as_run(self.design, [row.trial.point for row in rows])
+        taken = as_run(design, [row.trial.point for row in rows])
         effects = []
         try:
             for i, objective in enumerate(self.objectives):
@@ -167,7 +170,7 @@ class Strategy:
                 errors = [s[i].sem if s and k else np.nan for s, k in zip(judged, known, strict=True)]
                 effects.append(analyse(taken, values, name=objective.name, sem=errors))
             goals: dict[str, Goal] = {o.name: "max" if o.maximise else "min" for o in self.objectives}
-            return tuple(effects), screened(self.design.factors, effects, goals)
+            return tuple(effects), screened(design.factors, effects, goals)
         except UserError:  # too few rows have a result: nothing is fixed
             return None
 
@@ -184,35 +187,48 @@ class Strategy:
         found = self.screening(history)
         fixed = found[1].fixed if found else {}
         spaces = [self.space.fix(fixed), self.space] if fixed else [self.space]
-        room = self.plan.budget_launches - self.n_baseline - (self.design.n_runs if self.design else 0)
+        room = self.budget.launches - self.n_baseline - (self.design.n_runs if self.design else 0)
         n_searched = len(history.of(Phase.SEARCH))
-        if n_searched >= room - round(self.plan.confirm_share * room):
+        if n_searched >= room - round(self.campaign.scenario.confirm.share * room):
             if (leader := self._doubtful(history)) is not None:
                 return self._searched(number, leader, "a leader again")
             spaces = [self.space]
         elif fixed and 2 * n_searched >= room:
-            if (again := self._freed(history, fixed)) is not None:
-                return self._searched(number, *again)
+            if (again := self._freed(history, fixed, room)) is not None:
+                return self._searched(number, again[1], f"{again[0]} again, at the best setting")
             spaces = [self.space]
         for space in spaces:
-            problem = Problem(space, self.objectives, self.plan.min_gain, whole=self.space)
+            problem = Problem(space, self.objectives, self.campaign.scenario.stop.min_gain, whole=self.space)
             # One seed for all: a proposer that replays its own decisions must draw the same ones again.
-            suggestion = self.proposer.propose(problem, history, self.plan.seed)
+            suggestion = self.proposer.propose(problem, history, self.campaign.scenario.seed)
             if suggestion is not None:
                 return self._searched(number, suggestion.point, suggestion.note)
         return None
 
-    def _freed(self, history: History, fixed: Mapping[str, Value]) -> tuple[Point, str] | None:
-        """The best setting so far with a fixed factor at its other level, and why; None when all were."""
+    def _freed(self, history: History, fixed: Mapping[str, Value], room: int) -> tuple[str, Point] | None:
+        """The next factor to be set free and the point that does it; None when all were.
+
+        Which ones were is read off the points of the second half of the search: each was the best setting of
+        its time with one fixed factor changed.
+        """
+        tried: set[str] = set()
+        searched = [i for i, o in enumerate(history) if o.trial.phase is Phase.SEARCH]
+        for i in searched[-(-room // 2) :]:
+            point = history.observations[i].trial.point
+            if any(point.get(name, value) != value for name, value in fixed.items() if name not in tried):
+                one = self._next_freed(History(history.observations[:i]), fixed, tried)
+                tried |= {one[0]} if one is not None and one[1] == point else set()
+        return self._next_freed(history, fixed, tried)
+
+    def _next_freed(
+        self, history: History, fixed: Mapping[str, Value], tried: Collection[str]
+    ) -> tuple[str, Point] | None:
+        """The best setting so far with the first fixed factor that was not tried at its other level."""
         judged = self._ranked(history)
-        if not judged or self.design is None:
-            return None
-        tried = {name for o in history.of(Phase.SEARCH) for name in fixed if o.trial.note == _freeing(name)}
-        for factor in self.design.factors:
+        for factor in self.design.factors if judged and self.design else ():
             if factor.name in fixed and factor.name not in tried and factor.name in judged[0].point:
                 other = factor.low if fixed[factor.name] == factor.high else factor.high
-                point = self.space.complete({**judged[0].point, factor.name: other})
-                return point, _freeing(factor.name)
+                return factor.name, self.space.complete({**judged[0].point, factor.name: other})
         return None
 
     def _doubtful(self, history: History) -> Point | None:
@@ -238,9 +254,4 @@ class Strategy:
         return Trial(number, Phase.BASELINE, self.space.default, Subject.UNTOUCHED, seed=self._seed(number))
 
     def _seed(self, number: int) -> int:
-        return int(np.random.default_rng([self.plan.seed, 2, number]).integers(2**31))
-
-
-def _freeing(name: str) -> str:
-    """The note of a trial that sets one fixed factor free."""
-    return f"{name} again, at the best setting"
+        return int(np.random.default_rng([self.campaign.scenario.seed, 2, number]).integers(2**31))

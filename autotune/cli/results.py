@@ -60,7 +60,7 @@ def export(
     from autotune.commands import export as verb
 
     if listing or not directories:
-        verb.formats()
+        verb.list_formats()
     else:
         verb.export(tuple(directories), tuple(formats or ()), out)
 

@@ -27,7 +27,7 @@ from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
 from autotune.views.text import size_text
 
 if TYPE_CHECKING:
-    from autotune.site import Site
+    from autotune.campaign.site import Site
 
 _RENDEZVOUS = "1k"
 _REPEATS = 7

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autotune.campaign.directory import Record, read_record
+from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.recommend.front import Checked, Provenance, Recommendation
 from autotune.recommend.summary import speedup_interval
 from autotune.views.documents import json_text
 from autotune.views.text import advice_text, ratio_text
@@ -15,7 +16,9 @@ from autotune.views.text import advice_text, ratio_text
 
 def compare(directories: Sequence[Path], as_json: bool) -> None:
     """Print one line for each campaign: stack, size, state, gain, and what its recommendation changes."""
-    rows = [row(read_record(directory)) for directory in directories]
+    campaigns = [read_campaign(directory) for directory in directories]
+    found = [campaign.conclude().recommendation for campaign in campaigns]
+    rows = [row(*pair) for pair in zip(campaigns, found, strict=True)]
     if as_json:
         sys.stdout.write(json_text(rows))
         return
@@ -26,28 +29,29 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
     common = os.path.commonpath([d.absolute() for d in directories]) if len(directories) > 1 else ""
     for one, directory in zip(rows, directories, strict=True):
         one["directory"] = os.path.relpath(directory.absolute(), common) if common else str(directory)
-    Console(width=None if sys.stdout.isatty() else 200).print(campaigns_table(rows))
+    unverified = sum(one is None or one.provenance.checked is Checked.NOT for one in found)
+    Console(width=None if sys.stdout.isatty() else 200).print(campaigns_table(rows, unverified))
 
 
-def row(record: Record) -> dict[str, Any]:
-    """What is compared of one campaign, as JSON values."""
-    found = record.recommendation
+def row(campaign: CampaignDirectory, found: Recommendation | None) -> dict[str, Any]:
+    """What is compared of one campaign and its recommendation, as JSON values."""
+    about = campaign.about
     gain = found.speedup if found and found.gains else math.nan
     low, high = speedup_interval(found) if found and found.gains else (math.nan, math.nan)
     return {
-        "directory": str(record.directory),
-        "campaign": record.name,
-        "collective": list(record.scenario["collective"]),
-        "stack": record.site.get("description", ""),
-        "stamp": record.site.get("stamp", ""),
-        "nodes": record.site.get("nodes"),
-        "ranks": record.site.get("ranks"),
-        "state": record.state,
-        "launches": len(record.history),
+        "directory": str(campaign.path),
+        "campaign": about.name,
+        "collective": list(about.scenario.collective),
+        "stack": about.site.description,
+        "stamp": str(about.site.stamp),
+        "nodes": about.site.nodes,
+        "ranks": about.site.ranks,
+        "state": campaign.state.value,
+        "launches": len(campaign.history),
         "speedup": gain,
         "speedup_low": low,
         "speedup_high": high,
         "gain": ratio_text(gain, (low, high)),
-        "verified": found.provenance.verified if found else "UNVERIFIED",
-        "advice": advice_text(found, record.space.default) if found else "",
+        "verified": (found.provenance if found else Provenance()).verified,
+        "advice": advice_text(found, about.space.default) if found else "",
     }

@@ -37,7 +37,7 @@ from autotune.resources import folder
 from autotune.scenario import CHANGEABLE, Scenario, scenario_of
 
 if TYPE_CHECKING:
-    from autotune.site import Site
+    from autotune.campaign.site import Site
 
 _DEFAULT_LAUNCHER = "hydra_plugins.autotune.mpirun.MpirunLauncher"
 """For scenarios that name none: Hydra's own default starts nothing that could be tuned."""

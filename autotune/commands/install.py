@@ -4,7 +4,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from autotune.campaign.directory import read_record
+from autotune.campaign.directory import read_campaign
 from autotune.errors import StackError, UserError
 from autotune.exporters import exporter
 from autotune.exporters.install import installed, merged, without
@@ -15,11 +15,7 @@ from autotune.stacks.installation import find
 
 def install(directory: Path) -> None:
     """Merge the recommendation into the user's own parameter file."""
-    recommendation = read_record(directory).recommendation
-    if recommendation is None:
-        raise UserError(
-            f"{directory} recommends nothing yet", f"python -m autotune status {directory} says how far it is"
-        )
+    recommendation = read_campaign(directory).recommended()
     home = Path.home() / ".openmpi"
     target = home / "mca-params.conf"
     files = exporter("openmpi_mca").export(recommendation, home)

@@ -12,7 +12,7 @@ from autotune.scenario import Scenario
 from autotune.space.given import point_of
 
 if TYPE_CHECKING:
-    from autotune.site import Site
+    from autotune.campaign.site import Site
 
 
 def measure(scenario: Scenario, site: "Site", points: tuple[str, ...], out: Path | None) -> int:

@@ -14,7 +14,7 @@ from autotune.verification.rounds import MAX_ROUNDS
 from autotune.views.tables import design_table, machine_table
 
 if TYPE_CHECKING:
-    from autotune.site import Site
+    from autotune.campaign.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
     hold, the next best is verified in another round.
     """
     n_screening = strategy.design.n_runs if strategy.design else 0
-    search = max(0, strategy.plan.budget_launches - strategy.n_baseline - n_screening)
+    search = max(0, strategy.budget.launches - strategy.n_baseline - n_screening)
     counts = {"baseline": strategy.n_baseline, "screening": n_screening, "search": search}
     round_launches = strategy.verifier.design.launches if strategy.verifier else 0
     return (

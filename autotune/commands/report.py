@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autotune.campaign.directory import Record, read_record
+from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.errors import UserError
 from autotune.exporters.files import how_to_use
 
@@ -21,7 +21,7 @@ def report(directory: Path, out: Path | None) -> None:
     from autotune.views.report import page
 
     target = out or directory / "report.html"
-    text = page(report_input(read_record(directory)))
+    text = page(report_input(read_campaign(directory)))
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as exc:
@@ -29,27 +29,27 @@ def report(directory: Path, out: Path | None) -> None:
     sys.stdout.write(f"{target}\n")
 
 
-def report_input(record: Record) -> "ReportInput":
+def report_input(campaign: CampaignDirectory) -> "ReportInput":
     """Everything that the campaign knows so far, and the files that were exported."""
     from autotune.views.report import ReportInput
 
-    effects, screening = record.screening or ((), None)
-    folder = record.directory / "export"
+    about, found = campaign.about, campaign.conclude()
+    folder = campaign.path / "export"
     exports = [str(path) for path in sorted(folder.glob("*")) if path.is_file()]
-    state = f"{record.state} ({record.reason})" if record.reason else record.state
+    state = f"{campaign.state} ({campaign.reason})" if campaign.reason else campaign.state.value
     return ReportInput(
-        title=record.name,
-        space=record.space,
-        objectives=record.objectives,
-        history=record.history,
-        recommendation=record.recommendation,
-        baseline=record.baseline,
-        effects=effects,
-        screening=screening,
-        rounds=record.verdict.rounds if record.verdict else (),
-        findings=[(str(what), str(found)) for what, found in record.site.get("findings", ())],
+        title=about.name,
+        space=about.space,
+        objectives=about.objectives,
+        history=campaign.history,
+        recommendation=found.recommendation,
+        baseline=found.baseline,
+        effects=found.effects,
+        screening=found.screening,
+        rounds=found.verdict.rounds if found.verdict else (),
+        findings=about.site.findings,
         exports=exports,
-        use=how_to_use(record, folder) if exports else "",
-        stamp=str(record.site.get("stamp", "")),
+        use=how_to_use(found.recommendation, folder) if exports else "",
+        stamp=str(about.site.stamp),
         state=state,
     )

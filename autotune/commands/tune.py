@@ -3,18 +3,20 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from autotune.campaign.directory import Record, objective_document, read_record, verifier_of
+from autotune.campaign.conclusion import conclude
+from autotune.campaign.description import Description, campaign_event, campaign_of
+from autotune.campaign.directory import last_written, read_campaign
 from autotune.campaign.loop import Campaign
-from autotune.campaign.observing import Measurement, measurement_of
-from autotune.campaign.strategy import Plan, Strategy
+from autotune.campaign.observing import measurement_of
+from autotune.campaign.strategy import Strategy
 from autotune.errors import (
     CampaignError,
     HandedOver,
@@ -24,19 +26,22 @@ from autotune.errors import (
     UserError,
 )
 from autotune.exporters.export_check import check_export
-from autotune.exporters.files import default_formats, export_files, how_to_use
+from autotune.exporters.files import export_files, how_to_use
+from autotune.history.events import State, ended_event, started_event
 from autotune.history.journal import FILE, Journal
 from autotune.history.objectives import Objective, scores
-from autotune.history.trial import Phase
+from autotune.history.trial import History, Phase
 from autotune.importers.profiles import read_profile
 from autotune.proposers import proposer
 from autotune.proposers.warm_start import FinishedCampaign
+from autotune.recommend.front import Recommendation
 from autotune.scenario import CHANGEABLE, Scenario
-from autotune.space.loader import space_document
+from autotune.stacks import dialect
+from autotune.structure import plain
 from autotune.views.console import CampaignConsole
 
 if TYPE_CHECKING:
-    from autotune.site import Site
+    from autotune.campaign.site import Site
 
 
 def tune(scenario: Scenario, site: "Site") -> int:
@@ -55,51 +60,38 @@ def tune(scenario: Scenario, site: "Site") -> int:
     measurement = measurement_of(scenario, site.placement.ranks)
     observer = site.observer(measurement, site.space, directory)
     with Journal(directory) as journal:
-        done = _begin(journal, scenario, site)
-        if done:
+        begun = _begin(journal, strategy.campaign)
+        if begun is None:
             _say_complete(console, directory)
             return 0
-        with CampaignConsole(console, strategy.objectives) as screen, _endings(journal, scenario):
+        with CampaignConsole(console, strategy.objectives) as screen, _endings(journal, directory):
             if site.chosen:
                 console.print(site.chosen, highlight=False)
-            screen.opening(_title(scenario, site), site.stamp, site.findings, site.space.dropped)
-            campaign = Campaign(strategy, observer.observe, journal, screen, time.monotonic)
-            campaign.run()
-            record = read_record(directory)
-            _finish(record, scenario, screen)
-            _check_export(record, scenario, site, measurement, console)
-        journal.append({"event": "ended", "state": "complete", "launches": scenario.budget.launches})
+            screen.opening(_title(scenario, site), str(site.stamp), site.findings, site.space.dropped)
+            history = Campaign(strategy, observer.observe, journal, screen, time.monotonic).run()
+            formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
+            recommendation = _finish(begun, history, formats, directory, screen)
+            if site.stack is not None:  # files have an effect
+                check = check_export(formats, recommendation, folder, site.observer, measurement, site.space)
+                if check is not None:
+                    console.print(str(check), highlight=False, soft_wrap=True)
+        journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
     return 0
 
 
 def strategy_of(scenario: Scenario, site: "Site") -> Strategy:
-    """Which trial is next, from the scenario's plan.
+    """Which trial is next, in the campaign of a scenario at a site.
 
     Raises:
         ScenarioError: an unknown proposer or option, or objectives that no size counts for.
         UserError: there is no campaign to start warm from.
     """
-    screening = scenario.screening
-    plan = Plan(
-        budget_launches=scenario.budget.launches,
-        budget_s=scenario.budget.seconds,
-        baseline_launches=scenario.baseline.launches,
-        screening=screening.enabled,
-        foldover=screening.foldover,
-        replicates=screening.replicates,
-        centre_points=screening.centre_points,
-        min_gain=scenario.stop.min_gain,
-        confirm_share=scenario.confirm.share,
-        seed=scenario.seed,
-    )
     options = dict(scenario.proposer.options)
     if scenario.warm_start:
-        earlier = read_record(Path(scenario.warm_start))
-        options["warm_start"] = (FinishedCampaign(earlier.space, earlier.history),)
-    chosen = proposer(scenario.proposer.name, **options)
-    objectives = objectives_of(scenario, site)
-    judge = verifier_of(asdict(scenario), site.space, objectives, site.stamp)
-    return Strategy(site.space, objectives, plan, chosen, judge)
+        earlier = read_campaign(Path(scenario.warm_start))
+        options["warm_start"] = (FinishedCampaign(earlier.about.space, earlier.history),)
+    campaign = Description(scenario, site.space, objectives_of(scenario, site), site.facts)
+    return Strategy(campaign, proposer(scenario.proposer.name, **options))
 
 
 def objectives_of(scenario: Scenario, site: "Site") -> tuple[Objective, ...]:
@@ -127,79 +119,46 @@ def objectives_of(scenario: Scenario, site: "Site") -> tuple[Objective, ...]:
     return tuple(o for o in weighed if sum(o.weights.values()) > 0)
 
 
-def _begin(journal: Journal, scenario: Scenario, site: "Site") -> bool:
-    """Describe the campaign in a new journal, or check that an old one is the same; whether it is complete.
+def _begin(journal: Journal, campaign: Description) -> Description | None:
+    """Describe the campaign in a new journal, or check that an old one is the same.
+
+    Returns:
+        The campaign as the journal describes it; None where it is complete.
 
     Raises:
         ScenarioError: the journal is of a campaign with other settings.
     """
     events = journal.read()
-    begun = next((e for e in events if e["event"] == "campaign"), None)
-    asked = asdict(scenario)
+    begun = next((campaign_of(e) for e in events if e["event"] == "campaign"), None)
     if begun is None:
-        journal.append(
-            {
-                "event": "campaign",
-                "name": scenario.name,
-                "scenario": asked,
-                "space": space_document(site.space),
-                "fingerprint": site.space.fingerprint,
-                "objectives": [objective_document(o) for o in objectives_of(scenario, site)],
-                "site": _site_document(site),
-            }
-        )
+        journal.append(campaign_event(campaign))
     else:
-        _check_same(scenario.directory, begun, asked, site)
-        last = events[-1]
-        same_budget = last.get("launches") == scenario.budget.launches
-        if last["event"] == "ended" and last["state"] == "complete" and same_budget:
-            return True
-    journal.append({"event": "started", "pid": os.getpid(), "host": os.uname().nodename})
-    return False
+        _check_same(campaign, begun)
+        if events[-1] == ended_event(State.COMPLETE, launches=campaign.scenario.budget.launches):
+            return None
+    journal.append(started_event(os.getpid(), os.uname().nodename))
+    return begun or campaign
 
 
-def _check_same(directory: Path, begun: Mapping[str, Any], asked: Mapping[str, Any], site: "Site") -> None:
-    plain = _plain(asked)
-    changed = [
-        key
-        for key, value in plain.items()
-        if key not in CHANGEABLE and begun["scenario"].get(key, value) != value
-    ]
+def _check_same(campaign: Description, begun: Description) -> None:
+    here = campaign.scenario.directory
+    asked, was = plain(campaign.scenario), plain(begun.scenario)
+    changed = [key for key in asked if key not in CHANGEABLE and asked[key] != was[key]]
     if changed:
-        details = "; ".join(f"{key}: {begun['scenario'].get(key)} → {plain[key]}" for key in changed)
+        details = "; ".join(f"{key}: {was[key]} → {asked[key]}" for key in changed)
         raise ScenarioError(
-            f"{directory} holds a campaign with other settings ({details})",
+            f"{here} holds a campaign with other settings ({details})",
             "continue it with its own, or use campaign.dir=… for another, or campaign.fresh=true",
         )
-    if begun["fingerprint"] != site.space.fingerprint:
+    if begun.space.fingerprint != campaign.space.fingerprint:
         raise ScenarioError(
-            f"{directory}: what can be tuned here is no longer what it was when the campaign began",
+            f"{here}: what can be tuned here is no longer what it was when the campaign began",
             "another machine, MPI or search space? use campaign.dir=… or campaign.fresh=true",
         )
 
 
-def _plain(item: Any) -> Any:
-    """As the journal gives it back: tuples become lists."""
-    if isinstance(item, Mapping):
-        return {str(k): _plain(v) for k, v in item.items()}
-    return [_plain(v) for v in item] if isinstance(item, list | tuple) else item
-
-
-def _site_document(site: "Site") -> dict[str, Any]:
-    return {
-        "description": site.description,
-        "findings": [list(finding) for finding in site.findings],
-        "fixed": dict(site.stack.fixed) if site.stack else {},
-        "coll": list(site.stack.coll) if site.stack else [],
-        "stamp": site.stamp,
-        "launcher": dict(site.launched_by),
-        "ranks": site.placement.ranks,
-        "nodes": site.placement.nodes,
-    }
-
-
 @contextmanager
-def _endings(journal: Journal, scenario: Scenario) -> Iterator[None]:
+def _endings(journal: Journal, directory: Path) -> Iterator[None]:
     """Write how the work ended into the journal, and say how to go on.
 
     Raises:
@@ -208,50 +167,43 @@ def _endings(journal: Journal, scenario: Scenario) -> Iterator[None]:
     try:
         yield
     except HandedOver as exc:
-        journal.append({"event": "ended", "state": "interrupted", "reason": str(exc)})
+        journal.append(ended_event(State.INTERRUPTED, reason=str(exc)))
         raise
     except (KeyboardInterrupt, Interrupted) as exc:
-        journal.append({"event": "ended", "state": "interrupted", "reason": "interrupted by the user"})
+        journal.append(ended_event(State.INTERRUPTED, reason="interrupted by the user"))
         raise Interrupted(
-            f"interrupted; nothing is lost in {scenario.directory}", "the same command continues the campaign"
+            f"interrupted; nothing is lost in {directory}", "the same command continues the campaign"
         ) from exc
     except Exception as exc:
-        journal.append({"event": "ended", "state": "failed", "reason": str(exc)})
+        journal.append(ended_event(State.FAILED, reason=str(exc)))
         raise
 
 
-def _finish(record: Record, scenario: Scenario, screen: CampaignConsole) -> None:
+def _finish(
+    campaign: Description,
+    history: History,
+    formats: Sequence[str],
+    directory: Path,
+    screen: CampaignConsole,
+) -> Recommendation:
     """Show the result and write its files.
 
     Raises:
         CampaignError: there is none, because no setting could be measured completely.
     """
-    recommendation = record.recommendation
+    recommendation = conclude(campaign, history, last_written(directory)).recommendation
     if recommendation is None:
-        reasons = "; ".join(sorted({o.reason for o in record.history if not o.ok})[:3])
+        reasons = "; ".join(sorted({o.reason for o in history if not o.ok})[:3])
         raise CampaignError(
-            f"none of the {len(record.history)} launches gave a complete curve: {reasons}",
-            f"see {record.directory}/launches",
+            f"none of the {len(history)} launches gave a complete curve: {reasons}",
+            f"see {directory}/launches",
         )
-    baseline = scores(record.objectives, record.space, record.history.of(Phase.BASELINE).observations)
-    screen.closing(record.space, record.history, recommendation, baseline)
-    formats = scenario.export or default_formats(record)
+    baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
+    screen.closing(campaign.space, history, recommendation, baseline)
     if formats:
-        paths = export_files(recommendation, formats, record.directory / "export")
-        screen.exported(paths, how_to_use(record, record.directory / "export"))
-
-
-def _check_export(
-    record: Record, scenario: Scenario, site: "Site", measurement: Measurement, console: Console
-) -> None:
-    """Use the exported files on fresh launches and say what came of it; only where files have an effect."""
-    recommendation = record.recommendation
-    if recommendation is None or site.stack is None:
-        return
-    formats, folder = scenario.export or default_formats(record), record.directory / "export"
-    found = check_export(formats, recommendation, folder, site.observer, measurement, site.space)
-    if found is not None:
-        console.print(str(found), highlight=False, soft_wrap=True)
+        paths = export_files(recommendation, formats, directory / "export")
+        screen.exported(paths, how_to_use(recommendation, directory / "export"))
+    return recommendation
 
 
 def _title(scenario: Scenario, site: "Site") -> str:
@@ -283,7 +235,7 @@ def start_over(scenario: Scenario) -> None:
     if not scenario.campaign.fresh or not directory.exists():
         return
     if not (directory / FILE).exists() and any(directory.iterdir()):
-        raise UserError(f"{directory} is no campaign: it has no {FILE}", "choose another campaign.dir")
+        raise UserError(f"{directory} is not a campaign: it has no {FILE}", "choose another campaign.dir")
     number = 1
     while (aside := directory.with_name(f"{directory.name}.{number}")).exists():
         number += 1

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autotune.campaign.directory import Record, read_record
+from autotune.campaign.description import Description, SiteKind
+from autotune.campaign.directory import read_campaign
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import environment_of
 from autotune.recommend.front import Recommendation
-from autotune.scenario import restored
 from autotune.verification.paired_test import (
     Comparison,
     PairDifferences,
@@ -32,7 +32,7 @@ from autotune.views.documents import json_text
 from autotune.views.text import ratio_text, size_text
 
 if TYPE_CHECKING:
-    from autotune.site import Site
+    from autotune.campaign.site import Site
 
 RESULT = "verification.json"
 """What a verification leaves in its directory."""
@@ -42,21 +42,18 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
     """Compare, print slot by slot, and say 1 where a gain is gone or anything loses."""
     from autotune.commands.hydra_bridge import connected
 
-    record = read_record(directory)
-    recommendation = record.recommendation
-    if recommendation is None:
-        raise UserError(f"{directory} recommends nothing yet", f"see: python -m autotune status {directory}")
-    if str(record.site.get("stamp", "")).startswith("REPLAYED"):
+    campaign = read_campaign(directory)
+    recommendation, about = campaign.recommended(), campaign.about
+    if about.site.stamp.kind is SiteKind.REPLAYED:
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
-    scenario = restored(record.scenario)
-    asked = scenario.verify
+    asked = about.scenario.verify
     design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss)
-    site = connected(record.site.get("launcher", {}), scenario)
+    site = connected(about.site.launcher, about.scenario)
     target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    measurement = measurement_of(scenario, site.placement.ranks)
-    ours = site.observer(measurement, record.space, target)
+    measurement = measurement_of(about.scenario, site.placement.ranks)
+    ours = site.observer(measurement, about.space, target)
     tuned_side = _Side(ours, Subject.DEPLOYED, recommendation)
-    reference = _reference(against, site, measurement, record, target)
+    reference = _reference(against, site, measurement, about, target)
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     differences: tuple[PairDifferences, ...] = ()
     judged: tuple[Comparison, ...] = ()
@@ -75,7 +72,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         reasons = {o.reason for side in sides for o in side if not o.ok}
         raise CampaignError(f"no pair of launches could be compared: {'; '.join(sorted(reasons)[:3])}")
     total = overall(differences)
-    document = _document(record, against, judged, total, sum(map(len, sides)))
+    document = _document(about, against, judged, total, sum(map(len, sides)))
     target.mkdir(parents=True, exist_ok=True)
     (target / RESULT).write_text(json_text(document))
     sys.stdout.write(json_text(document) if as_json else _text(document, judged, total, target))
@@ -101,7 +98,7 @@ class _Side:
 
 
 def _reference(
-    against: tuple[Path, ...], site: "Site", measurement: Measurement, record: Record, target: Path
+    against: tuple[Path, ...], site: "Site", measurement: Measurement, about: Description, target: Path
 ) -> _Side:
     """What is compared with: the defaults, another campaign's recommendation, or somebody's files.
 
@@ -110,18 +107,15 @@ def _reference(
     """
     from autotune.commands.hydra_bridge import connected
 
-    nothing = Recommendation(record.space.default, ())
+    nothing = Recommendation(about.space.default, ())
     if not against:
-        return _Side(site.observer(measurement, record.space, target), Subject.UNTOUCHED, nothing)
+        return _Side(site.observer(measurement, about.space, target), Subject.UNTOUCHED, nothing)
     if len(against) == 1 and against[0].is_dir():
-        other = read_record(against[0])
-        if other.recommendation is None:
-            raise UserError(f"{against[0]} recommends nothing yet")
+        other = read_campaign(against[0])
+        recommendation, its = other.recommended(), other.about
         # Their MPI and launcher, on as many ranks as ours.
-        asked = replace(restored(other.scenario), cluster=restored(record.scenario).cluster)
-        theirs = connected(other.site.get("launcher", {}), asked)
-        observer = theirs.observer(measurement, other.space, target)
-        return _Side(observer, Subject.DEPLOYED, other.recommendation)
+        theirs = connected(its.site.launcher, replace(its.scenario, cluster=about.scenario.cluster))
+        return _Side(theirs.observer(measurement, its.space, target), Subject.DEPLOYED, recommendation)
     if any(path.is_dir() for path in against):
         raise UserError("--against takes one campaign, or files", "not both, and not several campaigns")
     if site.stack is None:
@@ -134,7 +128,7 @@ def _reference(
             f"{', '.join(map(str, against))}: nothing is set there", "see: python -m autotune lint FILE"
         )
     amended = replace(measurement, amended=lambda rendering: replace(rendering, env={**rendering.env, **env}))
-    return _Side(site.observer(amended, record.space, target), Subject.UNTOUCHED, nothing)
+    return _Side(site.observer(amended, about.space, target), Subject.UNTOUCHED, nothing)
 
 
 def _of_file(path: Path) -> dict[str, str]:
@@ -168,14 +162,18 @@ def _text(document: Mapping[str, Any], judged: Sequence[Comparison], total: Comp
 
 
 def _document(
-    record: Record, against: Sequence[Path], judged: Sequence[Comparison], total: Comparison, launches: int
+    about: Description,
+    against: Sequence[Path],
+    judged: Sequence[Comparison],
+    total: Comparison,
+    launches: int,
 ) -> dict[str, Any]:
     def document(c: Comparison) -> dict[str, Any]:
         return {**asdict(c), "speedup": math.exp(c.gain)}
 
     return {
-        "campaign": record.name,
-        "stamp": str(record.site.get("stamp", "")),
+        "campaign": about.name,
+        "stamp": str(about.site.stamp),
         "against": [str(path) for path in against] or ["untouched"],
         "launches": launches,
         "overall": document(total),

@@ -5,8 +5,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from autotune.campaign.directory import read_record
-from autotune.errors import TableError, UserError
+from autotune.campaign.directory import read_campaign
+from autotune.errors import TableError
 from autotune.importers.profiles import read_profile
 from autotune.recommend.worth import worth as worth_of
 from autotune.views.documents import json_text
@@ -15,15 +15,13 @@ from autotune.views.text import duration_text
 
 def worth(directory: Path, calls: Path, application_s: float | None, as_json: bool) -> None:
     """Print the savings an hour of application time, with an interval."""
-    record = read_record(directory)
-    recommendation = record.recommendation
-    if recommendation is None:
-        raise UserError(f"{directory} recommends nothing yet", f"see: python -m autotune status {directory}")
+    campaign = read_campaign(directory)
+    recommendation = campaign.recommended()
     try:
         profile = read_profile(calls.read_text(), str(calls))
     except (OSError, UnicodeDecodeError) as exc:
         raise TableError(f"{calls} cannot be read: {exc}") from exc
-    spent_s = sum(o.duration_s for o in record.history)
+    spent_s = sum(o.duration_s for o in campaign.history)
     found = worth_of(profile, recommendation.gains, spent_s, application_s)
     low, high = found.interval_per_hour_s
     if as_json:

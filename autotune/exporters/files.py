@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from autotune.campaign.directory import Record
 from autotune.exporters import FORMATS, exporter
 from autotune.recommend.front import Recommendation
-from autotune.stacks import dialect
 
 
 @runtime_checkable
@@ -16,11 +14,6 @@ class Usable(Protocol):
 
     use: tuple[str, str]
     """Name of the file, and the line with ``{path}`` for where it lies."""
-
-
-def default_formats(record: Record) -> tuple[str, ...]:
-    """The formats that suit the campaign's stack."""
-    return dialect(record.space.stack).formats
 
 
 def export_files(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> tuple[Path, ...]:
@@ -38,12 +31,11 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
     return tuple(directory / name for name in texts)
 
 
-def how_to_use(record: Record, directory: Path) -> str:
+def how_to_use(recommendation: Recommendation | None, directory: Path) -> str:
     """The one line that puts the exported files into force."""
     usable = (made for name in FORMATS if isinstance(made := exporter(name), Usable))
     for file, line in (made.use for made in usable):
         path = directory.absolute() / file
         if path.exists():
             return line.format(path=path)
-    recommendation = record.recommendation
     return str(recommendation.point) if recommendation else ""

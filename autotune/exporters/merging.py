@@ -49,6 +49,7 @@ def merged(recommendations: Sequence[Recommendation]) -> Recommendation:
         nodes=max(s.nodes for s in sources),
         ranks=max(s.ranks for s in sources),
         stamp="; ".join(dict.fromkeys(s.stamp for s in sources if s.stamp)),
+        checked=next((s.checked for s in sources if not s.checked.done), first.provenance.checked),
         verified=each if len(verified) > 1 else next(iter(verified)),
     )
     gains = tuple(gain for one in recommendations for gain in one.gains)

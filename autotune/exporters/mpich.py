@@ -31,7 +31,7 @@ class MpichCvars:
         Raises:
             UserError: sizes that differ in their algorithm, which only a tree can say, or an unknown one.
         """
-        check_family(recommendation, "MPICH")
+        check_family(recommendation, "mpich")
         variables = {
             f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM": mpich.check(
                 collective, one_algorithm(collective, by_size)
@@ -57,7 +57,7 @@ class MpichSelection:
             UserError: an algorithm that a tree cannot name, or a collective that this MPICH's tree lacks.
             StackError: no MPICH is installed here whose tree could be taken.
         """
-        check_family(recommendation, "MPICH")
+        check_family(recommendation, "mpich")
         tree = self._generic()
         for collective, by_size in tables(recommendation.rules).items():
             mpich.algorithms(collective)

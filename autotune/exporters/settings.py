@@ -18,8 +18,8 @@ from autotune.stacks import coll_tuned
 RULES_FILE = "coll_tuned_rules.conf"
 """Name of the classic rules file beside the files that point to it."""
 
-FAMILIES = ("Open MPI", "MPICH", "Intel MPI", "MVAPICH")
-"""As ``Provenance.stack`` names them."""
+FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI", "mvapich": "MVAPICH"}
+"""``Provenance.family`` → what its makers call it."""
 
 _MCA = "OMPI_MCA_"
 _DYNAMIC = ("coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename")
@@ -118,11 +118,11 @@ def check_family(recommendation: Recommendation, family: str) -> None:
     Raises:
         UserError: measured on another family.
     """
-    measured = [name for name in FAMILIES if name in recommendation.provenance.stack]
-    if measured and family not in measured:
+    measured = recommendation.provenance.family
+    if measured in FAMILIES and measured != family:
         raise UserError(
-            f"{recommendation.provenance.campaign} was measured on {measured[0]}",
-            f"its algorithms say nothing about {family}: run a campaign there",
+            f"{recommendation.provenance.campaign} was measured on {FAMILIES[measured]}",
+            f"its algorithms say nothing about {FAMILIES[family]}: run a campaign there",
         )
 
 

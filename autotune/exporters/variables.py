@@ -34,7 +34,7 @@ class IntelMpi:
         Raises:
             UserError: an algorithm that Intel MPI has no id for, or sizes that are left to the library.
         """
-        check_family(recommendation, "Intel MPI")
+        check_family(recommendation, "intelmpi")
         by_comm_size: dict[int, dict[str, str]] = {}
         for collective, by_size in tables(recommendation.rules).items():
             for comm_size, table in by_size.items():
@@ -60,7 +60,7 @@ class Mvapich2:
         Raises:
             UserError: algorithms that differ by size, or are no ids.
         """
-        check_family(recommendation, "MVAPICH")
+        check_family(recommendation, "mvapich")
         variables = {}
         for collective, by_size in tables(recommendation.rules).items():
             number = one_algorithm(collective, by_size)
@@ -86,7 +86,7 @@ class Mvapich3:
         Raises:
             UserError: algorithms that differ by size, or that neither MPICH nor OSU knows.
         """
-        check_family(recommendation, "MVAPICH")
+        check_family(recommendation, "mvapich")
         variables = {}
         for collective, by_size in tables(recommendation.rules).items():
             name = one_algorithm(collective, by_size)

@@ -15,6 +15,7 @@ Names of events and keys are only ever added.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from autotune.errors import JournalError
@@ -22,6 +23,25 @@ from autotune.history.trial import History, Observation, Trial
 from autotune.structure import Document, plain
 
 _EVENT = Document("an event of the journal", JournalError, own=True, newer=True)
+
+
+class State(StrEnum):
+    """How a campaign stands, or how its last run ended."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+def started_event(pid: int, host: str) -> dict[str, Any]:
+    """That a process begins to write."""
+    return {"event": "started", "pid": pid, "host": host}
+
+
+def ended_event(state: State, **more: object) -> dict[str, Any]:
+    """That it ends: well, with the ``launches`` of its budget, or not, with the ``reason``."""
+    return {"event": "ended", "state": state.value, **more}
 
 
 def trial_event(trial: Trial) -> dict[str, Any]:

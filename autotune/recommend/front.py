@@ -6,7 +6,8 @@ candidates that no other beats in every objective.
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import (
@@ -81,16 +82,32 @@ class Recommendation:
     provenance: "Provenance" = field(default_factory=lambda: Provenance())
     """For the comments in every exported file."""
 
-    def with_provenance(self, provenance: "Provenance") -> "Recommendation":
-        """The same recommendation with what its files say about its origin."""
-        return replace(self, provenance=provenance)
-
     @property
     def speedup(self) -> float:
         """Geometric mean of default / tuned over the slots; NaN without a baseline."""
         if not self.gains:
             return math.nan
         return math.exp(sum(math.log(g.ratio) for g in self.gains) / len(self.gains))
+
+
+class Checked(StrEnum):
+    """How far a recommendation has been compared with the stack's own defaults on fresh launches."""
+
+    NOT = "not"
+    """No launch was made for it."""
+    UNFINISHED = "unfinished"
+    """More launches are wanted."""
+    UNUSABLE = "unusable"
+    """No pair of launches could be compared."""
+    HOLDS = "holds"
+    """It is better."""
+    REFUSED = "refused"
+    """Nothing was: what is recommended are the defaults."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the launches told what there is to tell."""
+        return self in (Checked.HOLDS, Checked.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +128,14 @@ class Provenance:
     """``SIMULATED (…)`` where no real MPI ran, else empty."""
     verified: str = "UNVERIFIED"
     """What the verification says, e.g. ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
+    checked: Checked = Checked.NOT
+    """The same as a value."""
     env: tuple[tuple[str, str], ...] = ()
     """Environment that holds the job-wide values (and what the scenario fixes), as measured."""
     placement: tuple[tuple[str, str], ...] = ()
     """``map_by`` and ``bind_to`` where the recommendation sets them."""
+    family: str = ""
+    """MPI implementation, as in ``Space.stack``; empty: not known."""
 
 
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:

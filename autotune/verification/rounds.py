@@ -25,7 +25,7 @@ from autotune.history.objectives import (
     job_setting,
 )
 from autotune.history.trial import History, Observation, Phase, Rule, Subject, Trial
-from autotune.recommend.front import Gain, Recommendation, recommendations
+from autotune.recommend.front import Checked, Gain, Recommendation, recommendations
 from autotune.space import Point, Space
 from autotune.verification.paired_test import (
     Comparison,
@@ -87,16 +87,25 @@ class Verdict:
     """Whether no more launches are wanted."""
 
     @property
+    def checked(self) -> Checked:
+        """How far the comparison got, and what came of it."""
+        if not self.complete:
+            return Checked.UNFINISHED
+        if not self.recommendation.rules and not self.recommendation.gains:
+            return Checked.REFUSED
+        return Checked.HOLDS if self.rounds[-1].differences else Checked.UNUSABLE
+
+    @property
     def text(self) -> str:
         """One line for reports and exported files."""
-        if not self.complete:
-            return "UNVERIFIED (verification not finished)"
         fresh = f"{sum(len(r.launches) for r in self.rounds)} fresh launches"
-        if not self.recommendation.rules and not self.recommendation.gains:
+        if self.checked is Checked.UNFINISHED:
+            return "UNVERIFIED (verification not finished)"
+        if self.checked is Checked.REFUSED:
             return f"verified: {self._refused} on {fresh}; the stack's own defaults stay"
-        last = self.rounds[-1]
-        if not last.differences:
+        if self.checked is Checked.UNUSABLE:
             return f"UNVERIFIED (no pair of {fresh} could be used)"
+        last = self.rounds[-1]
         total = overall(last.differences)
         interval = (
             f" ({math.exp(total.low):.2f} … {math.exp(total.high):.2f})" if len(last.differences) > 1 else ""

@@ -120,7 +120,7 @@ class CampaignConsole:
         if recommendation.gains:
             self._show(size_tables(recommendation))
         said = recommendation.provenance.verified
-        if recommendation.gains and not said.startswith("verified"):
+        if recommendation.gains and not recommendation.provenance.checked.done:
             average = ratio_text(recommendation.speedup, speedup_interval(recommendation))
             said = f"speed-up over all sizes, geometric mean: {average}  [{said}]"
         self._say(Text(f"\n{said}", "bold"))

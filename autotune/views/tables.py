@@ -157,11 +157,12 @@ def size_tables(recommendation: Recommendation) -> RenderableType:
     return Group(*parts[:-1])
 
 
-def campaigns_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+def campaigns_table(rows: Sequence[Mapping[str, Any]], unverified: int) -> RenderableType:
     """Campaigns beside each other, one row each; simulated ones say so below.
 
     Args:
         rows: As ``compare --json`` prints them.
+        unverified: How many of them have not begun to verify anything.
     """
     table = _table(
         *("campaign", "collective", "nodes", "ranks", "state", "launches", "speed-up (95 %)", "recommended"),
@@ -172,7 +173,6 @@ def campaigns_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
         words += [row["launches"], row["gain"], row["advice"]]
         table.add_row(*(Text(str(word)) for word in words))
     stacks = dict.fromkeys(row["stack"] for row in rows)
-    unverified = sum(row["verified"] == "UNVERIFIED" for row in rows)
     notes = [*stacks, *([f"{unverified} of {len(rows)} are UNVERIFIED"] if unverified else [])]
     return Group(table, "", *(Text(note, "dim") for note in notes))
 

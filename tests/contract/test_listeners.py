@@ -10,13 +10,9 @@ from rich.console import Console
 
 from autotune.campaign.loop import Campaign
 from autotune.campaign.ports import Listener
-from autotune.campaign.strategy import Plan, Strategy
 from autotune.history.trial import Phase, Status
-from autotune.proposers import proposer
-from autotune.verification.paired_test import SequentialDesign
-from autotune.verification.rounds import Verifier
 from autotune.views.console import CampaignConsole
-from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
+from tests.campaigns import OBJECTIVES, Memory, Silent, World, strategy
 from tests.contract.implementations import implementations
 
 METHODS = ("phase", "designed", "screened", "launching", "observed")
@@ -52,11 +48,10 @@ class Record:
 
 def play(listener: object, events: list[dict[str, object]] | None = None) -> Memory:
     """A whole campaign with launches that fail, from the beginning or after some events; its store."""
-    verifier = Verifier(SPACE, OBJECTIVES, SequentialDesign(looks=(4, 6)), seed=11)
-    strategy = Strategy(SPACE, OBJECTIVES, Plan(budget_launches=16, seed=11), proposer("random"), verifier)
+    planned = strategy(16, seed=11, verify={"launches": 12})
     world = World(fails=lambda t: Status.CRASHED if t.point.get("tls") == "tcp" and t.seed % 3 == 0 else None)
     store = Memory(events or ())
-    Campaign(strategy, world.observe, store, listener, lambda: 0.0).run()
+    Campaign(planned, world.observe, store, listener, lambda: 0.0).run()
     return store
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.campaign.directory import read_record
+from autotune.campaign.directory import read_campaign
 from autotune.cli import main
 from autotune.history.trial import Cell, History, Phase
 from autotune.space import Point
@@ -38,27 +38,26 @@ def replay(table: Path, directory: Path, *words: str) -> int:
 
 def test_a_campaign_finds_the_envelope_of_the_table(table: Path, tmp_path: Path) -> None:
     assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=9", "seed=4") == 0
-    record = read_record(tmp_path / "c")
+    record = read_campaign(tmp_path / "c")
     phases = [o.trial.phase for o in record.history]
     assert phases[0] is Phase.BASELINE
     assert set(phases[1:]) == {Phase.SEARCH}
     searched = [o.trial.point for o in record.history.of(Phase.SEARCH)]
     assert len(searched) == len(set(searched)) == 4  # all that the table has beside the default
-    assert record.recommendation is not None
-    small, large = record.recommendation.rules
+    small, large = record.recommended().rules
     assert (small.min_bytes, small.choice["algorithm"]) == (0, "recursive_doubling")
     assert 8 < large.min_bytes <= 1024
     assert large.choice == Point.of({"algorithm": "ring", "segment": 4096})
     failed = [o for o in record.history if not o.ok]
     assert [o.trial.point for o in failed] == [Point.of({"algorithm": "linear"})]
-    assert record.site["stamp"] == "REPLAYED (from site_allreduce.csv)"
+    assert str(record.about.site.stamp) == "REPLAYED (from site_allreduce.csv)"
 
 
 def test_the_default_is_recommended_where_it_is_best(tmp_path: Path) -> None:
     table = tmp_path / "t_bcast.csv"
     table.write_text("algorithm,message_bytes,latency_us,is_default\na,8,2,1\na,64,2,1\nb,8,3,0\nb,64,4,0\n")
     assert replay(table, tmp_path / "c", "proposer=random", "budget.launches=3") == 0
-    recommendation = read_record(tmp_path / "c").recommendation
+    recommendation = read_campaign(tmp_path / "c").conclude().recommendation
     assert recommendation is not None
     assert {rule.choice["algorithm"] for rule in recommendation.rules} == {"a"}
     assert recommendation.speedup == pytest.approx(1.0)
@@ -68,13 +67,13 @@ def test_one_configuration_of_one_size_is_a_campaign_of_its_default(tmp_path: Pa
     table = tmp_path / "t_bcast.csv"
     table.write_text("algorithm,message_bytes,latency_us\na,8,2\n")
     assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=4") == 0
-    assert len(read_record(tmp_path / "c").history) == 1
+    assert len(read_campaign(tmp_path / "c").history) == 1
 
 
 def test_a_campaign_replays(table: Path, tmp_path: Path) -> None:
     assert replay(table, tmp_path / "c", "proposer=grid", "budget.launches=5") == 0
     assert replay(tmp_path / "c", tmp_path / "d", "proposer=grid", "budget.launches=5") == 0
-    first, second = (read_record(tmp_path / name).history for name in ("c", "d"))
+    first, second = (read_campaign(tmp_path / name).history for name in ("c", "d"))
 
     def times(history: History) -> dict[tuple[Point, Cell], float]:
         return {(o.trial.point, e.cell): e.median_s for o in history for e in o.usable}
@@ -86,7 +85,7 @@ def test_a_finished_campaign_starts_another_one_warm(table: Path, tmp_path: Path
     assert replay(table, tmp_path / "c", "proposer=grid", "budget.launches=5") == 0
     warm = ("proposer=curve", "budget.launches=2", f"warm_start={tmp_path / 'c'}")
     assert replay(table, tmp_path / "d", *warm) == 0
-    first = read_record(tmp_path / "d").history.of(Phase.SEARCH).observations[0]
+    first = read_campaign(tmp_path / "d").history.of(Phase.SEARCH).observations[0]
     assert first.trial.point == Point.of({"algorithm": "ring", "segment": 4096})
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from autotune.campaign.directory import read_record
+from autotune.campaign.directory import read_campaign
 from autotune.history.trial import Phase, Subject
 
 
@@ -33,22 +33,23 @@ def campaign(tmp_path_factory):
 
 def test_the_campaign_ends_with_interleaved_fresh_launches(campaign):
     cwd, shown = campaign
-    record = read_record(cwd / "one")
+    record = read_campaign(cwd / "one")
+    found = record.conclude()
     made = record.history.of(Phase.VERIFY).observations
     assert {o.trial.subject for o in made} == {Subject.UNTOUCHED, Subject.DEPLOYED}
     for block in {o.trial.block for o in made}:
         sides = "".join("AB"[o.trial.subject is Subject.DEPLOYED] for o in made if o.trial.block == block)
         assert sides in ("ABBA", "BAAB")
-    assert record.verdict.complete
+    assert found.verdict.complete
     assert "Verification: fresh launches of both" in shown
-    assert record.recommendation.provenance.verified.startswith("verified: ")
+    assert found.recommendation.provenance.verified.startswith("verified: ")
     assert (
-        record.recommendation.provenance.verified in (cwd / "one/export/openmpi-mca-params.conf").read_text()
+        found.recommendation.provenance.verified in (cwd / "one/export/openmpi-mca-params.conf").read_text()
     )
 
 
 def test_no_size_is_slower_than_the_default_beyond_its_interval(campaign):
-    gains = read_record(campaign[0] / "one").recommendation.gains
+    gains = read_campaign(campaign[0] / "one").recommended().gains
     assert gains
     assert all(g.interval[1] >= 1.0 for g in gains)
 

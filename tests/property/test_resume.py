@@ -8,15 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.campaign.loop import Campaign
-from autotune.campaign.strategy import Plan, Strategy
 from autotune.history.events import history_of, observation_event, observation_of, trial_of
 from autotune.history.journal import Journal, read_events
 from autotune.history.trial import Phase, Status
-from autotune.proposers import proposer
 from autotune.structure import plain
-from autotune.verification.paired_test import SequentialDesign
-from autotune.verification.rounds import Verifier
-from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
+from tests.campaigns import Memory, Silent, World, strategy
 
 LAUNCHES = 16
 
@@ -39,11 +35,9 @@ class Fragile(Memory):
 
 
 def run(store, name="random"):
-    plan = Plan(budget_launches=LAUNCHES, seed=11)
-    verifier = Verifier(SPACE, OBJECTIVES, SequentialDesign(looks=(4, 6)), seed=11)
-    strategy = Strategy(SPACE, OBJECTIVES, plan, proposer(name), verifier)
+    planned = strategy(LAUNCHES, proposer=name, seed=11, verify={"launches": 12})
     fails = lambda t: Status.CRASHED if t.point.get("tls") == "tcp" and t.seed % 3 == 0 else None  # noqa: E731
-    return Campaign(strategy, World(fails=fails).observe, store, Silent(), lambda: 0.0).run()
+    return Campaign(planned, World(fails=fails).observe, store, Silent(), lambda: 0.0).run()
 
 
 WHOLE = Memory()

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     *("__init__", "errors", "collectives", "structure", "resources", "space", "measure", "history"),
     *("importers", "simulate", "screening", "recommend", "verification", "probe", "scenario", "stacks"),
-    *("campaign", "views", "proposers", "exporters", "lint", "replay", "site", "commands", "launchers"),
+    *("campaign", "views", "proposers", "exporters", "lint", "replay", "commands", "launchers"),
     *("cli", "__main__"),
 )
 """From the bottom up, one rank for each: a room imports only rooms before it."""
@@ -52,7 +52,7 @@ OWNERS = {
     "submitit": {"launchers"},
     "torch": {"proposers"},
     "typer": {"cli"},
-    "yaml": {"space", "stacks.knobs.rules", "commands"},
+    "yaml": {"space", "scenario", "stacks.knobs.rules", "commands"},
     "subprocess": {"stacks.installation", "stacks.knobs.child", "probe.native", "launchers"},
 }
 """Who may import a library: a room, or one module of it. Starting processes counts as one."""
@@ -62,12 +62,13 @@ LOADED_BY_OTHERS = {
 }
 """Dependencies that are there because another library asks for them."""
 
-OUTSIDE = {"resources", "probe", "launchers", "site", "commands", "cli", "__main__"}
+OUTSIDE = {"resources", "probe", "launchers", "commands", "cli", "__main__"}
 """Rooms whose work is to touch the world; all others are the core."""
 
 TOUCHING = {
     "campaign.directory": "the process and the time of a campaign that is running",
     "campaign.observing": "the directory of each launch",
+    "campaign.site": "counts the cores of this machine",
     "exporters.export_check": "the files of the launches that check an export",
     "exporters.files": "puts exported files into a directory",
     "history.journal": "locks, appends and syncs the journal",

@@ -1,11 +1,26 @@
 """Scenarios: types, ranges, sizes, and messages that name the key."""
 
+from dataclasses import MISSING, fields, is_dataclass
+from typing import get_type_hints
+
 import pytest
 
 from autotune.errors import ScenarioError
-from autotune.scenario import scenario_of, sizes_of
+from autotune.scenario import Scenario, defaults, scenario_of, sizes_of
 
-MINIMAL = {"collective": "allreduce", "sizes": "8..64k", "space": "any", "campaign": {"dir": "here"}}
+MINIMAL = {**defaults(), "sizes": "8..64k", "space": "any", "campaign": {"dir": "here"}}
+
+
+def test_every_key_has_its_default_in_the_shipped_configuration_alone():
+    def check(kind, document):
+        keys = {one.metadata.get("key", one.name): one for one in fields(kind)}
+        assert set(keys) == set(document)
+        for key, one in keys.items():
+            assert (one.default, one.default_factory) == (MISSING, MISSING), one
+            if is_dataclass(hint := get_type_hints(kind)[one.name]):
+                check(hint, document[key])
+
+    check(Scenario, {"name": "", **{key: value for key, value in defaults().items() if key != "hydra"}})
 
 
 def test_a_minimal_scenario_has_defaults():

@@ -111,7 +111,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "tiles": [*_speedup_tiles(inputs), *_objective_tiles(inputs, judged, baseline), _effort_tile(inputs)],
         "changes": _changes(inputs),
         "advice": advice_text(chosen, inputs.space.default) if chosen is not None else "",
-        "unverified": chosen is not None and chosen.provenance.verified.startswith("UNVERIFIED"),
+        "unverified": chosen is not None and not chosen.provenance.checked.done,
         "tables": _tables(chosen),
         "rounds": [_round(inputs.space, one) for one in reversed(inputs.rounds)],
         "front": _front(inputs, judged, baseline),

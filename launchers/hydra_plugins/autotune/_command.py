@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from autotune.campaign.observing import Measurement, launch_directory, observation
+from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, StackError, allowed
 from autotune.history.objectives import response_slot
 from autotune.history.trial import Observation, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import space_text
 from autotune.scenario import Scenario
-from autotune.site import Site, placement
 from autotune.space import Point, Space, Value
 from autotune.space.given import fixed
 from autotune.space.loader import load_space

@@ -18,15 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from autotune.campaign.directory import Record, read_record
+from autotune.campaign.description import SiteKind, Stamp
+from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.observing import Measurement, choices_of, launch_directory, observation
+from autotune.campaign.site import Site
 from autotune.errors import ScenarioError, allowed
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Cell, Observation, Phase, Rule, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.scenario import Scenario
-from autotune.site import Site
 from autotune.space import Point, Space
 from autotune.space.given import fixed
 from autotune.stacks.ports import LaunchOutcome, Placement
@@ -149,7 +150,7 @@ def replay_site(scenario: Scenario) -> Site:
         )
     path = Path(str(table))
     found = (
-        recorded_campaign(read_record(path))
+        recorded_campaign(read_campaign(path))
         if path.is_dir()
         else read_recorded(path, call_level, per_job, collective)
     )
@@ -158,22 +159,22 @@ def replay_site(scenario: Scenario) -> Site:
         fixed(found.space, scenario.fix),
         Placement(ranks=max(found.comm_sizes)),
         f"recorded in {path}",
-        stamp=f"REPLAYED (from {found.space.name})",
+        stamp=Stamp(SiteKind.REPLAYED, f"from {found.space.name}"),
         collective=(found.collective,),
         sizes=found.sizes_bytes,
     )
 
 
-def recorded_campaign(record: Record) -> RecordedTable:
+def recorded_campaign(campaign: CampaignDirectory) -> RecordedTable:
     """A campaign's own launches, to be replayed: raw samples where they are kept, else their medians.
 
     Of several collectives the first is replayed. Launches that failed are replayed as failures.
     """
-    collective = str(record.scenario["collective"][0])
+    space, collective = campaign.about.space, campaign.about.scenario.collective[0]
     runs: dict[Point, list[Run]] = defaultdict(list)
     untouched: list[Run] = []
-    for seen in record.history:
-        kept = ProbeResult.read(record.directory / "launches" / f"{seen.trial.number:04d}")
+    for seen in campaign.history:
+        kept = ProbeResult.read(campaign.path / "launches" / f"{seen.trial.number:04d}")
         times = {} if kept is None else {_cell_of(c): c.samples_s for c in kept.cells}
         run: Run = {
             e.cell: tuple(float(t) for t in times.get(e.cell, ())) or (e.median_s,)
@@ -186,7 +187,7 @@ def recorded_campaign(record: Record) -> RecordedTable:
             untouched.append(run)
     cells = [cell for several in (*runs.values(), untouched) for run in several for cell in run]
     return RecordedTable(
-        replace(record.space, listed=tuple(dict.fromkeys([record.space.default, *runs]))),
+        replace(space, listed=tuple(dict.fromkeys([space.default, *runs]))),
         collective,
         tuple(sorted({cell.message_bytes for cell in cells})),
         tuple(sorted({cell.comm_size for cell in cells})),

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from autotune.campaign.description import SiteKind, Stamp
 from autotune.campaign.observing import Measurement, choices_of, observation
+from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, UserError, allowed
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Observation, Rule, Subject, Trial
@@ -35,7 +37,6 @@ from autotune.simulate import (
     sample,
     settings_from,
 )
-from autotune.site import Site, placement
 from autotune.space import Point, Space
 from autotune.space.given import fixed
 from autotune.space.loader import load_space
@@ -100,7 +101,7 @@ class Simulated:
             library=f"{stamp_of(self.machine)} {self.machine.name}",
             timing="native",
             overhead_s=0.0,
-            notes=(stamp_of(self.machine),),
+            notes=(str(stamp_of(self.machine)),),
             applied={name: str(value) for name, value in point.items()},
         )
         measuring = sum(float(cell.samples_s.sum()) for cell in cells)
@@ -134,10 +135,10 @@ class Simulated:
                         yield CellSamples(*where, size, values, times)
 
 
-def stamp_of(machine: Machine) -> str:
-    """What everything that comes from a modelled machine is marked with."""
+def stamp_of(machine: Machine) -> Stamp:
+    """What everything that comes from a model is marked with."""
     source = machine.calibrated_from
-    return f"SIMULATED (calibrated from {source})" if source else "SIMULATED (uncalibrated)"
+    return Stamp(SiteKind.SIMULATED, f"calibrated from {source}" if source else "uncalibrated")
 
 
 def _curve(
@@ -193,7 +194,7 @@ def simulated_site(scenario: Scenario) -> Site:
             ("machine", f"{machine.name}: {machine.description}"),
             ("nodes × ranks", f"{place.nodes} × {place.ppn or place.ranks}"),
             ("transports", ", ".join(machine.transports)),
-            ("model", stamp),
+            ("model", str(stamp)),
         ),
         stamp=stamp,
     )

@@ -11,8 +11,8 @@ from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
 
 if TYPE_CHECKING:
+    from autotune.campaign.site import Site
     from autotune.scenario import Scenario
-    from autotune.site import Site
 
 
 @dataclass
@@ -56,7 +56,7 @@ class MpirunLauncher(BasicLauncher):
         Raises:
             StackError: there is no MPI.
         """
-        from autotune.site import mpi_site
+        from autotune.campaign.site import mpi_site
         from hydra_plugins.autotune._mpirun import Mpirun, on_hosts
 
         placed = on_hosts(scenario)

@@ -11,8 +11,8 @@ from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
 
 if TYPE_CHECKING:
+    from autotune.campaign.site import Site
     from autotune.scenario import Scenario
-    from autotune.site import Site
 
 
 @dataclass

@@ -11,8 +11,8 @@ from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
 
 if TYPE_CHECKING:
+    from autotune.campaign.site import Site
     from autotune.scenario import Scenario
-    from autotune.site import Site
     from hydra_plugins.autotune._slurm_batch import BatchSettings
 
 
@@ -60,7 +60,7 @@ class SlurmLauncher(BasicLauncher):
         Raises:
             StackError: there is no MPI, or no Slurm.
         """
-        from autotune.site import mpi_site
+        from autotune.campaign.site import mpi_site
         from hydra_plugins.autotune._slurm import launcher
 
         settings = self._settings()

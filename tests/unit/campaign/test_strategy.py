@@ -5,19 +5,16 @@ from collections import Counter
 import pytest
 
 from autotune.campaign.loop import Campaign
-from autotune.campaign.strategy import Plan, Strategy
 from autotune.errors import CampaignError
 from autotune.history.trial import Phase, Status, Subject
-from autotune.proposers import proposer
 from autotune.recommend.front import recommend
 from autotune.space import Point
-from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World
+from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World, strategy
 
 
-def campaign(world=None, store=None, clock=lambda: 0.0, **plan):
-    plan = Plan(**{"budget_launches": 20, "seed": 5, **plan})
-    strategy = Strategy(SPACE, OBJECTIVES, plan, proposer("random"))
-    return Campaign(strategy, (world or World()).observe, store or Memory(), Silent(), clock)
+def campaign(world=None, store=None, clock=lambda: 0.0, launches=20, **changes):
+    planned = strategy(launches, **changes)
+    return Campaign(planned, (world or World()).observe, store or Memory(), Silent(), clock)
 
 
 def test_phases_come_in_order_and_the_budget_is_kept():
@@ -39,7 +36,7 @@ def test_the_baseline_is_untouched_and_everything_else_is_swept():
 
 
 def test_the_best_setting_of_the_landscape_is_recommended():
-    found = recommend(OBJECTIVES, SPACE, campaign(budget_launches=26, screening=False).run())
+    found = recommend(OBJECTIVES, SPACE, campaign(launches=26, screening={"enabled": False}).run())
     assert found.point["tls"] == "posix"
     assert found.point["rndv"] == "64k"
     assert [r.choice["algorithm"] for r in found.rules] == ["tree", "ring"]
@@ -48,7 +45,7 @@ def test_the_best_setting_of_the_landscape_is_recommended():
 
 
 def test_inert_factors_leave_the_search_and_are_tried_again_at_the_best_setting():
-    one = campaign(budget_launches=24)
+    one = campaign(launches=24)
     history = one.run()
     _, screening = one.strategy.screening(history)
     assert "tls" in screening.active
@@ -63,7 +60,7 @@ def test_inert_factors_leave_the_search_and_are_tried_again_at_the_best_setting(
 
 @pytest.mark.parametrize("launches", [1, 2, 5, 11])
 def test_a_small_budget_leaves_the_screening_out(launches):
-    history = campaign(budget_launches=launches).run()
+    history = campaign(launches=launches).run()
     assert len(history) == launches
     assert not len(history.of(Phase.SCREENING))
     assert len(history.of(Phase.BASELINE)) == max(1, min(3, launches // 3))
@@ -71,7 +68,7 @@ def test_a_small_budget_leaves_the_screening_out(launches):
 
 def test_the_budget_of_seconds_ends_the_campaign():
     now = iter(range(1000))
-    history = campaign(clock=lambda: float(next(now)), budget_s=20).run()
+    history = campaign(clock=lambda: float(next(now)), budget={"seconds": 20}).run()
     assert 2 < len(history) < 20
 
 
@@ -113,7 +110,7 @@ def test_a_trial_is_written_before_it_is_launched():
         seen.append((store.events[-1]["event"], store.events[-1]["number"]))
         return World().observe(trial)
 
-    one = campaign(store=store, budget_launches=4)
+    one = campaign(store=store, launches=4)
     Campaign(one.strategy, observe, store, Silent(), lambda: 0.0).run()
     assert seen == [("trial", n) for n in (1, 2, 3, 4)]
 

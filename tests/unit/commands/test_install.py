@@ -18,7 +18,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(install, "find", nothing)
     monkeypatch.setattr(lint, "find", nothing)
-    monkeypatch.setattr(install, "read_record", lambda directory: SimpleNamespace(recommendation=OPENMPI))
+    monkeypatch.setattr(install, "read_campaign", lambda _: SimpleNamespace(recommended=lambda: OPENMPI))
     return tmp_path / ".openmpi"
 
 

@@ -4,17 +4,16 @@ import math
 
 import pytest
 
-from autotune.campaign.directory import objective_document, read_record
+from autotune.campaign.description import SiteFacts, SiteKind, Stamp, campaign_event
+from autotune.campaign.directory import read_campaign
 from autotune.campaign.loop import Campaign
-from autotune.campaign.strategy import Plan, Strategy
 from autotune.commands.report import report, report_input
 from autotune.errors import UserError
 from autotune.history.journal import Journal
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject
-from autotune.proposers import proposer
 from autotune.space import Point
-from autotune.space.loader import space_document
 from tests import example
+from tests.campaigns import strategy
 
 
 def observe(trial):
@@ -33,27 +32,27 @@ class Silent:
 @pytest.fixture
 def directory(tmp_path):
     def run(launches):
-        plan = Plan(launches, baseline_launches=2, seed=5)
-        strategy = Strategy(example.SPACE, example.OBJECTIVES, plan, proposer("random"))
+        site = SiteFacts("a formula", (("cores", "2"),), stamp=Stamp(SiteKind.SIMULATED))
+        planned = strategy(
+            launches,
+            space=example.SPACE,
+            objectives=example.OBJECTIVES,
+            site=site,
+            baseline={"launches": 2},
+        )
         with Journal(tmp_path) as journal:
-            screening = {"foldover": False, "replicates": 1, "centre_points": 0}
-            journal.append({
-                "event": "campaign", "name": "example", "scenario": {"screening": screening, "seed": 5},
-                "space": space_document(example.SPACE), "fingerprint": example.SPACE.fingerprint,
-                "objectives": [objective_document(o) for o in example.OBJECTIVES],
-                "site": {"description": "a formula", "findings": [["cores", "2"]], "stamp": "SIMULATED"},
-            })  # fmt: skip
-            history = Campaign(strategy, observe, journal, Silent(), lambda: 0.0).run()
+            journal.append(campaign_event(planned.campaign))
+            history = Campaign(planned, observe, journal, Silent(), lambda: 0.0).run()
             journal.append({"event": "ended", "state": "complete", "launches": launches})
-        return tmp_path, strategy, history
+        return tmp_path, planned, history
 
     return run
 
 
 def test_the_screening_is_that_of_the_campaign(directory):
-    path, strategy, history = directory(14)
-    inputs = report_input(read_record(path))
-    found = strategy.screening(history)
+    path, planned, history = directory(14)
+    inputs = report_input(read_campaign(path))
+    found = planned.screening(history)
     assert found is not None
     assert (inputs.effects, inputs.screening) == found
     assert inputs.stamp == "SIMULATED"
@@ -65,17 +64,17 @@ def test_the_screening_is_that_of_the_campaign(directory):
 
 def test_exported_files_come_with_the_line_that_uses_them(directory):
     path, _, _ = directory(14)
-    assert report_input(read_record(path)).use == ""
+    assert report_input(read_campaign(path)).use == ""
     (path / "export").mkdir()
     (path / "export" / "openmpi-mca-params.conf").write_text("")
-    inputs = report_input(read_record(path))
+    inputs = report_input(read_campaign(path))
     assert inputs.exports == [str(path / "export" / "openmpi-mca-params.conf")]
     assert inputs.exports[0] in inputs.use
 
 
 def test_a_campaign_without_a_screening_has_no_effects(directory):
     path, _, _ = directory(6)  # no room for a design
-    inputs = report_input(read_record(path))
+    inputs = report_input(read_campaign(path))
     assert (inputs.effects, inputs.screening) == ((), None)
 
 

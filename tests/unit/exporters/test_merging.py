@@ -16,7 +16,7 @@ LINEAR = Point.of({"algorithm": "linear"})
 
 def one(campaign, *tables, nodes=1, **source):
     rules = tuple(Rule(collective, comm_size, 0, LINEAR) for collective, comm_size in tables)
-    source = {"stack": "Open MPI 5.0.11", "env": (("UCX_TLS", "rc"),), **source}
+    source = {"family": "openmpi", "stack": "Open MPI 5.0.11", "env": (("UCX_TLS", "rc"),), **source}
     return Recommendation(Point(), rules, provenance=Provenance(campaign, nodes=nodes, **source))
 
 

@@ -235,7 +235,7 @@ def test_on_one_node_han_steps_aside_by_itself(name):
     def effects(measured_on, **options):
         env = tuple(pair for pair in OPENMPI.provenance.env if pair[0] != "OMPI_MCA_coll_han_priority")
         source = replace(OPENMPI.provenance, nodes=measured_on, env=env)
-        files = exporter(name).export(OPENMPI.with_provenance(source), SITE)
+        files = exporter(name).export(replace(OPENMPI, provenance=source), SITE)
         found = lint({PurePath(SITE / f): text for f, text in files.items()}, **options)
         return [f.effect for f in found if not f.effect.startswith("mca_base_env_list")]
 

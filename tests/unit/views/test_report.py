@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Rule, Status, Subject, Trial
-from autotune.recommend.front import Gain, Provenance, Recommendation
+from autotune.recommend.front import Checked, Gain, Provenance, Recommendation
 from autotune.space import Dropped, Parameter, Point, Space
 from autotune.verification.paired_test import SequentialDesign, compare
 from autotune.verification.rounds import VerificationRound
@@ -279,7 +279,8 @@ def test_the_verification_shows_promise_and_fresh_launches_side_by_side(inputs):
 
 def test_a_verification_that_found_nothing_is_said_plainly(inputs):
     stay = Provenance(
-        verified="verified: nothing was better than the stack's own defaults on 8 fresh launches"
+        verified="verified: nothing was better than the stack's own defaults on 8 fresh launches",
+        checked=Checked.REFUSED,
     )
     nothing = Recommendation(inputs.space.default, (), provenance=stay)
     text = " ".join(Document(page(replace(inputs, recommendation=nothing))).texts)

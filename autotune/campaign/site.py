@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from autotune.campaign.description import SiteFacts, Stamp
 from autotune.campaign.observing import Launches, Observers
 from autotune.errors import ScenarioError
 from autotune.resources import space_text
@@ -42,14 +43,29 @@ class Site:
     """For ``doctor``."""
     chosen: str = ""
     """Which launcher was taken and why, where the user left that open."""
-    stamp: str = ""
-    """``SIMULATED (…)`` or ``REPLAYED (…)`` where no MPI runs."""
+    stamp: Stamp = field(default_factory=Stamp)
+    """Marks everything that comes from here, where no MPI runs."""
     collective: tuple[str, ...] = ()
     """What can be measured here, where the place decides that: what was recorded."""
     sizes: tuple[int, ...] = ()
     """Message sizes that can be measured here, likewise."""
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
+
+    @property
+    def facts(self) -> SiteFacts:
+        """What a campaign keeps of the place."""
+        place = self.placement
+        return SiteFacts(
+            self.description,
+            self.findings,
+            self.stack.fixed if self.stack else {},
+            self.stack.coll if self.stack else (),
+            self.stamp,
+            self.launched_by,
+            place.ranks,
+            place.nodes,
+        )
 
     def asked(self, scenario: Scenario) -> Scenario:
         """The scenario with what the place decides."""

@@ -1,0 +1,135 @@
+"""What a campaign is: the journal's event ``campaign`` as a value, and back (step 8 of the flow).
+
+The keys of the event are those that the first version wrote.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from autotune.errors import JournalError
+from autotune.history.objectives import Objective
+from autotune.scenario import Scenario, restored
+from autotune.space import Space
+from autotune.space.loader import space_document, space_of
+from autotune.structure import Document, plain
+
+
+class SiteKind(StrEnum):
+    """What answers a launch, as stamps begin."""
+
+    REAL = ""
+    """An MPI, or the user's own program."""
+    SIMULATED = "SIMULATED"
+    """A model of a cluster."""
+    REPLAYED = "REPLAYED"
+    """A recorded table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What everything that comes from a place is marked with; empty where something real was measured."""
+
+    kind: SiteKind = SiteKind.REAL
+    """What answered the launches."""
+    detail: str = ""
+    """Which model or table."""
+
+    @classmethod
+    def of(cls, text: str) -> "Stamp":
+        """The stamp that reads like this."""
+        kind, _, detail = text.partition(" ")
+        return cls(SiteKind(kind), detail.removeprefix("(").removesuffix(")"))
+
+    def __bool__(self) -> bool:
+        return self.kind is not SiteKind.REAL
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.detail})" if self.detail else self.kind.value
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFacts:
+    """What is kept of the place where a campaign's launches are made."""
+
+    description: str = ""
+    """MPI and UCX versions in one line."""
+    findings: tuple[tuple[str, str], ...] = ()
+    """(what, found) pairs about the machine."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """Environment of every launch, the untouched ones too."""
+    coll: tuple[str, ...] = ()
+    """The collective components that are there; empty: not known."""
+    stamp: Stamp = Stamp()
+    """Whether something real was measured."""
+    launcher: Mapping[str, Any] = field(default_factory=dict)
+    """The launcher's own configuration, so that it can be found again; empty: the default one."""
+    ranks: int = 0
+    """Of a launch; 0: not known."""
+    nodes: int = 1
+    """Over which they are spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One campaign, without what it has seen."""
+
+    scenario: Scenario
+    """What was asked for."""
+    space: Space
+    """What can be turned."""
+    objectives: tuple[Objective, ...]
+    """What is judged."""
+    site: SiteFacts
+    """Where it is measured."""
+
+    @property
+    def name(self) -> str:
+        """Of its scenario."""
+        return self.scenario.name
+
+
+def campaign_event(campaign: Description) -> dict[str, Any]:
+    """A campaign's description as an event."""
+    return {
+        "event": "campaign",
+        "name": campaign.name,
+        "scenario": plain(campaign.scenario),
+        "space": space_document(campaign.space),
+        "fingerprint": campaign.space.fingerprint,
+        "objectives": [
+            {
+                "name": objective.name,
+                "min_bytes": objective.min_bytes,
+                "max_bytes": objective.max_bytes,
+                "goal": objective.goal,
+                "weights": [[*slot, weight] for slot, weight in objective.weights.items()],
+            }
+            for objective in campaign.objectives
+        ],
+        "site": {**plain(campaign.site), "stamp": str(campaign.site.stamp)},
+    }
+
+
+def campaign_of(event: Mapping[str, Any]) -> Description:
+    """The description in an event.
+
+    Raises:
+        ScenarioError: a scenario of another version.
+        JournalError: a site of another version.
+    """
+    site = Document("the journal's site", JournalError, own=True, newer=True)
+    return Description(
+        restored(event["scenario"]),
+        space_of(event["space"]),
+        tuple(_objective(document) for document in event["objectives"]),
+        site.structured(SiteFacts, event["site"]),
+    )
+
+
+def _objective(document: Mapping[str, Any]) -> Objective:
+    weights = {(c, n, m): w for c, n, m, w in document.get("weights", ())}
+    return Objective(
+        document["name"], document["min_bytes"], document["max_bytes"], weights, document.get("goal", "")
+    )
