@@ -4,12 +4,13 @@
 port           adapters                              promise
 =============  ====================================  ==========================================
 ``Proposer``   ``proposers/``                        stateless: a function of its arguments
-``Store``      ``journal``                           what was appended survives a crash
+``Store``      ``history.journal``                   what was appended survives a crash
 ``Exporter``   ``exporters/``                        text, nothing written
-``Listener``   ``console/``                          watches, changes nothing
+``Listener``   ``views.console``                     watches, changes nothing
 =============  ====================================  ==========================================
 
-Those between a trial and a running program, ``Stack`` and ``Launcher``, are in ``stacks.ports``.
+``Observer``, which makes a trial by whatever means, is in ``campaign.observing``; those between a trial and a
+running program, ``Stack`` and ``Launcher``, are in ``stacks.ports``.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,16 @@
 """Hydra's own suite for launchers, run on every plugin of ours, and that Hydra finds them all."""
 
+from pathlib import Path
+
 import pytest
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from hydra.test_utils.launcher_common_tests import LauncherTestSuite
 
-NAMES = {"mpirun", "slurm", "simulated", "replay", "command", "auto"}
+import hydra_plugins.autotune
+
+FOLDER = Path(hydra_plugins.autotune.__file__).parent
+NAMES = {path.stem for path in FOLDER.glob("[a-z]*.py")}
 
 
 def test_hydra_finds_every_launcher():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import autotune
 from autotune.cli import cli
 from autotune.collectives import MEASURED
 from autotune.errors import ExitCode
@@ -15,6 +16,7 @@ from autotune.proposers import PROPOSERS
 from autotune.resources import folder
 from autotune.space.loader import _APPLY_KEYS, _PARAMETER_KEYS, load_space
 from autotune.views.frames import history_frame
+from tests.unit.test_architecture import OWNERS, ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -82,13 +84,42 @@ def test_the_reference_has_every_column_of_a_history():
     assert set(history_frame(History()).columns) <= named("reference.md")
 
 
-def test_the_architecture_names_every_part():
-    parts = {
-        path.stem
-        for path in (ROOT / "autotune").iterdir()
-        if path.suffix == ".py" or (path / "__init__.py").exists()
+def first_column(document, heading):
+    """What the first table under a heading names, row by row."""
+    text = (DOCS / document).read_text(encoding="utf-8").split(f"\n## {heading}\n")[1]
+    table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    return re.findall(r"^\| `(\w+)` \|", table[0], re.MULTILINE)
+
+
+def test_the_architecture_draws_the_rooms_in_their_order():
+    assert first_column("architecture.md", "Rooms, from the bottom up") == [
+        room for room in ROOMS if not room.startswith("__")
+    ]
+
+
+def test_the_architecture_names_every_foreign_library_and_every_contract():
+    assert OWNERS.keys() <= named("architecture.md")
+    suites = {f"tests/contract/{path.name}" for path in (ROOT / "tests" / "contract").glob("test_*.py")}
+    assert suites - {"tests/contract/test_hydra_launchers.py"} <= named("architecture.md")
+
+
+def test_the_package_names_a_room_for_each_step():
+    assert set(re.findall(r"``(\w+)``", autotune.__doc__)) & set(ROOMS) >= {
+        *("commands", "scenario", "space", "stacks", "screening", "campaign", "probe", "measure", "history"),
+        *("proposers", "recommend", "verification", "exporters", "views"),
     }
-    assert parts - {"__init__", "__main__"} <= named("architecture.md")
+
+
+TEXTS = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *ROOT.glob("autotune/**/*.py")]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_paths_in_the_project_that_are_named_exist(path):
+    """In documents and docstrings; NAME and the like stand for many."""
+    folders = "autotune|launchers|conf|search_spaces|tests|docs|benchmarks|notebooks"
+    for target in re.findall(rf"`((?:{folders})/[\w./*-]*)`", path.read_text(encoding="utf-8")):
+        if not re.search(r"[A-Z]{3}", target.replace("README", "")):
+            assert list(ROOT.glob(target.rstrip("/"))), target
 
 
 def test_links_between_documents_lead_somewhere():
