@@ -29,7 +29,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from autotune.commands.keys import keys_of
+from autotune.commands.keys import groups, keys_of
 from autotune.errors import AutotuneError, ExitCode, Interrupted, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.journal import FILE
@@ -77,6 +77,10 @@ def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
             _do(words, job)
         except (HydraException, OmegaConfBaseException) as exc:
             raise _translated(exc) from exc
+        except ValueError as exc:
+            if job.called or isinstance(exc, AutotuneError):
+                raise
+            raise _translated(exc) from exc
         finally:
             _summarise([d for d in job.directories if (d / FILE).exists()])
     if job.failure:
@@ -90,6 +94,8 @@ class _Job:
 
     task: Task
     launches: bool
+    called: bool = False
+    """Whether there was something to do: what is raised before is Hydra's."""
     codes: list[int] = field(default_factory=list)
     """Of the tasks that were done."""
     directories: list[Path] = field(default_factory=list)
@@ -98,6 +104,7 @@ class _Job:
     """Of a single run: Hydra would write a line of its own about an error that passes through it."""
 
     def __call__(self, config: DictConfig) -> None:
+        self.called = True
         try:
             self.codes.append(self._done(config))
         except AutotuneError as error:
@@ -235,6 +242,8 @@ def _translated(exc: Exception) -> AutotuneError:
             f"{key}={values}: one value or several?",
             f"""one value: "{key}='{values}'"; a list: "{key}=[{values}]"; a campaign for each: -m""",
         )
+    if text.startswith("Config group override must be"):
+        return ScenarioError(text, f"these take the name of an option: {', '.join(groups())}, hydra/launcher")
     if isinstance(exc, OverrideParseException):
         return ScenarioError(
             f"{str(exc.override).removeprefix('++')!r}: {text}",

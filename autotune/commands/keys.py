@@ -5,7 +5,8 @@ from typing import Any
 
 import yaml
 
-from autotune.resources import folder
+from autotune.resources import conf_text, folder
+from autotune.scenario import defaults
 
 _SECTION = re.compile(r"^(?:  - )?([a-z_]+):.*?(?: # (.*))?$", re.MULTILINE)
 """A section or a group of ``config.yaml``, with what the comment in its line says."""
@@ -13,37 +14,28 @@ _SECTION = re.compile(r"^(?:  - )?([a-z_]+):.*?(?: # (.*))?$", re.MULTILINE)
 
 def explained() -> list[tuple[str, str]]:
     """Every section with its comment, and with the options of its group or else the keys in it."""
-    document, groups = _document(), _groups()
-    comments = dict(_SECTION.findall(folder("conf").joinpath("config.yaml").read_text()))
-    rows = []
-    for name in [*groups, *(name for name in document if name not in groups)]:
-        inside = ", ".join(groups.get(name) or keys_of(name))
-        rows.append((name, f"{comments[name]} ({inside})" if inside else comments[name]))
-    return rows
+    comments = dict(_SECTION.findall(conf_text("config")))
+    options = groups()
+    inside = {name: ", ".join(options.get(name) or keys_of(name)) for name in keys_of("")}
+    return [(n, f"{comments[n]} ({words})" if words else comments[n]) for n, words in inside.items()]
 
 
 def keys_of(section: str) -> list[str]:
-    """The keys that a section (``objective.latency``; empty: the whole) has, and the groups."""
-    node: Any = _document()
-    groups = _groups()
+    """The keys that a section (``objective.latency``; empty: the whole) has."""
+    options = groups()
+    node: Any = {**dict.fromkeys(options), **defaults()}
+    del node["hydra"]
     for name in filter(None, section.split(".")):
-        if name in groups and not node.get(name):
-            node = yaml.safe_load((folder("conf") / name / f"{groups[name][-1]}.yaml").read_text())
-        else:
-            node = node.get(name)
-        groups = {}
+        node = node.get(name) or (
+            name in options and yaml.safe_load(conf_text(f"{name}/{options[name][-1]}"))
+        )
+        options = {}
         if not isinstance(node, dict):
             return []
-    return [*groups, *(key for key in node if key not in groups)]
+    return list(node)
 
 
-def _document() -> dict[str, Any]:
-    """What ``config.yaml`` says of a scenario; the rest of it is Hydra's."""
-    document = yaml.safe_load(folder("conf").joinpath("config.yaml").read_text())
-    return {name: value for name, value in document.items() if name not in ("defaults", "hydra")}
-
-
-def _groups() -> dict[str, list[str]]:
+def groups() -> dict[str, list[str]]:
     """The groups, each with its options."""
     return {
         path.name: sorted(option.stem for option in path.glob("*.yaml"))

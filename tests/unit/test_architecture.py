@@ -270,6 +270,11 @@ def test_launchers_are_connected_by_hydra_alone():
     assert not (ROOT / "launchers" / "hydra_plugins" / "__init__.py").exists()  # a namespace package
 
 
+def test_what_is_private_to_hydra_stands_in_one_module_for_each_side_of_it():
+    users = {m.name for m in MODULES if any(dotted.startswith("hydra._internal") for dotted, _ in m.imports)}
+    assert {name.rpartition(".")[2] for name in users} == {"hydra_bridge", "_plugin"}
+
+
 def test_importing_the_package_imports_nothing_heavy():
     heavy = "{'numpy', 'torch', 'ax', 'pandas', 'hydra', 'rich', 'typer'}"
     code = f"import sys, autotune; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"

@@ -125,6 +125,11 @@ def test_hydras_own_options_work(words, expected, tmp_path, monkeypatch, capsys)
         (["--info", "defaults", "budget.lanches=3"], "did you mean 'launches'"),
         (["export=[jsn]"], "did you mean 'json'"),
         (["export=jsn"], "did you mean 'json'"),
+        (["machine=3"], "take the name of an option: budget"),
+        (["conf=null"], "take the name of an option: budget"),
+        (["hydra/launcher=-1"], "hydra/launcher"),
+        (["hydra.launcher.bogus=1"], "bogus"),
+        (["space=${oc.env:NO_SUCH_VARIABLE}"], "NO_SUCH_VARIABLE"),
     ],
     ids=" ".join,
 )

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.autotune._plugin import Sequential
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -18,7 +19,7 @@ class AutoConf:
     _target_: str = "hydra_plugins.autotune.auto.AutoLauncher"
 
 
-class AutoLauncher(BasicLauncher):
+class AutoLauncher(Sequential):
     """Takes the launcher that this machine offers and says which."""
 
     def prepare(self, scenario: "Scenario") -> None:

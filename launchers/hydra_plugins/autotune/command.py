@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.autotune._plugin import Sequential
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -18,7 +19,7 @@ class CommandConf:
     _target_: str = "hydra_plugins.autotune.command.CommandLauncher"
 
 
-class CommandLauncher(BasicLauncher):
+class CommandLauncher(Sequential):
     """Runs jobs of a multirun one after another, and a program for each launch of a campaign."""
 
     def connect(self, scenario: "Scenario") -> "Site":

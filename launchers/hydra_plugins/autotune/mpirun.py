@@ -7,8 +7,9 @@ postponed: a dataclass could not resolve them.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.autotune._plugin import Sequential
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -25,7 +26,7 @@ class MpirunConf:
     check_hosts: bool = True  # ask each host first whether it has the same MPI, Python and project
 
 
-class MpirunLauncher(BasicLauncher):
+class MpirunLauncher(Sequential):
     """Runs jobs of a multirun one after another, and the launches of each campaign by ``mpirun``."""
 
     def __init__(

@@ -7,8 +7,9 @@ postponed: a dataclass could not resolve them.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.autotune._plugin import Sequential
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -22,7 +23,7 @@ class ReplayConf:
     _target_: str = "hydra_plugins.autotune.replay.ReplayLauncher"
 
 
-class ReplayLauncher(BasicLauncher):
+class ReplayLauncher(Sequential):
     """Runs jobs of a multirun one after another, and answers the launches of each campaign from a table."""
 
     def __init__(self, **kwargs: Any) -> None:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.autotune._plugin import Sequential
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -18,7 +19,7 @@ class SimulatedConf:
     _target_: str = "hydra_plugins.autotune.simulated.SimulatedLauncher"
 
 
-class SimulatedLauncher(BasicLauncher):
+class SimulatedLauncher(Sequential):
     """Runs jobs of a multirun one after another; the launches of each campaign are computed."""
 
     def connect(self, scenario: "Scenario") -> "Site":

@@ -7,8 +7,9 @@ postponed: a dataclass could not resolve them.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.autotune._plugin import Sequential
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -35,7 +36,7 @@ class SlurmConf:
     extra: list[str] = field(default_factory=list)  # further words for mpirun or srun
 
 
-class SlurmLauncher(BasicLauncher):
+class SlurmLauncher(Sequential):
     """Runs jobs of a multirun one after another, and the launches of each campaign under Slurm."""
 
     def __init__(self, extra: list[str] | None = None, **settings: Any) -> None:
