@@ -9,6 +9,7 @@ from autotune.errors import StackError, UserError
 from autotune.exporters import exporter
 from autotune.exporters.install import installed, merged, without
 from autotune.exporters.openmpi import CONF_FILE
+from autotune.exporters.origin import is_ours
 from autotune.exporters.settings import RULES_FILE
 from autotune.stacks.installation import find
 
@@ -50,7 +51,7 @@ def uninstall() -> None:
     else:
         target.unlink()
     rules = home / RULES_FILE
-    if rules.exists() and rules.read_text().startswith("# autotune: "):
+    if rules.exists() and is_ours(rules.read_text()):
         rules.unlink()
     sys.stdout.write(f"{target}: as it was before\n")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.errors import UserError
-from autotune.exporters.settings import mapping, remarks
+from autotune.exporters.origin import mapping, remarks
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
 from autotune.recommend.front import Gain, Provenance, Recommendation

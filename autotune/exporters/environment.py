@@ -8,7 +8,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from autotune.exporters.settings import commented, mapping, remarks, settings
+from autotune.exporters.origin import commented, mapping, remarks
+from autotune.exporters.settings import settings
 from autotune.recommend.front import Recommendation
 from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 

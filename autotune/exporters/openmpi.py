@@ -7,7 +7,8 @@ from pathlib import Path
 
 from autotune.errors import UserError
 from autotune.exporters.export_check import Recipe
-from autotune.exporters.settings import RULES_FILE, DeployedSettings, commented, remarks, settings
+from autotune.exporters.origin import commented, remarks
+from autotune.exporters.settings import RULES_FILE, DeployedSettings, settings
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.exporters.settings import commented, remarks, settings, tables
+from autotune.exporters.origin import commented, remarks
+from autotune.exporters.settings import settings, tables
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation

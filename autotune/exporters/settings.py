@@ -1,7 +1,4 @@
-"""What all formats share: the comments at the head, and the job-wide values sorted by who reads them.
-
-Notation: a *remark* is one line of comment without the sign that makes it one.
-"""
+"""What all formats share: the job-wide values sorted by who reads them, and rules by table (step 12)."""
 
 import re
 import shlex
@@ -10,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.errors import UserError
+from autotune.exporters.origin import commented, remarks
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
 from autotune.space import Point
@@ -52,34 +50,6 @@ class DeployedSettings:
     def files(self) -> dict[str, str]:
         """The rules file, where there is one."""
         return {RULES_FILE: self.rules} if self.rules else {}
-
-
-def remarks(recommendation: Recommendation) -> tuple[str, ...]:
-    """Where the numbers come from: the head of every file."""
-    source = recommendation.provenance
-    stamp = (source.stamp,) if source.stamp else ()
-    place = tuple(
-        f"measured with {option}, which belongs on the command line" for option in mapping(recommendation)
-    )
-    return (
-        f"autotune: campaign {source.campaign or '(unnamed)'}, last launch {source.date or '(undated)'}",
-        f"stack: {source.stack or 'unknown'}; "
-        f"{source.nodes} node{'s' * (source.nodes != 1)}, {source.ranks} ranks",
-        *stamp,
-        source.verified,
-        *place,
-    )
-
-
-def commented(lines: Sequence[str], sign: str = "#") -> list[str]:
-    """The lines as comments; what is more than one line stays a comment."""
-    return [f"{sign} {part}".rstrip() for line in lines for part in (line.splitlines() or [""])]
-
-
-def mapping(recommendation: Recommendation) -> tuple[str, ...]:
-    """The options of ``mpirun`` that place the ranks as they were placed when measured."""
-    options = {"map_by": "--map-by", "bind_to": "--bind-to"}
-    return tuple(f"{options[name]} {value}" for name, value in recommendation.provenance.placement if value)
 
 
 def tables(rules: Iterable[Rule]) -> dict[str, dict[int, list[Rule]]]:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePath
 
+from autotune.exporters.origin import nodes_of
 from autotune.lint.assignment import Assignment, Read
 from autotune.lint.finding import STACKS, Finding, version_of
 from autotune.lint.parameters import mca_file, tune_file
@@ -87,17 +88,11 @@ def lint(
             assigned += assignments
             found += findings
     if nodes is None:
-        nodes = max((n for text in files.values() for n in _campaign_nodes(text)), default=None)
+        nodes = max((n for n in map(nodes_of, files.values()) if n is not None), default=None)
     found += settings(assigned, version, known, exists, one_node=nodes == 1)
     found += variables([a for a in assigned if a.variable])
     order = list(files)
     return tuple(sorted(found, key=lambda f: (order.index(f.file), f.line)))
-
-
-def _campaign_nodes(text: str) -> list[int]:
-    """The nodes that a file of ours says, at its head, that it was measured on."""
-    said = re.search(r"^\W*stack: .*; (\d+) nodes?, \d+ ranks$", text, re.MULTILINE)
-    return [int(said[1])] if said else []
 
 
 def kind_of(path: PurePath, text: str) -> str:
