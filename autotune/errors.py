@@ -36,7 +36,7 @@ class ExitCode(IntEnum):
         return member
 
     WELL = 0, "well; also when a job of the batch system goes on with the campaign"
-    FINDING = 1, "a finding that is no success"
+    FINDING = 1, "a finding that is not a success"
     MISTAKE = 2, "a mistake in the input, or no usable MPI"
     STUCK = 3, "a campaign that cannot go on"
     LOCKED = 4, "another process is writing this campaign"

@@ -325,7 +325,7 @@ def sizes_of(declared: Any) -> list[int]:
     """Message sizes in bytes: a list (``[8, 1k, 1M]``) or a range of powers (``8..1M``, ``8..1M*4``).
 
     Raises:
-        ScenarioError: something that is no size, or no size at all.
+        ScenarioError: something that is not a size, or no size at all.
     """
     if isinstance(declared, str) and ".." in declared:
         match = re.fullmatch(r"\s*(\S+?)\.\.([^*\s]+)(?:\*(\d+))?\s*", declared)

@@ -181,7 +181,9 @@ def _estimate(cell: CellSamples, estimator: str) -> Estimate:
         status = Status.INVALID if status is Status.OK else status
     if status is not Status.OK:
         return Estimate(what, math.nan, math.nan, len(cell.valid_s), status)
-    found = estimate(cell.valid_s, estimator)
+    located = estimate(cell.valid_s, estimator)
     # One sample says nothing about its error: take it as large as the value, so that nobody relies on it.
-    sem_s = found.value_s if math.isnan(found.sem_s) else found.sem_s
-    return Estimate(what, found.value_s, sem_s, found.n, status, found.low_s, found.high_s, found.n_outliers)
+    sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
+    return Estimate(
+        what, located.value_s, sem_s, located.n, status, located.low_s, located.high_s, located.n_outliers
+    )

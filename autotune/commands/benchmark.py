@@ -55,9 +55,9 @@ def benchmark(
     tasks = [(r, name, tuple(launches), seed) for r, name, seed in product(read, proposers, range(seeds))]
     results: list[Result] = []
     with _table(out) as write:
-        for number, found in enumerate(_all(tasks, jobs), start=1):
-            results += found
-            write(found)
+        for number, finished in enumerate(_all(tasks, jobs), start=1):
+            results += finished
+            write(finished)
             if sys.stderr.isatty():
                 end = "\n" if number == len(tasks) else ""
                 sys.stderr.write(f"\r{number} of {len(tasks)} contests{end}")
@@ -73,7 +73,7 @@ def budgets(text: str) -> tuple[int, ...]:
     """The launches in ``4,8,12``.
 
     Raises:
-        UserError: something that is no whole number.
+        UserError: something that is not a whole number.
     """
     try:
         return tuple(int(word) for word in text.split(","))
@@ -123,12 +123,12 @@ def _contest(task: Task) -> list[Result]:
 def _files(tables: Path) -> list[Path]:
     if tables.is_file():
         return [tables]
-    found = sorted([*tables.glob("*.csv"), *tables.glob("*.parquet")])
-    if not found:
+    files = sorted([*tables.glob("*.csv"), *tables.glob("*.parquet")])
+    if not files:
         raise UserError(
             f"no tables in {tables}", "expected CSV or Parquet files: message_bytes, latency_us, …"
         )
-    return found
+    return files
 
 
 def _read(path: Path, call_level: Sequence[str], per_job: Sequence[str]) -> RecordedTable:

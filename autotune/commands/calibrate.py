@@ -110,7 +110,7 @@ def _pingpong(seen: Observation, settings: JobSettings) -> Series:
 
 def _timed(operation: str, sizes: Sequence[int]) -> Series:
     """Copies or sums of doubles on one core, the median of several timings of many repetitions each."""
-    found, seconds = [], []
+    sizes_bytes, seconds = [], []
     for size in sizes:
         if size < 1024:  # below that the call of the library is what is timed
             continue
@@ -125,9 +125,9 @@ def _timed(operation: str, sizes: Sequence[int]) -> Series:
                 else:
                     np.add(source, target, out=target)
             samples.append((time.perf_counter() - started) / loops)
-        found.append(float(size))
+        sizes_bytes.append(float(size))
         seconds.append(float(np.median(samples)))
-    return Series(operation, tuple(found), tuple(seconds))
+    return Series(operation, tuple(sizes_bytes), tuple(seconds))
 
 
 def _written(

@@ -23,19 +23,19 @@ def import_files(
         collective: Operation, for rows that do not say.
 
     Raises:
-        TableError: a file that cannot be read or written, or that is no complete log or table.
+        TableError: a file that cannot be read or written, or that is not a complete log or table.
     """
-    found = [
+    records = [
         _completed(measurement, comm_size, collective) for path in paths for measurement in read(*_text(path))
     ]
     from autotune.views.frames import measurement_frame, write_table
 
-    write_table(measurement_frame(found), "parquet" if out and out.suffix == ".parquet" else "csv", out)
+    write_table(measurement_frame(records), "parquet" if out and out.suffix == ".parquet" else "csv", out)
     if out is not None:
         sys.stderr.write(
-            f"{len(found)} rows of {len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}\n"
+            f"{len(records)} rows of {len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}\n"
         )
-    return len(found)
+    return len(records)
 
 
 def _text(path: Path) -> tuple[str, str]:

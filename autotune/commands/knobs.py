@@ -22,23 +22,25 @@ def knobs(
     if as_json and as_csv:
         raise UserError("--json and --csv", "give one of them")
     measured = [_bytes(word) for word in sizes.split(",") if word.strip()]
-    found = listings(find(mpirun), layers)
+    listed = listings(find(mpirun), layers)
     if as_json:
-        sys.stdout.write(json.dumps([_document(one, everything, measured) for one in found], indent=1) + "\n")
+        sys.stdout.write(
+            json.dumps([_document(one, everything, measured) for one in listed], indent=1) + "\n"
+        )
     elif as_csv:
         writer = csv.DictWriter(sys.stdout, _COLUMNS, lineterminator="\n")
         writer.writeheader()
-        for one in found:
+        for one in listed:
             writer.writerows(_flat(row) for row in _rows(one, everything, measured))
     else:
-        for one in found:
+        for one in listed:
             _print(one, everything, measured)
 
 
 def _bytes(word: str) -> int:
     size = size_in_bytes(word)
     if size is None:
-        raise UserError(f"--sizes: {word.strip()!r} is no message size", "for example 8,4k,1m")
+        raise UserError(f"--sizes: {word.strip()!r} is not a message size", "for example 8,4k,1m")
     return int(size)
 
 

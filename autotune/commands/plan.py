@@ -44,12 +44,12 @@ def plan(scenario: Scenario, site: "Site") -> int:
     """
     asked = site.asked(scenario)
     strategy, measurement = strategy_of(asked, site), measurement_of(asked, site.placement.ranks)
-    found, nodes = shares(strategy), site.placement.nodes
+    phases, nodes = shares(strategy), site.placement.nodes
     table = Table("phase", "launches", "node-hours", box=None, title_justify="left", pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    total = Share("together", sum(one.launches for one in found), sum(one.most for one in found))
-    for one in (*found, total):
+    total = Share("together", sum(one.launches for one in phases), sum(one.most for one in phases))
+    for one in (*phases, total):
         table.add_row(*one.row(nodes, asked.probe.budget_s, measurement.timeout_s))
     console = Console(soft_wrap=False)
     if site.chosen:

@@ -229,7 +229,7 @@ def start_over(scenario: Scenario) -> None:
     """For ``campaign.fresh``: rename an existing campaign to the first free one of ``NAME.1``, ``NAME.2`` ….
 
     Raises:
-        UserError: the directory exists and is no campaign.
+        UserError: the directory exists and is not a campaign.
     """
     directory = scenario.directory
     if not scenario.campaign.fresh or not directory.exists():

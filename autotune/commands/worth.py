@@ -22,26 +22,26 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
     except (OSError, UnicodeDecodeError) as exc:
         raise TableError(f"{calls} cannot be read: {exc}") from exc
     spent_s = sum(o.duration_s for o in campaign.history)
-    found = worth_of(profile, recommendation.gains, spent_s, application_s)
-    low, high = found.interval_per_hour_s
+    gained = worth_of(profile, recommendation.gains, spent_s, application_s)
+    low, high = gained.interval_per_hour_s
     if as_json:
         numbers = {
-            **asdict(found),
-            "saved_per_hour_s": found.saved_per_hour_s,
+            **asdict(gained),
+            "saved_per_hour_s": gained.saved_per_hour_s,
             "interval_per_hour_s": [low, high],
-            "paid_back_after_s": found.paid_back_after_s,
+            "paid_back_after_s": gained.paid_back_after_s,
             "verified": recommendation.provenance.verified,
         }
         sys.stdout.write(json_text(numbers))
         return
     nodes = recommendation.provenance.nodes
     lines = [
-        f"{calls}: {found.calls:.4g} calls a run and rank, {found.other_calls:.4g} of what was not tuned",
-        f"saved an hour of application time: {found.saved_per_hour_s:.3g} s ({low:.3g} … {high:.3g})",
-        f"the campaign cost {found.campaign_s * nodes / 3600:.3g} node-hours of launches; "
+        f"{calls}: {gained.calls:.4g} calls a run and rank, {gained.other_calls:.4g} of what was not tuned",
+        f"saved an hour of application time: {gained.saved_per_hour_s:.3g} s ({low:.3g} … {high:.3g})",
+        f"the campaign cost {gained.campaign_s * nodes / 3600:.3g} node-hours of launches; "
         + (
-            f"paid back after {duration_text(found.paid_back_after_s)} of application time"
-            if math.isfinite(found.paid_back_after_s)
+            f"paid back after {duration_text(gained.paid_back_after_s)} of application time"
+            if math.isfinite(gained.paid_back_after_s)
             else "nothing pays it back"
         ),
         f"[{recommendation.provenance.verified}]",

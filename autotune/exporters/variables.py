@@ -58,7 +58,7 @@ class Mvapich2:
         """The script.
 
         Raises:
-            UserError: algorithms that differ by size, or are no ids.
+            UserError: algorithms that differ by size, or are not ids.
         """
         check_family(recommendation, "mvapich")
         variables = {}

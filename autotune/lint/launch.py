@@ -91,7 +91,7 @@ def launched(path: PurePath, line: int, words: Sequence[Word], version: tuple[in
     if launcher == "srun":
         return [], list(_srun(path, line, words))
     assigned: list[Assignment] = []
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name, values in _options(words[1:]):
         if name in _SETS and len(values) == 2:
             key, value = values
@@ -108,9 +108,9 @@ def launched(path: PurePath, line: int, words: Sequence[Word], version: tuple[in
                     Assignment(path, line, key_text, text, True, Source.COMMAND, values[0].literal)
                 )
         elif name in PLACES and values[0].literal:
-            found += _place(path, line, name, values[0].text, version)
-    found += _together(path, line, assigned, [name for name, _ in _options(words[1:])], version)
-    return assigned, found
+            findings += _place(path, line, name, values[0].text, version)
+    findings += _together(path, line, assigned, [name for name, _ in _options(words[1:])], version)
+    return assigned, findings
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[str, Sequence[Word]]]:
@@ -162,5 +162,5 @@ def _srun(path: PurePath, line: int, words: Sequence[Word]) -> Iterator[Finding]
             effect = f"-x of srun excludes nodes: {after.text} is taken for the name of one"
             yield Finding(path, line, effect, f"export {after.text} before srun")
         elif name in _IN_SLURM and word.text.startswith("-"):
-            effect = f"{word.text.partition('=')[0]} is no option of srun: it refuses to start"
+            effect = f"{word.text.partition('=')[0]} is not an option of srun: it refuses to start"
             yield Finding(path, line, effect, _IN_SLURM[name])

@@ -191,8 +191,8 @@ def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:
         if tabular and width < len(_COLUMNS):
             reader.note(
                 n_rows.line,
-                f"wrong count: {n_rows.value} rows of {name} are announced, and line {line} is no row ({k} "
-                "come before it): the stack reads on across the lines, and everything after is misread",
+                f"wrong count: {n_rows.value} rows of {name} are announced, and line {line} is not a row "
+                f"({k} come before it): the stack reads on across the lines, and everything after is misread",
                 f"write {k}, or correct the counts above",
             )
             raise _Cut
@@ -297,17 +297,17 @@ def _json_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
         return [
             Finding(path, 1, f"no object 'collectives': {IGNORED}", "see export --format coll_tuned_json")
         ]
-    found = []
+    findings = []
     for name, tables in collectives.items():
         plain = _JSON_NAMES.get(name) or str(name)
         line = 1 + text[: text.find(f'"{name}"')].count("\n")
         if plain not in coll_tuned.COLLECTIVE_IDS:
-            found.append(Finding(path, line, f"no collective {name!r}: {IGNORED}", "e.g. allreduce"))
+            findings.append(Finding(path, line, f"no collective {name!r}: {IGNORED}", "e.g. allreduce"))
             continue
         remedy = "known: " + ", ".join(_enumerators(plain, version))
         problems = (_json_algorithm(plain, rule.get("alg"), version) for rule in _json_rules(tables))
-        found += [Finding(path, line, problem, remedy) for problem in problems if problem]
-    return found
+        findings += [Finding(path, line, problem, remedy) for problem in problems if problem]
+    return findings
 
 
 def _json_rules(tables: Any) -> Iterator[dict[str, Any]]:

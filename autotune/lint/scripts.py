@@ -23,7 +23,7 @@ _PREFIX = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*
 def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """A script for a shell, Tcl or Lua: assignments that a stack could see, and launches."""
     assigned: list[Assignment] = []
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if lua := _LUA.fullmatch(line):
             assigned += _assignments(path, number, lua[1], Word(lua[2]))
@@ -35,29 +35,29 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         pairs, effective = _pairs(command)
         ours = [(n, v) for n, v in pairs if n.startswith(_OURS)]
         if not command.closed and ours:
-            found.append(Finding(path, command.line, "a quote is not closed", "close it"))
+            findings.append(Finding(path, command.line, "a quote is not closed", "close it"))
             continue
         if before is not None and before.line == command.line and pairs:
             effect = f"the shell ends the list at ';': {pairs[0][0]} is not in it"
-            found.append(Finding(path, command.line, effect, "put the value in quotes"))
+            findings.append(Finding(path, command.line, effect, "put the value in quotes"))
             effective = True
         before = command if _ends_in_list(command) else None
         for name, _ in pairs:
             if slip := _PREFIX.fullmatch(name):
-                found.append(
+                findings.append(
                     Finding(path, command.line, f"nothing reads {name}", f"did you mean {_MCA}{slip[1]}?")
                 )
         for name, value in ours:
             if not (effective or all_of_them or name in exported):
                 effect = f"{name} is set in the shell but not exported: no rank sees it"
-                found.append(Finding(path, command.line, effect, f"write export {name}=…"))
+                findings.append(Finding(path, command.line, effect, f"write export {name}=…"))
             assigned += _assignments(path, command.line, name, value)
         run = _launch(command)
         if run:
             set_there, wrong = launched(path, command.line, run, version)
             assigned += set_there
-            found += wrong
-    return assigned, found
+            findings += wrong
+    return assigned, findings
 
 
 def _assignments(path: PurePath, line: int, name: str, value: Word) -> list[Assignment]:
@@ -75,13 +75,13 @@ def _pairs(command: Command) -> tuple[list[tuple[str, Word]], bool]:
         value = rest[1] if len(rest) > 1 else Word("")
         return ([(rest[0].text, value)] if rest else []), True
     exports = first.text in _BEFORE | {"export"}
-    found = []
+    pairs = []
     for word in rest if exports else command.words:
         if match := _ASSIGNMENT.fullmatch(word.text):
-            found.append((match[1], Word(match[2], word.literal)))
+            pairs.append((match[1], Word(match[2], word.literal)))
         elif not word.text.startswith("-"):
-            return found, True  # a program, which sees them, or a name to export
-    return found, exports
+            return pairs, True  # a program, which sees them, or a name to export
+    return pairs, exports
 
 
 def _ends_in_list(command: Command) -> bool:

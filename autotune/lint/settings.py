@@ -90,34 +90,34 @@ def settings(
     """
     parameters = [a for a in assigned if not a.variable]
     last = {a.name: a for a in parameters}
-    found = [finding for a in parameters for finding in _one(a, version, known, exists)]
+    findings = [finding for a in parameters for finding in _one(a, version, known, exists)]
     forced = [a for n, a in last.items() if _forced(n) and a.value not in ("0", "ignore", "")]
     file = last.get(_FILE)
     chosen = ([file] if file else []) + forced
     if chosen and (switch := last.get(_DYNAMIC)) is None:
         effect = f"without {_DYNAMIC} = 1 rules and forced algorithms are silently ignored"
-        found.append(Finding(chosen[0].file, chosen[0].line, effect, f"add {_DYNAMIC} = 1"))
+        findings.append(Finding(chosen[0].file, chosen[0].line, effect, f"add {_DYNAMIC} = 1"))
     elif chosen and switch is not None and switch.value.lower() not in _ON:
         effect = f"{_DYNAMIC} = {switch.value}: rules and forced algorithms are silently ignored"
-        found.append(Finding(switch.file, switch.line, effect, f"write {_DYNAMIC} = 1"))
+        findings.append(Finding(switch.file, switch.line, effect, f"write {_DYNAMIC} = 1"))
     if file and forced:
         winner = "the forced algorithm" if version >= (5, 0) else "the file"
         for one in forced:
             effect = (
                 f"{one.name} beside a rules file: {winner} wins on this version, the other one on another"
             )
-            found.append(Finding(one.file, one.line, effect, "keep one of them"))
+            findings.append(Finding(one.file, one.line, effect, "keep one of them"))
     if chosen and version >= (5, 0) and not one_node and not _han_is_below(last):
         effect = "coll_han (priority 35) outranks coll_tuned (30): on several nodes it decides first"
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
-        found.append(Finding(chosen[0].file, chosen[0].line, effect, remedy))
-    found += [finding for a in forced for finding in _segments(a, last)]
+        findings.append(Finding(chosen[0].file, chosen[0].line, effect, remedy))
+    findings += [finding for a in forced for finding in _segments(a, last)]
     pml = last.get("pml")
     ucx = next((a for a in assigned if a.variable and a.name.startswith("UCX_")), None)
     if pml and ucx and not pml.value.startswith("^") and "ucx" not in pml.value.split(","):
         effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
-        found.append(Finding(ucx.file, ucx.line, effect, "pml = ucx, or leave the variables out"))
-    return found
+        findings.append(Finding(ucx.file, ucx.line, effect, "pml = ucx, or leave the variables out"))
+    return findings
 
 
 def _one(

@@ -52,7 +52,7 @@ _TRANSPORTS = re.compile(
 
 def ucx_file(path: PurePath, text: str) -> list[Finding]:
     """Findings in a ``ucx.conf``: ``NAME=value`` lines."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     assigned = []
     for number, line in enumerate(text.splitlines(), start=1):
         said = line.strip()
@@ -60,46 +60,48 @@ def ucx_file(path: PurePath, text: str) -> list[Finding]:
             continue
         name, equals, value = (part.strip() for part in said.partition("="))
         if not equals:
-            found.append(Finding(path, number, f"{said!r} assigns nothing: it is skipped", "NAME=value"))
+            findings.append(Finding(path, number, f"{said!r} assigns nothing: it is skipped", "NAME=value"))
         elif name.startswith("export "):
-            found.append(Finding(path, number, "this is no shell: the line sets nothing", "leave export out"))
+            findings.append(
+                Finding(path, number, "this is not a shell: the line sets nothing", "leave export out")
+            )
         elif not name.startswith("UCX_"):
-            found.append(Finding(path, number, f"{name} is no variable of UCX: it is ignored", "UCX_…"))
+            findings.append(Finding(path, number, f"{name} is not a variable of UCX: it is ignored", "UCX_…"))
         else:
             if value[:1] in ("'", '"') and value:
                 effect = f"quotes become part of the value: {name} is {value!r}"
-                found.append(Finding(path, number, effect, "write the value without quotes"))
+                findings.append(Finding(path, number, effect, "write the value without quotes"))
             if re.search(r"\s#", value):
                 effect = f"a comment behind a value becomes part of it: {name} is {value!r}"
-                found.append(Finding(path, number, effect, "put comments on lines of their own"))
+                findings.append(Finding(path, number, effect, "put comments on lines of their own"))
                 value = re.split(r"\s#", value)[0]
             assigned.append(Assignment(path, number, name, value, variable=True))
-    return found + variables(assigned)
+    return findings + variables(assigned)
 
 
 def variables(assigned: Sequence[Assignment]) -> list[Finding]:
     """Findings in UCX variables: names that look misspelt, values that abort or are ignored."""
-    found = []
+    findings = []
     for a in assigned:
         if not a.name.startswith("UCX_"):
             continue
         if close := meant(a.name, COMMON):
             effect = f"UCX knows no {a.name}: it warns once and runs on without it"
-            found.append(a.finding(effect, f"did you mean {close}?"))
+            findings.append(a.finding(effect, f"did you mean {close}?"))
         if not a.literal:
             continue
         keys = {part.partition(":")[0] if ":" in part else "" for part in a.value.split(",")}
         places = keys & {"intra", "inter"}
         if a.name == "UCX_RNDV_THRESH" and len(places) == 1 and "" not in keys:
             effect = "intra: and inter: must both be given: UCX refuses one alone and the job aborts"
-            found.append(a.finding(effect, "e.g. intra:64k,inter:256k"))
+            findings.append(a.finding(effect, "e.g. intra:64k,inter:256k"))
         if a.name not in ("UCX_RNDV_THRESH", "UCX_TLS") and places:
             effect = f"{a.name} takes neither intra: nor inter:: UCX refuses the value and the job aborts"
-            found.append(a.finding(effect, "one value for both; only UCX_RNDV_THRESH tells them apart"))
+            findings.append(a.finding(effect, "one value for both; only UCX_RNDV_THRESH tells them apart"))
         if a.name == "UCX_TLS":
             names = [n.strip().removeprefix("\\") for n in a.value.lstrip("^").strip("'\"").split(",")]
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]
             if unknown:
                 effect = f"UCX knows no transport {', '.join(unknown)}: it warns and leaves it out"
-                found.append(Finding(a.file, a.line, effect, "ucx_info -d lists them"))
-    return found
+                findings.append(Finding(a.file, a.line, effect, "ucx_info -d lists them"))
+    return findings

@@ -44,7 +44,7 @@ class Command:
 def commands(text: str) -> Iterator[Command]:
     """The commands of a script in order; lines that go on after a backslash are one.
 
-    A quote is looked for within its line: a text over several lines is no assignment that a stack reads.
+    A quote is looked for within its line: a text over several lines is not an assignment that a stack reads.
     """
     number = 0
     for joined in re.split(r"(?<!\\)\n", text):

@@ -6,7 +6,7 @@ The block that rank s sends to rank d holds, at element i, the whole number
 
 so that a block from the wrong rank, for the wrong rank or from the wrong place differs. Sums over any set of
 ranks have a closed form, need no message, and are exact in single precision up to 13,000 ranks
-(13,000 · 1270 < 2²⁴). Sizes that are no multiple of four bytes are counted in unsigned bytes, modulo 256.
+(13,000 · 1270 < 2²⁴). Sizes that are not a multiple of four bytes are counted in unsigned bytes, modulo 256.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def size_bytes(text: str) -> int:
         return _INFINITE
     match = re.fullmatch(r"(\d+)([BKMG]?)B?", text.strip().upper())
     if not match:
-        raise ValueError(f"{text!r} is no size")
+        raise ValueError(f"{text!r} is not a size")
     return int(match[1]) * _UNITS[match[2]]
 
 

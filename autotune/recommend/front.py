@@ -213,7 +213,7 @@ def recommendations(
 ) -> tuple[Recommendation, ...]:
     """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
 
-    The stack's own defaults take part: settings that are no better compromise than the untouched stack are
+    The stack's own defaults take part: settings that are not a better compromise than the untouched stack are
     left out, and where nothing is left, the recommendation is to change nothing.
 
     Args:

@@ -37,7 +37,7 @@ def bruck_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int 
 
 
 def doubling_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Allgather: pairs swap all they have; Bruck's where g is no power of two."""
+    """Allgather: pairs swap all they have; Bruck's where g is not a power of two."""
     if group.size & (group.size - 1):
         return bruck_allgather(group, t, nbytes)
     distance = 1

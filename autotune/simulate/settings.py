@@ -88,7 +88,7 @@ def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> flo
     size = size_in_bytes(text)
     if size is None:
         raise SpaceError(
-            f"{name}={values[name]!r} is no size", "give auto, inf or bytes such as 4k or 131072"
+            f"{name}={values[name]!r} is not a size", "give auto, inf or bytes such as 4k or 131072"
         )
     return size
 

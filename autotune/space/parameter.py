@@ -57,7 +57,7 @@ class Parameter:
     per_size: bool = False
     """Whether a deployed file can choose it per message size (a rules file) or only per job."""
     ordered: bool = False
-    """Whether the numeric values lie on a scale; values that are no number (``auto``) stand beside it."""
+    """Whether the numeric values lie on a scale; values that are not a number (``auto``) stand beside it."""
     when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     """Active only where each named parameter has one of the listed values."""
     apply: Mapping[str, object] = field(default_factory=dict)

@@ -144,9 +144,9 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
     Raises:
         UserError: a collective, an algorithm or a value that ``coll_tuned`` has no word for.
     """
-    found: dict[str, dict[int, list[Row]]] = {}
+    tables: dict[str, dict[int, list[Row]]] = {}
     for rule in sorted(rules, key=lambda r: (COLLECTIVE_IDS.get(r.collective, 99), r.comm_size, r.min_bytes)):
-        rows = found.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
+        rows = tables.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
         row = _row(rule)
         if not rows or (row.algorithm, row.fanout, row.segment_bytes) != (
             rows[-1].algorithm,
@@ -155,7 +155,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
         ):
             rows.append(row)
     result = {}
-    for collective, by_size in found.items():
+    for collective, by_size in tables.items():
         if collective in ONE_ROW:
             by_size = {n: rows if len(rows) == 1 else list(_UNTOUCHED) for n, rows in by_size.items()}
         for rows in by_size.values():
@@ -224,7 +224,9 @@ def _whole(choice: Point, name: str) -> int:
     value = choice.get(name, 0)
     number = 0.0 if value in ("", DEFAULT, "auto") else size_in_bytes(value)
     if number is None or number != int(number) or number < 0:
-        raise UserError(f"{name}={value!r} in a rule is no whole number of bytes", "such as 0, 65536 or 64k")
+        raise UserError(
+            f"{name}={value!r} in a rule is not a whole number of bytes", "such as 0, 65536 or 64k"
+        )
     return int(number)
 
 

@@ -131,9 +131,9 @@ class OpenMpi:
 
     def available(self, space: Space) -> Space:
         """The space without what lacks a component and without algorithms that this library does not list."""
-        found = self._as_fixed(space).restrict(self.facts)
+        restricted = self._as_fixed(space).restrict(self.facts)
         algorithms = []
-        for parameter in found.parameters:
+        for parameter in restricted.parameters:
             if parameter.name != "algorithm" or not parameter.collectives:
                 algorithms.append(parameter)
                 continue
@@ -142,7 +142,7 @@ class OpenMpi:
                 for collective, values in parameter.collectives.items()
             }
             algorithms.append(replace(parameter, collectives=kept))
-        return replace(found, parameters=tuple(algorithms))
+        return replace(restricted, parameters=tuple(algorithms))
 
     def _as_fixed(self, space: Space) -> Space:
         """The space without a choice of the pml where the scenario made it; what needs another is gone."""
@@ -162,10 +162,10 @@ class OpenMpi:
 
     def _choices(self, space: Space, point: Point, collective: str) -> tuple[Choice, ...]:
         """The sweep of one collective; each choice writes every variable, so that none inherits another's."""
-        found = space.choices(collective, point)
-        used = [p for p in space.call if any(p.name in choice for choice in found)]
+        swept = space.choices(collective, point)
+        used = [p for p in space.call if any(p.name in choice for choice in swept)]
         listed = []
-        for choice in found:
+        for choice in swept:
             cvars: dict[str, int | str] = {}
             for parameter in used:
                 value = choice.get(parameter.name, parameter.default)
@@ -237,7 +237,7 @@ class OpenMpiDialect(Dialect):
         """Where ``ompi_info`` says."""
         info = mpirun.resolve().with_name("ompi_info")
         text = output([str(info), "--parsable", "--path", "libdir"]) if info.exists() else ""
-        return [Path(found) for found in re.findall(r"^path:libdir:(.+)$", text, re.MULTILINE)[:1]]
+        return [Path(folder) for folder in re.findall(r"^path:libdir:(.+)$", text, re.MULTILINE)[:1]]
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int

@@ -49,6 +49,6 @@ def ask_module(module: str, *arguments: str, folder: Path | None = None, timeout
     Raises:
         StackError: as ``ask``.
     """
-    found = [str(folder), os.environ.get("LD_LIBRARY_PATH", "")] if folder else []
-    path = {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, found))} if found else {}
+    search = [str(folder), os.environ.get("LD_LIBRARY_PATH", "")] if folder else []
+    path = {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, search))} if search else {}
     return ask([sys.executable, "-m", module, *arguments], path, timeout_s)

@@ -73,16 +73,17 @@ def discovered_space(
 
 def _wanted(knobs: Sequence[Classed], include: Collection[str]) -> dict[str, Classed]:
     """The knobs of class performance, and the unknown ones that are named."""
-    found = {c.knob.name: c for c in knobs if c.klass is Class.PERFORMANCE or c.knob.name in include}
+    wanted = {c.knob.name: c for c in knobs if c.klass is Class.PERFORMANCE or c.knob.name in include}
     unknown = [c.knob.name for c in knobs if c.klass is Class.UNKNOWN]
     for name in include:
-        if name not in found:
+        if name not in wanted:
             raise SpaceError(f"no variable {name!r} to include", allowed(name, unknown))
-        if found[name].klass in (Class.PROTECTED, Class.DIAGNOSTICS):
+        if wanted[name].klass in (Class.PROTECTED, Class.DIAGNOSTICS):
             raise SpaceError(
-                f"{name} is never touched ({found[name].klass}: {found[name].reason})", allowed(name, unknown)
+                f"{name} is never touched ({wanted[name].klass}: {wanted[name].reason})",
+                allowed(name, unknown),
             )
-    return found
+    return wanted
 
 
 def _declared(classed: Classed, stack: str) -> dict[str, tuple[str, ...]]:

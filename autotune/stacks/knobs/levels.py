@@ -27,7 +27,7 @@ _RATIOS = (0.25, 1, 4)
 _APART = 4
 """Measured sizes closer than this factor share a level."""
 _FAR = 64
-"""Measured sizes further than this factor from the default are no levels."""
+"""Measured sizes further than this factor from the default are not levels."""
 _UNBOUNDED = 1 << 30
 """Sizes from here on mean "no limit"."""
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
@@ -132,11 +132,11 @@ def _ordered(numbers: Iterable[Value], default: Value, words: Iterable[str]) -> 
 
 def _scaled(quantity: str, factors: Iterable[float]) -> list[str]:
     """A number with its unit, times each factor; nothing of a word."""
-    found = _QUANTITY.fullmatch(quantity)
-    if found is None or float(found[1]) == 0:
+    match = _QUANTITY.fullmatch(quantity)
+    if match is None or float(match[1]) == 0:
         return []
     return [
-        quantity if factor == 1 else f"{float(f'{float(found[1]) * factor:.4g}'):g}{found[2] or ''}"
+        quantity if factor == 1 else f"{float(f'{float(match[1]) * factor:.4g}'):g}{match[2] or ''}"
         for factor in factors
     ]
 

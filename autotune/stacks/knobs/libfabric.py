@@ -75,11 +75,11 @@ def _print(path: str) -> None:
     library = ctypes.CDLL(path)
     library.fi_version.restype = ctypes.c_uint32
     version = library.fi_version()
-    found, count = ctypes.POINTER(_Parameter)(), ctypes.c_int()
-    library.fi_getparams(ctypes.byref(found), ctypes.byref(count))
+    declared, count = ctypes.POINTER(_Parameter)(), ctypes.c_int()
+    library.fi_getparams(ctypes.byref(declared), ctypes.byref(count))
     listed = [
         (one.name.decode(), one.type, (one.help or b"").decode(errors="replace"))
-        for one in found[: count.value]
+        for one in declared[: count.value]
     ]
     json.dump({"version": f"{version >> 16}.{version & 0xFFFF}", "parameters": listed}, sys.stdout)
 

@@ -29,8 +29,8 @@ class Listing:
     @property
     def counts(self) -> dict[Class, int]:
         """How many there are of each class."""
-        found = Counter(classed.klass for classed in self.knobs)
-        return {klass: found[klass] for klass in Class}
+        counted = Counter(classed.klass for classed in self.knobs)
+        return {klass: counted[klass] for klass in Class}
 
     @property
     def without_rule(self) -> tuple[str, ...]:
@@ -52,18 +52,18 @@ def listings(installation: Installation, layers: Sequence[str] = ()) -> tuple[Li
     for layer in layers:
         if layer not in LAYERS:
             raise StackError(f"--stack {layer}", allowed(layer, LAYERS))
-    found = []
+    listed = []
     for layer in layers or LAYERS:
         knobs = read(layer, installation)
         if knobs:
             classed = rules.classify(knobs, rules.load(layer))
-            found.append(Listing(layer, knobs[0].version, classed))
+            listed.append(Listing(layer, knobs[0].version, classed))
         elif layers:
             raise StackError(
                 f"no {layer} belongs to {installation.mpirun}",
                 "give another MPI by --mpirun, or leave --stack out to see what is there",
             )
-    return tuple(found)
+    return tuple(listed)
 
 
 def read(layer: str, installation: Installation) -> tuple[Knob, ...]:

@@ -81,8 +81,8 @@ class _Library:
         """Of MPICH."""
         text, length = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int()
         self._lib.MPI_Get_library_version(text, ctypes.byref(length))
-        found = re.search(r"MPICH Version:\s+(\S+)", text.value.decode(errors="replace"))
-        return found[1] if found else ""
+        match = re.search(r"MPICH Version:\s+(\S+)", text.value.decode(errors="replace"))
+        return match[1] if match else ""
 
     def count(self, what: str) -> int:
         """Of ``cvar`` or ``category``."""
@@ -92,7 +92,7 @@ class _Library:
 
     def categories(self) -> dict[int, str]:
         """Index of a variable → name of its category."""
-        found: dict[int, str] = {}
+        by_index: dict[int, str] = {}
         for index in range(self.count("category")):
             name, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
             text, text_length = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
@@ -111,8 +111,8 @@ class _Library:
             )
             indices = (ctypes.c_int * max(1, variables.value))()
             self("category_get_cvars", index, variables, indices)
-            found |= dict.fromkeys(indices[: variables.value], name.value.decode())
-        return found
+            by_index |= dict.fromkeys(indices[: variables.value], name.value.decode())
+        return by_index
 
     def variables(self) -> Iterator[tuple[str, str, str, int, str, str]]:
         """Name, datatype, value, level, category and documentation of each."""

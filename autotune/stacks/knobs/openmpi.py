@@ -28,13 +28,13 @@ def read(mpirun: Path) -> tuple[Knob, ...]:
 def parse(text: str) -> tuple[Knob, ...]:
     """The parameters in a listing."""
     version = re.search(r"^ompi:version:full:(\S+)", text, re.MULTILINE)
-    found: dict[str, dict[str, list[str]]] = {}
+    entries: dict[str, dict[str, list[str]]] = {}
     for line in text.splitlines():
         if match := _LINE.match(line):
             framework, component, name, key, value = match.groups(default="")
-            entry = found.setdefault(name, {"component": [f"{framework}:{component}"]})
+            entry = entries.setdefault(name, {"component": [f"{framework}:{component}"]})
             entry.setdefault(key, []).append(value)
-    return tuple(_knob(name, entry, version[1] if version else "") for name, entry in found.items())
+    return tuple(_knob(name, entry, version[1] if version else "") for name, entry in entries.items())
 
 
 def _knob(name: str, entry: dict[str, list[str]], version: str) -> Knob:

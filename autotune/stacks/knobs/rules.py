@@ -142,14 +142,14 @@ def classify(knobs: Iterable[Knob], rules: Sequence[Rule]) -> tuple[Classed, ...
 
 
 def _classed(knob: Knob, rules: Sequence[Rule]) -> Classed:
-    found = [rule for rule in rules if rule.names(knob.name)]
-    found = found or [rule for rule in rules if rule.match(knob.name)]
-    first = [r for r in found if all(other.name in r.over for other in found if other is not r)]
-    if not found:
+    matching = [rule for rule in rules if rule.names(knob.name)]
+    matching = matching or [rule for rule in rules if rule.match(knob.name)]
+    first = [r for r in matching if all(other.name in r.over for other in matching if other is not r)]
+    if not matching:
         return Classed(knob, Class.UNKNOWN, "no rule names it")
     if len(first) != 1:
         raise SpaceError(
-            f"{knob.name} matches the rules {', '.join(rule.name for rule in found)}",
+            f"{knob.name} matches the rules {', '.join(rule.name for rule in matching)}",
             "say in one of them which it is more specific than: over: [NAME]",
         )
     rule = first[0]

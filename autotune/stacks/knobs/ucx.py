@@ -77,10 +77,10 @@ def kind_of(syntax: str) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
     ):
         kind, words, _ = kind_of(syntax[keyed.end() :].partition(". A value without")[0])
         return kind, words, tuple(keyed[1].split(","))
-    if found := re.match(r"comma-separated list.* of: (?:\[(.*)\])?", syntax):
-        return Kind.LIST, tuple((found[1] or "").split("|")) if found[1] else (), ()
-    if found := re.fullmatch(r"[<\[](.+\|.+)[>\]]", syntax):
-        words = tuple(found[1].split("|"))
+    if form := re.match(r"comma-separated list.* of: (?:\[(.*)\])?", syntax):
+        return Kind.LIST, tuple((form[1] or "").split("|")) if form[1] else (), ()
+    if form := re.fullmatch(r"[<\[](.+\|.+)[>\]]", syntax):
+        words = tuple(form[1].split("|"))
         return (Kind.BOOLEAN if set(words) == {"y", "n"} else Kind.ENUMERATOR), words, ()
     for begin, kind in _SYNTAXES:
         if syntax.startswith(begin):
@@ -92,24 +92,24 @@ def _read(text: str, layer: str, version: str) -> Iterator[Knob]:
     documentation: list[str] = []
     said: dict[str, str] = {}
     for line in text.splitlines():
-        if found := _ASSIGNMENT.match(line.removeprefix("#")):
+        if parts := _ASSIGNMENT.match(line.removeprefix("#")):
             kind, allowed, keys = kind_of(said.get("syntax", ""))
             yield Knob(
                 layer=layer,
                 version=version,
-                name=found[1],
+                name=parts[1],
                 kind=kind,
-                default=found[2] or "",
+                default=parts[2] or "",
                 documentation=on_one_line(" ".join(documentation)),
                 allowed=allowed,
                 keys=keys,
-                component=_part(found[1]),
+                component=_part(parts[1]),
                 inherits=tuple(re.findall(r"\w+", said.get("inherits", said.get("alias of", "")))),
-                deprecated=found[2] is None,
+                deprecated=parts[2] is None,
             )
             documentation, said = [], {}
-        elif found := re.match(r"# (syntax|inherits|alias of):\s*(.*)", line):
-            said[found[1]] = found[2]
+        elif parts := re.match(r"# (syntax|inherits|alias of):\s*(.*)", line):
+            said[parts[1]] = parts[2]
         elif line == "":
             documentation, said = [], {}
         else:

@@ -151,32 +151,32 @@ def responses(
     text: str, options: Options, names: Sequence[str]
 ) -> tuple[tuple[str, str] | None, dict[str, float]]:
     """The responses in what a program answered, or (status, reason) where they cannot be used."""
-    found: Any = {}
+    given: Any = {}
     if options.answer == "patterns":
         for name in names:
             match = re.search(options.patterns[name], text)
             if match is None:
                 return ("invalid", f"nothing matches {options.patterns[name]!r} for {name}"), {}
-            found[name] = match[1]
+            given[name] = match[1]
     else:
         lines = [line for line in text.splitlines() if line.strip()]
         try:
-            found = json.loads(text if options.file else (lines[-1] if lines else ""))
+            given = json.loads(text if options.file else (lines[-1] if lines else ""))
         except ValueError as exc:
-            return ("invalid", f"the answer is no JSON: {exc}: {text.strip()[-200:]!r}"), {}
-        if not isinstance(found, dict):
-            return ("invalid", f"the answer is no JSON object: {str(found)[:200]}"), {}
+            return ("invalid", f"the answer is not JSON: {exc}: {text.strip()[-200:]!r}"), {}
+        if not isinstance(given, dict):
+            return ("invalid", f"the answer is not a JSON object: {str(given)[:200]}"), {}
     answers = {}
     for name in names:
-        if name not in found:
+        if name not in given:
             return (
                 "invalid",
-                f"the answer lacks {name!r}; it has {', '.join(map(str, found)) or 'nothing'}",
+                f"the answer lacks {name!r}; it has {', '.join(map(str, given)) or 'nothing'}",
             ), {}
         try:
-            value = float(found[name])
+            value = float(given[name])
         except (TypeError, ValueError):
-            return ("invalid", f"{name} = {found[name]!r} is no number"), {}
+            return ("invalid", f"{name} = {given[name]!r} is not a number"), {}
         if not math.isfinite(value):
             return ("wrong_result", f"{name} = {value} is not finite"), {}
         if value <= 0:
@@ -233,7 +233,7 @@ def options_of(scenario: Scenario) -> Options:
     if not words or not words[0]:
         raise ScenarioError("probe.options.run is empty", "e.g. probe.options.run=[python3,my_app.py]")
     if "{" not in words[0] and shutil.which(words[0]) is None:
-        raise ScenarioError(f"probe.options.run: {words[0]!r} is no program that can be found")
+        raise ScenarioError(f"probe.options.run: {words[0]!r} is not a program that can be found")
     options = Options(words, **{known[key]: value for key, value in given.items()})
     for key, value, choices in (("pass", options.way, _WAYS), ("answer", options.answer, _ANSWERS)):
         if value not in choices:

@@ -149,19 +149,19 @@ def replay_site(scenario: Scenario) -> Site:
             "replay.table is not set", "replay.table=FILE: a CSV or Parquet table, or a campaign's directory"
         )
     path = Path(str(table))
-    found = (
+    source = (
         recorded_campaign(read_campaign(path))
         if path.is_dir()
         else read_recorded(path, call_level, per_job, collective)
     )
     return Site(
-        partial(Replay, found, scenario.seed),
-        fixed(found.space, scenario.fix),
-        Placement(ranks=max(found.comm_sizes)),
+        partial(Replay, source, scenario.seed),
+        fixed(source.space, scenario.fix),
+        Placement(ranks=max(source.comm_sizes)),
         f"recorded in {path}",
-        stamp=Stamp(SiteKind.REPLAYED, f"from {found.space.name}"),
-        collective=(found.collective,),
-        sizes=found.sizes_bytes,
+        stamp=Stamp(SiteKind.REPLAYED, f"from {source.space.name}"),
+        collective=(source.collective,),
+        sizes=source.sizes_bytes,
     )
 
 
@@ -210,8 +210,8 @@ def _names(given: object) -> tuple[str, ...]:
 
 def _samples(run: Run, cell: Cell, shown_as: Point) -> CellSamples:
     times = np.array(run.get(cell, ()))
-    found = (cell.collective, cell.comm_size, cell.message_bytes, dict(shown_as), times)
-    return CellSamples(*found) if times.size else CellSamples(*found, "invalid", "not recorded")
+    what = (cell.collective, cell.comm_size, cell.message_bytes, dict(shown_as), times)
+    return CellSamples(*what) if times.size else CellSamples(*what, "invalid", "not recorded")
 
 
 def _launched(directory: Path, point: Point) -> int:

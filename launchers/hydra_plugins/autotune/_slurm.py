@@ -46,7 +46,7 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
     inside = JOB_ID in os.environ
     if settings.allocation == "inside" and not inside:
         raise ScenarioError(
-            "hydra.launcher.allocation=inside, but this is no allocation",
+            "hydra.launcher.allocation=inside, but this is not an allocation",
             "start it with salloc or in a batch script, or use allocation=campaign or trial",
         )
     if inside or settings.allocation == "trial":
@@ -85,11 +85,11 @@ def launcher(
             "ask for more, or set cluster.nodes",
         )
     nodes = Nodes(scenario.directory)
-    found = InAllocation(job_id, nodes.first_of(hosts), command, slurm, nodes, settings.margin_s)
+    inside = InAllocation(job_id, nodes.first_of(hosts), command, slurm, nodes, settings.margin_s)
     if os.environ.get("SLURM_JOB_NAME") == job_name(scenario.directory):
-        found.successor = lambda: hand_over(scenario, settings, slurm, after=job_id)
-        found.heed_signal()
-    return found
+        inside.successor = lambda: hand_over(scenario, settings, slurm, after=job_id)
+        inside.heed_signal()
+    return inside
 
 
 def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, after: str = "") -> str:

@@ -78,17 +78,17 @@ class InAllocation:
         limit_s = min(request.timeout_s, room_s)
         try:
             with self._launching():
-                found = run_here(request, *self.command(request, placement), limit_s)
+                seen = run_here(request, *self.command(request, placement), limit_s)
         except Ending:
             self._leave(f"Slurm announced the end of job {self.job_id}")
-        if found.status == "timeout" and limit_s < request.timeout_s and self._longest_s:
+        if seen.status == "timeout" and limit_s < request.timeout_s and self._longest_s:
             self._leave(f"job {self.job_id} ends before the launch does")  # it will be made again
-        self._longest_s = max(self._longest_s, found.duration_s)
-        if found.result is None:
-            found = self._explained(found, placement)
+        self._longest_s = max(self._longest_s, seen.duration_s)
+        if seen.result is None:
+            seen = self._explained(seen, placement)
         else:
             self.nodes.write(placement.hosts)
-        return replace(found, hosts=found.hosts or placement.hosts)
+        return replace(seen, hosts=seen.hosts or placement.hosts)
 
     def _room_s(self) -> float:
         job = self._allocation()
@@ -103,17 +103,17 @@ class InAllocation:
             )
         return job
 
-    def _explained(self, found: LaunchOutcome, placement: Placement) -> LaunchOutcome:
+    def _explained(self, ended: LaunchOutcome, placement: Placement) -> LaunchOutcome:
         """A launch without a result, with what Slurm knows about why."""
         job = self.slurm.job(self.job_id)
         if job is None or job.verdict != RUNNING:
             words = job.in_words() if job else f"Slurm knows no job {self.job_id}"
-            return replace(found, status="lost", reason=f"{words}; {found.reason}")
+            return replace(ended, status="lost", reason=f"{words}; {ended.reason}")
         if not self.slurm.starts_on(placement.hosts):
             self._suspect = True
             down = ", ".join(self.slurm.unusable(placement.hosts)) or "a node"
-            return replace(found, status="lost", reason=f"{down} does not answer; {found.reason}")
-        return found
+            return replace(ended, status="lost", reason=f"{down} does not answer; {ended.reason}")
+        return ended
 
     def _wait_for_nodes(self) -> None:
         """Wait until every node answers, or Slurm has decided that the job is over."""

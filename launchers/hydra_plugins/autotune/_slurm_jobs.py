@@ -44,7 +44,7 @@ class Slurm:
         return job_of(reply.stdout)
 
     def cancel(self, job_id: str) -> None:
-        """Cancel a job; one that has ended already is no error.
+        """Cancel a job; one that has ended already is not an error.
 
         Raises:
             StackError: no answer for ``patience_s``.

@@ -108,12 +108,12 @@ class TrialJobs:
             why = f"never started: {job.in_words()} after {self.queue_timeout_s:.0f} s"
             return LaunchOutcome("lost", why, queue_s=self.queue_timeout_s)
         hosts = self.slurm.hostnames(job.nodelist) if job.nodelist else ()
-        found = outcome(request.directory, _ended(request.directory, self.slurm, job))
-        if found.result is None and job.verdict not in ("ok", "crashed", RUNNING):
-            found = replace(found, status=job.verdict, reason=f"{job.in_words()}; {found.reason}")
-        elif found.result is not None:
+        ended = outcome(request.directory, _ended(request.directory, self.slurm, job))
+        if ended.result is None and job.verdict not in ("ok", "crashed", RUNNING):
+            ended = replace(ended, status=job.verdict, reason=f"{job.in_words()}; {ended.reason}")
+        elif ended.result is not None:
             Nodes(self.directory).write(hosts)
-        return replace(found, queue_s=job.queue_s, hosts=found.hosts or hosts)
+        return replace(ended, queue_s=job.queue_s, hosts=ended.hosts or hosts)
 
 
 def main(directory: Path) -> int:

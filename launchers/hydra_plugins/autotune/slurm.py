@@ -65,7 +65,7 @@ class SlurmLauncher(Sequential):
         from hydra_plugins.autotune._slurm import launcher
 
         settings = self._settings()
-        return mpi_site(scenario, lambda found: launcher(scenario, settings, found, self.extra))
+        return mpi_site(scenario, lambda installation: launcher(scenario, settings, installation, self.extra))
 
     def _settings(self) -> "BatchSettings":
         from hydra_plugins.autotune._slurm_batch import BatchSettings

@@ -20,7 +20,7 @@ def mpirun(folder, says):
     [
         (["--mpirun", "/nowhere/mpirun"], "is not an executable"),
         (["--json", "--csv"], "give one of them"),
-        (["--sizes", "8,much"], "'much' is no message size"),
+        (["--sizes", "8,much"], "'much' is not a message size"),
     ],
 )
 def test_mistakes_are_named(words, message, capsys):

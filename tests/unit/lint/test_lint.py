@@ -155,8 +155,8 @@ def test_a_trap_in_a_file_for_tune(text, line, words):
 
 
 UCX = [
-    ("export", "export UCX_TLS=rc\n", 1, "no shell"),
-    ("foreign", "UCX_TLS=rc\nOMPI_MCA_pml=ucx\n", 2, "no variable of UCX"),
+    ("export", "export UCX_TLS=rc\n", 1, "not a shell"),
+    ("foreign", "UCX_TLS=rc\nOMPI_MCA_pml=ucx\n", 2, "not a variable of UCX"),
     ("nothing assigned", "UCX_TLS rc\n", 1, "assigns nothing"),
     ("quotes", 'UCX_TLS="rc"\n', 1, "quotes"),
     ("half a threshold", "UCX_RNDV_THRESH=intra:64k\n", 1, "aborts"),

@@ -25,10 +25,10 @@ TRAPS = [
     ("place", "mpirun --map-by chips ./a\n", 1, "knows no 'chips'"),
     ("place of ppr", "mpirun --map-by ppr:2:nodes ./a\n", 1, "knows no 'nodes'"),
     ("rank", "mpirun --rank-by socket ./a\n", 1, "knows no 'socket'"),
-    ("srun --mca", "srun --mpi=pmix --mca pml ucx ./a\n", 1, "no option of srun"),
+    ("srun --mca", "srun --mpi=pmix --mca pml ucx ./a\n", 1, "not an option of srun"),
     ("srun -x", "srun -n 2 -x UCX_TLS=rc ./a\n", 1, "excludes nodes"),
-    ("srun --map-by", "#!/bin/sh\n#SBATCH -N 2\nsrun --map-by core ./a\n", 3, "no option of srun"),
-    ("srun --tune", "srun --tune=a.tune ./a\n", 1, "no option of srun"),
+    ("srun --map-by", "#!/bin/sh\n#SBATCH -N 2\nsrun --map-by core ./a\n", 3, "not an option of srun"),
+    ("srun --tune", "srun --tune=a.tune ./a\n", 1, "not an option of srun"),
     ("Lua", 'setenv("OMPI_MCA_coll_tuned_bcast_algorithm", "99")\n', 1, "the default runs"),
     ("Tcl", "#%Module\nsetenv UCX_RNDV_THRESH intra:64k\n", 2, "aborts"),
 ]
