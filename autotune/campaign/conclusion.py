@@ -41,13 +41,15 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
     """
     strategy = Strategy(campaign)
     effects, screening = strategy.screening(history) or ((), None)
-    begun = strategy.verifier is not None and len(history.of(Phase.VERIFY))
-    verdict = strategy.verifier.verdict(history) if strategy.verifier and begun else None
-    found = (
-        verdict.recommendation
-        if verdict
-        else recommend(campaign.objectives, campaign.space, history, dialect(campaign.space.stack).one_row)
-    )
+    verifier, found = strategy.verifier, None
+    verdict = verifier.verdict(history) if verifier and len(history.of(Phase.VERIFY)) else None
+    if verdict:
+        found = verdict.recommendation
+    elif verifier:
+        found = verifier.best(history)
+    else:
+        one_row = dialect(campaign.space.stack).one_row
+        found = recommend(campaign.objectives, campaign.space, history, one_row)
     return Conclusion(
         envelope(campaign.space, history.of(Phase.BASELINE)),
         effects,

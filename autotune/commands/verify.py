@@ -17,17 +17,16 @@ from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import environment_of
 from autotune.recommend.front import Recommendation
+from autotune.verification.known import search_noise
 from autotune.verification.paired_test import (
     Comparison,
-    PairDifferences,
     SequentialDesign,
     SlotDecision,
     compare,
     decided,
-    order,
     overall,
-    pairs,
 )
+from autotune.verification.pairs import PairDifferences, order, pairs
 from autotune.views.documents import json_text
 from autotune.views.text import ratio_text, size_text
 
@@ -65,8 +64,8 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         _progress(number, design.launches, observation)
         differences = pairs(*sides)
         if differences and number in [2 * n for n in design.looks]:
-            judged = compare(differences, design)
-            if decided(judged):
+            judged = compare(differences, design, noise=search_noise(campaign.history))
+            if decided(judged, design, {c.slot for c in judged}):
                 break
     if not judged:
         reasons = {o.reason for side in sides for o in side if not o.ok}

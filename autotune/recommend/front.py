@@ -209,7 +209,7 @@ def recommendations(
     space: Space,
     history: History,
     one_row: Collection[str] = (),
-    safe_first: bool = False,
+    among: Sequence[Sequence[Candidate]] | None = None,
 ) -> tuple[Recommendation, ...]:
     """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
 
@@ -221,8 +221,7 @@ def recommendations(
         space: What could be turned.
         history: All observations; only sweeps and the baseline count.
         one_row: Collectives for which the stack's files cannot tell message sizes apart.
-        safe_first: Whether the front of the settings that nowhere were seen to be slower than the baseline
-            comes before that of all.
+        among: Fronts of which candidates, one front after the other; None: of all that were measured.
     """
     untouched = history.of(Phase.BASELINE).observations
     baseline = envelope(space, untouched)
@@ -230,9 +229,8 @@ def recommendations(
     judged = candidates(objectives, space, history)
     own = scores(objectives, space, untouched, tuple(baseline)) if judged else None
     default = Candidate(space.default, baseline, own, len(untouched)) if own else None
-    safe = tuple(c for c in judged if not _seen_slower(c.curve, baseline)) if safe_first else ()
     by_point: dict[Point, Recommendation] = {}
-    for rivals in (safe, judged):
+    for rivals in (judged,) if among is None else among:
         front = pareto_front(objectives, rivals)
         for candidate in ranked(objectives, (*front, default) if default else front):
             if candidate is default:
@@ -247,7 +245,7 @@ def recommendations(
     return tuple(by_point.values())
 
 
-def _seen_slower(curve: Envelope, baseline: Envelope) -> bool:
+def seen_slower(curve: Envelope, baseline: Envelope) -> bool:
     """Whether a curve lies above the baseline in some slot, beyond the interval of both."""
     return any(gain.interval[1] < 1.0 for gain in gains(curve, baseline))
 

@@ -1,4 +1,7 @@
-"""A campaign that an earlier version began is continued by this one as that version would have."""
+"""A campaign that an earlier version began is continued as that version would have, up to its verification.
+
+From there on the rules of this version hold, which want fewer launches.
+"""
 
 import json
 
@@ -14,10 +17,11 @@ WORDS = (
 LINES = (GOLDEN / "simulated" / "journal.jsonl").read_bytes().splitlines(keepends=True)
 
 
-def events(lines):
-    """Trials and observations: neither depends on when and where they were made."""
-    found = [json.loads(line) for line in lines]
-    return [rounded(e) for e in found if e["event"] in ("trial", "observation")]
+def searched(lines):
+    """Trials and observations before the verification: neither depends on when and where they were made."""
+    found = [e for e in map(json.loads, lines) if e["event"] in ("trial", "observation")]
+    fresh = {e["number"] for e in found if e.get("phase") == "verify"}
+    return [rounded(e) for e in found if e.get("number", e.get("trial")) not in fresh]
 
 
 @pytest.mark.parametrize(
@@ -33,5 +37,5 @@ def test_it_goes_on_with_the_same_trials_and_sees_the_same(tmp_path, whole, torn
     assert done.returncode == 0, done.stdout + done.stderr
     continued = (directory / "journal.jsonl").read_bytes().splitlines(keepends=True)
     assert continued[:whole] == LINES[:whole]
-    assert events(continued) == events(LINES)
+    assert searched(continued) == searched(LINES)
     assert json.loads(continued[-1])["state"] == "complete"

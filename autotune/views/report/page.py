@@ -39,7 +39,7 @@ from autotune.views.text import (
 
 if TYPE_CHECKING:
     from autotune.screening import Effects, ScreeningResult
-    from autotune.verification.rounds import VerificationRound
+    from autotune.verification.course import VerificationRound
 
 _US = 1e6
 

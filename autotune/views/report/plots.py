@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from autotune.space import Point
-    from autotune.verification.paired_test import Comparison, PairDifferences
+    from autotune.verification.paired_test import Comparison
+    from autotune.verification.pairs import PairDifferences
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
 _PHASES = {Phase.SCREENING: AMBER, Phase.SEARCH: BLUE, Phase.VERIFY: TEAL}

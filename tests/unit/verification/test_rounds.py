@@ -6,6 +6,7 @@ import pytest
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.recommend.front import candidates
 from autotune.space import Level, Parameter, Point, Space
 from autotune.verification.paired_test import SequentialDesign, SlotDecision
 from autotune.verification.rounds import MAX_ROUNDS, Verifier
@@ -54,11 +55,11 @@ class Machine:
         return rules[-1] if rules and rules[-1] else DEFAULT
 
 
-def searched(machine, transports=("all", "self,posix", "self,tcp")):
-    """A baseline and one launch of each transport."""
+def searched(machine, transports=("all", "self,posix", "self,tcp"), baselines=3):
+    """Launches of the baseline, and one of each transport."""
     history = History()
-    trials = [Trial(1, Phase.BASELINE, SPACE.default, Subject.UNTOUCHED)]
-    trials += [Trial(n, Phase.SEARCH, point(tls)) for n, tls in enumerate(transports, start=2)]
+    trials = [Trial(n, Phase.BASELINE, SPACE.default, Subject.UNTOUCHED) for n in range(1, baselines + 1)]
+    trials += [Trial(n, Phase.SEARCH, point(tls)) for n, tls in enumerate(transports, start=baselines + 1)]
     return history.plus(machine.observe(t) for t in trials)
 
 
@@ -71,7 +72,7 @@ def run(verifier, machine, history):
 
 
 def verifier(**changes):
-    return Verifier(SPACE, OBJECTIVES, SequentialDesign(**{"looks": (4, 6, 8), **changes}), seed=3)
+    return Verifier(SPACE, OBJECTIVES, SequentialDesign(**changes), seed=3)
 
 
 def posix_and_ring(tls, choice, size):
@@ -89,28 +90,78 @@ def test_what_is_really_better_is_confirmed_on_as_few_launches_as_tell():
     assert verdict.recommendation.point == point("self,posix")
     assert [r.choice for r in verdict.recommendation.rules] == [Point(), RING]
     assert len(verdict.rounds) == 1
-    assert len(verdict.rounds[0].launches) == 8
+    assert len(verdict.rounds[0].launches) == 4
     assert all(c.decision is SlotDecision.STILL_BETTER for c in verdict.rounds[0].judged)
     assert verdict.recommendation.speedup == pytest.approx((1 / 0.7 / 0.7 / 0.42) ** (1 / 3), rel=0.02)
-    assert verdict.text.startswith("verified: 1.7")
-    assert verdict.text.endswith("on 8 fresh launches")
+    assert verdict.text.startswith("verified: 1.69× (1.67 … 1.72)")
+    assert verdict.text.endswith("on 4 fresh launches")
 
 
-def test_a_rule_that_does_not_hold_is_dropped_and_what_is_left_is_measured_again():
+def lucky(choice, size):
+    return choice == RING and size == 1024
+
+
+def test_where_a_dropped_rule_leaves_the_stacks_own_calls_nothing_is_launched_again():
     def seen(tls, choice, size):  # what the search saw of ring at 1 KiB was luck
-        return posix_and_ring("all", choice, size) * (0.5 if choice == RING and size == 1024 else 1.0)
+        return posix_and_ring("all", choice, size) * (0.5 if lucky(choice, size) else 1.0)
 
     def true(tls, choice, size):
-        return posix_and_ring("all", choice, size) * (1 / 1.5 if choice == RING and size == 1024 else 1.0)
+        return posix_and_ring("all", choice, size) * (1 / 1.5 if lucky(choice, size) else 1.0)
 
     machine = Machine(true, seen)
     history = run(verifier(), machine, searched(machine, ("all",)))
     verdict = verifier().verdict(history)
-    first, second = (r.setting.rules for r in verdict.rounds)
-    assert [choice_at(first, ("allreduce", 2, size)) for size in SIZES] == [Point(), RING, RING]
-    assert [choice_at(second, ("allreduce", 2, size)) for size in SIZES] == [Point(), Point(), RING]
-    assert verdict.recommendation.rules == second
-    assert all(g.ratio > 0.98 for g in verdict.recommendation.gains)
+    (only,) = verdict.rounds
+    kept = verdict.recommendation.rules
+    assert [choice_at(only.setting.rules, ("allreduce", 2, size)) for size in SIZES] == [Point(), RING, RING]
+    assert [choice_at(kept, ("allreduce", 2, size)) for size in SIZES] == [Point(), Point(), RING]
+    assert [g.ratio > 1.5 for g in verdict.recommendation.gains] == [False, False, True]
+    assert all(g.ratio >= 1.0 for g in verdict.recommendation.gains)
+    assert len(verdict.rounds[0].launches) <= 16
+
+
+def test_after_a_rule_was_dropped_only_what_changed_is_measured_again():
+    """posix with ring at 1 KiB, where ring is no better than posix alone: only 1 KiB gets new evidence."""
+
+    def seen(tls, choice, size):
+        return posix_and_ring(tls, choice, size) * (0.5 if lucky(choice, size) else 1.0)
+
+    def true(tls, choice, size):
+        return posix_and_ring(tls, choice, size) * (0.96 if lucky(choice, size) else 1.0)
+
+    machine = Machine(true, seen)
+    history = run(verifier(), machine, searched(machine, ("all", "self,posix")))
+    verdict = verifier().verdict(history)
+    first, second = verdict.rounds
+    assert choice_at(first.setting.rules, ("allreduce", 2, 1024)) == RING
+    assert choice_at(second.setting.rules, ("allreduce", 2, 1024)) == Point()
+    pairs_behind = {c.slot[2]: c.pairs for c in second.judged}
+    fresh = len(second.differences)
+    assert pairs_behind == {
+        16: len(first.differences) + fresh,
+        1024: fresh,
+        65536: len(first.differences) + fresh,
+    }
+    assert len(second.launches) == 4
+    assert verdict.recommendation.point == point("self,posix")
+    assert verdict.recommendation.rules == second.setting.rules
+
+
+def test_a_loss_that_no_dropped_rule_heals_ends_at_once_whatever_else_would_be_dropped():
+    """It lost at 16 B, had a rule dropped at 1 KiB, and was launched 16 times again."""
+
+    def seen(tls, choice, size):
+        return posix_and_ring(tls, choice, size) * (0.5 if lucky(choice, size) else 1.0)
+
+    def true(tls, choice, size):
+        slower = 2.0 if (tls, size) == ("self,posix", 16) else 1.0
+        return posix_and_ring(tls, choice, size) * slower
+
+    machine = Machine(true, seen)
+    history = run(verifier(), machine, searched(machine, ("all", "self,posix")))
+    of_posix = [r for r in verifier().verdict(history).rounds if r.setting.point == point("self,posix")]
+    assert [len(r.launches) for r in of_posix] == [4]
+    assert of_posix[0].lost == {("allreduce", 2, 16)}
 
 
 def test_a_rule_stays_where_the_setting_would_lose_without_it():
@@ -154,14 +205,28 @@ def test_what_was_seen_to_lose_somewhere_waits_behind_what_was_not():
 
 
 def test_what_is_refused_for_one_size_says_for_which_and_what_would_take_it():
-    machine = Machine(trade)
-    history = run(verifier(), machine, searched(machine, ("all", "self,tcp")))
+    machine = Machine(trade)  # one launch of the baseline: too few to be sure of anything beforehand
+    history = run(verifier(), machine, searched(machine, ("all", "self,tcp"), baselines=1))
     verdict = verifier().verdict(history)
     assert verdict.recommendation.point == SPACE.default
-    assert "0.83× at 16 B of allreduce (verify.max_loss=0.17 would take it)" in verdict.text
+    assert "0.84× at 16 B of allreduce (verify.max_loss=0.17 would take it)" in verdict.text
     tolerant = verifier(max_loss=0.17)
-    taken = tolerant.verdict(run(tolerant, machine, searched(machine, ("all", "self,tcp"))))
+    taken = tolerant.verdict(run(tolerant, machine, searched(machine, ("all", "self,tcp"), baselines=1)))
     assert taken.recommendation.point == point("self,tcp")
+
+
+def test_what_the_search_is_sure_loses_somewhere_is_never_launched_again():
+    """tcp lost at 16 B in every launch of the search."""
+    machine = Machine(trade)
+    history = searched(machine, ("all", "self,tcp", "self,tcp", "self,tcp"))
+    (slot,) = (
+        verifier()
+        .known(history)
+        .losses(next(c for c in candidates(OBJECTIVES, SPACE, history) if c.point == point("self,tcp")))
+    )
+    assert slot == ("allreduce", 2, 16)
+    whole = run(verifier(), machine, history)
+    assert point("self,tcp") not in {o.trial.point for o in whole.of(Phase.VERIFY)}
 
 
 def test_a_setting_that_does_not_run_is_replaced():

@@ -1,0 +1,291 @@
+"""The rounds of a verification, as far as a history tells of them (step 11 of the flow).
+
+A *round* compares one setting with its rules against the untouched stack, block after block, until its
+outcome is sure or its launches are used up:
+
+- a loss that dropping a rule would not heal ends it at once: the setting is refused, the next one is up;
+- a gain on the whole ends it as soon as nothing is left open at any size;
+- where not even the gain that is still likely would do, it ends too (stochastic curtailment).
+
+Then rules that are not better are dropped. Without a job-wide change that leaves the stack's own calls, and
+nothing has to be launched again. With one, the sizes whose rule was dropped make other calls now, and get a
+round of their own. Pairs of earlier rounds count on wherever calls and job-wide setting are the same, as a
+rule acts at its own sizes only; intervals stay valid whatever is chosen by them, since they hold for all
+slots, looks and rounds together. A setting that is better on the whole but was seen slower somewhere, by that
+size's own interval and by more than ``max_loss``, gets one more round, and is refused if it still is.
+
+Round r may spend 1/2, 1/4, 1/8, 1/8 of the campaign's error rate: by the union bound a campaign without any
+difference refuses or confirms with a probability of at most ``alpha``.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+from autotune.history.lookup import choice_at
+from autotune.history.objectives import Slot, alternatives, by_setting, envelope, job_setting
+from autotune.history.trial import History, Observation, Phase, Subject
+from autotune.recommend.front import Recommendation
+from autotune.space import Space
+from autotune.verification.deployed import deploys, ruled, same_calls, says
+from autotune.verification.kept_rules import kept_rules
+from autotune.verification.known import search_noise
+from autotune.verification.paired_test import (
+    Comparison,
+    SequentialDesign,
+    SlotDecision,
+    compare,
+    decided,
+    may_still_win,
+    overall,
+)
+from autotune.verification.pairs import BLOCK, LaunchNoise, PairDifferences, pairs
+
+SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 8)
+"""Of the campaign's error rate, what each round may spend; after so many rounds the default stays."""
+
+
+Block = tuple[Observation, ...]
+"""Launches of one block, in order; the last one of a history may be begun only."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationRound:
+    """One setting with its rules against the untouched stack."""
+
+    setting: Recommendation
+    """What is compared."""
+    launches: tuple[Observation, ...] = ()
+    """Of both sides, in order."""
+    differences: tuple[PairDifferences, ...] = ()
+    """The differences of its pairs."""
+    judged: tuple[Comparison, ...] = ()
+    """Every slot at the last look, on all pairs of the same calls, those of earlier rounds too."""
+    gains: bool = False
+    """Whether it is faster beyond the error rate: on the whole, or in one slot that tells for all.
+
+    A setting of which this cannot be told is not deployed: noise that hides a gain hides a loss too.
+    """
+    lost: frozenset[Slot] = frozenset()
+    """Where it is slower and dropping a rule would not change that: the setting is refused."""
+    complete: bool = False
+    """Whether no more launches are wanted."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the setting was launched successfully."""
+        return any(o.ok and o.trial.subject is Subject.DEPLOYED for o in self.launches)
+
+    @property
+    def loses(self) -> bool:
+        """Whether the setting is refused: slower somewhere, or it does not run at all."""
+        return self.complete and (bool(self.lost) or not self.runs)
+
+    @property
+    def total(self) -> Comparison | None:
+        """All slots together, as its own launches show them; None before there are two pairs."""
+        return overall(self.differences) if len(self.differences) > 1 else None
+
+
+class Course:
+    """One walk through the rounds that a history tells of."""
+
+    def __init__(
+        self, space: Space, design: SequentialDesign, one_row: Collection[str], history: History
+    ) -> None:
+        self._space, self._design, self._one_row, self._history = space, design, one_row, history
+        self._blocks = _blocks(history)
+        self.rounds: list[VerificationRound] = []
+        """So far, the last one being under way or the one that decided."""
+        self.held: Recommendation | None = None
+        """What is handed over; None: the defaults, or not decided yet."""
+
+    def verify(self, setting: Recommendation) -> bool:
+        """Walk through the rounds of one setting; whether the next one is up after them.
+
+        That is so where this one loses or was slower on the whole, or where no rule of it is left. Where it
+        cannot be told from the defaults, those after it, which promised less, could not either.
+        """
+        keeps, again = self._needed(setting), False
+        while len(self.rounds) < len(SHARES):
+            done = self._round(setting, keeps, again)
+            self.rounds.append(done)
+            if not done.complete:
+                return False
+            if done.loses:
+                return True
+            measured = {c.slot for c in done.judged}
+            alike = same_calls(self._space, setting, measured)
+            rules = kept_rules(setting.rules, done.judged, keeps | alike, self._one_row)
+            changed = {s for s in measured if choice_at(rules, s) != choice_at(setting.rules, s)}
+            setting = replace(setting, rules=rules)
+            if not deploys(self._space, setting):
+                return True
+            if changed and (says(self._space, setting.point) or not done.gains):
+                keeps = measured
+            elif not done.gains:
+                return done.total is not None and done.total.gain < self._design.least
+            elif not again and self._doubtful(done.judged) - changed:
+                keeps, again = measured, True
+            else:
+                self.held = setting
+                return False
+        return False
+
+    def count_the_rest(self) -> None:
+        """Let launches of the last setting count that an earlier version made after all was clear."""
+        done = self.rounds[-1]
+        if done.complete and (rest := [o for block in self._take(done.setting) for o in block]):
+            done = replace(done, launches=(*done.launches, *rest))
+            done = self._looked(done, self._earlier(done.setting, self.rounds[:-1]), set(), SHARES[-1])
+            self.rounds[-1] = done
+            self.held = None if done.lost else self.held
+
+    def judged_by_others(self) -> VerificationRound | None:
+        """The last setting launched for which these rules have not asked, on all its launches."""
+        deployed = [o.trial for block in self._blocks for o in block if _deployed(o)]
+        if not deployed:
+            return None
+        setting = Recommendation(deployed[-1].point, deployed[-1].rules)
+        launches = tuple(o for block in self._take(setting) for o in block)
+        done = self._looked(VerificationRound(setting, launches), (), set(), share=1.0)
+        return replace(done, complete=True)
+
+    @cached_property
+    def _noise(self) -> LaunchNoise:
+        return search_noise(self._history)
+
+    def _round(self, setting: Recommendation, keeps: set[Slot], again: bool) -> VerificationRound:
+        """One round as far as it got.
+
+        Args:
+            setting: What is compared.
+            keeps: Slots in which no rule is dropped.
+            again: Whether it was found better in the round before, and only its losses are in doubt.
+        """
+        share = SHARES[len(self.rounds)]
+        earlier = self._earlier(setting, self.rounds)
+        done = VerificationRound(setting, gains=again)
+        for block in self._take(setting):
+            done = replace(done, launches=(*done.launches, *block))
+            n_pairs = len(done.launches) // 2
+            if len(block) < BLOCK or (n_pairs not in self._design.looks and done.runs):
+                continue
+            done = self._looked(done, earlier, keeps, share)
+            last = n_pairs >= self._design.looks[-1]
+            if last and again:
+                done = replace(done, lost=done.lost | self._doubtful(done.judged))
+            if done.lost or last or not done.runs or self._settled(done, keeps, share):
+                return replace(done, complete=True)
+        return done
+
+    def _looked(
+        self,
+        done: VerificationRound,
+        earlier: tuple[PairDifferences, ...],
+        keeps: set[Slot],
+        share: float,
+    ) -> VerificationRound:
+        """A round with what its launches so far say."""
+        sides = [
+            [o for o in done.launches if o.trial.subject is subject]
+            for subject in (Subject.UNTOUCHED, Subject.DEPLOYED)
+        ]
+        own = pairs(*sides)
+        if not own:
+            return done
+        measured = {slot for pair in (*earlier, *own) for slot in pair}
+        alike = same_calls(self._space, done.setting, measured)
+        judged = compare((*earlier, *own), self._design, same=alike, share=share, noise=self._noise)
+        whole = overall(own, measured - alike, self._design.whole(share), self._noise)
+        healed = ruled(self._space, done.setting, measured) - keeps
+        return replace(
+            done,
+            differences=own,
+            judged=judged,
+            gains=done.gains or whole.low > 0.0 or any(c.wins for c in judged),
+            lost=frozenset(c.slot for c in judged if c.loses) - healed,
+        )
+
+    def _settled(self, done: VerificationRound, keeps: set[Slot], share: float) -> bool:
+        """Whether more launches would change nothing: all is clear, or a gain is out of reach."""
+        at_stake = ruled(self._space, done.setting, (c.slot for c in done.judged)) - keeps
+        if done.gains:
+            return decided(done.judged, self._design, at_stake)
+        tested = [c for c in done.judged if c.decision is not SlotDecision.SAME_CALLS]
+        level = self._design.per_look * share / 4
+        slots = {c.slot for c in tested}
+        whole = overall(done.differences, slots, self._design.whole(share), self._noise)
+        return not may_still_win(whole, self._design, level) and not any(
+            may_still_win(c, self._design, level / len(tested)) for c in tested
+        )
+
+    def _doubtful(self, judged: Iterable[Comparison]) -> frozenset[Slot]:
+        """Slots that are slower by their own interval, and by more than ``max_loss`` as seen."""
+        alone = (c for c in judged if c.decision is not SlotDecision.SAME_CALLS)
+        return frozenset(c.slot for c in alone if c.high < 0.0 and c.gain < self._design.least)
+
+    def _take(self, setting: Recommendation) -> Iterator[Block]:
+        """The blocks of a setting, each used once; at last one that has begun and says of none yet."""
+        while self._blocks:
+            mine = next((b for b in self._blocks if _of(b, setting)), None)
+            if mine is None and len(self._blocks) == 1 and not any(map(_deployed, self._blocks[0])):
+                mine = self._blocks[0]
+            if mine is None:
+                return
+            self._blocks.remove(mine)
+            yield mine
+
+    def _earlier(
+        self, setting: Recommendation, rounds: Iterable[VerificationRound]
+    ) -> tuple[PairDifferences, ...]:
+        """Pairs of earlier rounds, in the slots in which they made the same calls."""
+        found = []
+        for done in rounds:
+            if done.setting.point == setting.point:
+                found += [
+                    {
+                        slot: d
+                        for slot, d in pair.items()
+                        if choice_at(done.setting.rules, slot) == choice_at(setting.rules, slot)
+                    }
+                    for pair in done.differences
+                ]
+        return tuple(found)
+
+    def _needed(self, setting: Recommendation) -> set[Slot]:
+        """Slots in which the stack's own choice, in this setting, was seen slower than the untouched stack.
+
+        There a rule stays although it gains nothing: without it the setting would lose.
+        """
+        groups = by_setting(self._space, self._history.of_points(self._space))
+        launches = groups.get(job_setting(self._space, setting.point), [])
+        baseline = envelope(self._space, self._history.of(Phase.BASELINE))
+        slower = set()
+        for slot, choices in alternatives(self._space, launches).items():
+            own = next((w for choice, w in choices.items() if not says(self._space, choice)), None)
+            if own is not None and slot in baseline:
+                untouched = baseline[slot]
+                spread = math.hypot(own.sem_s / own.median_s, untouched.sem_s / untouched.median_s)
+                if math.log(own.median_s / untouched.median_s) > 1.96 * spread:
+                    slower.add(slot)
+        return slower
+
+
+def _blocks(history: History) -> list[Block]:
+    """The launches of the verification by their blocks, in order."""
+    made = history.of(Phase.VERIFY).observations
+    return [tuple(group) for _, group in groupby(made, key=lambda o: o.trial.block)]
+
+
+def _deployed(observation: Observation) -> bool:
+    return observation.trial.subject is Subject.DEPLOYED
+
+
+def _of(block: Block, setting: Recommendation) -> bool:
+    """Whether a block compares this setting."""
+    return any(
+        _deployed(o) and (o.trial.point, o.trial.rules) == (setting.point, setting.rules) for o in block
+    )

@@ -1,0 +1,236 @@
+"""How often a verification is wrong, and what it costs: both sides the same, planted gains, planted losses.
+
+Campaigns are simulated where it counts: a search on a machine of known speeds, then its verification, launch
+by launch as ``Verifier`` asks for them. Noise is as measured on real machines: launches lie 2 to 5 % apart (a
+spread for each campaign), with tails of Student's t with 4 degrees of freedom, a part of it common to all
+sizes of a launch, drift by up to 5 % over a campaign, and outliers: 2 % of launches, 0.5 % of sizes, slower
+by 30 % on average.
+
+- A/A, settings: job-wide settings and algorithms that all are as fast as the defaults.
+- A/A, rules: the same without job-wide settings: most sizes are the same calls on both sides.
+- gain g: one setting is faster by g at every size. loss l: it is faster by 10 %, but for one size, where it
+  is slower by l; what is refused, or seen as known to lose before, was not handed over.
+
+Printed are the shares of campaigns in which a loss was claimed and in which something was handed over, and
+the launches that the verification took. With ``--real N`` N real campaigns are added, of two ranks on this
+machine, in which all that can be chosen is a variable that no library reads.
+
+    python benchmarks/error_rates.py [--campaigns 200] [--power 60] [--real 0]
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from autotune.history.objectives import Objective
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.space import Level, Parameter, Point, Space
+from autotune.verification.paired_test import SequentialDesign
+from autotune.verification.rounds import Verdict, Verifier
+
+SIZES = tuple(8 * 4**k for k in range(10))
+SETTINGS = ("all", "a", "b", "c")
+CHOICES = ("default", "ring", "tree")
+OBJECTIVES = (Objective("latency"),)
+LAUNCHES = 60
+"""Of search and verification, over which the machine drifts."""
+UNREAD = "AUTOTUNE_NOBODY_READS_THIS"
+
+
+def space(job_wide: bool) -> Space:
+    """What can be chosen: a job-wide setting, where it is wanted, and the algorithm at each size."""
+    tls = Parameter("UCX_TLS", SETTINGS if job_wide else SETTINGS[:1], "all")
+    return Space("error rates", (tls, Parameter("algorithm", CHOICES, "default", Level.CALL, per_size=True)))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """What is true: ln of the speed-up of setting ``a`` at each size."""
+
+    name: str
+    job_wide: bool = True
+    gain: float = 0.0
+    loss: float | None = None
+
+    def speedup(self, trial: Trial) -> np.ndarray:
+        """Ln of the speed-up of a launch, at each size."""
+        if trial.subject is Subject.UNTOUCHED or trial.point.get("UCX_TLS") != "a":
+            return np.zeros(len(SIZES))
+        whole = np.full(len(SIZES), math.log1p(self.gain))
+        if self.loss is not None:
+            whole[2] = math.log1p(-self.loss)
+        return whole
+
+
+class Machine:
+    """Answers trials with the planted speeds and noise."""
+
+    def __init__(self, planted: Planted, seed: int) -> None:
+        self.planted = planted
+        self.rng = np.random.default_rng([seed, 7])
+        self.spread = self.rng.uniform(0.02, 0.05)
+        self.common = self.rng.uniform(0.2, 0.9)
+        self.drift = self.rng.uniform(-0.05, 0.05) / LAUNCHES
+
+    def _tails(self, n: int) -> np.ndarray:
+        return self.rng.standard_t(4, n) / math.sqrt(2.0)
+
+    def observe(self, trial: Trial) -> Observation:
+        """One launch."""
+        shared = math.sqrt(self.common) * self._tails(1) + self.drift / self.spread * trial.number
+        shared = shared + (self.rng.random() < 0.02) * self.rng.exponential(0.3) / self.spread
+        noise = self.spread * (shared + math.sqrt(1 - self.common) * self._tails(len(SIZES)))
+        noise += (self.rng.random(len(SIZES)) < 0.005) * self.rng.exponential(0.3, len(SIZES))
+        swept = CHOICES if trial.subject is Subject.SWEEP else (None,)
+        estimates = []
+        for choice in swept:
+            own = 0.005 * self.rng.normal(size=len(SIZES))  # calls of one launch differ by less
+            times = 1e-6 * np.exp(noise + own - self.planted.speedup(trial))
+            cell = {} if choice is None else {"algorithm": choice}
+            estimates += [
+                Estimate(Cell("allreduce", 2, size, Point.of(cell)), float(t), float(0.005 * t), 20)
+                for size, t in zip(SIZES, times, strict=True)
+            ]
+        return Observation(trial, Status.OK, tuple(estimates))
+
+
+def searched(planted: Planted, machine: Machine) -> History:
+    """Three launches of the baseline, and two of each setting."""
+    chosen = SETTINGS if planted.job_wide else SETTINGS[:1]
+    points = [Point.of({"UCX_TLS": tls}) for tls in chosen for _ in range(2)]
+    history = History()
+    plan = [None, *points[: len(points) // 2], None, *points[len(points) // 2 :], None]
+    for number, point in enumerate(plan, start=1):
+        default = Point.of({"UCX_TLS": "all"})
+        trial = (
+            Trial(number, Phase.BASELINE, default, Subject.UNTOUCHED)
+            if point is None
+            else Trial(number, Phase.SEARCH, point)
+        )
+        history = history.plus([machine.observe(trial)])
+    return history
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one campaign."""
+
+    verified: bool
+    """Whether anything was verified at all."""
+    refused: bool
+    """Whether any loss was claimed."""
+    handed_over: bool
+    """Whether anything but the defaults was."""
+    planted: bool
+    """Whether it was the setting with the planted speeds."""
+    launches: int
+    """Of the verification."""
+
+
+def verified(planted: Planted, seed: int) -> Outcome:
+    """One campaign's verification."""
+    machine = Machine(planted, seed)
+    judge = Verifier(space(planted.job_wide), OBJECTIVES, SequentialDesign.of(16), seed)
+    history = searched(planted, machine)
+    while (trial := judge.next_trial(history)) is not None:
+        history = history.plus([machine.observe(trial)])
+    return outcome(judge.verdict(history), history)
+
+
+def outcome(verdict: Verdict | None, history: History) -> Outcome:
+    """What a verdict says."""
+    if verdict is None:
+        return Outcome(False, False, False, False, 0)
+    refused = any(c.loses for r in verdict.rounds for c in r.judged) or any(r.loses for r in verdict.rounds)
+    held = verdict.recommendation
+    handed_over = bool(held.gains)
+    return Outcome(
+        True,
+        refused,
+        handed_over,
+        handed_over and held.point.get("UCX_TLS") == "a",
+        len(history.of(Phase.VERIFY)),
+    )
+
+
+HEADING = (
+    f"{'campaigns':16} {'n':>4} {'verified':>8} {'loss said':>10} {'handed over':>12} "
+    f"{'launches: median':>17} {'90 %':>5}"
+)
+
+
+def row(name: str, outcomes: Iterable[Outcome], planted: bool = False) -> str:
+    """One line of the table."""
+    every = list(outcomes)
+    n = len(every)
+    given = sum(o.planted if planted else o.handed_over for o in every)
+    launches = [o.launches for o in every]
+    shares = f"{sum(o.verified for o in every) / n:8.0%} {sum(o.refused for o in every) / n:10.1%}"
+    spent = f"{np.median(launches):17.0f} {np.percentile(launches, 90):5.0f}"
+    return f"{name:16} {n:4} {shares} {given / n:12.1%} {spent}"
+
+
+def real(campaigns: int) -> Iterator[Outcome]:
+    """Campaigns on this machine whose only parameter is read by nobody.
+
+    Their search cannot find anything, so that the setting which is verified is the luckiest one.
+    """
+    from autotune.campaign.directory import read_campaign
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "space.yaml").write_text(
+            json.dumps({
+                "stack": "openmpi",
+                "parameters": [
+                    {"name": UNREAD, "kind": "env", "values": ["unset", "1", "2", "3"], "default": "unset"}
+                ],
+            })
+        )  # fmt: skip
+        for seed in range(campaigns):
+            directory = Path(folder) / str(seed)
+            words = [f"seed={seed}", f"campaign.dir={directory}", f"space={folder}/space.yaml", "export=[]"]
+            words += ["sizes=[8,1k,64k]", "budget.launches=9", "proposer=grid", "screening.enabled=false"]
+            subprocess.run(
+                [sys.executable, "-m", "autotune", "conf=allreduce_local", *words],
+                check=True,
+                capture_output=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+            campaign = read_campaign(directory)
+            yield outcome(campaign.conclude().verdict, campaign.history)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--campaigns", type=int, default=200, help="of A/A, each kind")
+    parser.add_argument("--power", type=int, default=60, help="of each planted difference")
+    parser.add_argument("--real", type=int, default=0)
+    options = parser.parse_args()
+    kinds = [Planted("A/A, settings"), Planted("A/A, rules", job_wide=False)]
+    kinds += [Planted(f"gain {gain:.0%}", gain=gain) for gain in (0.02, 0.05, 0.1, 0.2)]
+    kinds += [Planted(f"loss {loss:.0%}", gain=0.1, loss=loss) for loss in (0.0, 0.02, 0.05, 0.1, 0.2)]
+    print(HEADING)
+    with ProcessPoolExecutor(2) as pool:
+        for planted in kinds:
+            n = options.campaigns if planted.name.startswith("A/A") else options.power
+            made: Callable[[int], Outcome] = partial(verified, planted)
+            found = pool.map(made, range(n), chunksize=5)
+            print(row(planted.name, found, not planted.name.startswith("A/A")), flush=True)
+    if options.real:
+        print(row("A/A, real", real(options.real)))
+
+
+if __name__ == "__main__":
+    main()
