@@ -32,9 +32,10 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """Why a trial is run."""
+    """Why a trial is run. Names are only ever added: journals keep them."""
 
     BASELINE = "baseline"
+    DISCOVERY = "discovery"
     SCREENING = "screening"
     SEARCH = "search"
     VERIFY = "verify"
