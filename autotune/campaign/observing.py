@@ -9,12 +9,16 @@ and the files of a deployed subject.
 import math
 import shutil
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from autotune.errors import ScenarioError, allowed
+from autotune.history.objectives import Slot
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject, Trial
 from autotune.measure.location import Estimator, estimate
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest
@@ -96,7 +100,29 @@ class Launches:
         (directory / REQUEST).write_text(probe.to_json())
         for name, text in rendering.files.items():
             (directory / name).write_text(text)
-        return observation(trial, self.launcher.run(request), measurement.estimator)
+        return observation(trial, self._as_asked(self.launcher.run(request), probe), measurement.estimator)
+
+    def _as_asked(self, outcome: LaunchOutcome, probe: ProbeRequest) -> LaunchOutcome:
+        """The outcome, ``invalid`` where its result tells of other cells than were asked for.
+
+        One cell under a wrong name would be a size that no other launch has, and end every comparison.
+        """
+        if outcome.result is None:
+            return outcome
+        left: dict[Slot, list[Mapping[str, Any]]] = defaultdict(list)
+        for collective in probe.collectives:
+            values = [choice.values for choice in probe.choices.get(collective, ())] or [{}]
+            for comm_size in probe.comm_sizes or (self.placement.ranks,):
+                for size in probe.sizes_of(collective):
+                    left[collective, comm_size, size] += values
+        for cell in outcome.result.cells:
+            asked = left[cell.collective, cell.comm_size, cell.message_bytes]
+            if cell.values not in asked:
+                where = f"{cell.collective}, {cell.comm_size} ranks, {cell.message_bytes} bytes"
+                reason = f"damaged result: {where}, {dict(cell.values)} was not asked for, or only once"
+                return replace(outcome, status=Status.INVALID, reason=reason, result=None)
+            asked.remove(cell.values)
+        return outcome
 
 
 def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
@@ -143,8 +169,8 @@ def launch_directory(directory: Path, trial: Trial) -> Path:
 
 
 def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median") -> Observation:
-    """What a launch that has ended showed."""
-    status, reason = Status(outcome.status), outcome.reason
+    """What may be believed of a launch that has ended."""
+    status, reason = _status(outcome.status, outcome.reason)
     result = outcome.result
     if result is None:
         if status is Status.OK:
@@ -152,38 +178,43 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
         return Observation(
             trial, status, (), reason, outcome.duration_s, outcome.queue_s, tuple(outcome.hosts)
         )
-    estimates = tuple(_estimate(cell, estimator) for cell in result.cells)
-    if status is Status.OK and not any(e.status is Status.OK for e in estimates):
-        worst = next((c for c in result.cells if c.status != Status.OK), None)
-        status = Status(worst.status) if worst else Status.INVALID
-        reason = worst.reason if worst else "nothing was measured"
-    extra = {} if math.isnan(result.memory_bytes) else {"memory_bytes": result.memory_bytes}
-    if not math.isnan(result.overhead_s):
-        extra["overhead_s"] = result.overhead_s
-    notes = (f"timing: {result.timing}", *result.notes) if result.timing else result.notes
+    figures = {"memory_bytes": result.memory_bytes, "overhead_s": result.overhead_s}
     return Observation(
         trial,
         status,
-        estimates,
+        tuple(_estimate(cell, estimator) for cell in result.cells),
         reason,
         outcome.duration_s,
         outcome.queue_s,
         tuple(outcome.hosts) or tuple(dict.fromkeys(result.hosts)),
-        extra,
-        notes,
-    )
+        {name: value for name, value in figures.items() if not math.isnan(value)},
+        (f"timing: {result.timing}", *result.notes) if result.timing else result.notes,
+    ).believed()
 
 
 def _estimate(cell: CellSamples, estimator: str) -> Estimate:
     what = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
-    status = Status(cell.status)
-    if not len(cell.valid_s):
-        status = Status.INVALID if status is Status.OK else status
+    samples = cell.valid_s
+    impossible = int(np.count_nonzero(~(np.isfinite(samples) & (samples >= 0))))
+    status, reason = _status(cell.status, cell.reason)
+    if status is Status.OK and impossible:
+        status, reason = Status.INVALID, f"{impossible} of {len(samples)} samples are no times"
+    if status is Status.OK and not len(samples):
+        status, reason = Status.INVALID, "no valid sample"
     if status is not Status.OK:
-        return Estimate(what, math.nan, math.nan, len(cell.valid_s), status)
-    located = estimate(cell.valid_s, estimator)
+        return Estimate(what, math.nan, math.nan, len(samples), status, reason=reason)
+    with np.errstate(over="ignore", invalid="ignore"):
+        located = estimate(samples, estimator)
     # One sample says nothing about its error: take it as large as the value, so that nobody relies on it.
     sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
     return Estimate(
         what, located.value_s, sem_s, located.n, status, located.low_s, located.high_s, located.n_outliers
     )
+
+
+def _status(name: str, reason: str) -> tuple[Status, str]:
+    """The status of this name, and its reason."""
+    try:
+        return Status(name), reason
+    except ValueError:
+        return Status.INVALID, f"damaged result: unknown status {name!r}"

@@ -1,6 +1,5 @@
 """``verify``: a recommendation against the defaults, or against another tuning, on fresh launches."""
 
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,7 @@ from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.errors import CampaignError, ExitCode, UserError
+from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import environment_of
 from autotune.recommend.front import Recommendation
@@ -150,12 +150,12 @@ def _text(document: Mapping[str, Any], judged: Sequence[Comparison], total: Comp
     for c in judged:
         collective, comm_size, size = c.slot
         where = f"{collective}, {comm_size} ranks, {size_text(size)}"
-        interval = (math.exp(c.low), math.exp(c.high))
+        interval = (ratio_of(c.low), ratio_of(c.high))
         loses = "  LOSES" if c.loses else ""
-        lines.append(f"  {where:36} {ratio_text(math.exp(c.gain), interval):24} {c.decision}{loses}")
-    interval = (math.exp(total.low), math.exp(total.high))
+        lines.append(f"  {where:36} {ratio_text(ratio_of(c.gain), interval):24} {c.decision}{loses}")
+    interval = (ratio_of(total.low), ratio_of(total.high))
     lines.append(
-        f"  {'all, geometric mean':36} {ratio_text(math.exp(total.gain), interval):24} {total.decision}"
+        f"  {'all, geometric mean':36} {ratio_text(ratio_of(total.gain), interval):24} {total.decision}"
     )
     return "\n".join([*lines, f"kept in {target}"]) + "\n"
 
@@ -168,7 +168,7 @@ def _document(
     launches: int,
 ) -> dict[str, Any]:
     def document(c: Comparison) -> dict[str, Any]:
-        return {**asdict(c), "speedup": math.exp(c.gain)}
+        return {**asdict(c), "speedup": ratio_of(c.gain)}
 
     return {
         "campaign": about.name,

@@ -60,16 +60,20 @@ def trial_of(event: Mapping[str, Any]) -> Trial:
 
 def observation_event(observation: Observation) -> dict[str, Any]:
     """An observation as an event; the trial is named by its number."""
-    return {"event": "observation", **plain(observation), "trial": observation.trial.number}
+    event = {"event": "observation", **plain(observation), "trial": observation.trial.number}
+    for estimate in event["estimates"]:
+        if not estimate["reason"]:  # of every usable cell
+            del estimate["reason"]
+    return event
 
 
 def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
-    """The observation in an event.
+    """What may be believed of the observation in an event.
 
     Raises:
         JournalError: a key is missing, or its value is of the wrong type.
     """
-    return _EVENT.structured(Observation, {**event, "trial": trial})
+    return _EVENT.structured(Observation, {**event, "trial": trial}).believed()
 
 
 def history_of(events: Sequence[Mapping[str, Any]]) -> History:

@@ -19,6 +19,9 @@ from autotune.space import Point, Space
 Slot = tuple[str, int, int]
 """(collective, communicator size, message size in bytes)."""
 
+_REACH = 700.0
+"""Close to the logarithm of the largest number there is."""
+
 UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}
 """Every objective there is, with its unit."""
 
@@ -136,6 +139,11 @@ def slot_of(cell: Cell) -> Slot:
     return (cell.collective, cell.comm_size, cell.message_bytes)
 
 
+def ratio_of(logarithm: float) -> float:
+    """The ratio with this logarithm; 10³⁰⁴ where a wild measurement has made it larger, never an error."""
+    return math.exp(min(max(logarithm, -_REACH), _REACH))
+
+
 def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
     """One location, standard error and sample count out of repeated launches of the same cell.
 
@@ -237,7 +245,7 @@ def scores(
 ) -> tuple[Score, ...] | None:
     """The values of all objectives on the envelope of these observations; None where one is missing."""
     curve = envelope(space, observations)
-    memory = [o.extra["memory_bytes"] for o in observations if o.ok and "memory_bytes" in o.extra]
+    memory = [o.extra["memory_bytes"] for o in observations if o.ok and o.extra.get("memory_bytes")]
     peak = max(memory) if memory else math.nan
     judged = [score(objective, curve, wanted, peak) for objective in objectives]
     complete = tuple(s for s in judged if s is not None)

@@ -6,10 +6,18 @@ has one estimate for each cell that its launch measured.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from autotune.collectives import COLLECTIVES
 from autotune.space import Point, Space
+
+_SHORTEST_S, _LONGEST_S = 1e-9, 1e7
+"""A call's time can be: not less than a clock's step, not more than months."""
+_LEAST, _MOST = 1e-100, 1e100
+"""A program's response can be: anything whose ratios and products are numbers."""
+_WILD = 100.0
+"""A standard error of so many times its value says that nothing is known."""
 
 
 class Status(StrEnum):
@@ -32,10 +40,9 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """Why a trial is run. Names are only ever added: journals keep them."""
+    """Why a trial is run."""
 
     BASELINE = "baseline"
-    DISCOVERY = "discovery"
     SCREENING = "screening"
     SEARCH = "search"
     VERIFY = "verify"
@@ -124,6 +131,24 @@ class Estimate:
     """Samples far outside, kept and counted."""
     extra: Mapping[str, float] = field(default_factory=dict)
     """Further figures of the cell, by name with unit suffix."""
+    reason: str = ""
+    """In words, where the status is not ``ok``."""
+
+    @property
+    def flaw(self) -> str:
+        """Why these cannot be figures of a measurement; empty: they can."""
+        low, high = (_SHORTEST_S, _LONGEST_S) if self.cell.collective in COLLECTIVES else (_LEAST, _MOST)
+        if not low <= self.median_s <= high:
+            return f"{self.median_s:g} s is no time that a call can take"
+        if not 0 <= self.sem_s <= _WILD * self.median_s:
+            return f"a standard error of {self.sem_s:g} s beside {self.median_s:g} s: nothing is known"
+        return "" if self.n > 0 else "no samples"
+
+    def believed(self) -> "Estimate":
+        """The estimate, ``invalid`` where its figures cannot be those of a measurement."""
+        if self.status is not Status.OK or not (flaw := self.flaw):
+            return self
+        return Estimate(self.cell, math.nan, math.nan, self.n, Status.INVALID, reason=flaw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +183,34 @@ class Observation:
     def usable(self) -> Iterator[Estimate]:
         """The estimates that may be used."""
         return (e for e in self.estimates if e.status is Status.OK) if self.ok else iter(())
+
+    def believed(self) -> "Observation":
+        """What may be believed of it.
+
+        Cells with a time that cannot be are ``invalid``, and so is the whole where no cell is left; other
+        figures that cannot be are left out. Every observation passes here, fresh or out of a
+        journal, so that whatever reads a history finds positive and finite times alone.
+        """
+        estimates = tuple(estimate.believed() for estimate in self.estimates)
+        status, reason = self.status, self.reason
+        if status is Status.OK and not any(e.status is Status.OK for e in estimates):
+            worst = next((e for e in estimates if e.status is not Status.OK), None)
+            status = worst.status if worst else Status.INVALID
+            reason = (worst.reason if worst else "") or reason or "nothing was measured"
+        return replace(
+            self,
+            status=status,
+            reason=reason,
+            estimates=estimates,
+            duration_s=_span(self.duration_s),
+            queue_s=_span(self.queue_s),
+            extra={name: value for name, value in self.extra.items() if 0 <= value < _MOST},
+        )
+
+
+def _span(seconds: float) -> float:
+    """A duration; nothing where a clock that jumped made it impossible."""
+    return seconds if 0 <= seconds < _LONGEST_S else 0.0
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +139,7 @@ class ProbeRequest:
         try:
             document = json.loads(text)
             version = document.pop("version", None)
-        except (ValueError, AttributeError) as exc:
+        except (ValueError, AttributeError, TypeError, RecursionError) as exc:
             raise _unreadable(str(exc), f"expected a {REQUEST} of version {VERSION}") from exc
         if version != VERSION:
             raise UserError(f"request of version {version}", f"this probe reads version {VERSION}")
@@ -176,6 +175,18 @@ class CellSamples:
     validity: NDArray[np.uint8] | None = None
     """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
     calls were separated by a barrier, and every sample is."""
+
+    def __post_init__(self) -> None:
+        """Check the shapes.
+
+        Raises:
+            UserError: not one row of times with one flag for each.
+        """
+        times = self.samples_s
+        flags = np.zeros(times.shape, np.uint8) if self.validity is None else self.validity
+        one_row = times.ndim == 1 and times.dtype.kind == "f"
+        if not one_row or flags.shape != times.shape or flags.dtype != np.uint8:
+            raise UserError(f"{self.collective}: {times.dtype} of shape {times.shape} are no samples")
 
     @property
     def valid_s(self) -> NDArray[np.float64]:
@@ -233,7 +244,7 @@ class ProbeResult:
         try:
             document = json.loads(path.read_text())
             version = document.pop("version", None)
-        except (OSError, ValueError, AttributeError) as exc:
+        except (OSError, ValueError, AttributeError, TypeError, RecursionError) as exc:
             raise UserError(f"{path}: damaged result: {exc}") from exc
         if version != VERSION:
             raise UserError(f"{path}: result of version {version}", f"this program reads version {VERSION}")
@@ -243,5 +254,5 @@ class ProbeResult:
                 for i, cell in enumerate(document["cells"]):
                     cell |= {"samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")}
             return Document("it", own=True).structured(cls, document)
-        except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as exc:
-            raise UserError(f"{path}: damaged result: {exc}") from exc
+        except Exception as exc:  # at damaged bytes numpy, zipfile and zlib raise whatever they like
+            raise UserError(f"{path}: damaged result: {type(exc).__name__}: {exc}") from exc

@@ -20,6 +20,7 @@ from autotune.history.objectives import (
     by_setting,
     envelope,
     job_setting,
+    ratio_of,
     scores,
     slots,
 )
@@ -66,7 +67,7 @@ class Gain:
     def interval(self) -> tuple[float, float]:
         """About 95 % for the ratio, from the standard errors of both logarithms."""
         spread = 1.96 * math.hypot(self.tuned_sem_s / self.tuned_s, self.default_sem_s / self.default_s)
-        return self.ratio * math.exp(-spread), self.ratio * math.exp(spread)
+        return self.ratio * ratio_of(-spread), self.ratio * ratio_of(spread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Recommendation:
         """Geometric mean of default / tuned over the slots; NaN without a baseline."""
         if not self.gains:
             return math.nan
-        return math.exp(sum(math.log(g.ratio) for g in self.gains) / len(self.gains))
+        return ratio_of(sum(math.log(g.ratio) for g in self.gains) / len(self.gains))
 
 
 class Checked(StrEnum):

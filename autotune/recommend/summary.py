@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autotune.history.lookup import choice_at
-from autotune.history.objectives import Objective, Score, Slot, job_setting, scores, slots
+from autotune.history.objectives import Objective, Score, Slot, job_setting, ratio_of, scores, slots
 from autotune.history.trial import Observation, Subject
 from autotune.recommend.front import Gain, Recommendation
 from autotune.space import Point, Space
@@ -98,7 +98,7 @@ def speedup_interval(recommendation: Recommendation) -> tuple[float, float]:
         return math.nan, math.nan
     variances = ((g.tuned_sem_s / g.tuned_s) ** 2 + (g.default_sem_s / g.default_s) ** 2 for g in gains)
     spread = 1.96 * math.sqrt(sum(variances)) / len(gains)
-    return recommendation.speedup * math.exp(-spread), recommendation.speedup * math.exp(spread)
+    return recommendation.speedup * ratio_of(-spread), recommendation.speedup * ratio_of(spread)
 
 
 def ratio_to(objective: Objective, score: Score, reference: Score) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from autotune.history.objectives import Objective, envelope
+from autotune.history.objectives import Objective, envelope, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.front import Checked, Gain, Recommendation, candidates, recommendations, seen_slower
 from autotune.space import Space
@@ -61,8 +61,8 @@ class Verdict:
             return f"UNVERIFIED (no pair of {fresh} could be used)"
         last = self.rounds[-1]
         whole = last.total or overall(last.differences)
-        interval = f" ({math.exp(whole.low):.2f} … {math.exp(whole.high):.2f})" if last.total else ""
-        return f"verified: {math.exp(whole.gain):.2f}×{interval} on {len(last.launches)} fresh launches"
+        interval = f" ({ratio_of(whole.low):.2f} … {ratio_of(whole.high):.2f})" if last.total else ""
+        return f"verified: {ratio_of(whole.gain):.2f}×{interval} on {len(last.launches)} fresh launches"
 
     @property
     def _refused(self) -> str:
@@ -74,9 +74,9 @@ class Verdict:
         best, gain = max(better, key=lambda pair: pair[1])
         worst = min((c for c in best.judged if c.slot in best.lost), key=lambda c: c.gain)
         collective, _, size = worst.slot
-        there = math.exp(worst.gain)
+        there = ratio_of(worst.gain)
         return (
-            f"what was {math.exp(gain):.2f}× on the whole was {there:.2f}× at {size} B of {collective} "
+            f"what was {ratio_of(gain):.2f}× on the whole was {there:.2f}× at {size} B of {collective} "
             f"(verify.max_loss={math.ceil(100 * (1 - there)) / 100:g} would take it)"
         )
 
@@ -198,7 +198,7 @@ class Verifier:
         gains = []
         for c in last.judged:
             default = reference[c.slot]
-            tuned_s = default.median_s / (1.0 if c.slot in alike else math.exp(c.shrunk))
+            tuned_s = default.median_s / (1.0 if c.slot in alike else ratio_of(c.shrunk))
             # The two standard errors together give the interval of the paired comparison.
             whole = (c.high - c.low) / (2 * 1.96)
             share = min(default.sem_s / default.median_s, whole / math.sqrt(2))

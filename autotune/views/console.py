@@ -28,7 +28,6 @@ _PLAIN_WIDTH = 120
 
 _HEADINGS = {
     Phase.BASELINE: "Baseline: the stack's own defaults",
-    Phase.DISCOVERY: "Discovery: which of all knobs do anything here",
     Phase.SCREENING: "Screening: which parameters matter",
     Phase.SEARCH: "Search: the best values of those that do",
     Phase.VERIFY: "Verification: fresh launches of both",

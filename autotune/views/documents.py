@@ -15,6 +15,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from autotune.history.objectives import ratio_of
 from autotune.structure import plain
 from autotune.views.text import decision_text
 
@@ -130,7 +131,7 @@ def _effect(effect: Effect, analysis: Effects) -> dict[str, Any]:
         **_fields(effect, "factor", "low", "high", "effect", "std_err", "p_value", "contribution", "active"),
         "interval": list(effect.interval()),
         **_fields(effect, "df", "half_normal", "n_low", "n_high"),
-        **({"ratio": math.exp(effect.effect)} if analysis.scale == "log" else {}),
+        **({"ratio": ratio_of(effect.effect)} if analysis.scale == "log" else {}),
     }
 
 

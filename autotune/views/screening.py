@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from autotune.history.objectives import ratio_of
 from autotune.views.text import decision_text, p_text
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _better(response: Response) -> str:
 
 
 def _natural(value: float, scale: Scale) -> str:
-    return f"{math.exp(value) if scale == 'log' else value:.4g}"
+    return f"{ratio_of(value) if scale == 'log' else value:.4g}"
 
 
 def _plain(number: float) -> str:

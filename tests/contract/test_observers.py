@@ -161,6 +161,7 @@ ELSEWHERE = {"Machine": "the true speeds of tests/unit/verification/test_rounds.
 LAUNCHERS_ELSEWHERE = {
     "InAllocation": "tests/unit/launchers/test_slurm_inside.py and tests/cluster",
     "TrialJobs": "tests/cluster",
+    "Left": "damaged results in tests/unit/campaign/test_observing.py",
     "Mpi": "the check of exported files in tests/unit/exporters/test_export_check.py",
 }
 

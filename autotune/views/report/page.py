@@ -16,7 +16,7 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from autotune.history.objectives import Envelope, Objective, Score, score
+from autotune.history.objectives import Envelope, Objective, Score, ratio_of, score
 from autotune.history.trial import History, Subject
 from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
@@ -138,7 +138,7 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
     ratio, interval, where = chosen.speedup, speedup_interval(chosen), "in the search, not verified"
     if inputs.rounds and len(inputs.rounds[-1].differences) > 1:
         total = overall(inputs.rounds[-1].differences)
-        ratio, interval = math.exp(total.gain), (math.exp(total.low), math.exp(total.high))
+        ratio, interval = ratio_of(total.gain), (ratio_of(total.low), ratio_of(total.high))
         where = f"on {len(inputs.rounds[-1].launches)} fresh launches"
     yield {
         "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
@@ -232,7 +232,7 @@ def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
             {
                 "size": size_text(c.slot[2]),
                 "searched": ratio_text(searched[c.slot].ratio) if c.slot in searched else "—",
-                "fresh": ratio_text(math.exp(c.gain), (math.exp(c.low), math.exp(c.high))),
+                "fresh": ratio_text(ratio_of(c.gain), (ratio_of(c.low), ratio_of(c.high))),
                 "pairs": c.pairs,
                 "decision": "slower" if c.loses else str(c.decision),
                 "style": "slower" if c.loses else "faster" if c.decision == "still better" else "even",

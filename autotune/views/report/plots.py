@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autotune.history.objectives import Objective, Score
+from autotune.history.objectives import Objective, Score, ratio_of
 from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Candidate, Gain
 from autotune.recommend.summary import Step
@@ -125,7 +124,7 @@ def verification(
     """Every pair of fresh launches, what they say together, and what the search had promised."""
     figure = axes.empty(360)
     labels = {c.slot: size_text(c.slot[2]) for c in judged}
-    dots = [(labels[slot], math.exp(d)) for pair in pairs for slot, d in pair.items() if slot in labels]
+    dots = [(labels[slot], ratio_of(d)) for pair in pairs for slot, d in pair.items() if slot in labels]
     figure.add_scatter(
         x=[label for label, _ in dots],
         y=[ratio for _, ratio in dots],
@@ -143,7 +142,7 @@ def verification(
         marker={"color": AMBER, "size": 10, "symbol": "diamond-open", "line": {"width": 2}},
         hovertemplate="%{y:.2f}×<extra>in the search</extra>",
     )
-    ratios = [math.exp(c.gain) for c in judged]
+    ratios = [ratio_of(c.gain) for c in judged]
     figure.add_scatter(
         x=list(labels.values()),
         y=ratios,

@@ -120,7 +120,7 @@ def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
     try:
         result = ProbeResult.read(directory)
     except UserError as exc:
-        return LaunchOutcome("lost", exc.on_one_line, duration_s=ended.duration_s)
+        return LaunchOutcome("invalid", exc.on_one_line, duration_s=ended.duration_s)
     if result is not None:
         return LaunchOutcome(
             result.status, result.reason, result, ended.duration_s, hosts=tuple(dict.fromkeys(result.hosts))

@@ -1,0 +1,193 @@
+"""Where samples become observations: times that cannot be are not believed, whatever else was measured."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotune.campaign.observing import Launches, Measurement, observation
+from autotune.history.events import observation_event, observation_of
+from autotune.history.trial import Phase, Status, Subject, Trial
+from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeRequest, ProbeResult
+from autotune.space import Point, Space
+from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
+from hydra_plugins.autotune._mpirun import outcome
+from hydra_plugins.autotune._processes import Ended
+
+TRIAL = Trial(1, Phase.BASELINE, Point(), Subject.UNTOUCHED)
+FINE = np.array([1.0e-6, 1.1e-6, 1.2e-6, 1.1e-6])
+
+
+def cell(samples, size=8, status="ok"):
+    return CellSamples("allreduce", 2, size, {}, np.asarray(samples, np.float64), status)
+
+
+def seen(*cells, **figures):
+    return observation(TRIAL, LaunchOutcome("ok", result=ProbeResult("ok", cells=cells, **figures)))
+
+
+IMPOSSIBLE = {
+    "zero": [0.0, 0.0, 0.0],
+    "negative": [1e-6, -1e-6, 1e-6],
+    "below the clock's step": [1e-13, 1.1e-13, 1.2e-13],
+    "not a number": [1e-6, math.nan, 1e-6],
+    "infinite": [1e-6, math.inf, 1e-6],
+    "months": [1e9, 1.1e9, 1.2e9],
+    "one call of three a million times as long": [1e-6, 1e-6, 3.0],
+}
+
+
+@pytest.mark.parametrize("samples", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+@pytest.mark.parametrize("estimator", ["median", "mean", "minimum"])
+def test_what_no_call_can_take_is_not_usable_and_says_why(samples, estimator):
+    result = ProbeResult("ok", cells=(cell(samples), cell(FINE, 1024)))
+    made = observation(TRIAL, LaunchOutcome("ok", result=result), estimator)
+    wild, fine = made.estimates
+    if (estimator, max(samples)) not in (("minimum", 3.0), ("mean", 3.0)):  # they know less of a spread
+        assert wild.status is Status.INVALID
+        assert wild.reason
+        assert math.isnan(wild.median_s)
+    assert fine.status is Status.OK
+    assert made.ok
+
+
+def test_a_launch_in_which_nothing_can_be_believed_is_invalid_itself():
+    made = seen(cell([0.0, 0.0]))
+    assert made.status is Status.INVALID
+    assert "no time" in made.reason
+
+
+def test_a_single_call_below_the_clocks_step_does_not_spoil_its_cell():
+    made = seen(cell([0.0, *FINE, *FINE]))
+    assert made.estimates[0].status is Status.OK
+
+
+def test_responses_of_a_program_have_no_clock():
+    result = ProbeResult("ok", cells=(CellSamples("loss", 1, 1, {}, np.array([1e-12, 1.1e-12, 1e-12])),))
+    assert observation(TRIAL, LaunchOutcome("ok", result=result)).ok
+
+
+@pytest.mark.parametrize("value", [-1.0, math.inf, 1e300])
+def test_other_figures_that_cannot_be_are_left_out(value):
+    made = seen(cell(FINE), memory_bytes=value, overhead_s=value)
+    assert made.ok
+    assert made.extra == {}
+
+
+def test_a_clock_that_jumped_leaves_no_duration():
+    result = ProbeResult("ok", cells=(cell(FINE),))
+    for duration_s in (-3.0, math.nan, math.inf):
+        assert observation(TRIAL, LaunchOutcome("ok", result=result, duration_s=duration_s)).duration_s == 0
+
+
+def test_the_reason_of_a_cell_survives_the_journal():
+    made = seen(cell([0.0]), cell(FINE, 1024))
+    event = json.loads(json.dumps(observation_event(made)))
+    assert [("reason" in e) for e in event["estimates"]] == [True, False]
+    assert observation_of(event, TRIAL).estimates[0].reason == made.estimates[0].reason
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ProbeResult("splendid", cells=(cell(FINE),)),
+        ProbeResult("ok", cells=(cell(FINE, status="splendid"),)),
+    ],
+)
+def test_a_status_that_nobody_knows_is_invalid(result):
+    made = observation(TRIAL, LaunchOutcome(result.status, result=result))
+    assert made.status is Status.INVALID
+    assert "splendid" in made.reason
+
+
+class Untouched:
+    """A stack without words."""
+
+    def render(self, space, trial, collectives):
+        return Rendering()
+
+
+class Left:
+    """A launcher whose launches leave what a test put there."""
+
+    def __init__(self, leave):
+        self.leave = leave
+
+    def run(self, request):
+        self.leave(request.directory)
+        return outcome(request.directory, Ended(0, 1.0))
+
+
+def launched(tmp_path, leave):
+    asked = ProbeRequest(("allreduce",), (8, 1024), ranks=2)
+    measured = Measurement(asked, 1.0)
+    return Launches(Untouched(), Left(leave), Placement(2), measured, Space("none", ()), tmp_path).observe(
+        TRIAL
+    )
+
+
+def whole(directory):
+    cells = (cell(FINE), cell(FINE * 2, 1024))
+    ProbeResult("ok", cells=cells, hosts=("here",), notes=("a note",)).write(directory)
+
+
+def test_a_whole_result_is_believed(tmp_path):
+    assert launched(tmp_path, whole).ok
+
+
+@pytest.mark.parametrize(
+    ("size", "twice"), [(9, False), (8, True)], ids=["a size nobody asked for", "a size twice"]
+)
+def test_cells_that_were_not_asked_for_make_the_launch_invalid(tmp_path, size, twice):
+    cells = (cell(FINE), cell(FINE, size)) if twice else (cell(FINE, size),)
+    made = launched(tmp_path, lambda directory: ProbeResult("ok", cells=cells).write(directory))
+    assert made.status is Status.INVALID
+    assert "asked for" in made.reason
+
+
+DAMAGED = {
+    "half a file": '{"version": 1, "status": "ok", "cel',
+    "deep": "[" * 100_000,
+    "deep inside": '{"version": 1, "status": "ok", "cells": ' + '{"a":' * 100_000,
+    "no object": "[]",
+    "wrong types": '{"version": 1, "status": "ok", "cells": 7}',
+    "cells that are none": '{"version": 1, "status": "ok", "cells": [7]}',
+    "values that are none": '{"version": 1, "status": "ok", "cells": [{"collective": "allreduce",'
+    ' "comm_size": 2, "message_bytes": 8, "values": {"a": [1]}, "status": "ok"}]}',
+    "huge": '{"version": 1, "status": "ok", "cells": [{"collective": "allreduce",'
+    ' "comm_size": 1' + 300 * "0" + ', "message_bytes": 8, "values": {}}]}',
+    "a number where a word is": '{"version": 1, "status": 7, "cells": []}',
+    "another version": '{"version": 99}',
+    "no text": "\udcff\udcfe",
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_result_is_that_launchs_invalid(tmp_path, text):
+    def leave(directory):
+        whole(directory)
+        (directory / RESULT).write_bytes(text.encode(errors="surrogateescape"))
+
+    made = launched(tmp_path, leave)
+    assert made.status is Status.INVALID
+    assert made.reason
+    assert "\n" not in made.reason
+
+
+@settings(max_examples=150, deadline=None)
+@given(name=st.sampled_from([RESULT, SAMPLES]), data=st.data())
+def test_flipped_bits_in_a_result_never_end_the_campaign(tmp_path_factory, name, data):
+    def leave(directory):
+        whole(directory)
+        damaged = bytearray((directory / name).read_bytes())
+        at = data.draw(st.integers(0, len(damaged) * 8 - 1), "bit")
+        damaged[at // 8] ^= 1 << at % 8
+        (directory / name).write_bytes(damaged)
+
+    made = launched(tmp_path_factory.mktemp("flipped"), leave)
+    unharmed = {e.median_s for e in launched(tmp_path_factory.mktemp("whole"), whole).usable}
+    assert {e.median_s for e in made.usable} <= unharmed
+    assert made.ok or made.reason
