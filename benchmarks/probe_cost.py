@@ -63,7 +63,11 @@ def main() -> int:
         ranks=2,
         budget_s=arguments.budget,
         precision=arguments.precision,
+        min_samples=10,
         max_samples=20_000,
+        timing="auto",
+        sync="barrier",
+        check=True,
         expect=Expectation(cvars={"coll_tuned_use_dynamic_rules": "1"}),
     )
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -10,7 +10,7 @@ Notation: a *request* names cells by (collective, communicator size, message siz
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +62,24 @@ class ProbeRequest:
     """Message sizes, counted as in ``Cell``."""
     choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
     """For each collective the choices to sweep; a collective without any is measured as the stack is."""
+    _: KW_ONLY
     comm_sizes: tuple[int, ...] = ()
     """Communicator sizes; empty: the world."""
     ranks: int = 0
     """Ranks that the launch was given; 0: do not check."""
-    budget_s: float = 5.0
+    budget_s: float
     """For the timed part, all cells together."""
-    precision: float = 0.02
+    precision: float
     """Stop a cell when the half-width of its median's confidence interval is this share of it."""
-    min_samples: int = 10
+    min_samples: int
     """At least so many samples a cell (hopeless ones excepted)."""
-    max_samples: int = 2000
+    max_samples: int
     """At most so many samples a cell."""
-    timing: str = "auto"
+    timing: str
     """``native`` (C kernel), ``python`` (mpi4py loop), or ``auto``: native where it can be had."""
-    sync: str = "barrier"
+    sync: str
     """``barrier``: own dissemination barrier; ``window``: synchronised start windows."""
-    check: bool = True
+    check: bool
     """Whether results are compared with a reference, outside of the timed region."""
     memory: bool = False
     """Whether peak resident memory is reported."""

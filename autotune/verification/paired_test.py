@@ -104,7 +104,7 @@ class SequentialDesign:
             )
 
     @classmethod
-    def of(cls, launches: int, alpha: float = 0.05, max_loss: float = 0.01) -> "SequentialDesign":
+    def of(cls, launches: int, alpha: float, max_loss: float) -> "SequentialDesign":
         """Looks at the four quarters of so many launches (rounded up to whole blocks)."""
         last = max(2, 2 * math.ceil(launches / 4))
         looks = sorted({max(2, 2 * math.ceil(last * quarter / 8)) for quarter in (1, 2, 3, 4)})

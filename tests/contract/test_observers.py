@@ -14,7 +14,7 @@ from autotune.campaign.observing import Launches, Measurement, Observer
 from autotune.errors import StackError
 from autotune.history.events import observation_event, observation_of
 from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
-from autotune.probe.protocol import Choice, ProbeRequest
+from autotune.probe.protocol import Choice
 from autotune.replay.recorded_table import read_recorded
 from autotune.resources import folder
 from autotune.simulate import Faults, NoiseModel, machine_from
@@ -26,6 +26,7 @@ from hydra_plugins.autotune._command import Command, Options
 from hydra_plugins.autotune._mpirun import Mpirun
 from hydra_plugins.autotune._replay import Replay
 from hydra_plugins.autotune._simulated import Simulated
+from tests.asking import probe_request
 from tests.campaigns import SPACE as PRETEND
 from tests.campaigns import World
 from tests.contract.implementations import implementations
@@ -33,7 +34,7 @@ from tests.contract.implementations import implementations
 ALGORITHM = Parameter("algorithm", ("default", "ring"), "default", level=Level.CALL, per_size=True)
 FATES = ("good", "crash", "hang", "nothing", "damaged", "not a number")
 BY_FATE = Space("fates", (Parameter("fate", FATES, "good"), ALGORITHM))
-ASKED = ProbeRequest(("allreduce",), (8, 4096), ranks=2, min_samples=2, max_samples=3, budget_s=0.1)
+ASKED = probe_request(("allreduce",), (8, 4096), ranks=2, min_samples=2, max_samples=3, budget_s=0.1)
 MEASURED = Measurement(ASKED, timeout_s=1.5)
 
 MPIRUN = f"""#!{sys.executable}

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from autotune.collectives import MEASURED
-from autotune.probe.protocol import Choice, Expectation, ProbeRequest
+from autotune.probe.protocol import Choice, Expectation
 from autotune.probe.ucx import last_errors
 from autotune.stacks.installation import find
+from tests.asking import probe_request
 from tests.integration.mpirun import CROWDED, UCX, launcher, probe
 
 pytestmark = pytest.mark.mpi
@@ -27,7 +28,7 @@ def algorithms(collective, *numbers):
 
 
 def test_sizes_and_algorithms_are_swept_in_one_launch(tmp_path):
-    request = ProbeRequest(
+    request = probe_request(
         ("allreduce",), (8, 65536), algorithms("allreduce", 3, 4, "rabenseifner"), ranks=2, budget_s=0.5
     )
     launched = probe(tmp_path, request, *DYNAMIC)
@@ -51,7 +52,7 @@ def test_sizes_and_algorithms_are_swept_in_one_launch(tmp_path):
     ("options", "timing"), [((), "python"), (UCX, "native")], ids=["default-python", "ucx-native"]
 )
 def test_every_collective_gives_right_results_on_every_communicator_size(tmp_path, options, timing):
-    request = ProbeRequest(
+    request = probe_request(
         MEASURED,
         (0, 3, 8, 4096),
         comm_sizes=(2, 3),
@@ -71,7 +72,7 @@ def test_every_collective_gives_right_results_on_every_communicator_size(tmp_pat
 
 
 def test_a_choice_that_the_library_refuses_is_no_observation(tmp_path):
-    request = ProbeRequest(("allreduce",), (8,), algorithms("allreduce", 3, 7), ranks=2, budget_s=0.2)
+    request = probe_request(("allreduce",), (8,), algorithms("allreduce", 3, 7), ranks=2, budget_s=0.2)
     launched = probe(tmp_path, request, *DYNAMIC)
     right, refused = launched.result.cells
     assert right.status == "ok"
@@ -88,7 +89,7 @@ def test_calls_that_reach_a_row_are_told_apart_though_the_probe_itself_would_be_
     tables = "".join(f"{number}\n1\n2\n{rows}" for number in (0, 2, 7))  # allgather, allreduce, bcast
     rules.write_text(f"3\n{tables}")
     names = ("allreduce", "bcast", "allgather", "reduce")
-    request = ProbeRequest(names, (8, 65536), comm_sizes=(2, ranks), ranks=ranks, reach=True)
+    request = probe_request(names, (8, 65536), comm_sizes=(2, ranks), ranks=ranks, reach=True)
     options = ("--mca", "coll_tuned_dynamic_rules_filename", str(rules), *CROWDED)
     launched = probe(tmp_path, request, *DYNAMIC, *options, ranks=ranks)
     assert launched.code == 0, launched.stderr
@@ -101,7 +102,7 @@ def test_calls_that_reach_a_row_are_told_apart_though_the_probe_itself_would_be_
 def test_an_algorithm_that_mpirun_did_not_take_is_found_out(tmp_path):
     """Open MPI warns, runs its default and exits 0."""
     expect = Expectation(cvars={"coll_tuned_allreduce_algorithm": "7"})
-    request = ProbeRequest(("allreduce",), (8,), ranks=2, budget_s=0.2, expect=expect)
+    request = probe_request(("allreduce",), (8,), ranks=2, budget_s=0.2, expect=expect)
     launched = probe(tmp_path, request, *DYNAMIC, "--mca", "coll_tuned_allreduce_algorithm", "7")
     assert launched.result.status == "not_applied"
     assert "coll_tuned_allreduce_algorithm is '0', asked for '7'" in launched.result.reason
@@ -110,20 +111,20 @@ def test_an_algorithm_that_mpirun_did_not_take_is_found_out(tmp_path):
 
 
 def test_an_environment_variable_that_ranks_do_not_see_is_found_out(tmp_path):
-    request = ProbeRequest(("allreduce",), (8,), ranks=2, expect=Expectation(env={"UCX_TLS": "self,posix"}))
+    request = probe_request(("allreduce",), (8,), ranks=2, expect=Expectation(env={"UCX_TLS": "self,posix"}))
     launched = probe(tmp_path, request)
     assert launched.result.status == "not_applied"
     assert "UCX_TLS is not set" in launched.result.reason
 
 
 def test_another_library_than_the_launchers_is_refused(tmp_path):
-    request = ProbeRequest(("allreduce",), (8,), expect=Expectation(library="/opt/site/lib/libmpi.so.40"))
+    request = probe_request(("allreduce",), (8,), expect=Expectation(library="/opt/site/lib/libmpi.so.40"))
     launched = probe(tmp_path, request)
     assert launched.result.status == "invalid"
     assert "/opt/site/lib/libmpi.so.40" in launched.result.reason
 
 
-GOOD = json.loads(ProbeRequest(("allreduce",), (8,)).to_json())
+GOOD = json.loads(probe_request(("allreduce",), (8,)).to_json())
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_an_unreadable_request_ends_all_ranks_with_one_line(tmp_path):
 
 
 def ucx_request(**env):
-    return ProbeRequest(
+    return probe_request(
         ("allreduce",), (8, 65536), ranks=2, budget_s=0.2, expect=Expectation(ucx=True, env=env)
     )
 
@@ -209,7 +210,7 @@ def test_ucx_variables_without_ucx_are_found_out(tmp_path):
 
 
 def test_start_windows_give_a_validity_code_with_each_sample(tmp_path):
-    request = ProbeRequest(("allreduce", "pingpong"), (8, 4096), ranks=2, budget_s=0.5, sync="window")
+    request = probe_request(("allreduce", "pingpong"), (8, 4096), ranks=2, budget_s=0.5, sync="window")
     launched = probe(tmp_path, request)
     assert launched.result.status == "ok", launched.result.reason
     for cell in launched.result.cells:
@@ -221,7 +222,7 @@ def test_start_windows_give_a_validity_code_with_each_sample(tmp_path):
 
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_calls_are_timed_as_asked(tmp_path, timing):
-    request = ProbeRequest(("bcast",), (8,), ranks=2, budget_s=0.2, timing=timing)
+    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing=timing)
     launched = probe(tmp_path, request)
     assert launched.result.status == "ok", launched.result.reason
     assert launched.result.timing == timing
@@ -243,7 +244,7 @@ def broken_compiler(tmp_path):
 
 
 def test_without_a_compiler_calls_are_timed_through_mpi4py_and_that_is_said(tmp_path):
-    request = ProbeRequest(("bcast",), (8,), ranks=2, budget_s=0.2)
+    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2)
     launched = probe(tmp_path / "launch", request, env=broken_compiler(tmp_path))
     assert launched.result.timing == "python"
     assert any("no licence" in note for note in launched.result.notes)
@@ -251,7 +252,7 @@ def test_without_a_compiler_calls_are_timed_through_mpi4py_and_that_is_said(tmp_
 
 
 def test_without_a_compiler_native_timing_is_refused(tmp_path):
-    request = ProbeRequest(("bcast",), (8,), ranks=2, budget_s=0.2, timing="native")
+    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing="native")
     launched = probe(tmp_path / "launch", request, env=broken_compiler(tmp_path))
     assert launched.result.status == "invalid"
     assert "timing=native" in launched.result.reason
@@ -260,14 +261,14 @@ def test_without_a_compiler_native_timing_is_refused(tmp_path):
 
 def test_without_a_cache_the_kernel_lies_in_the_directory_of_the_launch(tmp_path):
     (tmp_path / "cache").write_text("a file, so that nothing can be made below")
-    request = ProbeRequest(("bcast",), (8,), ranks=2, budget_s=0.2, timing="native")
+    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing="native")
     launched = probe(tmp_path / "launch", request, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
     assert launched.result.status == "ok", launched.result.reason
     assert len(list((tmp_path / "launch").glob("kernel-*.so"))) == 1
 
 
 def test_memory_is_reported_when_asked_for(tmp_path):
-    request = ProbeRequest(("bcast",), (8,), ranks=2, budget_s=0.2, memory=True)
+    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, memory=True)
     launched = probe(tmp_path, request)
     assert launched.result.memory_bytes > 10e6
     assert "mpool_hugepage_bytes_allocated" in launched.result.library_bytes
@@ -287,7 +288,7 @@ def faults(tmp_path_factory):
 
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_wrong_results_and_failing_calls_are_no_observations(tmp_path, faults, timing):
-    request = ProbeRequest(
+    request = probe_request(
         ("allreduce", "alltoall", "bcast"), (8, 4096), ranks=2, budget_s=0.3, precision=0.1, timing=timing
     )
     launched = probe(tmp_path, request, "-x", f"LD_PRELOAD={faults}")
@@ -306,7 +307,7 @@ def test_wrong_results_and_failing_calls_are_no_observations(tmp_path, faults, t
 def test_a_rule_with_an_algorithm_that_does_not_exist_marks_the_sizes_that_reach_it(tmp_path):
     rules = tmp_path / "rules"
     rules.write_text("1\n2\n1\n2\n2\n0 3 0 0\n1024 99 0 0\n")
-    request = ProbeRequest(("allreduce",), (8, 4096), ranks=2, budget_s=0.2)
+    request = probe_request(("allreduce",), (8, 4096), ranks=2, budget_s=0.2)
     file = ("--mca", "coll_tuned_dynamic_rules_filename", str(rules))
     small, large = probe(tmp_path, request, *DYNAMIC, *file).result.cells
     assert small.status == "ok"
@@ -316,7 +317,7 @@ def test_a_rule_with_an_algorithm_that_does_not_exist_marks_the_sizes_that_reach
 
 def test_the_launchers_own_library_is_accepted(tmp_path):
     library = str(find(launcher()).library)
-    request = ProbeRequest(("bcast",), (8,), budget_s=0.2, expect=Expectation(library=library))
+    request = probe_request(("bcast",), (8,), budget_s=0.2, expect=Expectation(library=library))
     launched = probe(tmp_path, request)
     assert launched.result.status == "ok", launched.result.reason
 
@@ -329,7 +330,7 @@ def test_an_error_of_ucx_that_ends_the_launch_is_found_in_its_log(tmp_path):
 
 
 def test_what_does_not_fit_into_memory_is_no_crash(tmp_path):
-    request = ProbeRequest(("alltoall", "bcast"), (1 << 40,), ranks=2, budget_s=0.2)
+    request = probe_request(("alltoall", "bcast"), (1 << 40,), ranks=2, budget_s=0.2)
     launched = probe(tmp_path, request)
     assert launched.result.status == "ok", launched.stderr
     assert {cell.status for cell in launched.result.cells} == {"invalid"}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from autotune.collectives import MEASURED
-from autotune.probe.protocol import Choice, Expectation, ProbeRequest
+from autotune.probe.protocol import Choice, Expectation
+from tests.asking import probe_request
 from tests.integration.mpirun import CROWDED, probe, run
 
 VERSIONS = {
@@ -32,7 +33,7 @@ def both(test):
 def test_every_collective_gives_right_results_in_c(name, tmp_path):
     python = interpreter(name)
     options = CROWDED if name == "openmpi41" else ()
-    request = ProbeRequest(MEASURED, (0, 3, 4096), ranks=3, budget_s=1, precision=0.2, timing="native")
+    request = probe_request(MEASURED, (0, 3, 4096), ranks=3, budget_s=1, precision=0.2, timing="native")
     launched = probe(tmp_path, request, *options, ranks=3, python=python)
     assert launched.code == 0, launched.stderr
     assert launched.result.status == "ok", launched.result.reason
@@ -81,12 +82,12 @@ def test_algorithms_are_switched_and_traps_found_out_under_openmpi41(tmp_path):
     python = interpreter("openmpi41")
     variable = "coll_tuned_allreduce_algorithm"
     choices = tuple(Choice({"algorithm": n}, {variable: n}) for n in (3, 6, 7))
-    request = ProbeRequest(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
+    request = probe_request(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
     dynamic = ("--mca", "coll_tuned_use_dynamic_rules", "1")
     cells = probe(tmp_path, request, *dynamic, python=python).result.cells
     assert [cell.status for cell in cells] == ["ok", "ok", "not_applied"] * 2
 
-    trapped = ProbeRequest(("allreduce",), (8,), ranks=2, expect=Expectation(cvars={variable: "7"}))
+    trapped = probe_request(("allreduce",), (8,), ranks=2, expect=Expectation(cvars={variable: "7"}))
     launched = probe(tmp_path, trapped, *dynamic, "--mca", variable, "7", python=python)
     assert launched.result.status == "not_applied"
     assert "asked for '7'" in launched.result.reason
@@ -100,7 +101,7 @@ def test_algorithms_are_switched_in_a_running_mpich(tmp_path):
     choices = tuple(
         Choice({"algorithm": name}, {variable: name}) for name in ("recursive_doubling", "ring", "no_such")
     )
-    request = ProbeRequest(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
+    request = probe_request(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
     result = probe(tmp_path, request, python=python).result
     assert [cell.status for cell in result.cells] == ["ok", "ok", "not_applied"] * 2
     assert "allowed: auto, nb, smp" in result.cells[2].reason
@@ -113,7 +114,7 @@ def test_names_mean_the_numbers_that_mpich_gives_them(tmp_path, algorithm):
     python = interpreter("mpich")
     variable = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
     expect = Expectation(env={variable: algorithm}, cvars={variable: algorithm})
-    request = ProbeRequest(("allreduce",), (8,), ranks=2, budget_s=0.2, expect=expect)
+    request = probe_request(("allreduce",), (8,), ranks=2, budget_s=0.2, expect=expect)
     launched = probe(tmp_path, request, "-genv", variable, algorithm, python=python)
     assert launched.result.status == "ok", launched.result.reason
     assert launched.result.applied[variable] != "0"

@@ -6,6 +6,7 @@ from typing import get_type_hints
 import pytest
 
 from autotune.errors import ScenarioError
+from autotune.probe.protocol import ProbeRequest
 from autotune.scenario import Scenario, defaults, scenario_of, sizes_of
 
 MINIMAL = {**defaults(), "sizes": "8..64k", "space": "any", "campaign": {"dir": "here"}}
@@ -21,6 +22,9 @@ def test_every_key_has_its_default_in_the_shipped_configuration_alone():
                 check(hint, document[key])
 
     check(Scenario, {"name": "", **{key: value for key, value in defaults().items() if key != "hydra"}})
+    asked = {one.name: one for one in fields(ProbeRequest) if one.name in defaults()["probe"]}
+    assert len(asked) == 7
+    assert {one.default for one in asked.values()} == {MISSING}
 
 
 def test_a_minimal_scenario_has_defaults():

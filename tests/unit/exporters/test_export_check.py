@@ -18,6 +18,7 @@ from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequ
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point, Space
 from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
+from tests.asking import probe_request
 
 RING = Point.of({"algorithm": "ring"})
 RULES = (Rule("allreduce", 2, 0, Point()), Rule("allreduce", 2, 1024, RING))
@@ -66,7 +67,7 @@ def proof(tmp_path, launcher, rules=RULES):
     for name, text in exporter("openmpi_mca").export(made, tmp_path).items():
         (tmp_path / name).write_text(text)
     observers = partial(Launches, Stack(), launcher, Placement(2))
-    measurement = Measurement(ProbeRequest(("allreduce",), SIZES), 10.0)
+    measurement = Measurement(probe_request(("allreduce",), SIZES), 10.0)
     return check_export(("env_sh", "openmpi_mca"), made, tmp_path, observers, measurement, Space("s", ()))
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from autotune.campaign.observing import Measurement
 from autotune.history.trial import Phase, Rule, Status, Subject, Trial
-from autotune.probe.protocol import ProbeRequest
 from autotune.replay.recorded_table import read_recorded
 from autotune.space import Point
 from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune._replay import Replay
+from tests.asking import probe_request
 
 TABLE = """tls,algorithm,message_bytes,latency_us,run,is_default
 tcp,0,8,10,a,1
@@ -35,7 +35,7 @@ def replay(tmp_path: Path) -> Replay:
     path = tmp_path / "two_nodes_bcast.csv"
     path.write_text(TABLE)
     recorded = read_recorded(path, call_level=["algorithm"], per_job=["tls"])
-    measurement = Measurement(ProbeRequest(("bcast",), (8, 1024)), 60.0)
+    measurement = Measurement(probe_request(("bcast",), (8, 1024)), 60.0)
     return Replay(recorded, 1, measurement, recorded.space, tmp_path)
 
 

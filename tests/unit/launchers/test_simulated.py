@@ -9,7 +9,7 @@ import yaml
 
 from autotune.campaign.observing import Measurement
 from autotune.history.trial import Phase, Rule, Subject, Trial
-from autotune.probe.protocol import CellSamples, ProbeRequest
+from autotune.probe.protocol import CellSamples
 from autotune.simulate import (
     QUIET,
     RELIABLE,
@@ -24,6 +24,7 @@ from autotune.simulate import (
 from autotune.space import Level, Parameter, Point, Space
 from autotune.stacks.ports import LaunchOutcome, Placement
 from hydra_plugins.autotune._simulated import Simulated
+from tests.asking import probe_request
 
 STILL = NoiseModel(within=0.0, launch=0.0, between=0.0, spike_rate=0.0)
 SIZES = (8, 4096, 1 << 20)
@@ -47,7 +48,7 @@ def simulated(
     placement: Placement = FOUR_BY_EIGHT,
     **probe: object,
 ) -> Simulated:
-    asked = ProbeRequest(**{"collectives": ("allreduce",), "sizes_bytes": SIZES, **probe})
+    asked = probe_request(**{"collectives": ("allreduce",), "sizes_bytes": SIZES, **probe})
     return Simulated(machine, placement, Measurement(asked, 60.0), SPACE, noise, faults)
 
 

@@ -13,12 +13,13 @@ from autotune.probe.protocol import (
     ProbeRequest,
     ProbeResult,
 )
+from tests.asking import probe_request
 
 CELL = CellSamples("allreduce", 2, 8, {"algorithm": 3}, np.array([1e-6, 2e-6, 3e-6]))
 
 
 def test_a_request_comes_back_as_it_was():
-    request = ProbeRequest(
+    request = probe_request(
         ("allreduce", "bcast"),
         (8, 1024),
         {"bcast": (Choice({"algorithm": "ring"}, {"coll_tuned_bcast_algorithm": 3}),)},

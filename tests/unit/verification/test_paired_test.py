@@ -63,7 +63,7 @@ def test_a_failed_launch_takes_its_pair_with_it():
     [(16, (2, 4, 6, 8)), (8, (2, 4)), (12, (2, 4, 6)), (40, (6, 10, 16, 20)), (3, (2,)), (1, (2,))],
 )
 def test_looks_fall_on_whole_blocks(launches, looks):
-    assert SequentialDesign.of(launches).looks == looks
+    assert SequentialDesign.of(launches, 0.05, 0.01).looks == looks
 
 
 @pytest.mark.parametrize(
