@@ -141,7 +141,7 @@ class Outcome:
 def verified(planted: Planted, seed: int) -> Outcome:
     """One campaign's verification."""
     machine = Machine(planted, seed)
-    judge = Verifier(space(planted.job_wide), OBJECTIVES, SequentialDesign.of(16), seed)
+    judge = Verifier(space(planted.job_wide), OBJECTIVES, SequentialDesign.of(16, 0.05, 0.01), seed)
     history = searched(planted, machine)
     while (trial := judge.next_trial(history)) is not None:
         history = history.plus([machine.observe(trial)])
