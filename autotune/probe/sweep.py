@@ -40,6 +40,7 @@ _MOST_BYTES = 2**31 - 1
 _Setting: TypeAlias = tuple[tuple[str, int | str], ...]
 _Verdict: TypeAlias = tuple[str, str]
 _OK: _Verdict = ("ok", "")
+_UNTIMED: _Verdict = ("invalid", "the launch's time was used up before its first timed call")
 
 
 @dataclass(slots=True)
@@ -53,6 +54,11 @@ class _Cell:
     blocks: list[Timed] = field(default_factory=list)
     spent_s: float = 0.0
     spent_on: int = 0
+
+    @property
+    def outcome(self) -> _Verdict:
+        """The verdict at the end, on rank 0: what was never timed cannot be used."""
+        return self.verdict if self.blocks or self.verdict != _OK else _UNTIMED
 
     @property
     def samples_s(self) -> NDArray[np.float64]:
@@ -145,8 +151,8 @@ class Sweep:
                 message_bytes=cell.message_bytes,
                 values=dict(cell.choice.values),
                 samples_s=cell.samples_s,
-                status=cell.verdict[0],
-                reason=cell.verdict[1],
+                status=cell.outcome[0],
+                reason=cell.outcome[1],
                 validity=cell.validity,
             )
             for cell in self._cells

@@ -48,6 +48,15 @@ def test_sizes_and_algorithms_are_swept_in_one_launch(tmp_path):
     assert read_back[:3] == ["3 recursive_doubling", "4 ring", "6 rabenseifner"]
 
 
+def test_a_cell_that_was_never_timed_cannot_be_used(tmp_path):
+    sizes = tuple(2**20 + 64 * k for k in range(60))
+    result = probe(tmp_path, probe_request(("alltoall",), sizes, ranks=2, budget_s=1e-3)).result
+    assert len(result.cells) == len(sizes)
+    for cell in result.cells:
+        assert (cell.status == "ok") == (len(cell.samples_s) > 0), cell.reason
+    assert any("before its first timed call" in cell.reason for cell in result.cells)
+
+
 @pytest.mark.parametrize(
     ("options", "timing"), [((), "python"), (UCX, "native")], ids=["default-python", "ucx-native"]
 )
