@@ -236,6 +236,14 @@ class Scenario:
             _path(key, path or "")
 
     @property
+    def title(self) -> str:
+        """Its name, with what is measured where the name speaks of other collectives."""
+        said = {name for name in MEASURED if re.search(rf"(?<![a-z]){name}(?![a-z])", self.name)}
+        if not said or said >= set(self.collective):
+            return self.name
+        return f"{self.name} with collective={','.join(self.collective)}"
+
+    @property
     def ranks(self) -> int | None:
         """Ranks of a launch, if the scenario says so."""
         if self.cluster.ranks is not None:

@@ -8,6 +8,7 @@ from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Provenance, Recommendation, recommend
 from autotune.screening import Effects, ScreeningResult
+from autotune.space import Level, Point
 from autotune.stacks import dialect
 from autotune.verification.rounds import Verdict
 
@@ -64,9 +65,13 @@ def _provenance(
 ) -> Provenance:
     site = campaign.site
     words = dialect(campaign.space.stack)
-    env, placement = words.environment(campaign.space, found.point, site.fixed, site.coll)
+    # Where the defaults stay nothing is set, not even what spells out a default.
+    point = found.point if found.rules or found.point != campaign.space.untouched else Point()
+    env, placement = words.environment(campaign.space, point, {}, site.coll)
+    env |= words.needed(site.fixed, env, bool(found.rules))
+    boot = (p.name for p in campaign.space.job if p.level is Level.BOOT and p.name in point)
     origin = Provenance(
-        campaign=campaign.name,
+        campaign=campaign.scenario.title,
         date=date,
         family=campaign.space.stack,
         stack=site.description,
@@ -75,5 +80,7 @@ def _provenance(
         stamp=str(site.stamp),
         env=tuple(env.items()),
         placement=tuple(placement.items()),
+        both_sides=tuple((name, value) for name, value in site.fixed.items() if name not in env),
+        boot=tuple((name, str(point[name])) for name in boot),
     )
     return replace(origin, verified=verdict.text, checked=verdict.checked) if verdict else origin

@@ -93,6 +93,14 @@ class Exporter(Protocol):
         """
         ...
 
+    def use(self, recommendation: "Recommendation", directory: Path) -> str:
+        """The line that puts the files in a directory into force, all of what they say; empty: there is none.
+
+        Raises:
+            UserError: as ``export``.
+        """
+        ...
+
 
 class Listener(Protocol):
     """Is told what a campaign does, as it does it; nothing that it does comes back."""

@@ -40,7 +40,7 @@ def row(campaign: CampaignDirectory, found: Recommendation | None) -> dict[str, 
     low, high = speedup_interval(found) if found and found.gains else (math.nan, math.nan)
     return {
         "directory": str(campaign.path),
-        "campaign": about.name,
+        "campaign": about.scenario.title,
         "collective": list(about.scenario.collective),
         "stack": about.site.description,
         "stamp": str(about.site.stamp),
@@ -53,5 +53,5 @@ def row(campaign: CampaignDirectory, found: Recommendation | None) -> dict[str, 
         "speedup_high": high,
         "gain": ratio_text(gain, (low, high)),
         "verified": (found.provenance if found else Provenance()).verified,
-        "advice": advice_text(found, about.space.default) if found else "",
+        "advice": advice_text(found, about.space.untouched) if found else "",
     }

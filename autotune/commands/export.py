@@ -27,4 +27,7 @@ def export(directories: tuple[Path, ...], wanted: tuple[str, ...], out: Path | N
     formats = wanted or dialect(campaigns[0].about.space.stack).formats
     for path in export_files(recommendation, formats, target):
         sys.stdout.write(f"{path}\n")
-    sys.stdout.write(f"use them with:\n  {how_to_use(recommendation, target)}\n")
+    if use := how_to_use(recommendation, formats, target):
+        sys.stdout.write(f"use them with:\n  {use}\n")
+    else:
+        sys.stdout.write("nothing is set: the stack's own defaults stay\n")

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -118,7 +118,8 @@ class _Job:
         document: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment] # a mapping
         place = document.setdefault("campaign", {})
         if isinstance(place, dict) and place.get("dir") is None:
-            place["dir"] = str(Path("campaigns") / name / _variant(chosen))
+            words = chosen.overrides.task if chosen.mode is RunMode.MULTIRUN else ()
+            place["dir"] = str(campaign_folder(Path("campaigns") / name, words))
         scenario = scenario_of(document, name)
         for wanted in scenario.export:
             exporter(wanted)  # refuses what it does not know, before anything is launched
@@ -207,16 +208,20 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
     return replace(site, launched_by=dict(launcher))
 
 
-def _variant(chosen: Any) -> str:
-    """In a multirun a folder for each combination, named by what makes it another campaign; else nothing."""
-    if chosen.mode is not RunMode.MULTIRUN:
-        return ""
-    varied = [
-        word
-        for word in chosen.overrides.task
-        if re.split(r"[.=]", word.lstrip("+~"))[0] not in ("conf", *CHANGEABLE)
-    ]
-    return ",".join(varied).replace("/", "_")
+def campaign_folder(parent: Path, words: Iterable[str]) -> Path:
+    """Where a campaign lives: in a multirun in a folder of its own, named by what makes it another one.
+
+    Commas would part Open MPI's lists of files, so the name has none; a campaign that once got a name with
+    commas is found there.
+
+    Args:
+        parent: For all combinations.
+        words: Of the command line, one value each; none outside of a multirun.
+    """
+    varied = [w for w in words if re.split(r"[.=]", w.lstrip("+~"))[0] not in ("conf", *CHANGEABLE)]
+    named = ",".join(varied).replace("/", "_")
+    earlier = parent / named
+    return earlier if (earlier / FILE).exists() else parent / named.replace(",", "+")
 
 
 def _opened(word: str) -> str:

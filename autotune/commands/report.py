@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.errors import UserError
+from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use
+from autotune.stacks import dialect
 
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
@@ -34,11 +36,13 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
     from autotune.views.report import ReportInput
 
     about, found = campaign.about, campaign.conclude()
-    folder = campaign.path / "export"
+    folder, wanted = campaign.path / "export", about.scenario.export
+    formats = wanted or dialect(about.space.stack).formats
     exports = [str(path) for path in sorted(folder.glob("*")) if path.is_file()]
+    usable = found.recommendation if exports and not refuted(folder) else None
     state = f"{campaign.state} ({campaign.reason})" if campaign.reason else campaign.state.value
     return ReportInput(
-        title=about.name,
+        title=about.scenario.title,
         space=about.space,
         objectives=about.objectives,
         history=campaign.history,
@@ -49,7 +53,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         rounds=found.verdict.rounds if found.verdict else (),
         findings=about.site.findings,
         exports=exports,
-        use=how_to_use(found.recommendation, folder) if exports else "",
+        use=how_to_use(usable, formats, folder) if usable else "",
         stamp=str(about.site.stamp),
         state=state,
     )

@@ -16,7 +16,7 @@ def status(directory: Path, as_json: bool) -> None:
     about, recommendation = campaign.about, campaign.conclude().recommendation
     provenance = recommendation.provenance if recommendation else Provenance()
     document: dict[str, Any] = {
-        "campaign": about.name,
+        "campaign": about.scenario.title,
         "directory": str(directory),
         "state": campaign.state,
         "reason": campaign.reason,
@@ -38,7 +38,7 @@ def status(directory: Path, as_json: bool) -> None:
     fresh = f", {verified} more for the verification" if verified else ""
     counts = ", ".join(f"{n} {name}" for name, n in campaign.trials.items()) or "none yet"
     lines = [
-        f"{about.name}: {campaign.state}{why}, phase {campaign.phase}",
+        f"{about.scenario.title}: {campaign.state}{why}, phase {campaign.phase}",
         f"  launches   {searched} of {document['budget_launches']}{fresh}: {counts}",
     ]
     if recommendation:

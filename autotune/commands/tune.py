@@ -19,6 +19,7 @@ from autotune.campaign.observing import measurement_of
 from autotune.campaign.strategy import Strategy
 from autotune.errors import (
     CampaignError,
+    ExitCode,
     HandedOver,
     Interrupted,
     ScenarioError,
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 def tune(scenario: Scenario, site: "Site") -> int:
     """Run the campaign, or what is left of it, and export what it recommends.
 
+    Returns:
+        The exit code: a finding where the exported files do not do what they say.
+
     Raises:
         ScenarioError: the directory holds a campaign with other settings.
         CampaignError: the baseline cannot be measured, or nothing could be.
@@ -71,12 +75,16 @@ def tune(scenario: Scenario, site: "Site") -> int:
             history = Campaign(strategy, observer.observe, journal, screen, time.monotonic).run()
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
             recommendation = _finish(begun, history, formats, directory, screen)
+            proof = None
             if site.stack is not None:  # files have an effect
-                check = check_export(formats, recommendation, folder, site.observer, measurement, site.space)
-                if check is not None:
-                    console.print(str(check), highlight=False, soft_wrap=True)
+                proof = check_export(formats, recommendation, folder, site.observer, measurement, site.space)
+            if proof is not None:
+                console.print(str(proof), highlight=False, soft_wrap=True)
+            sound = proof is None or proof.holds
+            if sound and formats:
+                screen.usable(how_to_use(recommendation, formats, folder))
         journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
-    return 0
+    return ExitCode.WELL if sound else ExitCode.FINDING
 
 
 def strategy_of(scenario: Scenario, site: "Site") -> Strategy:
@@ -201,18 +209,17 @@ def _finish(
     baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
     screen.closing(campaign.space, history, recommendation, baseline)
     if formats:
-        paths = export_files(recommendation, formats, directory / "export")
-        screen.exported(paths, how_to_use(recommendation, directory / "export"))
+        screen.exported(export_files(recommendation, formats, directory / "export"))
     return recommendation
 
 
 def _title(scenario: Scenario, site: "Site") -> str:
     if scenario.responses:
-        return f"{scenario.name}: {site.description}"
+        return f"{scenario.title}: {site.description}"
     what = ", ".join(scenario.collective)
     place = site.placement
     where = f" on {place.ranks} ranks, {place.nodes} node(s)" if place.ranks else ""  # a table may not say
-    return f"{scenario.name}: {what}{where}"
+    return f"{scenario.title}: {what}{where}"
 
 
 def _say_complete(console: Console, directory: Path) -> None:

@@ -171,7 +171,7 @@ def _document(
         return {**asdict(c), "speedup": ratio_of(c.gain)}
 
     return {
-        "campaign": about.name,
+        "campaign": about.scenario.title,
         "stamp": str(about.site.stamp),
         "against": [str(path) for path in against] or ["untouched"],
         "launches": launches,

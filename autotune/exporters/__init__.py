@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 FORMATS = {
     "openmpi_mca": "openmpi:OpenMpiMca",
+    "openmpi_mca_list": "openmpi:OpenMpiMcaList",
     "coll_tuned": "openmpi:CollTuned",
     "coll_tuned_json": "openmpi_files:CollTunedJson",
     "han_rules": "openmpi_files:HanRules",

@@ -3,14 +3,16 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from autotune.errors import UserError
-from autotune.exporters.origin import mapping, remarks
+from autotune.exporters.launch_line import placed
+from autotune.exporters.origin import remarks
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
-from autotune.recommend.front import Gain, Provenance, Recommendation
+from autotune.recommend.front import Gain, Part, Provenance, Recommendation
 from autotune.space import Point
 from autotune.views.documents import json_text
 from autotune.views.text import figure_text, ratio_text, size_text
@@ -41,6 +43,9 @@ class JsonDocument:
                 "verified": source.verified,
                 "env": dict(source.env),
                 "placement": dict(source.placement),
+                "both_sides": dict(source.both_sides),
+                "boot": dict(source.boot),
+                "parts": [asdict(part) for part in source.parts],
             },
             "point": dict(recommendation.point),
             "rules": [
@@ -67,6 +72,10 @@ class JsonDocument:
         }
         return {"recommendation.json": json_text(document, ascii_only=False)}
 
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """None: no stack reads it."""
+        return ""
+
 
 class Summary:
     """For people: Markdown that reads well as plain text."""
@@ -82,11 +91,18 @@ class Summary:
             lines.append(f"- speed-up, geometric mean over all sizes: {ratio_text(recommendation.speedup)}")
         lines += ["", "## For the whole job", ""]
         settings = [f"{name}={value}" for name, value in recommendation.provenance.env]
-        settings += [f"mpirun {option}" for option in mapping(recommendation)]
+        settings += [f"mpirun {option}" for option in placed(recommendation)]
+        settings += [
+            f"{name}={value} (firmware, a precondition)" for name, value in recommendation.provenance.boot
+        ]
         lines += [f"- `{setting}`" for setting in settings] or ["- nothing is set"]
         lines += ["", "## By message size", ""]
         lines += _size_lines(recommendation) or ["No rule: the stack decides."]
         return {"summary.md": "\n".join(lines) + "\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """None: no stack reads it."""
+        return ""
 
 
 def recommendation_of(text: str, name: str = "recommendation.json") -> Recommendation:
@@ -106,8 +122,12 @@ def recommendation_of(text: str, name: str = "recommendation.json") -> Recommend
         if document["version"] > VERSION:
             raise UserError(f"{name} has version {document['version']}", f"this program reads {VERSION}")
         source = dict(document["provenance"])
-        for key in ("env", "placement"):
-            source[key] = tuple(source[key].items())
+        for key in ("env", "placement", "both_sides", "boot"):
+            source[key] = tuple(source.get(key, {}).items())
+        source["parts"] = tuple(
+            Part(**{**part, "tables": tuple((c, n) for c, n in part["tables"])})
+            for part in source.get("parts", ())
+        )
         rules = tuple(Rule(**{**r, "choice": Point.of(r["choice"])}) for r in document["rules"])
         gains = tuple(
             Gain(

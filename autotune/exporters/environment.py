@@ -5,21 +5,26 @@ beside the rules file that the variables point to.
 """
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from autotune.exporters.origin import commented, mapping, remarks
+from autotune.exporters.export_check import Recipe
+from autotune.exporters.launch_line import PROGRAM, mpirun, sourced
+from autotune.exporters.openmpi import recipe
+from autotune.exporters.origin import commented, remarks
 from autotune.exporters.settings import settings
 from autotune.recommend.front import Recommendation
 from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
+
+SCRIPT = "autotune-env.sh"
+"""Name of the script for sh."""
 
 
 class ShellScript:
     """A script for sh, bash, zsh and ksh."""
 
     name = "env_sh"
-    summary = "autotune-env.sh: environment for srun or mpirun, to be sourced (sh, bash)"
-    use = ("autotune-env.sh", ". {path}")
+    summary = f"{SCRIPT}: environment for srun or mpirun, to be sourced (sh, bash)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The script and, where sizes are told apart, the rules file.
@@ -27,10 +32,23 @@ class ShellScript:
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        path = directory.absolute() / "autotune-env.sh"
-        mpirun = " ".join(["mpirun", *mapping(recommendation), "…"])
-        use = f"use: . {shlex.quote(str(path))}; srun …   (or {mpirun})"
-        return _script(recommendation, path, use, lambda n, v: f"export {n}={shlex.quote(v)}")
+        path = directory.absolute() / SCRIPT
+        how = [self.use(recommendation, directory), sourced(path, _srun(recommendation, PROGRAM))]
+        return _script(recommendation, path, how, lambda n, v: f"export {n}={shlex.quote(v)}")
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing it."""
+        return sourced(directory / SCRIPT, _forwarding(recommendation, directory))
+
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+        """By its variables; rules are spoilt by an id that no collective has."""
+        return recipe(
+            recommendation,
+            directory,
+            spoilt,
+            self.export,
+            lambda place: settings(recommendation, place).environment,
+        )
 
 
 class CShellScript:
@@ -45,14 +63,18 @@ class CShellScript:
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        path = directory.absolute() / "autotune-env.csh"
         # Inside quotes of csh an exclamation mark still recalls history.
         return _script(
             recommendation,
-            path,
-            f"use: source {shlex.quote(str(path))}; srun …",
+            directory.absolute() / "autotune-env.csh",
+            [self.use(recommendation, directory)],
             lambda n, v: f"setenv {n} {shlex.quote(v)}".replace("!", "\\!"),
         )
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing it."""
+        command = _forwarding(recommendation, directory)
+        return sourced(directory / "autotune-env.csh", command, "source").replace("!", "\\!")
 
 
 class SlurmSnippet:
@@ -67,16 +89,15 @@ class SlurmSnippet:
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        files = _script(
-            recommendation,
-            directory.absolute() / "autotune.slurm",
-            "use: put these lines before srun in the batch script",
-            lambda n, v: f"export {n}={shlex.quote(v)}",
-        )
-        options = " ".join(["srun", "--mpi=pmix", *_placement(recommendation), "…"])
-        return files | {
-            "autotune.slurm": files["autotune.slurm"] + options.replace("…", "your_program") + "\n"
-        }
+        path = directory.absolute() / "autotune.slurm"
+        how = ["put these lines into the batch script, the last one in place of its srun"]
+        files = _script(recommendation, path, how, lambda n, v: f"export {n}={shlex.quote(v)}")
+        return files | {path.name: f"{files[path.name]}{_srun(recommendation, 'your_program')}\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing it, less its last line."""
+        path = shlex.quote(str(directory.absolute() / "autotune.slurm"))
+        return f"put the lines of {path} into the batch script, the last one in place of its srun"
 
 
 class LmodModule:
@@ -91,11 +112,14 @@ class LmodModule:
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        path = directory.absolute() / "autotune.lua"
-        use = f"use: module use {shlex.quote(str(path.parent))}; module load {path.stem}"
-        files = _script(recommendation, path, use, lambda n, v: f"setenv({_lua(n)}, {_lua(v)})", "--")
+        path, how = directory.absolute() / "autotune.lua", [self.use(recommendation, directory)]
+        files = _script(recommendation, path, how, lambda n, v: f"setenv({_lua(n)}, {_lua(v)})", "--")
         what = f"whatis({_lua('MPI collectives tuned by autotune: ' + recommendation.provenance.verified)})"
         return files | {path.name: files[path.name] + what + "\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By loading it."""
+        return _loading(recommendation, directory)
 
 
 class ModuleFile:
@@ -110,23 +134,41 @@ class ModuleFile:
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        path = directory.absolute() / "autotune"
-        use = f"use: module use {shlex.quote(str(path.parent))}; module load {path.name}"
-        files = _script(recommendation, path, use, lambda n, v: f"setenv {n} {_tcl(v)}")
+        path, how = directory.absolute() / "autotune", [self.use(recommendation, directory)]
+        files = _script(recommendation, path, how, lambda n, v: f"setenv {n} {_tcl(v)}")
         what = _tcl("MPI collectives tuned by autotune: " + recommendation.provenance.verified)
         return files | {path.name: f"#%Module1.0\n{files[path.name]}module-whatis {what}\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By loading it."""
+        return _loading(recommendation, directory)
+
+
+def _loading(recommendation: Recommendation, directory: Path) -> str:
+    folder = shlex.quote(str(directory.absolute()))
+    return f"module use {folder}; module load autotune; {_forwarding(recommendation, directory)}"
+
+
+def _forwarding(recommendation: Recommendation, directory: Path) -> str:
+    """A line of ``mpirun`` that forwards what it does not forward by itself."""
+    return mpirun(recommendation, forwarded=settings(recommendation, directory).other)
+
+
+def _srun(recommendation: Recommendation, program: str) -> str:
+    return " ".join(["srun", "--mpi=pmix", *_placement(recommendation), program])
 
 
 def _script(
     recommendation: Recommendation,
     path: Path,
-    use: str,
+    how: Sequence[str],
     line: Callable[[str, str], str],
     sign: str = "#",
 ) -> dict[str, str]:
     """A file with one line for each variable, and the rules file."""
     deployed = settings(recommendation, path.parent)
-    head = commented([*remarks(recommendation), "", use], sign)
+    use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(how)]
+    head = commented([*remarks(recommendation), "", *use], sign)
     lines = [line(name, value) for name, value in deployed.environment.items()]
     return {path.name: "\n".join([*head, *lines]) + "\n", **deployed.files}
 

@@ -1,7 +1,8 @@
 """Whether the exported files do on a fresh launch what they say (the end of step 12).
 
-Two launches see nothing but the exported files, in the way that their format says. In the first each rank
-compares the variables that it has with those that were exported. In the second every row of the rules names
+Two launches see the exported files in the way that their format says, and nothing else but what both sides
+were measured with. In the first each rank compares what it has in force (its environment, Open MPI's control
+variables, UCX's configuration) with what was exported. In the second every row of the rules names
 an algorithm that does not exist: MPI then refuses exactly those calls that reach a row, size by size.
 """
 
@@ -59,7 +60,7 @@ class Recipe:
     variables: int
     """Parameters and variables that the files set."""
     under: Callable[[Rendering], Rendering]
-    """An untouched launch that sees the files and nothing else, and must find what they set."""
+    """An untouched launch that sees the files, and must find what they set."""
     spoilt: Mapping[str, str]
     """The files again, with algorithms that do not exist; empty: there are no rules to be reached."""
     under_spoilt: Callable[[Rendering], Rendering]
@@ -72,8 +73,11 @@ class Recipe:
 class Checkable(Protocol):
     """A format whose files can be checked on fresh launches."""
 
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
-        """How the files in a directory are checked; those of the second launch will lie in ``spoilt``."""
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe | None:
+        """How the files in a directory are checked; those of the second launch will lie in ``spoilt``.
+
+        None: they cannot be put into force where they lie.
+        """
         ...
 
 
@@ -96,16 +100,17 @@ def check_export(
         space: Of the campaign.
 
     Returns:
-        What was found; None where no format can be checked.
+        What was found; None where no format can be checked, or nothing is set.
 
     Raises:
         StackError: nothing can be launched at all.
     """
-    checkable = next((made for made in map(exporter, formats) if isinstance(made, Checkable)), None)
-    if checkable is None:
-        return None
     place = directory / "proof"
-    recipe = checkable.recipe(recommendation, directory, place)
+    checkable = (made for made in map(exporter, formats) if isinstance(made, Checkable))
+    recipes = (made.recipe(recommendation, directory, place) for made in checkable)
+    recipe = next((found for found in recipes if found is not None), None)
+    if recipe is None or not recipe.variables:
+        return None
     probe = replace(measurement.probe, budget_s=min(measurement.probe.budget_s, 1.0))
     sound = replace(measurement, probe=probe, amended=recipe.under)
     untouched = Trial(1, Phase.VERIFY, space.default, Subject.UNTOUCHED)
@@ -128,6 +133,12 @@ def check_export(
         )
     (directory / PROOF_FILE).write_text(json.dumps({**asdict(proof), "holds": proof.holds}, indent=1) + "\n")
     return proof
+
+
+def refuted(directory: Path) -> bool:
+    """Whether files in a directory were checked and did not do what they say."""
+    path = directory / PROOF_FILE
+    return path.exists() and not json.loads(path.read_text())["holds"]
 
 
 def _refused(observation: Observation) -> set[Slot]:

@@ -2,18 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
-from autotune.exporters import FORMATS, exporter
+from autotune.exporters import exporter
+from autotune.exporters.launch_line import parted
+from autotune.exporters.settings import FAMILIES
 from autotune.recommend.front import Recommendation
-
-
-@runtime_checkable
-class Usable(Protocol):
-    """A format with a line that puts its file into force."""
-
-    use: tuple[str, str]
-    """Name of the file, and the line with ``{path}`` for where it lies."""
 
 
 def export_files(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> tuple[Path, ...]:
@@ -31,11 +24,15 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
     return tuple(directory / name for name in texts)
 
 
-def how_to_use(recommendation: Recommendation | None, directory: Path) -> str:
-    """The one line that puts the exported files into force."""
-    usable = (made for name in FORMATS if isinstance(made := exporter(name), Usable))
-    for file, line in (made.use for made in usable):
-        path = directory.absolute() / file
-        if path.exists():
-            return line.format(path=path)
-    return str(recommendation.point) if recommendation else ""
+def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:
+    """The line of the first format that has one, which puts its files into force; empty: nothing is set."""
+    source = recommendation.provenance
+    nothing = not any((recommendation.rules, source.env, source.placement, source.boot))
+    if nothing and source.family in FAMILIES:
+        return ""
+    lines = (exporter(name).use(recommendation, directory.absolute()) for name in formats)
+    line = next(filter(None, lines), parted(directory) or str(recommendation.point))
+    firmware = (f"{name}={value}" for name, value in source.boot)
+    return "\n  ".join(
+        [line, *(f"on nodes with {it}, which is firmware: no file sets it" for it in firmware)]
+    )

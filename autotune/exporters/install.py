@@ -1,8 +1,7 @@
-"""Putting exported parameters into a user's own parameter file, and taking them out again (after step 12).
+"""Exported parameters in a user's own file, Open MPI's or UCX's, and out of it again (after step 12).
 
 What is put in stands between two marker lines; everything else in the file is somebody's and stays as it is.
-A line of theirs that sets the same parameter is kept as a comment inside the block and comes back on removal;
-variables that only their list of environment variables sets are taken over into ours.
+A line of theirs that sets the same parameter is kept as a comment inside the block and comes back on removal.
 """
 
 import re
@@ -12,7 +11,6 @@ from autotune.errors import UserError
 
 BEGIN, END = "# >>> autotune", "# <<< autotune"
 _KEPT = "# replaced: "
-_LIST = "mca_base_env_list"
 
 
 def merged(theirs: str, block: str) -> str:
@@ -29,14 +27,9 @@ def merged(theirs: str, block: str) -> str:
     ours = {key for line in block.splitlines() if (key := _key(line))}
     kept = [line for line in foreign if _key(line) not in ours]
     replaced = [line for line in foreign if _key(line) in ours]
-    theirs_listed = [line for line in replaced if _key(line) == _LIST]
-    block_lines = [
-        _with_list(line, theirs_listed[-1]) if theirs_listed and _key(line) == _LIST else line
-        for line in block.strip().splitlines()
-    ]
     lines = [*kept, *([""] if kept and kept[-1].strip() else []), BEGIN]
     lines += [f"{_KEPT}{line}" for line in replaced]
-    lines += [*block_lines, END]
+    lines += [*block.strip().splitlines(), END]
     return "\n".join(lines) + "\n"
 
 
@@ -70,13 +63,6 @@ def installed(text: str) -> Mapping[str, str]:
     inside = text.partition(BEGIN)[2].partition(END)[0]
     pairs = (line.partition("=") for line in inside.splitlines() if _key(line))
     return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _with_list(ours: str, theirs: str) -> str:
-    """Our list of environment variables with those of theirs that it does not set."""
-    lists = [line.partition("=")[2].strip().split(";") for line in (theirs, ours)]
-    variables = {item.partition("=")[0].strip(): item.strip() for listed in lists for item in listed if item}
-    return f"{_LIST} = {';'.join(variables.values())}"
 
 
 def _key(line: str) -> str:

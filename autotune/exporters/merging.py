@@ -3,12 +3,16 @@
 A job has one environment, so what is merged must have been measured in the same one.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
 from autotune.errors import UserError
-from autotune.recommend.front import Recommendation
+from autotune.recommend.front import Part, Recommendation
 from autotune.space import Point
+
+Pairs = Sequence[tuple[str, str]]
+"""Names with their values."""
 
 
 def merged(recommendations: Sequence[Recommendation]) -> Recommendation:
@@ -50,10 +54,17 @@ def merged(recommendations: Sequence[Recommendation]) -> Recommendation:
         ranks=max(s.ranks for s in sources),
         stamp="; ".join(dict.fromkeys(s.stamp for s in sources if s.stamp)),
         checked=next((s.checked for s in sources if not s.checked.done), first.provenance.checked),
+        parts=tuple(_part(one) for one in recommendations),
         verified=each if len(verified) > 1 else next(iter(verified)),
     )
     gains = tuple(gain for one in recommendations for gain in one.gains)
     return Recommendation(Point.of(first.point), tuple(rules), gains, provenance)
+
+
+def _part(one: Recommendation) -> Part:
+    source = one.provenance
+    tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in one.rules)
+    return Part(source.campaign, source.date, source.nodes, tuple(tables))
 
 
 def _check_same(first: Recommendation, other: Recommendation) -> None:
@@ -63,16 +74,39 @@ def _check_same(first: Recommendation, other: Recommendation) -> None:
             f"{ours.campaign} was measured on {ours.stack!r}, {theirs.campaign} on {theirs.stack!r}",
             "ids and defaults differ between versions: export them separately",
         )
-    mine = dict([*ours.env, *ours.placement])
-    yours = dict([*theirs.env, *theirs.placement])
-    differing = [
+    if firmware := _differences(ours.boot, theirs.boot):
+        raise UserError(
+            f"{ours.campaign} and {theirs.campaign} were measured with different firmware ({firmware})",
+            "a node has one: export them separately, or repeat one campaign on the other's",
+        )
+    if values := _differences((*ours.env, *ours.placement), (*theirs.env, *theirs.placement)):
+        raise UserError(
+            f"{ours.campaign} and {theirs.campaign} recommend different job-wide values ({values})",
+            "a job has one environment: repeat one campaign with the other's values fixed, "
+            f"which are verified like any: {_fixing(first) or 'none'} for {theirs.campaign}, "
+            f"or {_fixing(other) or 'none'} for {ours.campaign}",
+        )
+    if values := _differences(ours.both_sides, theirs.both_sides):
+        raise UserError(
+            f"{ours.campaign} and {theirs.campaign} were measured under different variables ({values})",
+            "a job has one environment: repeat one campaign with the other's mpi.mca and mpi.env",
+        )
+
+
+def _differences(ours: Pairs, theirs: Pairs) -> str:
+    """What two environments disagree in, in words; empty: nothing."""
+    mine, yours = dict(ours), dict(theirs)
+    return "; ".join(
         f"{name}: {mine.get(name, '(unset)')} and {yours.get(name, '(unset)')}"
         for name in sorted(mine.keys() | yours.keys())
         if mine.get(name) != yours.get(name)
-    ]
-    if differing:
-        raise UserError(
-            f"{ours.campaign} and {theirs.campaign} recommend different job-wide values "
-            f"({'; '.join(differing)})",
-            "a job has one environment: repeat one campaign with the other's values fixed (fix.NAME=VALUE)",
-        )
+    )
+
+
+def _fixing(one: Recommendation) -> str:
+    """The words of a command line that fix a setting; a value with a comma needs quotes of its own."""
+    words = (
+        f"fix.{name}='{value}'" if "," in str(value) else f"fix.{name}={value}"
+        for name, value in one.point.items()
+    )
+    return " ".join(f'"{word}"' if "'" in word else shlex.quote(word) for word in words)

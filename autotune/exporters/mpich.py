@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from autotune.errors import UserError, allowed
-from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
+from autotune.exporters.settings import algorithm_of, by_script, check_family, exports, one_algorithm, tables
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
@@ -39,6 +39,10 @@ class MpichCvars:
             for collective, by_size in tables(recommendation.rules).items()
         }
         return exports(recommendation, directory / SCRIPT, variables)
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing the script."""
+        return by_script(directory / SCRIPT)
 
 
 class MpichSelection:
@@ -79,6 +83,10 @@ class MpichSelection:
         variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(directory.absolute() / TREE_FILE)}
         script = exports(recommendation, directory / SCRIPT, variables)
         return {TREE_FILE: json.dumps(tree, indent=1) + "\n", **script}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing the script."""
+        return by_script(directory / SCRIPT)
 
 
 def _sizes(collective: str, table: list[Rule], generic: mpich.Tree) -> mpich.Tree:

@@ -1,14 +1,16 @@
 """Files that Open MPI 4.1 and 5.0 read themselves (step 12 of the flow)."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from autotune.errors import UserError
 from autotune.exporters.export_check import Recipe
+from autotune.exporters.launch_line import mpirun, parted, stated
+from autotune.exporters.openmpi_files import UCX_FILE, ucx_folder, ucx_text
 from autotune.exporters.origin import commented, remarks
-from autotune.exporters.settings import RULES_FILE, DeployedSettings, settings
+from autotune.exporters.settings import RULES_FILE, settings
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
@@ -21,11 +23,60 @@ NO_ALGORITHM = 99
 
 
 class OpenMpiMca:
-    """``openmpi-mca-params.conf`` with the rules file that it points to."""
+    """``openmpi-mca-params.conf`` with the rules file that it points to, and ``ucx.conf``."""
 
     name = "openmpi_mca"
-    summary = f"{CONF_FILE} and the coll_tuned rules that it points to (Open MPI 4.1, 5.0)"
-    use = (CONF_FILE, "OMPI_MCA_mca_base_param_files={path} mpirun … your_program")
+    summary = f"{CONF_FILE}, the coll_tuned rules that it points to, and {UCX_FILE} (Open MPI 4.1, 5.0)"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The parameter file and, where sizes are told apart, the rules file; UCX's file where it is needed.
+
+        Raises:
+            UserError: a value that a parameter file cannot hold, or rules that ``coll_tuned`` cannot say.
+        """
+        deployed = settings(recommendation, directory)
+        notes = []
+        if deployed.ucx:
+            notes = [
+                f"UCX's variables stand in {UCX_FILE}, which UCX reads itself: what users export still wins.",
+                "(mca_base_env_list would override it, and on 4.1 abort every mpirun with -x; see the format",
+                "openmpi_mca_list)",
+            ]
+        notes += [f"in the environment of the job: {n}={v}" for n, v in deployed.environment_only.items()]
+        use = self.use(recommendation, directory)
+        text = _parameter_file(recommendation, directory, deployed.mca, use, notes)
+        ucx = {UCX_FILE: ucx_text(recommendation, deployed, use)} if deployed.ucx else {}
+        return {CONF_FILE: text, **deployed.files, **ucx}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By the variable that names parameter files, and that which names the directory of ``ucx.conf``."""
+        if parted(directory / CONF_FILE):
+            return ""
+        deployed = settings(recommendation, directory)
+        named = _named(directory) | ucx_folder(deployed, directory)
+        return mpirun(
+            recommendation,
+            variables=named | deployed.environment_only,
+            forwarded=(*ucx_folder(deployed, directory), *deployed.environment_only),
+        )
+
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe | None:
+        """By the same variables; rules are spoilt by an id that no collective has."""
+        if parted(spoilt / CONF_FILE):
+            return None
+
+        def variables(place: Path) -> dict[str, str]:
+            deployed = settings(recommendation, place)
+            return _named(place) | ucx_folder(deployed, place) | deployed.environment_only
+
+        return recipe(recommendation, directory, spoilt, self.export, variables)
+
+
+class OpenMpiMcaList:
+    """``openmpi-mca-params.conf`` with everything in it, for those who want a single parameter file."""
+
+    name = "openmpi_mca_list"
+    summary = f"{CONF_FILE} alone, with mca_base_env_list: it overrides what users export (4.1, 5.0)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The parameter file and, where sizes are told apart, the rules file.
@@ -34,34 +85,20 @@ class OpenMpiMca:
             UserError: a value that a parameter file cannot hold, or rules that ``coll_tuned`` cannot say.
         """
         deployed = settings(recommendation, directory)
-        lines = commented(
-            [
-                *remarks(recommendation),
-                "",
-                f"use: OMPI_MCA_mca_base_param_files={directory.absolute() / CONF_FILE} mpirun …",
-                "or copy the lines below to ~/.openmpi/mca-params.conf",
-            ]
-        )
-        lines.append("")
-        lines += [f"{name} = {value}" for name, value in deployed.mca.items()]
+        mca, notes = dict(deployed.mca), []
         if deployed.other:
-            lines.append(f"mca_base_env_list = {env_list(deployed.other)}")
-        return {CONF_FILE: "\n".join(lines) + "\n", **deployed.files}
+            mca["mca_base_env_list"] = env_list(deployed.other)
+            notes = [
+                "mca_base_env_list overrides what users export; on 4.1 every mpirun with -x beside it aborts"
+            ]
+        text = _parameter_file(recommendation, directory, mca, self.use(recommendation, directory), notes)
+        return {CONF_FILE: text, **deployed.files}
 
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
-        """By the variable that names parameter files; rules are spoilt by an id that no collective has."""
-        found = settings(recommendation, directory)
-        files = self.export(recommendation, spoilt) if found.rules else {}
-        if files:
-            files = {**files, RULES_FILE: poisoned(files[RULES_FILE])}
-        tables = coll_tuned.table(recommendation.rules)
-        return Recipe(
-            variables=len(found.mca) + len(found.other),
-            under=_under(directory, found),
-            spoilt=files,
-            under_spoilt=_under(spoilt, settings(recommendation, spoilt)),
-            covers=lambda slot: bool(coll_tuned.row_at(tables, slot).algorithm),
-        )
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By the variable that names parameter files."""
+        if parted(directory / CONF_FILE):
+            return ""
+        return mpirun(recommendation, variables=_named(directory))
 
 
 class CollTuned:
@@ -76,15 +113,34 @@ class CollTuned:
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        path = directory.absolute() / RULES_FILE
-        head = [
-            *remarks(recommendation),
-            "",
-            "use: --mca coll_tuned_use_dynamic_rules 1",
-            f"     --mca coll_tuned_dynamic_rules_filename {path}",
-        ]
+        head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
         text = coll_tuned.rules_file(recommendation.rules, head)
         return {RULES_FILE: text or "\n".join([*commented(head), "0  # collectives"]) + "\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """With everything that the rules file does not hold."""
+        deployed = settings(recommendation, directory)
+        return mpirun(recommendation, stated(deployed.mca, deployed.other))
+
+
+def _named(directory: Path) -> dict[str, str]:
+    """The variable that has Open MPI read the parameter file in a directory."""
+    return {"OMPI_MCA_mca_base_param_files": str(directory.absolute() / CONF_FILE)}
+
+
+def _parameter_file(
+    recommendation: Recommendation, directory: Path, mca: Mapping[str, str], use: str, notes: Sequence[str]
+) -> str:
+    path = directory.absolute() / CONF_FILE
+    how = [f"use: {use}"] if use else [f"not by the name of this file: {parted(path)}"]
+    head = [
+        *remarks(recommendation),
+        "",
+        *how,
+        "or copy the lines below to ~/.openmpi/mca-params.conf",
+        *notes,
+    ]
+    return "\n".join([*commented(head), "", *(f"{name} = {value}" for name, value in mca.items())]) + "\n"
 
 
 def env_list(variables: Mapping[str, str]) -> str:
@@ -107,12 +163,48 @@ def poisoned(rules: str) -> str:
     return re.sub(r"(?m)^(\d+) [1-9]\d* (\d+ \d+)", rf"\1 {NO_ALGORITHM} \2", rules)
 
 
-def _under(directory: Path, found: DeployedSettings) -> Callable[[Rendering], Rendering]:
-    """A launch that sees the parameter file in a directory alone."""
+def recipe(
+    recommendation: Recommendation,
+    directory: Path,
+    spoilt: Path,
+    export: Callable[[Recommendation, Path], Mapping[str, str]],
+    variables: Callable[[Path], Mapping[str, str]],
+) -> Recipe:
+    """How a format of Open MPI is checked.
 
-    def amended(rendering: Rendering) -> Rendering:
-        env = {"OMPI_MCA_mca_base_param_files": str((directory / CONF_FILE).absolute())}
-        expect = replace(rendering.expect, env=dict(found.other), cvars=dict(found.mca))
-        return Rendering(env=env, expect=expect)
+    Args:
+        recommendation: What was exported.
+        directory: Where to.
+        spoilt: Where the files with algorithms that do not exist will lie.
+        export: What the format says.
+        variables: The environment that puts the files in a directory into force.
+    """
+    deployed, tables = settings(recommendation, directory), coll_tuned.table(recommendation.rules)
+    files = dict(export(recommendation, spoilt)) if deployed.rules else {}
+    if files:
+        files[RULES_FILE] = poisoned(files[RULES_FILE])
 
-    return amended
+    def under(place: Path) -> Callable[[Rendering], Rendering]:
+        there = settings(recommendation, place)
+
+        def amended(rendering: Rendering) -> Rendering:
+            expect = replace(
+                rendering.expect,
+                env=there.environment_only,
+                cvars=dict(there.mca),
+                ucx=rendering.expect.ucx or there.mca.get("pml") == "ucx",
+                ucx_values=there.ucx,
+            )
+            return Rendering(
+                env={**dict(recommendation.provenance.both_sides), **variables(place)}, expect=expect
+            )
+
+        return amended
+
+    return Recipe(
+        variables=len(deployed.mca) + len(deployed.other),
+        under=under(directory),
+        spoilt=files,
+        under_spoilt=under(spoilt),
+        covers=lambda slot: bool(coll_tuned.row_at(tables, slot).algorithm),
+    )

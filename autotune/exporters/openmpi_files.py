@@ -1,12 +1,14 @@
 """Further files of Open MPI and UCX (step 12 of the flow)."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.errors import UserError
+from autotune.exporters.launch_line import mpirun, parted, stated
 from autotune.exporters.origin import commented, remarks
-from autotune.exporters.settings import settings, tables
+from autotune.exporters.settings import DeployedSettings, job_wide, settings, tables
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
@@ -39,21 +41,26 @@ class CollTunedJson:
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        path = directory.absolute() / JSON_FILE
         collectives = {
             coll_tuned.json_name(collective): _json_tables(collective, by_size)
             for collective, by_size in coll_tuned.table(recommendation.rules).items()
         }
         document = {
-            "comment": [
-                *remarks(recommendation),
-                f"use: --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename {path}",
-            ],
+            "comment": [*remarks(recommendation), f"use: {self.use(recommendation, directory)}"],
             "rule_file_version": 3,
             "module": "tuned",
             "collectives": collectives,
         }
         return {JSON_FILE: json.dumps(document, indent=1, ensure_ascii=False) + "\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """With everything that the rules do not hold."""
+        deployed, path = settings(recommendation, directory), directory.absolute() / JSON_FILE
+        mca = dict(deployed.mca) | {
+            "coll_tuned_use_dynamic_rules": "1",
+            "coll_tuned_dynamic_rules_filename": str(path),
+        }
+        return mpirun(recommendation, stated(mca, deployed.other))
 
 
 class Tune:
@@ -75,11 +82,17 @@ class Tune:
                     f"{name}={value!r} cannot be written to a file for --tune",
                     "such a file takes no empty values, no spaces and no quotes; use openmpi_mca instead",
                 )
-        path = directory.absolute() / TUNE_FILE
-        lines = commented([*remarks(recommendation), "", f"use: mpirun --tune {path} …"])
+        use = self.use(recommendation, directory)
+        how = f"use: {use}" if use else f"not by the name of this file: {parted(directory / TUNE_FILE)}"
+        lines = commented([*remarks(recommendation), "", how])
         lines += [f"--mca {name} {value}" for name, value in deployed.mca.items()]
         lines += [f"-x {name}={value}" for name, value in deployed.other.items()]
         return {TUNE_FILE: "\n".join(lines) + "\n", **deployed.files}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By ``--tune``; what is on the command line beside it wins."""
+        path = directory.absolute() / TUNE_FILE
+        return "" if parted(path) else mpirun(recommendation, ["--tune", shlex.quote(str(path))])
 
 
 class HanRules:
@@ -94,7 +107,6 @@ class HanRules:
         Raises:
             UserError: no rule names a component, or one that HAN does not know.
         """
-        path = directory.absolute() / HAN_FILE
         blocks: dict[str, list[str]] = {}
         for collective, by_size in tables(recommendation.rules).items():
             levels = {k for table in by_size.values() for r in table for k in r.choice if k in HAN_LEVELS}
@@ -114,16 +126,18 @@ class HanRules:
                 "no rule of this recommendation names a component for coll_han",
                 f"per-size values: {', '.join(HAN_LEVELS)}",
             )
-        head = [
-            *remarks(recommendation),
-            "",
-            "use: --mca coll_han_use_dynamic_file_rules 1",
-            f"     --mca coll_han_dynamic_rules_filename {path}",
-        ]
+        head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
         lines = [*commented(head), f"{len(blocks)}  # collectives"]
         for collective, block in blocks.items():
             lines += [collective, *block]
         return {HAN_FILE: "\n".join(lines) + "\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """With everything that the rules do not hold."""
+        mca, other = job_wide(recommendation)
+        mca["coll_han_use_dynamic_file_rules"] = "1"
+        mca["coll_han_dynamic_rules_filename"] = str(directory.absolute() / HAN_FILE)
+        return mpirun(recommendation, stated(mca, other))
 
 
 class UcxConf:
@@ -139,9 +153,30 @@ class UcxConf:
             UserError: rules that ``coll_tuned`` cannot say.
         """
         deployed = settings(recommendation, directory)
-        variables = {name: value for name, value in deployed.other.items() if name.startswith("UCX_")}
-        head = [*remarks(recommendation), "", f"use: UCX_CONFIG_DIR={directory.absolute()} mpirun …"]
-        return {UCX_FILE: "\n".join([*commented(head), *(f"{n}={v}" for n, v in variables.items())]) + "\n"}
+        return {UCX_FILE: ucx_text(recommendation, deployed, self.use(recommendation, directory))}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """With everything job-wide that UCX does not read."""
+        deployed = settings(recommendation, directory)
+        folder, (mca, _) = ucx_folder(deployed, directory), job_wide(recommendation)
+        return mpirun(recommendation, stated(mca, deployed.environment_only), folder, folder)
+
+
+def ucx_folder(deployed: DeployedSettings, directory: Path) -> dict[str, str]:
+    """The variable that has UCX read its file in a directory; none where there is nothing to read."""
+    return {"UCX_CONFIG_DIR": str(directory.absolute())} if deployed.ucx else {}
+
+
+def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: str) -> str:
+    """UCX's own file; without any variable where the recommendation sets none."""
+    how = [f"use: {use}"] if use else []
+    head = [
+        *remarks(recommendation),
+        "",
+        *how,
+        f"{'or ' * bool(how)}copy the lines below to ~/ucx.conf; what the environment sets wins",
+    ]
+    return "\n".join([*commented(head), *(f"{n}={v}" for n, v in deployed.ucx.items())]) + "\n"
 
 
 def _json_tables(

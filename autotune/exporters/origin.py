@@ -6,6 +6,7 @@ Notation: a *remark* is one line of comment without the sign that makes it one.
 import re
 from collections.abc import Sequence
 
+from autotune.exporters.launch_line import placed
 from autotune.recommend.front import Recommendation
 
 _OURS = "autotune: "
@@ -16,28 +17,40 @@ def remarks(recommendation: Recommendation) -> tuple[str, ...]:
     """Where the numbers come from."""
     source = recommendation.provenance
     stamp = (source.stamp,) if source.stamp else ()
-    place = tuple(
-        f"measured with {option}, which belongs on the command line" for option in mapping(recommendation)
+    place = (
+        f"measured with {option}, which belongs on the command line" for option in placed(recommendation)
+    )
+    boot = (
+        f"measured with {name}={value}, a precondition: firmware, no file sets it"
+        for name, value in source.boot
+    )
+    both = (
+        f"measured with {name}={value} on both sides, not part of this" for name, value in source.both_sides
+    )
+    parts = (
+        f"{', '.join(f'{collective} on {ranks} ranks' for collective, ranks in part.tables) or 'no rule'}: "
+        f"from {part.campaign}, {_nodes(part.nodes)}, last launch {part.date}"
+        for part in source.parts
     )
     return (
         f"{_OURS}campaign {source.campaign or '(unnamed)'}, last launch {source.date or '(undated)'}",
-        f"stack: {source.stack or 'unknown'}; "
-        f"{source.nodes} node{'s' * (source.nodes != 1)}, {source.ranks} ranks",
+        f"stack: {source.stack or 'unknown'}; {_nodes(source.nodes)}, {source.ranks} ranks",
         *stamp,
         source.verified,
+        *parts,
         *place,
+        *boot,
+        *both,
     )
+
+
+def _nodes(number: int) -> str:
+    return f"{number} node{'s' * (number != 1)}"
 
 
 def commented(lines: Sequence[str], sign: str = "#") -> list[str]:
     """The lines as comments; what is more than one line stays a comment."""
     return [f"{sign} {part}".rstrip() for line in lines for part in (line.splitlines() or [""])]
-
-
-def mapping(recommendation: Recommendation) -> tuple[str, ...]:
-    """The options of ``mpirun`` that place the ranks as they were placed when measured."""
-    options = {"map_by": "--map-by", "bind_to": "--bind-to"}
-    return tuple(f"{options[name]} {value}" for name, value in recommendation.provenance.placement if value)
 
 
 def is_ours(text: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.errors import UserError
+from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.origin import commented, remarks
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
@@ -19,7 +20,7 @@ RULES_FILE = "coll_tuned_rules.conf"
 FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI", "mvapich": "MVAPICH"}
 """``Provenance.family`` → what its makers call it."""
 
-_MCA = "OMPI_MCA_"
+_MCA, _UCX = "OMPI_MCA_", "UCX_"
 _DYNAMIC = ("coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename")
 _FORCED = re.compile(r"coll_tuned_(\w+)_algorithm(_\w+)?")
 
@@ -39,12 +40,20 @@ class DeployedSettings:
     def environment(self) -> dict[str, str]:
         """Everything as environment variables.
 
-        ``mpirun`` forwards ``OMPI_MCA_*`` to other nodes but not what only UCX reads; the list makes it so.
+        ``mpirun`` forwards ``OMPI_MCA_*`` to other nodes by itself, the others where ``-x`` names them.
+        ``mca_base_env_list`` would do it too, but overrides what users export, and on 4.1 aborts ``-x``.
         """
-        variables = {f"{_MCA}{name}": value for name, value in self.mca.items()} | dict(self.other)
-        if self.other and not any(";" in value for value in self.other.values()):
-            variables[f"{_MCA}mca_base_env_list"] = ";".join(f"{n}={v}" for n, v in self.other.items())
-        return variables
+        return {f"{_MCA}{name}": value for name, value in self.mca.items()} | dict(self.other)
+
+    @property
+    def ucx(self) -> dict[str, str]:
+        """The variables that UCX also reads from its own file."""
+        return {name: value for name, value in self.other.items() if name.startswith(_UCX)}
+
+    @property
+    def environment_only(self) -> dict[str, str]:
+        """The variables that no file of Open MPI or UCX can hold."""
+        return {name: value for name, value in self.other.items() if not name.startswith(_UCX)}
 
     @property
     def files(self) -> dict[str, str]:
@@ -99,12 +108,16 @@ def check_family(recommendation: Recommendation, family: str) -> None:
 def exports(
     recommendation: Recommendation, path: Path, variables: Mapping[str, str], notes: Sequence[str] = ()
 ) -> dict[str, str]:
-    """A shell script for another MPI than Open MPI: its variables, and what else was fixed."""
+    """A shell script for another MPI than Open MPI: its variables, and what else is job-wide."""
     rest = {n: v for n, v in recommendation.provenance.env if not n.startswith(_MCA)}
-    use = f"use: . {shlex.quote(str(path.absolute()))}; mpiexec …"
-    head = [*remarks(recommendation), *notes, "", use]
+    head = [*remarks(recommendation), *notes, "", f"use: {by_script(path)}"]
     lines = [f"export {name}={shlex.quote(value)}" for name, value in {**rest, **variables}.items()]
     return {path.name: "\n".join([*commented(head), *lines]) + "\n"}
+
+
+def by_script(path: Path) -> str:
+    """The line that uses such a script."""
+    return sourced(path, f"mpiexec {PROGRAM}")
 
 
 def algorithm_of(rule: Rule) -> str:
@@ -123,6 +136,13 @@ def algorithm_of(rule: Rule) -> str:
     return "" if name in ("default", "auto", "0") else name
 
 
+def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, str]]:
+    """The job-wide values as MCA parameters, without their prefix, and as other variables."""
+    env = dict(recommendation.provenance.env)
+    mca = {name.removeprefix(_MCA): value for name, value in env.items() if name.startswith(_MCA)}
+    return mca, {name: value for name, value in env.items() if not name.startswith(_MCA)}
+
+
 def settings(recommendation: Recommendation, directory: Path) -> DeployedSettings:
     """The job-wide values, with the rules file in place of forced algorithms.
 
@@ -137,9 +157,7 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
         UserError: an algorithm is forced for a collective that the rules do not cover, or a rule that
             ``coll_tuned`` has no word for.
     """
-    env = dict(recommendation.provenance.env)
-    mca = {name.removeprefix(_MCA): value for name, value in env.items() if name.startswith(_MCA)}
-    other = {name: value for name, value in env.items() if not name.startswith(_MCA)}
+    mca, other = job_wide(recommendation)
     rules = coll_tuned.rules_file(recommendation.rules, remarks(recommendation))
     forced = {name: match[1] for name in mca if (match := _FORCED.fullmatch(name))}
     if rules:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.exporters.settings import algorithm_of, check_family, exports, one_algorithm, tables
+from autotune.exporters.launch_line import PROGRAM, sourced
+from autotune.exporters.settings import algorithm_of, by_script, check_family, exports, one_algorithm, tables
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
 from autotune.stacks import intel, mpich
@@ -47,6 +48,15 @@ class IntelMpi:
             files |= exports(recommendation, directory / name, variables, [only])
         return files or exports(recommendation, directory / "intel-mpi-env.sh", {})
 
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing the script; of several the one for most ranks, whose number the line says."""
+        names = list(self.export(recommendation, directory))
+        path = directory / names[-1]
+        if len(names) == 1:
+            return by_script(path)
+        ranks = path.stem.rpartition("-")[2]
+        return sourced(path, f"mpiexec -n {ranks} {PROGRAM}")
+
 
 class Mvapich2:
     """``MV2_INTER_*_TUNING``: one algorithm for each collective, by its id."""
@@ -73,6 +83,10 @@ class Mvapich2:
                 variables[f"MV2_INTER_{collective.upper()}_TUNING"] = number
         return exports(recommendation, directory / "mvapich2-env.sh", variables)
 
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing the script."""
+        return by_script(directory / "mvapich2-env.sh")
+
 
 class Mvapich3:
     """``MVP_*_INTRA_ALGORITHM``: MVAPICH 3 is made from MPICH and adds algorithms named ``osu_*``."""
@@ -94,6 +108,10 @@ class Mvapich3:
                 name = mpich.check(collective, name)
             variables[f"MVP_{collective.upper()}_INTRA_ALGORITHM"] = name
         return exports(recommendation, directory / "mvapich-env.sh", variables)
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing the script."""
+        return by_script(directory / "mvapich-env.sh")
 
 
 def _intel_ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> list[str]:

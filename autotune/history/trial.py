@@ -244,9 +244,10 @@ class History:
         """The launches that tell about points of a space.
 
         Those of sweeps; and, where nothing is swept inside a launch, those of the untouched stack, which are
-        then launches of the default point.
+        then launches of the default point, unless the scenario fixes something there.
         """
-        subjects = {Subject.SWEEP} if space.call else {Subject.SWEEP, Subject.UNTOUCHED}
+        alike = not space.call and all(p.held_from is None for p in space.job)
+        subjects = {Subject.SWEEP, Subject.UNTOUCHED} if alike else {Subject.SWEEP}
         return History(tuple(o for o in self.observations if o.trial.subject in subjects))
 
     def plus(self, observations: Iterable[Observation]) -> "History":

@@ -32,6 +32,7 @@ from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeRes
 from autotune.probe.rule_check import reach
 from autotune.probe.sweep import Sweep
 from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
+from autotune.probe.ucx import unread
 
 
 def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:
@@ -109,6 +110,7 @@ def _proof(
         ("not_applied", missing_environment(expect, environment)),
         ("not_applied", cvars_wrong),
         ("not_applied", ucx_wrong),
+        ("not_applied", unread(expect.ucx_values) if expect.ucx_values else ""),
     )
     for status, problem in checks:
         for rank, theirs in enumerate(world.allgather(problem)):

@@ -57,7 +57,7 @@ def ucx_contradiction(
         report = read_report(log.read_text(errors="replace"))
     except OSError as exc:
         return f"no report of UCX: {exc}", None
-    return contradiction(report, expect.env), report
+    return contradiction(report, {**expect.env, **expect.ucx_values}), report
 
 
 def unset_variables(expect: Expectation, tools: ToolInterface) -> tuple[str, dict[str, str]]:

@@ -50,6 +50,8 @@ class Expectation:
     """MPI_T control variables and the value that each must read back as."""
     ucx: bool = False
     """Whether UCX must be in use, its variables be known to it and its transports exist."""
+    ucx_values: Mapping[str, str] = field(default_factory=dict)
+    """Variables that UCX must have in force, from wherever it read them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ References:
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -45,6 +46,8 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 """What names in UCX_TLS stand for, as patterns."""
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _INFINITE = 1 << 62
+_CONFIG = 1
+"""Flag of ``ucs_config_parser_print_all_opts``: names and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,44 @@ def contradiction(report: UcxReport, asked: Mapping[str, str]) -> str:
     return _other_transports(report, asked.get("UCX_TLS", "")) or _other_threshold(
         report, asked.get("UCX_RNDV_THRESH", "")
     )
+
+
+def unread(wanted: Mapping[str, str]) -> str:
+    """In words, which variable UCX has another value of in force in this process; empty: none.
+
+    UCX itself is asked, before and after the variables are put into the environment, where they win over its
+    file: what is in force does not change by that. So it is UCX that says which spellings mean the same.
+    """
+    before = _in_force()
+    own = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        after = _in_force()
+    finally:
+        for name, value in own.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+    if not after:
+        return "UCX does not say what it has in force (is another pml or netmod selected?)"
+    changed = next((name for name, value in after.items() if before.get(name) != value), "")
+    return f"UCX has {changed}={before.get(changed)} in force, asked for {after[changed]}" if changed else ""
+
+
+def _in_force() -> dict[str, str]:
+    """Every variable of the UCX in this process with its value, as its configuration parser prints them."""
+    libraries = re.findall(r"(/.*/libucs\.so\S*)$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    if not libraries:
+        return {}
+    ucs, libc = ctypes.CDLL(libraries[0]), ctypes.CDLL(None)
+    libc.tmpfile.restype = ctypes.c_void_p
+    stream = ctypes.c_void_p(libc.tmpfile())
+    tables = ctypes.c_char.in_dll(ucs, "ucs_config_global_list")
+    ucs.ucs_config_parser_print_all_opts(stream, b"UCX_", _CONFIG, ctypes.byref(tables), None)
+    libc.fflush(stream)
+    with os.fdopen(os.dup(libc.fileno(stream)), encoding="utf-8", errors="replace") as printed:
+        printed.seek(0)
+        lines = printed.read().splitlines()
+    libc.fclose(stream)
+    return dict(line.split("=", 1) for line in lines if line.startswith("UCX_"))
 
 
 def size_bytes(text: str) -> int:

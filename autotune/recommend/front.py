@@ -112,6 +112,20 @@ class Checked(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One campaign among those that were merged."""
+
+    campaign: str
+    """Its name."""
+    date: str
+    """ISO date of its last launch."""
+    nodes: int
+    """Of the campaign."""
+    tables: tuple[tuple[str, int], ...]
+    """(collective, communicator size) of the rules that come from it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """Where a recommendation comes from."""
 
@@ -132,11 +146,17 @@ class Provenance:
     checked: Checked = Checked.NOT
     """The same as a value."""
     env: tuple[tuple[str, str], ...] = ()
-    """Environment that holds the job-wide values (and what the scenario fixes), as measured."""
+    """Environment that holds the job-wide values, as measured, with what they mean nothing without."""
     placement: tuple[tuple[str, str], ...] = ()
     """``map_by`` and ``bind_to`` where the recommendation sets them."""
     family: str = ""
     """MPI implementation, as in ``Space.stack``; empty: not known."""
+    both_sides: tuple[tuple[str, str], ...] = ()
+    """Environment of every launch, the untouched ones too: no part of the recommendation."""
+    boot: tuple[tuple[str, str], ...] = ()
+    """Values of the boot level: what the machine's firmware was set to."""
+    parts: tuple[Part, ...] = ()
+    """Of a merged one: the campaigns."""
 
 
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:
@@ -242,7 +262,7 @@ def recommendations(
                 tuned = gains(in_force(rules, curves), baseline)
                 by_point[candidate.point] = Recommendation(candidate.point, rules, tuned)
     if not by_point and default:
-        return (Recommendation(space.default, (), gains(baseline, baseline)),)
+        return (Recommendation(space.untouched, (), gains(baseline, baseline)),)
     return tuple(by_point.values())
 
 

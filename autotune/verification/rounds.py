@@ -142,7 +142,7 @@ class Verifier:
         if not last.complete:
             return Verdict(last.setting, tuple(rounds), complete=False)
         if held is None:
-            return Verdict(Recommendation(self.space.default, ()), tuple(rounds), complete=True)
+            return Verdict(Recommendation(self.space.untouched, ()), tuple(rounds), complete=True)
         return Verdict(replace(held, gains=self._gains(held, last)), tuple(rounds), complete=True)
 
     def known(self, history: History) -> Known:

@@ -113,7 +113,7 @@ class CampaignConsole:
         if self._bar is not None:
             self._bar.stop()
         front = pareto_front(self._objectives, candidates(self._objectives, space, history))
-        default = space.default
+        default = space.untouched
         self._heading("Pareto front" if len(self._objectives) > 1 else "Best setting")
         self._show(front_table(self._objectives, front, recommendation.point, default, baseline))
         self._heading("Recommended: " + advice_text(recommendation, default))
@@ -125,12 +125,16 @@ class CampaignConsole:
             said = f"speed-up over all sizes, geometric mean: {average}  [{said}]"
         self._say(Text(f"\n{said}", "bold"))
 
-    def exported(self, paths: Iterable[object], use: str) -> None:
-        """The files that were written, and the one line that uses them."""
+    def exported(self, paths: Iterable[object]) -> None:
+        """The files that were written."""
         self._heading("Files")
         for path in paths:
             self._say(Text(f"  {path}"))
-        self._say(Text.assemble("use them with\n  ", (use, "bold")))
+
+    def usable(self, use: str) -> None:
+        """The line that puts the files into force; empty: they set nothing."""
+        said = Text.assemble("use them with\n  ", (use, "bold"))
+        self._say(said if use else Text("they set nothing: the stack's own defaults stay"))
 
     def _heading(self, text: str) -> None:
         self._say(Text(f"\n{text}", "bold"))

@@ -107,7 +107,7 @@ def test_a_multirun_is_a_campaign_for_each_combination_and_ends_in_a_summary(tmp
     done = autotune(*words, *small, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folders = sorted(p.name for p in (tmp_path / "campaigns/allreduce_8node").iterdir())
-    assert folders == [f"cluster.nodes={n},collective={c}" for n in (1, 2) for c in ("allreduce", "bcast")]
+    assert folders == [f"cluster.nodes={n}+collective={c}" for n in (1, 2) for c in ("allreduce", "bcast")]
     summary = done.stdout.splitlines()[-12:]
     assert sum("complete" in line for line in summary) == 4
     again = autotune(*words, *small, cwd=tmp_path)

@@ -29,8 +29,7 @@ def test_this_machine_is_tuned_verified_and_proved(tmp_path):
         assert bool(proof["rows"]) == bool(named)
     files = [str(p) for p in (directory / "export").glob("*.conf")]
     linted = autotune("lint", *files, cwd=tmp_path)
-    findings = re.findall(r"(?m)^\S+:\d+: (.*)$", linted.stdout)
-    assert [f for f in findings if not f.startswith("mca_base_env_list")] == [], linted.stdout + linted.stderr
+    assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
 def test_the_simulated_cluster_is_tuned_and_verified(tmp_path):

@@ -110,7 +110,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "inputs": inputs,
         "tiles": [*_speedup_tiles(inputs), *_objective_tiles(inputs, judged, baseline), _effort_tile(inputs)],
         "changes": _changes(inputs),
-        "advice": advice_text(chosen, inputs.space.default) if chosen is not None else "",
+        "advice": advice_text(chosen, inputs.space.untouched) if chosen is not None else "",
         "unverified": chosen is not None and not chosen.provenance.checked.done,
         "tables": _tables(chosen),
         "rounds": [_round(inputs.space, one) for one in reversed(inputs.rounds)],
@@ -184,7 +184,7 @@ def _changes(inputs: ReportInput) -> list[tuple[str, str, str]]:
     """(parameter, recommended, default) of the job-wide values that the recommendation changes."""
     if inputs.recommendation is None:
         return []
-    default = inputs.space.default
+    default = inputs.space.untouched
     point = inputs.recommendation.point
     return [(n, str(v), str(default.get(n, "—"))) for n, v in point.items() if default.get(n) != v]
 
@@ -242,7 +242,7 @@ def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
         figure = plots.verification(judged, one.differences, one.setting.gains)
         groups.append({"title": _table_title(collective, comm_size), "figure": figure, "rows": rows})
     return {
-        "what": changed_text(one.setting.point, space.default),
+        "what": changed_text(one.setting.point, space.untouched),
         "n_rules": len(one.setting.rules),
         "launches": len(one.launches),
         "failed": sum(not o.ok for o in one.launches),
@@ -262,7 +262,7 @@ def _front(
         return None
     best = pareto_front(inputs.objectives, judged)
     chosen = _recommended(inputs, judged)
-    default = inputs.space.default
+    default = inputs.space.untouched
     drawn = (inputs.objectives, judged, best, chosen, default, baseline)
     return {
         "figure": plots.front(*drawn) if len(inputs.objectives) > 1 else None,

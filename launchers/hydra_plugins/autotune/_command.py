@@ -64,7 +64,7 @@ class Command:
     measurement: Measurement
     """How often it is run."""
     space: Space
-    """What the trials' points belong to; its default is what an untouched launch passes."""
+    """What the trials' points belong to; its own values are what an untouched launch passes."""
     directory: Path
     """Each launch gets a folder below its ``launches/``."""
 
@@ -79,7 +79,7 @@ class Command:
 
     def _run(self, trial: Trial, directory: Path) -> LaunchOutcome:
         started = time.monotonic()
-        point = self.space.default if trial.subject is Subject.UNTOUCHED else trial.point
+        point = self.space.untouched if trial.subject is Subject.UNTOUCHED else trial.point
         probe = self.measurement.probe
         samples: dict[str, list[float]] = {name: [] for name in self.goals}
         longest = 0.0

@@ -33,11 +33,9 @@ def test_install_merges_backs_up_and_uninstall_gives_back(home, capsys):
     assert "verified: 1.34×" in capsys.readouterr().out
     (copy,) = home.glob("mca-params.conf.2*")
     assert copy.read_text() == "pml = ob1\nbtl = self\n"
-    assert main(["lint", str(conf), str(home / "coll_tuned_rules.conf")]) == 1
-    out = capsys.readouterr().out
-    assert "mca_base_env_list: it overrides what users export themselves" in out
-    assert "1 finding in" in out
+    assert main(["lint", str(conf), str(home / "coll_tuned_rules.conf"), str(home.parent / "ucx.conf")]) == 0
     assert main(["uninstall"]) == 0
+    assert not (home.parent / "ucx.conf").exists()
     assert sorted(conf.read_text().splitlines()) == ["btl = self", "pml = ob1"]
     assert not (home / "coll_tuned_rules.conf").exists()
 

@@ -10,10 +10,9 @@ import pytest
 
 from autotune.campaign.observing import Launches, Measurement
 from autotune.exporters import exporter
-from autotune.exporters.export_check import PROOF_FILE, check_export
+from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.openmpi import poisoned
 from autotune.history.trial import Rule
-from autotune.lint.parameters import mca_file
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point, Space
@@ -23,6 +22,7 @@ from tests.asking import probe_request
 RING = Point.of({"algorithm": "ring"})
 RULES = (Rule("allreduce", 2, 0, Point()), Rule("allreduce", 2, 1024, RING))
 SIZES = (8, 1024, 65536)
+ENV = (("OMPI_MCA_pml", "ucx"), ("UCX_TLS", "self,posix"))
 
 
 class Stack:
@@ -31,20 +31,27 @@ class Stack:
 
 
 class Mpi:
-    """Sets what the parameter file says and refuses what reaches a row with id 99."""
+    """Sets what the files or variables say and refuses what reaches a row with id 99."""
 
     def __init__(self, deaf=False, forgets=(), dies=False):
         self.deaf, self.forgets, self.dies = deaf, forgets, dies
 
     def run(self, request):
-        (name,) = request.env
-        assert name == "OMPI_MCA_mca_base_param_files"
-        conf = Path(request.env[name])
-        assigned, _ = mca_file(conf, conf.read_text(), (5, 0))
-        values = {a.name: a.value for a in assigned if a.name not in self.forgets}
+        values = {name.removeprefix("OMPI_MCA_"): value for name, value in request.env.items()}
+        assert values.pop("btl") == "^ofi"
+        if file := values.pop("mca_base_param_files", ""):
+            folder = values.pop("UCX_CONFIG_DIR")
+            assert values == {}
+            for path in (Path(file), Path(folder) / "ucx.conf"):
+                lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+                values |= {
+                    name.strip(): value.strip() for name, _, value in (li.partition("=") for li in lines)
+                }
+        for name in self.forgets:
+            values.pop(name)
         probe = ProbeRequest.from_json((request.directory / REQUEST).read_text())
         expect = probe.expect
-        for name, wanted in {**expect.env, **expect.cvars}.items():
+        for name, wanted in {**expect.env, **expect.cvars, **expect.ucx_values}.items():
             if values.get(name) != wanted:
                 return LaunchOutcome("not_applied", f"{name} is {values.get(name)!r}")
         rules = Path(values["coll_tuned_dynamic_rules_filename"]).read_text()
@@ -61,18 +68,20 @@ class Mpi:
         return LaunchOutcome("ok", result=ProbeResult("ok", cells=tuple(cells)))
 
 
-def proof(tmp_path, launcher, rules=RULES):
-    env = (("OMPI_MCA_pml", "ucx"), ("UCX_TLS", "self,posix"))
-    made = Recommendation(Point(), rules, provenance=Provenance("c", env=env))
+def proof(tmp_path, launcher, rules=RULES, formats=("json", "openmpi_mca", "env_sh"), env=ENV):
+    source = Provenance("c", env=env, both_sides=(("OMPI_MCA_btl", "^ofi"),))
+    made = Recommendation(Point(), rules, provenance=source)
+    tmp_path.mkdir(exist_ok=True)
     for name, text in exporter("openmpi_mca").export(made, tmp_path).items():
         (tmp_path / name).write_text(text)
     observers = partial(Launches, Stack(), launcher, Placement(2))
     measurement = Measurement(probe_request(("allreduce",), SIZES), 10.0)
-    return check_export(("env_sh", "openmpi_mca"), made, tmp_path, observers, measurement, Space("s", ()))
+    return check_export(formats, made, tmp_path, observers, measurement, Space("s", ()))
 
 
-def test_files_that_work_are_proved_and_the_outcome_lies_beside_them(tmp_path):
-    found = proof(tmp_path, Mpi())
+@pytest.mark.parametrize("formats", [("json", "openmpi_mca", "env_sh"), ("env_sh",)])
+def test_files_that_work_are_proved_and_the_outcome_lies_beside_them(tmp_path, formats):
+    found = proof(tmp_path, Mpi(), formats=formats)
     assert (found.variables, found.rows, found.rows_reached, found.strays) == (4, 2, 2, 0)
     assert found.holds
     assert str(found) == (
@@ -80,12 +89,23 @@ def test_files_that_work_are_proved_and_the_outcome_lies_beside_them(tmp_path):
         "2 of 2 measured sizes with a rule reach it"
     )
     assert json.loads((tmp_path / PROOF_FILE).read_text())["holds"] is True
+    assert not refuted(tmp_path)
     assert "99" not in (tmp_path / "coll_tuned_rules.conf").read_text()
+
+
+def test_where_a_comma_would_part_a_list_of_files_the_script_is_checked(tmp_path):
+    assert proof(tmp_path / "nodes=4,ppn=8", Mpi()).holds
+    assert proof(tmp_path / "nodes=4,ppn=8", None, formats=("openmpi_mca",)) is None
+
+
+def test_where_nothing_is_set_nothing_is_launched(tmp_path):
+    assert proof(tmp_path, None, rules=(), env=()) is None
 
 
 def test_rules_that_are_not_read_are_found_out(tmp_path):
     found = proof(tmp_path, Mpi(deaf=True))
     assert not found.holds
+    assert refuted(tmp_path)
     assert str(found) == (
         "NOT PROVED: none of 2 measured sizes with a rule reaches it (the file is not read)"
     )

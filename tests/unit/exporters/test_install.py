@@ -23,12 +23,6 @@ def test_a_line_of_theirs_that_says_otherwise_is_kept_as_a_comment_and_comes_bac
     assert sorted(without(text).splitlines()) == ["btl = self", "pml = ob1"]
 
 
-def test_variables_that_only_they_list_are_taken_over():
-    text = merged("mca_base_env_list = OMP_PLACES=cores;UCX_TLS=all\n", "mca_base_env_list = UCX_TLS=rc\n")
-    assert installed(text) == {"mca_base_env_list": "OMP_PLACES=cores;UCX_TLS=rc"}
-    assert without(text) == "mca_base_env_list = OMP_PLACES=cores;UCX_TLS=all\n"
-
-
 def test_installing_again_replaces_the_block_and_forgets_nothing():
     once = merged("pml = ob1\n", OURS)
     assert merged(once, OURS) == once

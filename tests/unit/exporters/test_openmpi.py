@@ -6,9 +6,11 @@ import pytest
 
 from autotune.errors import UserError
 from autotune.exporters import FORMATS, exporter, listing
+from autotune.exporters.mpich import MpichSelection
 from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
+from tests.golden.test_exports import SMALL_TREE, SUBJECTS
 
 SITE = Path("/site/tuning")
 RULES = (
@@ -34,18 +36,15 @@ def test_the_parameter_file_points_to_the_rules_by_their_absolute_path():
         "pml": "ucx",
         "coll_tuned_use_dynamic_rules": "1",
         "coll_tuned_dynamic_rules_filename": "/site/tuning/coll_tuned_rules.conf",
-        "mca_base_env_list": "UCX_TLS=self,posix",
     }
+    assert "\nUCX_TLS=self,posix\n" in files["ucx.conf"]
     assert "4096 4 0 0  # ring" in files["coll_tuned_rules.conf"]
 
 
 def test_without_rules_nothing_dynamic_is_switched_on():
     files = exporter("openmpi_mca").export(recommendation(rules=()), SITE)
-    assert list(files) == ["openmpi-mca-params.conf"]
-    assert assignments(files["openmpi-mca-params.conf"]) == {
-        "pml": "ucx",
-        "mca_base_env_list": "UCX_TLS=self,posix",
-    }
+    assert list(files) == ["openmpi-mca-params.conf", "ucx.conf"]
+    assert assignments(files["openmpi-mca-params.conf"]) == {"pml": "ucx"}
 
 
 FORCED = (("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"), ("OMPI_MCA_coll_tuned_allreduce_algorithm", "4"))
@@ -82,10 +81,17 @@ def test_a_value_that_a_parameter_file_cannot_hold_is_refused(value):
 def test_the_list_separator_cannot_be_part_of_a_value():
     env = (("UCX_X", "a;b"),)
     with pytest.raises(UserError, match="semicolon"):
-        exporter("openmpi_mca").export(recommendation(env=env), SITE)
+        exporter("openmpi_mca_list").export(recommendation(env=env), SITE)
     script = exporter("env_sh").export(recommendation(env=env), SITE)["autotune-env.sh"]
     assert "export UCX_X='a;b'" in script
-    assert "mca_base_env_list" not in script
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "openmpi_mca_list"])
+def test_no_other_format_sets_the_list_that_overrides_what_users_export(name):
+    made = MpichSelection(lambda: dict(SMALL_TREE)) if name == "mpich_json" else exporter(name)
+    for text in made.export(SUBJECTS[name], SITE).values():
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        assert "mca_base_env_list" not in "\n".join(lines)
 
 
 def test_the_list_of_formats_names_each_with_a_summary():

@@ -25,7 +25,8 @@ def play(console, ran):
             listener.launching(step.observation.trial, step.observation.trial.number, 20, 130.0)
             listener.observed(step)
         shown.closing(ran.space, ran.history, ran.recommendation, ran.baseline_scores)
-        shown.exported(["dir/openmpi-mca-params.conf"], "OMPI_MCA_x=dir/openmpi-mca-params.conf mpirun …")
+        shown.exported(["dir/openmpi-mca-params.conf"])
+        shown.usable("OMPI_MCA_x=dir/openmpi-mca-params.conf mpirun …")
 
 
 @pytest.fixture(scope="module")

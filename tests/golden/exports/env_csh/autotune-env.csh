@@ -5,11 +5,10 @@
 # measured with --map-by ppr:8:node, which belongs on the command line
 # measured with --bind-to core, which belongs on the command line
 #
-# use: source /site/tuning/autotune-env.csh; srun …
+# use: source /site/tuning/autotune-env.csh; mpirun --map-by ppr:8:node --bind-to core -x UCX_TLS -x UCX_RNDV_THRESH … your_program
 setenv OMPI_MCA_pml ucx
 setenv OMPI_MCA_coll_han_priority 0
 setenv OMPI_MCA_coll_tuned_use_dynamic_rules 1
 setenv OMPI_MCA_coll_tuned_dynamic_rules_filename /site/tuning/coll_tuned_rules.conf
 setenv UCX_TLS self,sm,rc
 setenv UCX_RNDV_THRESH 64k
-setenv OMPI_MCA_mca_base_env_list 'UCX_TLS=self,sm,rc;UCX_RNDV_THRESH=64k'

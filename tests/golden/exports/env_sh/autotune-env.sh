@@ -5,11 +5,11 @@
 # measured with --map-by ppr:8:node, which belongs on the command line
 # measured with --bind-to core, which belongs on the command line
 #
-# use: . /site/tuning/autotune-env.sh; srun …   (or mpirun --map-by ppr:8:node --bind-to core …)
+# use: . /site/tuning/autotune-env.sh; mpirun --map-by ppr:8:node --bind-to core -x UCX_TLS -x UCX_RNDV_THRESH … your_program
+# or: . /site/tuning/autotune-env.sh; srun --mpi=pmix --ntasks-per-node=8 --cpu-bind=cores … your_program
 export OMPI_MCA_pml=ucx
 export OMPI_MCA_coll_han_priority=0
 export OMPI_MCA_coll_tuned_use_dynamic_rules=1
 export OMPI_MCA_coll_tuned_dynamic_rules_filename=/site/tuning/coll_tuned_rules.conf
 export UCX_TLS=self,sm,rc
 export UCX_RNDV_THRESH=64k
-export OMPI_MCA_mca_base_env_list='UCX_TLS=self,sm,rc;UCX_RNDV_THRESH=64k'

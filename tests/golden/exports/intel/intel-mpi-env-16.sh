@@ -3,6 +3,6 @@
 # UNVERIFIED
 # for communicators of 16 ranks; Intel MPI obeys it in those of any size
 #
-# use: . /site/tuning/intel-mpi-env-16.sh; mpiexec …
+# use: . /site/tuning/intel-mpi-env-16.sh; mpiexec … your_program
 export UCX_TLS=rc,self
 export I_MPI_ADJUST_BCAST=3:0-2147483647

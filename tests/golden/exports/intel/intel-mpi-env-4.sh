@@ -3,6 +3,6 @@
 # UNVERIFIED
 # for communicators of 4 ranks; Intel MPI obeys it in those of any size
 #
-# use: . /site/tuning/intel-mpi-env-4.sh; mpiexec …
+# use: . /site/tuning/intel-mpi-env-4.sh; mpiexec … your_program
 export UCX_TLS=rc,self
 export I_MPI_ADJUST_ALLREDUCE='1:0-1023;2:1024-65535;7:65536-2147483647'

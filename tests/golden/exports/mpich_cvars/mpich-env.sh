@@ -2,7 +2,7 @@
 # stack: MPICH 5.0.2; 4 nodes, 16 ranks
 # UNVERIFIED
 #
-# use: . /site/tuning/mpich-env.sh; mpiexec …
+# use: . /site/tuning/mpich-env.sh; mpiexec … your_program
 export UCX_TLS=rc,self
 export MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=ring
 export MPIR_CVAR_BARRIER_INTRA_ALGORITHM=k_dissemination

@@ -2,6 +2,6 @@
 # stack: MPICH 5.0.2; 4 nodes, 16 ranks
 # UNVERIFIED
 #
-# use: . /site/tuning/mpich-env.sh; mpiexec …
+# use: . /site/tuning/mpich-env.sh; mpiexec … your_program
 export UCX_TLS=rc,self
 export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=/site/tuning/mpich-selection.json

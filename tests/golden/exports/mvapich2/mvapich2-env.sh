@@ -2,6 +2,6 @@
 # stack: MVAPICH2 2.3.7; 4 nodes, 16 ranks
 # UNVERIFIED
 #
-# use: . /site/tuning/mvapich2-env.sh; mpiexec …
+# use: . /site/tuning/mvapich2-env.sh; mpiexec … your_program
 export UCX_TLS=rc,self
 export MV2_INTER_ALLREDUCE_TUNING=4

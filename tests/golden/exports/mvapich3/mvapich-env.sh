@@ -2,7 +2,7 @@
 # stack: MVAPICH 4.1; 4 nodes, 16 ranks
 # UNVERIFIED
 #
-# use: . /site/tuning/mvapich-env.sh; mpiexec …
+# use: . /site/tuning/mvapich-env.sh; mpiexec … your_program
 export UCX_TLS=rc,self
 export MVP_ALLREDUCE_INTRA_ALGORITHM=ring
 export MVP_BARRIER_INTRA_ALGORITHM=k_dissemination
