@@ -10,7 +10,8 @@
     ├── StackError (RuntimeError)        2       no usable MPI, launcher or compiler here
     ├── CampaignError (RuntimeError)     3       a campaign that cannot go on
     │   ├── JournalError                         a journal that cannot be read or belongs elsewhere
-    │   └── LockedError                  4       somebody else is writing this campaign
+    │   ├── LockedError                  4       somebody else is writing this campaign
+    │   └── StorageError                 4       the disk is full or read-only
     └── Interrupted                    130       Ctrl-C or SIGTERM, after everything was put away
         └── HandedOver                   0       a job of the batch system goes on
 
@@ -39,7 +40,7 @@ class ExitCode(IntEnum):
     FINDING = 1, "a finding that is not a success"
     MISTAKE = 2, "a mistake in the input, or no usable MPI"
     STUCK = 3, "a campaign that cannot go on"
-    LOCKED = 4, "another process is writing this campaign"
+    LOCKED = 4, "the campaign cannot be written: another process does, or the disk is full or read-only"
     INTERRUPTED = 130, "interrupted; the same command continues"
 
 
@@ -106,6 +107,12 @@ class Interrupted(AutotuneError):  # noqa: N818 - not an error: the user asked f
     """The user (or the batch system) ended the work; nothing is lost."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+class StorageError(CampaignError):
+    """What was seen cannot be written: the disk is full or read-only; nothing that was written is lost."""
+
+    exit_code = ExitCode.LOCKED
 
 
 def allowed(value: object, choices: Iterable[object]) -> str:

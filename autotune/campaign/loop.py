@@ -42,20 +42,20 @@ class Campaign:
             Interrupted: the user ended it; calling again continues.
         """
         events = self.store.read()
-        history, pending = history_of(events), unfinished(events)
+        history, pending = history_of(events), list(unfinished(events))
         tally = Tally(self.strategy.objectives, self.strategy.space)
         for observation in history:
             tally.add(observation)
         self._shown |= {o.trial.phase for o in history}
         started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
         while True:
-            trial = pending or self.strategy.next_trial(history, self._out_of_time(started))
+            begun = pending.pop(0) if pending else None
+            trial = begun or self.strategy.next_trial(history, self._out_of_time(started))
             if trial is None:
                 break
             self._announce(trial, history, started)
-            if pending is None:
+            if begun is None:
                 self.store.append(trial_event(trial))
-            pending = None
             observation = self.observe(trial)
             self.store.append(observation_event(observation))
             history = history.plus([observation])

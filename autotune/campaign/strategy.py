@@ -128,7 +128,7 @@ class Strategy:
 
     def _finding(self, history: History) -> Trial | None:
         """The next trial of all phases before the verification."""
-        number = len(history) + 1
+        number = history.next_number
         spent = len(history) - len(history.of(Phase.VERIFY))
         n_baseline = len(history.of(Phase.BASELINE))
         n_screened = len(history.of(Phase.SCREENING))

@@ -17,6 +17,14 @@ def status(directory: Dir, as_json: Json = False) -> None:
 
 
 @cli.command()
+def repair(directory: Dir) -> None:
+    """Write a damaged journal anew with all that can be read, keep the old one, and say what was lost."""
+    from autotune.commands import repair as verb
+
+    verb.repair(directory)
+
+
+@cli.command()
 def history(
     directory: Dir,
     table_format: Annotated[str, typer.Option("--format", help="csv or parquet")] = "csv",

@@ -64,6 +64,12 @@ def tune(scenario: Scenario, site: "Site") -> int:
     measurement = measurement_of(scenario, site.placement.ranks)
     observer = site.observer(measurement, site.space, directory)
     with Journal(directory) as journal:
+        if journal.torn_bytes:
+            console.print(
+                f"{directory}: a last line was cut off and is dropped ({journal.torn_bytes} bytes)",
+                highlight=False,
+                soft_wrap=True,
+            )
         begun = _begin(journal, strategy.campaign)
         if begun is None:
             _say_complete(console, directory)

@@ -22,6 +22,7 @@ from autotune.errors import JournalError
 from autotune.history.trial import History, Observation, Trial
 from autotune.structure import Document, plain
 
+_REPAIR = "python -m autotune repair DIR   keeps everything that can be read"
 _EVENT = Document("an event of the journal", JournalError, own=True, newer=True)
 
 
@@ -77,15 +78,42 @@ def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
 
 
 def history_of(events: Sequence[Mapping[str, Any]]) -> History:
-    """All observations of a journal."""
-    trials = {event["number"]: trial_of(event) for event in events if event["event"] == "trial"}
-    return History(
-        tuple(observation_of(e, trials[e["trial"]]) for e in events if e["event"] == "observation")
-    )
+    """All observations of a journal.
+
+    Raises:
+        JournalError: an event that cannot be read, a trial or observation that is there twice, or an
+            observation of no trial.
+    """
+    return History(_read(events)[1])
 
 
-def unfinished(events: Sequence[Mapping[str, Any]]) -> Trial | None:
-    """The trial that was written but never observed: its launch was interrupted."""
-    done = {event["trial"] for event in events if event["event"] == "observation"}
-    left = [event for event in events if event["event"] == "trial" and event["number"] not in done]
-    return trial_of(left[-1]) if left else None
+def unfinished(events: Sequence[Mapping[str, Any]]) -> tuple[Trial, ...]:
+    """The trials that were written but never observed: their launches were interrupted.
+
+    It is one at most, unless observations were lost in a damaged journal.
+
+    Raises:
+        JournalError: as ``history_of``.
+    """
+    trials, observations = _read(events)
+    done = {observation.trial.number for observation in observations}
+    return tuple(trial for trial in trials if trial.number not in done)
+
+
+def _read(events: Sequence[Mapping[str, Any]]) -> tuple[tuple[Trial, ...], tuple[Observation, ...]]:
+    trials: dict[int, Trial] = {}
+    observations: dict[int, Observation] = {}
+    for line, event in enumerate(events, start=1):
+        if event["event"] == "trial":
+            trial = trial_of(event)
+            if trial.number in trials:
+                raise JournalError(f"the journal's line {line}: trial {trial.number} is there twice", _REPAIR)
+            trials[trial.number] = trial
+        elif event["event"] == "observation":
+            number = event.get("trial")
+            if not isinstance(number, int) or number not in trials:
+                raise JournalError(f"the journal's line {line}: there is no trial {number!r}", _REPAIR)
+            if number in observations:
+                raise JournalError(f"the journal's line {line}: trial {number} was observed before", _REPAIR)
+            observations[number] = observation_of(event, trials[number])
+    return tuple(trials.values()), tuple(observations.values())

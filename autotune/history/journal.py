@@ -1,25 +1,73 @@
 """The campaign's memory: ``journal.jsonl``, one event a line, appended and synced (step 8 of the flow).
 
-One process writes, under a lock; anybody reads. What follows the last line break was cut off by a crash:
-readers leave it out, and the next writer cuts it away. A damaged line before it is an error.
+One process writes, under a lock; anybody reads. Each line ends with its own number and a CRC-32 of all before
+that: ``…,"line":7,"crc":"89abcdef"}``, so that a line which was altered, doubled or left out is an error that
+names it. Lines of version 1 have neither and are taken as they are; once a line was sealed, all must be. What
+follows the last line break was cut off by a crash: readers leave it out, and the next writer cuts it away.
+
+Nobody else may be able to write here: the directory and the journal are the user's own, no link leads away,
+and what is new is for the user alone.
 """
 
 import fcntl
 import json
 import os
+import re
+import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from zlib import crc32
 
-from autotune.errors import JournalError, LockedError
+from autotune.errors import JournalError, LockedError, StorageError
 from autotune.structure import plain
 
-VERSION = 1
-"""Of the format."""
+VERSION = 2
+"""Of the format. 1: lines are not sealed."""
 
 FILE = "journal.jsonl"
 """Name of the journal in a campaign's directory."""
+
+_SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a journal."""
+
+    event: Mapping[str, Any]
+    """What it says."""
+    number: int | None
+    """What it says of its own number, its checksum being right; None: it is not sealed."""
+
+
+def sealed(event: Mapping[str, Any], number: int) -> bytes:
+    """The line of an event."""
+    text = json.dumps(plain(event), separators=(",", ":"), allow_nan=False).encode()
+    body = text[:-1] + b',"line":%d' % number
+    return body + b',"crc":"%08x"}\n' % crc32(body)
+
+
+def opened(line: bytes) -> Line:
+    """What a line without its line break says.
+
+    Raises:
+        ValueError: it is damaged; in words.
+    """
+    number, text = None, line
+    if seal := _SEAL.search(line):
+        if crc32(line[: seal.end(1)]) != int(seal[2], 16):
+            raise ValueError("its checksum is another one")
+        number, text = int(seal[1]), line[: seal.start()] + b"}"
+    try:
+        event = json.loads(text, parse_int=None if seal else _whole)
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        raise ValueError("it is not an event")
+    return Line(event, number)
 
 
 class Journal:
@@ -30,29 +78,39 @@ class Journal:
 
         Raises:
             LockedError: another process is writing it.
-            JournalError: it is damaged or of a newer format.
+            JournalError: it is damaged, of a newer format, or somebody else could have written it.
+            StorageError: the disk is full or read-only.
         """
-        directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        self._file = (directory / FILE).open("a+b")
+        self._file = locked(directory)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            self._file.close()
-            raise LockedError(
-                f"{directory} is being written by another process", "wait for it, or use another campaign.dir"
-            ) from exc
-        events = read_events(directory)
-        self._drop_torn_line()
-        if not events:
-            self.append({"event": "journal", "version": VERSION})
+            self._lines = len(read_events(directory))
+            self.torn_bytes = self._drop_torn_line()
+            if not self._lines:
+                self.append({"event": "journal", "version": VERSION})
+        except BaseException:
+            self.close()
+            raise
+
+    torn_bytes: int
+    """Of a last line that a crash cut off: it was dropped; 0: there was none."""
 
     def append(self, event: Mapping[str, Any]) -> None:
-        """Add one event; when this returns it survives a crash."""
-        line = json.dumps(plain(event), separators=(",", ":"), allow_nan=False).encode() + b"\n"
-        self._file.write(line)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Add one event; when this returns it survives a crash.
+
+        Raises:
+            StorageError: the disk is full or read-only; the journal is as it was.
+        """
+        line = memoryview(sealed(event, self._lines + 1))
+        before = os.fstat(self._file).st_size
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+            os.fsync(self._file)
+        except OSError as exc:
+            os.ftruncate(self._file, before)
+            raise not_stored(self._directory, exc) from exc
+        self._lines += 1
 
     def read(self) -> Sequence[Mapping[str, Any]]:
         """All events so far, oldest first."""
@@ -60,7 +118,7 @@ class Journal:
 
     def close(self) -> None:
         """Release the lock."""
-        self._file.close()
+        os.close(self._file)
 
     def __enter__(self) -> Self:
         return self
@@ -70,36 +128,147 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _drop_torn_line(self) -> None:
-        self._file.seek(0)
-        text = self._file.read()
+    def _drop_torn_line(self) -> int:
+        text = content(self._directory)
         whole = text.rfind(b"\n") + 1
         if whole < len(text):
-            self._file.truncate(whole)
+            try:
+                os.ftruncate(self._file, whole)
+            except OSError as exc:
+                raise not_stored(self._directory, exc) from exc
+        return len(text) - whole
 
 
 def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
     """All events of a campaign, oldest first, without locking; empty where there is none yet.
 
     Raises:
-        JournalError: a damaged line that is not the last one, or a newer format.
+        JournalError: a line that is damaged, doubled or missing, a newer format, or no file of its own.
     """
     path = directory / FILE
-    if not path.exists():
-        return ()
-    lines = path.read_bytes().split(b"\n")
-    events = []
-    for number, line in enumerate(lines[:-1], start=1):
+    lines = content(directory).split(b"\n")
+    events: list[Mapping[str, Any]] = []
+    must_be_sealed = False
+    for number, text in enumerate(lines[:-1], start=1):
         try:
-            event = json.loads(line)
+            line = opened(text)
         except ValueError as exc:
-            raise JournalError(f"{path}, line {number} is damaged: {exc}") from exc
-        if not isinstance(event, dict) or "event" not in event:
-            raise JournalError(f"{path}, line {number} is not an event")
-        events.append(event)
-    if events and (events[0]["event"] != "journal" or events[0].get("version", 0) > VERSION):
-        raise JournalError(
-            f"{path} is not a journal of version {VERSION} or older: its first line is {lines[0][:80]!r}",
-            "it may have been written by a newer autotune",
-        )
+            raise _damaged(path, number, f"is damaged: {exc}") from exc
+        if number == 1:
+            version = line.event.get("version", 0)
+            if line.event["event"] != "journal" or not isinstance(version, int) or version > VERSION:
+                raise JournalError(
+                    f"{path} is not a journal of version {VERSION} or older: it begins with {text[:80]!r}",
+                    "it may have been written by a newer autotune",
+                )
+            must_be_sealed = version > 1
+        if line.number is None and must_be_sealed:
+            raise _damaged(path, number, "is damaged: it has no checksum")
+        if line.number not in (None, number):
+            gone = line.number is None or line.number > number
+            raise _damaged(path, number, f"is not there: {line.number} follows" if gone else "is there twice")
+        must_be_sealed |= line.number is not None
+        events.append(line.event)
+    if len(lines[-1]) > 1 and _SEAL.search(lines[-1][:-1]):
+        raise _damaged(path, len(lines), "is damaged: its end is")
     return tuple(events)
+
+
+def content(directory: Path) -> bytes:
+    """The journal as it lies there; nothing where there is none.
+
+    Raises:
+        JournalError: a link or a device stands in its place, or it cannot be read.
+    """
+    path = directory / FILE
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    except OSError as exc:
+        raise _no_file(path, exc) from exc
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise JournalError(f"{path} is no file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    except OSError as exc:
+        raise JournalError(f"{path} cannot be read: {exc.strerror}") from exc
+    finally:
+        os.close(descriptor)
+
+
+def locked(directory: Path) -> int:
+    """A descriptor of the journal to append to, locked; both are made if they do not exist.
+
+    Raises:
+        LockedError: another process holds it.
+        JournalError: somebody else could have written it, or a link stands in its place.
+        StorageError: nothing can be written there.
+    """
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, exist_ok=True)
+        check_ours(directory)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(directory / FILE, flags, 0o600)
+    except OSError as exc:
+        if isinstance(exc, FileExistsError | NotADirectoryError) or (directory / FILE).is_symlink():
+            raise _no_file(directory / FILE, exc) from exc
+        raise not_stored(directory, exc) from exc
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        moved = os.fstat(descriptor).st_ino != (directory / FILE).stat().st_ino
+    except OSError:
+        moved = True
+    if moved:
+        os.close(descriptor)
+        raise LockedError(
+            f"{directory} is being written by another process", "wait for it, or use another campaign.dir"
+        )
+    return descriptor
+
+
+def check_ours(directory: Path) -> None:
+    """Refuse a directory in which somebody else could have written.
+
+    Raises:
+        JournalError: it belongs to another user, or everybody can write there.
+    """
+    found = directory.stat()
+    if found.st_uid != os.geteuid():
+        raise JournalError(
+            f"{directory} belongs to another user",
+            "what stands there would be done in your name: copy what you trust",
+        )
+    if found.st_mode & stat.S_IWOTH:
+        raise JournalError(f"{directory} can be written by everybody", f"chmod o-w {directory}")
+
+
+def _whole(text: str) -> int:
+    """A whole number of 64 bits, as our events have: no other is taken from a line that nothing seals."""
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError("a number of more than 64 bits")
+    return number
+
+
+def _damaged(path: Path, number: int, what: str) -> JournalError:
+    return JournalError(
+        f"{path}, line {number} {what}",
+        f"python -m autotune repair {path.parent}   keeps everything that can be read",
+    )
+
+
+def _no_file(path: Path, exc: OSError) -> JournalError:
+    if path.is_symlink():
+        return JournalError(f"{path} is a link", "a campaign's journal is a file of its own")
+    return JournalError(f"{path} cannot be opened: {exc.strerror}")
+
+
+def not_stored(directory: Path, exc: OSError) -> StorageError:
+    """What is raised for a disk that is full or read-only."""
+    return StorageError(
+        f"{directory} cannot be written: {exc.strerror}",
+        "nothing that was measured is lost; make room, and the same command continues",
+    )

@@ -226,6 +226,11 @@ class History:
     def __len__(self) -> int:
         return len(self.observations)
 
+    @property
+    def next_number(self) -> int:
+        """Of the trial that comes after all of these."""
+        return max((o.trial.number for o in self.observations), default=0) + 1
+
     def of(self, *phases: Phase) -> "History":
         """Only the observations of these phases."""
         return History(tuple(o for o in self.observations if o.trial.phase in phases))

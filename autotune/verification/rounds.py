@@ -104,7 +104,7 @@ class Verifier:
         rounds = self._course(history).rounds
         if not rounds or rounds[-1].complete:
             return None
-        current, number = rounds[-1], len(history) + 1
+        current, number = rounds[-1], history.next_number
         begun = current.launches[len(current.launches) // BLOCK * BLOCK :]
         # A B B A or B A A B: the first launch says which.
         first = begun[0].trial.subject is Subject.DEPLOYED if begun else self._draw(3, number, 2) == 1
