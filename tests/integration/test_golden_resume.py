@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from autotune.history.journal import opened
 from tests.golden.test_campaigns import GOLDEN, rounded
 from tests.program import autotune
 
@@ -19,7 +20,8 @@ LINES = (GOLDEN / "simulated" / "journal.jsonl").read_bytes().splitlines(keepend
 
 def searched(lines):
     """Trials and observations before the verification: neither depends on when and where they were made."""
-    found = [e for e in map(json.loads, lines) if e["event"] in ("trial", "observation")]
+    events = [opened(line.rstrip(b"\n")).event for line in lines]
+    found = [e for e in events if e["event"] in ("trial", "observation")]
     fresh = {e["number"] for e in found if e.get("phase") == "verify"}
     return [rounded(e) for e in found if e.get("number", e.get("trial")) not in fresh]
 
