@@ -6,10 +6,11 @@ from autotune.campaign.description import Description
 from autotune.campaign.strategy import Strategy
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
-from autotune.recommend.front import Provenance, Recommendation, recommend
+from autotune.recommend.front import Checked, Provenance, Recommendation, recommend
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Level, Point
 from autotune.stacks import dialect
+from autotune.verification.choices import Choice, ChoiceKind, choices
 from autotune.verification.rounds import Verdict
 
 
@@ -27,6 +28,12 @@ class Conclusion:
     """What the verification says; None where none was begun."""
     recommendation: Recommendation | None
     """What was found, after the verification what held; None before any setting was measured completely."""
+    choices: tuple[Choice, ...] = ()
+    """What may be handed over, the recommendation first."""
+
+    def choice(self, kind: ChoiceKind) -> Choice | None:
+        """The choice of a kind; None where there is none, as without a profile of calls."""
+        return next((choice for choice in self.choices if choice.kind is kind), None)
 
 
 def conclude(campaign: Description, history: History, date: str) -> Conclusion:
@@ -42,27 +49,47 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
     """
     strategy = Strategy(campaign)
     effects, screening = strategy.screening(history) or ((), None)
-    verifier, found = strategy.verifier, None
+    verifier, one_row = strategy.verifier, dialect(campaign.space.stack).one_row
     verdict = verifier.verdict(history) if verifier and len(history.of(Phase.VERIFY)) else None
+    found: Recommendation | None
     if verdict:
         found = verdict.recommendation
     elif verifier:
         found = verifier.best(history)
     else:
-        one_row = dialect(campaign.space.stack).one_row
         found = recommend(campaign.objectives, campaign.space, history, one_row)
-    return Conclusion(
-        envelope(campaign.space, history.of(Phase.BASELINE)),
-        effects,
-        screening,
+    baseline = envelope(campaign.space, history.of(Phase.BASELINE))
+    if found is None:
+        return Conclusion(baseline, effects, screening, verdict, None)
+    told = choices(
+        campaign.space,
+        campaign.objectives,
+        history,
+        found,
         verdict,
-        replace(found, provenance=_provenance(campaign, found, verdict, date)) if found else None,
+        one_row,
+        campaign.scenario.verify.max_loss,
     )
+    texts = tuple(choice.text for choice in told)
+    signed = tuple(_signed(campaign, choice, verdict, date, texts) for choice in told)
+    return Conclusion(baseline, effects, screening, verdict, signed[0].recommendation, signed)
 
 
-def _provenance(
-    campaign: Description, found: Recommendation, verdict: Verdict | None, date: str
-) -> Provenance:
+def _signed(
+    campaign: Description, choice: Choice, verdict: Verdict | None, date: str, texts: tuple[str, ...]
+) -> Choice:
+    """A choice whose files say where it comes from, how far it was verified, and what else there was."""
+    provenance = _provenance(campaign, choice.recommendation, date)
+    if choice.kind is ChoiceKind.NEVER_SLOWER or choice.checked is Checked.HOLDS:
+        if verdict:
+            provenance = replace(provenance, verified=verdict.text, checked=verdict.checked)
+    else:
+        provenance = replace(provenance, verified=choice.unverified)
+    recommendation = replace(choice.recommendation, provenance=replace(provenance, choices=texts))
+    return replace(choice, recommendation=recommendation)
+
+
+def _provenance(campaign: Description, found: Recommendation, date: str) -> Provenance:
     site = campaign.site
     words = dialect(campaign.space.stack)
     # Where the defaults stay nothing is set, not even what spells out a default.
@@ -70,7 +97,7 @@ def _provenance(
     env, placement = words.environment(campaign.space, point, {}, site.coll)
     env |= words.needed(site.fixed, env, bool(found.rules))
     boot = (p.name for p in campaign.space.job if p.level is Level.BOOT and p.name in point)
-    origin = Provenance(
+    return Provenance(
         campaign=campaign.scenario.title,
         date=date,
         family=campaign.space.stack,
@@ -83,4 +110,3 @@ def _provenance(
         both_sides=tuple((name, value) for name, value in site.fixed.items() if name not in env),
         boot=tuple((name, str(point[name])) for name in boot),
     )
-    return replace(origin, verified=verdict.text, checked=verdict.checked) if verdict else origin

@@ -19,6 +19,7 @@ from autotune.history.events import State, history_of
 from autotune.history.journal import FILE, read_events
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Recommendation
+from autotune.verification.choices import ChoiceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,20 @@ class CampaignDirectory:
         """What it has found so far: computed at each call, so call it once."""
         return conclude(self.about, self.history, last_written(self.path))
 
-    def recommended(self) -> Recommendation:
-        """What it recommends.
+    def recommended(self, kind: ChoiceKind = ChoiceKind.NEVER_SLOWER) -> Recommendation:
+        """What it recommends, or another of its choices.
 
         Raises:
-            UserError: nothing yet.
+            UserError: nothing yet, or no profile of calls to choose by.
         """
-        recommendation = self.conclude().recommendation
+        conclusion = self.conclude()
+        choice = conclusion.choice(kind)
+        if choice is None and conclusion.choices:
+            raise UserError(
+                f"{self.path} has no choice {kind}: it was searched without a profile of calls",
+                f"objective.weights=FILE gives one; here: {', '.join(c.kind for c in conclusion.choices)}",
+            )
+        recommendation = choice.recommendation if choice else None
         if recommendation is None:
             raise UserError(
                 f"{self.path} recommends nothing yet: no setting was measured completely",

@@ -1,7 +1,7 @@
 """Verbs that look at a campaign's directory, and hand over what it found."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -62,15 +62,22 @@ def export(
     ] = None,
     formats: Annotated[list[str] | None, typer.Option("--format", help="a format, or several")] = None,
     out: Out = None,
+    choice: Annotated[
+        Literal["never_slower", "overall", "profile"],
+        typer.Option(
+            help="what to write: what no size pays for, the best on the whole, the best for objective.weights"
+        ),
+    ] = "never_slower",
     listing: Annotated[bool, typer.Option("--list", help="list the formats")] = False,
 ) -> None:
     """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
     from autotune.commands import export as verb
+    from autotune.verification.choices import ChoiceKind
 
     if listing or not directories:
         verb.list_formats()
     else:
-        verb.export(tuple(directories), tuple(formats or ()), out)
+        verb.export(tuple(directories), tuple(formats or ()), out, ChoiceKind(choice))
 
 
 @cli.command()

@@ -9,6 +9,7 @@ from autotune.exporters import listing
 from autotune.exporters.files import export_files, how_to_use
 from autotune.exporters.merging import merged
 from autotune.stacks import dialect
+from autotune.verification.choices import ChoiceKind
 
 
 def list_formats() -> None:
@@ -17,10 +18,15 @@ def list_formats() -> None:
         sys.stdout.write(f"{name:18} {summary}\n")
 
 
-def export(directories: tuple[Path, ...], wanted: tuple[str, ...], out: Path | None) -> None:
+def export(
+    directories: tuple[Path, ...],
+    wanted: tuple[str, ...],
+    out: Path | None,
+    kind: ChoiceKind = ChoiceKind.NEVER_SLOWER,
+) -> None:
     """Write the files of one recommendation, or of several as one."""
     campaigns = [read_campaign(directory) for directory in directories]
-    recommendation = merged([campaign.recommended() for campaign in campaigns])
+    recommendation = merged([campaign.recommended(kind) for campaign in campaigns])
     target = out or directories[0] / "export"
     if len(directories) > 1 and out is None:
         raise UserError("several campaigns in one file", "say where to write it: --out DIR")

@@ -7,13 +7,16 @@ from typing import Any
 from autotune.campaign.directory import read_campaign
 from autotune.history.trial import Phase
 from autotune.recommend.front import Provenance
+from autotune.structure import plain
+from autotune.verification.choices import Choice
 from autotune.views.documents import json_text
 
 
 def status(directory: Path, as_json: bool) -> None:
     """Print how far a campaign is."""
     campaign = read_campaign(directory)
-    about, recommendation = campaign.about, campaign.conclude().recommendation
+    about, found = campaign.about, campaign.conclude()
+    recommendation = found.recommendation
     provenance = recommendation.provenance if recommendation else Provenance()
     document: dict[str, Any] = {
         "campaign": about.scenario.title,
@@ -28,6 +31,7 @@ def status(directory: Path, as_json: bool) -> None:
         "verified": provenance.verified,
         "recommendation": dict(recommendation.point) if recommendation else None,
         "speedup": recommendation.speedup if recommendation and recommendation.gains else None,
+        "choices": [_choice(choice) for choice in found.choices],
     }
     if as_json:
         sys.stdout.write(json_text(document))
@@ -44,6 +48,29 @@ def status(directory: Path, as_json: bool) -> None:
     if recommendation:
         gain = f", {recommendation.speedup:.2f}× the default" if recommendation.gains else ""
         lines.append(f"  best       {recommendation.point}{gain} [{provenance.verified}]")
+        lines += [f"  choice     {choice.text}" for choice in found.choices]
     if about.site.stamp:
         lines.append(f"  {about.site.stamp}")
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    """One choice as JSON values."""
+    chosen = choice.recommendation
+    return {
+        "kind": choice.kind,
+        "checked": choice.checked,
+        "changes": dict(choice.changes),
+        "rules": sum(bool(rule.choice) for rule in chosen.rules),
+        "speedup": chosen.speedup if chosen.gains else None,
+        "prices": [
+            {
+                "slot": list(price.gain.slot),
+                "ratio": price.gain.ratio,
+                "interval": list(price.gain.interval),
+                "main_effect": plain(price.effect),
+            }
+            for price in choice.prices
+        ],
+        "text": choice.text,
+    }

@@ -89,6 +89,8 @@ class Summary:
         lines += [f"- {remark}" for remark in remarks(recommendation)]
         if recommendation.gains:
             lines.append(f"- speed-up, geometric mean over all sizes: {ratio_text(recommendation.speedup)}")
+        if choices := recommendation.provenance.choices:
+            lines += ["", "## Choices", "", *(f"- {choice}" for choice in choices)]
         lines += ["", "## For the whole job", ""]
         settings = [f"{name}={value}" for name, value in recommendation.provenance.env]
         settings += [f"mpirun {option}" for option in placed(recommendation)]

@@ -145,6 +145,8 @@ class Provenance:
     """What the verification says, e.g. ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
     checked: Checked = Checked.NOT
     """The same as a value."""
+    choices: tuple[str, ...] = ()
+    """What may be handed over, this among it, a line each."""
     env: tuple[tuple[str, str], ...] = ()
     """Environment that holds the job-wide values, as measured, with what they mean nothing without."""
     placement: tuple[tuple[str, str], ...] = ()
@@ -266,9 +268,9 @@ def recommendations(
     return tuple(by_point.values())
 
 
-def seen_slower(curve: Envelope, baseline: Envelope) -> bool:
-    """Whether a curve lies above the baseline in some slot, beyond the interval of both."""
-    return any(gain.interval[1] < 1.0 for gain in gains(curve, baseline))
+def seen_slower(curve: Envelope, baseline: Envelope, max_loss: float) -> bool:
+    """Whether a curve is slower somewhere, beyond the interval and by more than ``max_loss``."""
+    return any(gain.interval[1] < 1.0 and gain.ratio < 1.0 - max_loss for gain in gains(curve, baseline))
 
 
 def recommend(

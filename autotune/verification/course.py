@@ -11,8 +11,9 @@ Then rules that are not better are dropped. Without a job-wide change that leave
 nothing has to be launched again. With one, the sizes whose rule was dropped make other calls now, and get a
 round of their own. Pairs of earlier rounds count on wherever calls and job-wide setting are the same, as a
 rule acts at its own sizes only; intervals stay valid whatever is chosen by them, since they hold for all
-slots, looks and rounds together. A setting that is better on the whole but was seen slower somewhere, by that
-size's own interval and by more than ``max_loss``, gets one more round, and is refused if it still is.
+slots, looks and rounds together. So a setting that was nearly better gets one more round with all its pairs,
+and so does one that is better on the whole but was seen slower somewhere, by that size's own interval and by
+more than ``max_loss``: it is refused if it still is.
 
 Round r may spend 1/2, 1/4, 1/8, 1/8 of the campaign's error rate: by the union bound a campaign without any
 difference refuses or confirms with a probability of at most ``alpha``.
@@ -101,14 +102,16 @@ class Course:
         """So far, the last one being under way or the one that decided."""
         self.held: Recommendation | None = None
         """What is handed over; None: the defaults, or not decided yet."""
+        self.not_worth = 0.0
+        """The speed-up that a setting promised which could not be told from the defaults: those that promised
+        less could not either."""
 
     def verify(self, setting: Recommendation) -> bool:
         """Walk through the rounds of one setting; whether the next one is up after them.
 
-        That is so where this one loses or was slower on the whole, or where no rule of it is left. Where it
-        cannot be told from the defaults, those after it, which promised less, could not either.
+        That is so where this one is refused or no better, or where no rule of it is left.
         """
-        keeps, again = self._needed(setting), False
+        keeps, again, promised = self._needed(setting), False, setting.speedup
         while len(self.rounds) < len(SHARES):
             done = self._round(setting, keeps, again)
             self.rounds.append(done)
@@ -123,16 +126,25 @@ class Course:
             setting = replace(setting, rules=rules)
             if not deploys(self._space, setting):
                 return True
-            if changed and (says(self._space, setting.point) or not done.gains):
+            if self._goes_on(done, bool(changed)):
                 keeps = measured
             elif not done.gains:
-                return done.total is not None and done.total.gain < self._design.least
+                if done.total is None or done.total.gain >= self._design.least:
+                    self.not_worth = max(self.not_worth, promised)
+                return True
             elif not again and self._doubtful(done.judged) - changed:
                 keeps, again = measured, True
             else:
                 self.held = setting
                 return False
         return False
+
+    def _goes_on(self, done: VerificationRound, changed: bool) -> bool:
+        """Whether another round of what is left of a setting may tell more."""
+        if done.gains:  # what was dropped makes calls now that were not measured
+            return changed and says(self._space, done.setting.point)
+        better = any(c.decision is SlotDecision.STILL_BETTER for c in done.judged)
+        return (changed and better) or (done.total is not None and done.total.low > 0.0)
 
     def count_the_rest(self) -> None:
         """Let launches of the last setting count that an earlier version made after all was clear."""
@@ -199,7 +211,7 @@ class Course:
         measured = {slot for pair in (*earlier, *own) for slot in pair}
         alike = same_calls(self._space, done.setting, measured)
         judged = compare((*earlier, *own), self._design, same=alike, share=share, noise=self._noise)
-        whole = overall(own, measured - alike, self._design.whole(share), self._noise)
+        whole = overall((*earlier, *own), measured - alike, self._design.whole(share), self._noise)
         healed = ruled(self._space, done.setting, measured) - keeps
         return replace(
             done,

@@ -9,12 +9,12 @@ Location: the mean, from five pairs on the 20 % trimmed mean with the variance o
 a machine that others share disturbs single launches by far more than it disturbs the rest.
 
 Noise: few pairs tell little of their own variance s² (ν = n − 1 degrees of freedom, fewer when trimmed). It
-is drawn to the variance s₀² that all slots, and launches which the search repeated, show together, counted as
-ν₀ degrees of freedom: s̃² = (ν₀ s₀² + ν s²) / (ν₀ + ν), with a t interval of ν₀ + ν degrees of freedom (Smyth
-2004, eq. 5). ν₀ solves ψ′(ν₀/2) = Var(ln s²) − ψ′(ν/2) (ibid., section 6.2), so slots that differ in noise
-stand for themselves, and is at most 4: slots of one launch are disturbed together, their number proves
-nothing. One disturbed launch widens s₀ and delays; it does not decide. Where fewer than three degrees of
-freedom are behind s₀², nothing is claimed.
+is drawn to the variance s₀² that all slots show together, below four pairs with launches which the search
+repeated, counted as ν₀ degrees of freedom: s̃² = (ν₀ s₀² + ν s²) / (ν₀ + ν), with a t interval of ν₀ + ν
+degrees of freedom (Smyth 2004, eq. 5). ν₀ solves ψ′(ν₀/2) = Var(ln s²) − ψ′(ν/2) (ibid., section 6.2), so
+slots that differ in noise stand for themselves, and is at most 4: slots of one launch are disturbed together,
+their number proves nothing. One disturbed launch widens s₀ and delays; it does not decide. Where fewer than
+three degrees of freedom are behind s₀², nothing is claimed.
 
 Error rates: with K looks and ``alpha`` for all, each look spends alpha / K (the family t^ρ of Kim and DeMets
 1987 with ρ = 1: even, since the launches are what costs, so that what is clear ends after a block). By the
@@ -59,6 +59,8 @@ _LEAST_FREEDOM = 3
 """Behind s₀², before anything is claimed of all slots together."""
 _TRIM = 0.2
 """Share of the pairs that is cut off at each end."""
+_TRIMMED_FROM = 5
+"""Pairs from which on that is any."""
 _UNKNOWN = LaunchNoise()
 
 
@@ -218,8 +220,8 @@ def may_still_win(comparison: Comparison, design: SequentialDesign, tail: float)
     """
     from scipy.stats import t
 
-    if not math.isfinite(comparison.sem):
-        return True
+    if comparison.pairs < _TRIMMED_FROM or not math.isfinite(comparison.sem):
+        return True  # one disturbed launch can hide any gain
     now, then = (
         n - 2 * math.floor(_TRIM * n) for n in (comparison.pairs, max(comparison.pairs, design.looks[-1]))
     )
@@ -295,9 +297,11 @@ class _Prior:
         found = [(variance, left - 1) for _, variance, left in map(trimmed, values) if left > 1]
         own = min((freedom for _, freedom in found), default=0)
         variances = np.array([variance for variance, _ in found])
-        behind = own + noise.freedom
+        behind = own + noise.freedom * (own < _LEAST_FREEDOM)
         squares = own * float(variances.mean()) if own else 0.0
-        common = (squares + 2 * noise.squares) / behind if behind else math.nan  # a pair is two launches
+        if own < _LEAST_FREEDOM:  # a pair is two launches
+            squares += 2 * noise.squares
+        common = squares / behind if behind else math.nan
         freedom = _PRIOR_FREEDOM
         if len(found) > 2 and variances.min() > 0.0:
             apart = float(np.var(np.log(variances), ddof=1) - polygamma(1, own / 2))

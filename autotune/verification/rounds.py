@@ -143,7 +143,7 @@ class Verifier:
             return Verdict(last.setting, tuple(rounds), complete=False)
         if held is None:
             return Verdict(Recommendation(self.space.untouched, ()), tuple(rounds), complete=True)
-        return Verdict(replace(held, gains=self._gains(held, last)), tuple(rounds), complete=True)
+        return Verdict(replace(held, gains=fresh_gains(self.space, held, last)), tuple(rounds), complete=True)
 
     def known(self, history: History) -> Known:
         """What the search knows of settings that lose."""
@@ -154,6 +154,8 @@ class Verifier:
         """The walk through all rounds, each following from those before."""
         course = Course(self.space, self.design, self.one_row, history)
         for setting in self._waiting(history):
+            if setting.speedup <= course.not_worth:
+                continue
             if len(course.rounds) >= MAX_ROUNDS or not course.verify(setting):
                 break
         if course.rounds:
@@ -180,7 +182,7 @@ class Verifier:
             known = self.known(made)
             judged = candidates(self.objectives, self.space, made)
             admitted = [c for c in judged if not known.losses(c)]
-            safe = [c for c in admitted if not seen_slower(c.curve, known.baseline)]
+            safe = [c for c in admitted if not seen_slower(c.curve, known.baseline, self.design.max_loss)]
             found = recommendations(self.objectives, self.space, made, self.one_row, (safe, admitted))
             self._kept["search"] = kept = (made.observations, found)
         return kept[1]
@@ -188,20 +190,26 @@ class Verifier:
     def _draw(self, purpose: int, number: int, below: int) -> int:
         return int(np.random.default_rng([self.seed, purpose, number]).integers(below))
 
-    def _gains(self, held: Recommendation, last: VerificationRound) -> tuple[Gain, ...]:
-        """The gains that the fresh launches showed: shrunken, with standard errors that give their interval.
 
-        Where what is handed over makes the stack's own calls, there is nothing to gain.
-        """
-        reference = envelope(self.space, [o for o in last.launches if o.trial.subject is Subject.UNTOUCHED])
-        alike = same_calls(self.space, held, reference)
-        gains = []
-        for c in last.judged:
-            default = reference[c.slot]
-            tuned_s = default.median_s / (1.0 if c.slot in alike else ratio_of(c.shrunk))
-            # The two standard errors together give the interval of the paired comparison.
-            whole = (c.high - c.low) / (2 * 1.96)
-            share = min(default.sem_s / default.median_s, whole / math.sqrt(2))
-            rest = math.sqrt(whole**2 - share**2) if math.isfinite(whole) else math.inf
-            gains.append(Gain(c.slot, tuned_s, tuned_s * rest, default.median_s, default.median_s * share))
-        return tuple(gains)
+def fresh_gains(space: Space, setting: Recommendation, last: VerificationRound) -> tuple[Gain, ...]:
+    """The gains that fresh launches showed: shrunken, with standard errors that give their interval.
+
+    Where the setting makes the stack's own calls, there is nothing to gain.
+
+    Args:
+        space: What could be turned.
+        setting: What is handed over: that of the round, or what is left of it.
+        last: Its last round.
+    """
+    reference = envelope(space, [o for o in last.launches if o.trial.subject is Subject.UNTOUCHED])
+    alike = same_calls(space, setting, reference)
+    gains = []
+    for c in last.judged:
+        default = reference[c.slot]
+        tuned_s = default.median_s / (1.0 if c.slot in alike else math.exp(c.shrunk))
+        # The two standard errors together give the interval of the paired comparison.
+        whole = (c.high - c.low) / (2 * 1.96)
+        share = min(default.sem_s / default.median_s, whole / math.sqrt(2))
+        rest = math.sqrt(whole**2 - share**2) if math.isfinite(whole) else math.inf
+        gains.append(Gain(c.slot, tuned_s, tuned_s * rest, default.median_s, default.median_s * share))
+    return tuple(gains)

@@ -124,6 +124,10 @@ class CampaignConsole:
             average = ratio_text(recommendation.speedup, speedup_interval(recommendation))
             said = f"speed-up over all sizes, geometric mean: {average}  [{said}]"
         self._say(Text(f"\n{said}", "bold"))
+        if choices := recommendation.provenance.choices:
+            self._heading("Choices")
+            for choice in choices:
+                self._say(Text(f"  {choice}"))
 
     def exported(self, paths: Iterable[object]) -> None:
         """The files that were written."""

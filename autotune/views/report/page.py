@@ -228,17 +228,17 @@ def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
     groups = []
     for (collective, comm_size), group in groupby(one.judged, key=lambda c: c.slot[:2]):
         judged = list(group)
-        rows = [
-            {
+        rows = []
+        for c in judged:
+            slower = c.loses or c.slot in one.lost
+            rows.append({
                 "size": size_text(c.slot[2]),
                 "searched": ratio_text(searched[c.slot].ratio) if c.slot in searched else "—",
-                "fresh": ratio_text(ratio_of(c.gain), (ratio_of(c.low), ratio_of(c.high))),
+                "fresh": ratio_text(math.exp(c.gain), (math.exp(c.low), math.exp(c.high))),
                 "pairs": c.pairs,
-                "decision": "slower" if c.loses else str(c.decision),
-                "style": "slower" if c.loses else "faster" if c.decision == "still better" else "even",
-            }
-            for c in judged
-        ]
+                "decision": "slower" if slower else str(c.decision),
+                "style": "slower" if slower else "faster" if c.decision == "still better" else "even",
+            })  # fmt: skip
         figure = plots.verification(judged, one.differences, one.setting.gains)
         groups.append({"title": _table_title(collective, comm_size), "figure": figure, "rows": rows})
     return {

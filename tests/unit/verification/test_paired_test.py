@@ -167,8 +167,8 @@ def test_only_what_is_at_stake_keeps_launches_coming():
 
 def test_a_gain_that_is_out_of_reach_ends_it():
     design = SequentialDesign()
-    (nothing,) = compare(pairs_of([0.01, -0.02, 0.02, -0.01]), design)
-    (promising,) = compare(pairs_of([0.05, 0.02, 0.06, 0.03]), design)
+    (nothing,) = compare(pairs_of([0.01, -0.02, 0.02, -0.01, 0.01, -0.02]), design)
+    (promising,) = compare(pairs_of([0.05, 0.02, 0.06, 0.03, 0.05, 0.02]), design)
     assert not may_still_win(nothing, design, 0.001)
     assert may_still_win(promising, design, 0.001)
 

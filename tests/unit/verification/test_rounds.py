@@ -209,7 +209,7 @@ def test_what_is_refused_for_one_size_says_for_which_and_what_would_take_it():
     history = run(verifier(), machine, searched(machine, ("all", "self,tcp"), baselines=1))
     verdict = verifier().verdict(history)
     assert verdict.recommendation.point == SPACE.default
-    assert "0.84× at 16 B of allreduce (verify.max_loss=0.17 would take it)" in verdict.text
+    assert "0.83× at 16 B of allreduce (verify.max_loss=0.17 would take it)" in verdict.text
     tolerant = verifier(max_loss=0.17)
     taken = tolerant.verdict(run(tolerant, machine, searched(machine, ("all", "self,tcp"), baselines=1)))
     assert taken.recommendation.point == point("self,tcp")

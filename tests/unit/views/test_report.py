@@ -16,6 +16,7 @@ from autotune.history.trial import History, Observation, Phase, Rule, Status, Su
 from autotune.recommend.front import Checked, Gain, Provenance, Recommendation
 from autotune.space import Dropped, Parameter, Point, Space
 from autotune.verification.paired_test import SequentialDesign, compare
+from autotune.verification.pairs import LaunchNoise
 from autotune.verification.rounds import VerificationRound
 from autotune.views.report import ReportInput, page
 from tests import example
@@ -259,7 +260,11 @@ def test_the_verification_shows_promise_and_fresh_launches_side_by_side(inputs):
     launches = inputs.history.observations[:4]
     earlier = VerificationRound(inputs.recommendation, launches, (), (), complete=True)
     last = VerificationRound(
-        inputs.recommendation, launches, tuple(found), compare(found, design), complete=True
+        inputs.recommendation,
+        launches,
+        tuple(found),
+        compare(found, design, noise=LaunchNoise(0.0001, 2)),
+        complete=True,
     )
     document = Document(page(replace(inputs, rounds=(earlier, last))))
     row = next(r for r in document.rows if r[0] == "8 B" and len(r) == 5 and r[3] == "2")

@@ -1,0 +1,213 @@
+"""What may be handed over, and what each of it costs where (after step 11 of the flow).
+
+A verdict answers one question: what is never slower. Whoever runs large messages only may want the best on
+the whole and pay for it at small ones; so a campaign ends in choices, each with its price, verified or not.
+
+What a price goes with is read from the search's launches: of the job-wide values that a setting changes, the
+one whose launches differ the most, in that slot, from those that leave it at its default. That is a main
+effect, averaged over whatever else the search did with either value: a hint, not a proof.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import fmean
+
+from autotune.history.objectives import Envelope, Objective, Slot, envelope
+from autotune.history.trial import History, Phase
+from autotune.recommend.front import Checked, Gain, Recommendation, recommendations
+from autotune.space import Point, Space
+from autotune.verification.course import VerificationRound
+from autotune.verification.deployed import deploys
+from autotune.verification.rounds import Verdict, fresh_gains
+
+
+class ChoiceKind(StrEnum):
+    """What a choice is the best of."""
+
+    NEVER_SLOWER = "never_slower"
+    """Of what no size pays for."""
+    OVERALL = "overall"
+    """On the whole, all sizes alike."""
+    PROFILE = "profile"
+    """By ``objective.weights``: for the calls that an application makes."""
+
+
+_WORDS = {
+    ChoiceKind.NEVER_SLOWER: "never slower",
+    ChoiceKind.OVERALL: "best on the whole",
+    ChoiceKind.PROFILE: "best for the profile of calls",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MainEffect:
+    """The job-wide value that a loss goes with in the search's launches."""
+
+    name: str
+    """Of the parameter."""
+    value: object
+    """Which the setting gives it."""
+    ratio: float
+    """Default / launches with it, geometric mean."""
+    launches: int
+    """With it."""
+    other_ratio: float
+    """The same of launches that leave the parameter at its default; 1 where none does."""
+    others: int
+    """So many."""
+
+    def __str__(self) -> str:
+        without = f"{self.other_ratio:.2f}× in {self.others} without" if self.others else "none without"
+        return f"goes with {self.name}={self.value}: {self.ratio:.2f}× in {self.launches} launches, {without}"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one size pays."""
+
+    gain: Gain
+    """Default against the choice there."""
+    effect: MainEffect | None
+    """What it goes with; None where no job-wide value is changed."""
+
+    @property
+    def text(self) -> str:
+        """What is paid where."""
+        collective, comm_size, size = self.gain.slot
+        return f"{self.gain.ratio:.2f}× at {size} B of {collective} on {comm_size} ranks"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One thing that may be handed over."""
+
+    kind: ChoiceKind
+    """What it is the best of."""
+    recommendation: Recommendation
+    """With gains from fresh launches where it had any."""
+    changes: Point
+    """The job-wide values that differ from the defaults."""
+    checked: Checked
+    """``holds``: verified; ``refused``: launched afresh, and slower somewhere; else not verified."""
+    prices: tuple[Price, ...]
+    """At the sizes that pay for it, the highest first."""
+
+    @property
+    def unverified(self) -> str:
+        """For exported files, where it is not what the verification confirmed."""
+        price = f"; {self.prices[0].text}" if self.prices else ""
+        return f"UNVERIFIED ({_WORDS[self.kind]}{price})"
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        rules = sum(bool(rule.choice) for rule in self.recommendation.rules)
+        parts = [str(self.changes)] if self.changes else []
+        parts += [f"{rules} rule{'s' if rules > 1 else ''} by message size"] if rules else []
+        what = " and ".join(parts) or "the stack's own defaults"
+        speedup = self.recommendation.speedup
+        gain = f", {speedup:.2f}× on the whole" if parts and math.isfinite(speedup) else ""
+        state = "not verified"
+        if self.checked is Checked.HOLDS or not parts:
+            state = "verified" if self.checked.done else state
+        elif self.checked is Checked.REFUSED:
+            state = "measured on fresh launches, and not confirmed"
+        line = f"{_WORDS[self.kind]}: {what}{gain} [{state}]"
+        if not self.prices:
+            return line
+        highest = self.prices[0]
+        more = f" and less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
+        effect = f" ({highest.effect})" if highest.effect else ""
+        loss = math.ceil(100 * (1 - highest.gain.ratio)) / 100
+        return f"{line}; its price: {highest.text}{effect}{more}; verify.max_loss={loss:g} would take it"
+
+
+def choices(
+    space: Space,
+    objectives: Sequence[Objective],
+    history: History,
+    chosen: Recommendation,
+    verdict: Verdict | None,
+    one_row: Collection[str],
+    max_loss: float,
+) -> tuple[Choice, ...]:
+    """What may be handed over.
+
+    Args:
+        space: What could be turned.
+        objectives: What was judged; with weights, those of the user's profile.
+        history: All observations.
+        chosen: What the campaign recommends: the best that is never slower.
+        verdict: What was verified.
+        one_row: Collectives for which the stack's files cannot tell message sizes apart.
+        max_loss: Differences below this share do not matter.
+    """
+    wanted = {ChoiceKind.OVERALL: [replace(objective, weights={}) for objective in objectives]}
+    if any(objective.weights for objective in objectives):
+        wanted[ChoiceKind.PROFILE] = list(objectives)
+    made = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+    baseline = envelope(space, made.of(Phase.BASELINE))
+
+    def choice(kind: ChoiceKind, setting: Recommendation, checked: Checked) -> Choice:
+        paid = [g for g in setting.gains if g.ratio < 1.0 - max_loss and g.interval[1] < 1.0]
+        changes = Point.of({n: v for n, v in setting.point.items() if space.untouched.get(n) != v})
+        prices = tuple(
+            Price(gain, main_effect(space, made, baseline, gain.slot, changes))
+            for gain in sorted(paid, key=lambda gain: gain.ratio)
+        )
+        return Choice(kind, setting, changes, checked, prices)
+
+    found = [choice(ChoiceKind.NEVER_SLOWER, chosen, verdict.checked if verdict else Checked.NOT)]
+    for kind, judged in wanted.items():
+        best = next(iter(recommendations(judged, space, made, one_row)), None)
+        if best is None:
+            continue
+        if deploys(space, best) and best.point == chosen.point and deploys(space, chosen):
+            found.append(choice(kind, chosen, found[0].checked))
+        elif (launched := _launched(best, verdict)) is not None:
+            fresh = replace(launched.setting, gains=fresh_gains(space, launched.setting, launched))
+            found.append(choice(kind, fresh, Checked.REFUSED))
+        else:
+            found.append(choice(kind, best, Checked.NOT))
+    return tuple(found)
+
+
+def main_effect(
+    space: Space, history: History, baseline: Envelope, slot: Slot, changes: Point
+) -> MainEffect | None:
+    """The changed value whose launches lie the furthest behind those without it, in one slot.
+
+    Args:
+        space: What could be turned.
+        history: The launches before the verification.
+        baseline: The stack's own defaults.
+        slot: Where something is lost.
+        changes: The values among which one is looked for.
+    """
+    if slot not in baseline:
+        return None
+    ratios = [
+        (o.trial.point, math.log(baseline[slot].median_s / curve[slot].median_s))
+        for o in history.sweeps
+        if slot in (curve := envelope(space, [o]))
+    ]
+    found = []
+    for name, value in changes.items():
+        with_it = [d for point, d in ratios if point.get(name) == value]
+        without = [d for point, d in ratios if point.get(name) == space.untouched.get(name)]
+        if with_it:
+            other = fmean(without) if without else 0.0
+            effect = MainEffect(
+                name, value, math.exp(fmean(with_it)), len(with_it), math.exp(other), len(without)
+            )
+            found.append((fmean(with_it) - other, effect))
+    return min(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _launched(setting: Recommendation, verdict: Verdict | None) -> VerificationRound | None:
+    """The last round of a setting's job-wide values that could be compared; None: it had none."""
+    rounds = verdict.rounds if verdict else ()
+    mine = [r for r in rounds if r.setting.point == setting.point and r.judged and r.complete]
+    return mine[-1] if mine else None
