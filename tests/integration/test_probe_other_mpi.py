@@ -33,7 +33,9 @@ def both(test):
 def test_every_collective_gives_right_results_in_c(name, tmp_path):
     python = interpreter(name)
     options = CROWDED if name == "openmpi41" else ()
-    request = probe_request(MEASURED, (0, 3, 4096), ranks=3, budget_s=1, precision=0.2, timing="native")
+    request = probe_request(
+        MEASURED, (0, 3, 4096), ranks=3, budget_s=60, precision=0.9, max_samples=10, timing="native"
+    )
     launched = probe(tmp_path, request, *options, ranks=3, python=python)
     assert launched.code == 0, launched.stderr
     assert launched.result.status == "ok", launched.result.reason
@@ -46,9 +48,8 @@ def test_every_collective_gives_right_results_in_c(name, tmp_path):
 
 @both
 def test_a_bad_request_ends_all_ranks_with_one_line(name, tmp_path):
-    launched = probe(
-        tmp_path, '{"version": 1, "collectives": ["allredcue"], "sizes_bytes": [8]}', python=interpreter(name)
-    )
+    request = probe_request(("allreduce",), (8,), ranks=2).to_json().replace("allreduce", "allredcue")
+    launched = probe(tmp_path, request, python=interpreter(name))
     assert launched.result.status == "invalid"
     assert launched.stderr.count("did you mean 'allreduce'?") == 1
     assert launched.code == 2
