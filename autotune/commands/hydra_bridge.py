@@ -7,13 +7,16 @@ that of plugins, and the object that runs, sweeps and shows.
 """
 
 import contextlib
+import json
 import re
 import signal
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Never
 
@@ -39,6 +42,8 @@ from autotune.scenario import CHANGEABLE, Scenario, scenario_of
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
 
+_LAUNCHERS = "hydra_plugins.autotune"
+"""Where the modules of our launchers are; those that begin with an underscore are none."""
 _DEFAULT_LAUNCHER = "hydra_plugins.autotune.mpirun.MpirunLauncher"
 """For scenarios that name none: Hydra's own default starts nothing that could be tuned."""
 
@@ -199,13 +204,34 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
         launches: Whether it really will be, so that the launcher may prepare itself.
 
     Raises:
+        ScenarioError: a launcher that is not one of ours, or keys that it does not have.
         StackError: nothing can be launched there.
     """
-    plugin = instantiate(dict(launcher) or {"_target_": _DEFAULT_LAUNCHER})
+    node = dict(launcher) or {"_target_": _DEFAULT_LAUNCHER}
+    _check_launcher(node)
+    try:
+        plugin = instantiate(node)
+    except HydraException as exc:
+        raise ScenarioError(f"hydra.launcher: {' '.join(str(exc).split())}") from exc
     if launches and hasattr(plugin, "prepare"):
         plugin.prepare(scenario)
     site: Site = plugin.connect(scenario)
     return replace(site, launched_by=dict(launcher))
+
+
+def _check_launcher(node: Mapping[str, Any]) -> None:
+    """Let Hydra make our own launchers and nothing else: a node can come out of anybody's journal.
+
+    Raises:
+        ScenarioError: another class, words that Hydra would act upon, or a value that it would resolve.
+    """
+    found = [m.name for m in iter_modules(import_module(_LAUNCHERS).__path__) if not m.name.startswith("_")]
+    target = str(node.get("_target_"))
+    if target not in {f"{_LAUNCHERS}.{name}.{name.title()}Launcher" for name in found}:
+        raise ScenarioError(f"hydra.launcher: {target!r} is not a launcher of autotune", allowed("", found))
+    inner = json.dumps({key: value for key, value in node.items() if key != "_target_"}, default=str)
+    if acted := re.search(r'"_\w+_":|\$\{', inner):
+        raise ScenarioError(f"hydra.launcher holds {acted[0]}", "its keys are plain ones with plain values")
 
 
 def campaign_folder(parent: Path, words: Iterable[str]) -> Path:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autotune.campaign.description import Description, SiteKind
-from autotune.campaign.directory import read_campaign
+from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.errors import CampaignError, ExitCode, UserError
+from autotune.history.journal import check_ours
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import environment_of
@@ -38,7 +39,13 @@ RESULT = "verification.json"
 
 
 def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool) -> int:
-    """Compare, print slot by slot, and say 1 where a gain is gone or anything loses."""
+    """Compare, print slot by slot, and say 1 where a gain is gone or anything loses.
+
+    Raises:
+        UserError: nothing to compare, or nothing to compare with.
+        JournalError: others could have written what would be started.
+        CampaignError: no pair of launches could be compared.
+    """
     from autotune.commands.hydra_bridge import connected
 
     campaign = read_campaign(directory)
@@ -47,6 +54,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
     asked = about.scenario.verify
     design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss)
+    _trusted(campaign)
     site = connected(about.site.launcher, about.scenario)
     target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     measurement = measurement_of(about.scenario, site.placement.ranks)
@@ -112,6 +120,7 @@ def _reference(
     if len(against) == 1 and against[0].is_dir():
         other = read_campaign(against[0])
         recommendation, its = other.recommended(), other.about
+        _trusted(other)
         # Their MPI and launcher, on as many ranks as ours.
         theirs = connected(its.site.launcher, replace(its.scenario, cluster=about.scenario.cluster))
         return _Side(theirs.observer(measurement, its.space, target), Subject.DEPLOYED, recommendation)
@@ -128,6 +137,27 @@ def _reference(
         )
     amended = replace(measurement, amended=lambda rendering: replace(rendering, env={**rendering.env, **env}))
     return _Side(site.observer(amended, about.space, target), Subject.UNTOUCHED, nothing)
+
+
+def _trusted(campaign: CampaignDirectory) -> None:
+    """Before anything is started: refuse what others could have written, and name what the journal asks for.
+
+    Raises:
+        JournalError: the directory or its journal belongs to another user, or everybody can write there.
+    """
+    check_ours(campaign.path)
+    scenario = campaign.about.scenario
+    launcher = {k: v for k, v in campaign.about.site.launcher.items() if k != "_target_" and v}
+    asked = {
+        "mpi.mpirun": scenario.mpi.mpirun,
+        "mpi.env": dict(scenario.mpi.env),
+        "mpi.mca": dict(scenario.mpi.mca),
+        "probe.options": dict(scenario.probe.options),
+        "hydra.launcher": launcher,
+    }
+    words = "".join(f"  {key}: {value}\n" for key, value in asked.items() if value)
+    if words:
+        sys.stderr.write(f"starts what the journal of {campaign.path} says:\n{words}")
 
 
 def _of_file(path: Path) -> dict[str, str]:

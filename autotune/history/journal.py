@@ -233,16 +233,20 @@ def check_ours(directory: Path) -> None:
     """Refuse a directory in which somebody else could have written.
 
     Raises:
-        JournalError: it belongs to another user, or everybody can write there.
+        JournalError: it or its journal belongs to another user, or everybody can write there.
     """
-    found = directory.stat()
-    if found.st_uid != os.geteuid():
-        raise JournalError(
-            f"{directory} belongs to another user",
-            "what stands there would be done in your name: copy what you trust",
-        )
-    if found.st_mode & stat.S_IWOTH:
-        raise JournalError(f"{directory} can be written by everybody", f"chmod o-w {directory}")
+    for path in (directory, directory / FILE):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            continue
+        if found.st_uid != os.geteuid():
+            raise JournalError(
+                f"{path} belongs to another user",
+                "what stands there would be done in your name: copy what you trust",
+            )
+        if found.st_mode & stat.S_IWOTH:
+            raise JournalError(f"{path} can be written by everybody", f"chmod o-w {path}")
 
 
 def _whole(text: str) -> int:

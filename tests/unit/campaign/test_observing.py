@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from autotune.campaign.observing import Launches, Measurement, observation
 from autotune.history.events import observation_event, observation_of
 from autotune.history.trial import Phase, Status, Subject, Trial
-from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeRequest, ProbeResult
+from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeResult
 from autotune.space import Point, Space
 from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
 from hydra_plugins.autotune._mpirun import outcome
 from hydra_plugins.autotune._processes import Ended
+from tests.asking import probe_request
 
 TRIAL = Trial(1, Phase.BASELINE, Point(), Subject.UNTOUCHED)
 FINE = np.array([1.0e-6, 1.1e-6, 1.2e-6, 1.1e-6])
@@ -122,7 +123,7 @@ class Left:
 
 
 def launched(tmp_path, leave):
-    asked = ProbeRequest(("allreduce",), (8, 1024), ranks=2)
+    asked = probe_request(("allreduce",), (8, 1024), ranks=2)
     measured = Measurement(asked, 1.0)
     return Launches(Untouched(), Left(leave), Placement(2), measured, Space("none", ()), tmp_path).observe(
         TRIAL

@@ -1,0 +1,95 @@
+"""``verify`` starts what a journal says: by our own launchers alone, named first, and nothing of others."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from autotune.cli import main
+from autotune.commands.hydra_bridge import connected
+from autotune.errors import ScenarioError
+from autotune.history.journal import FILE
+from tests.campaigns import scenario
+from tests.golden.test_campaigns import GOLDEN
+
+OURS = "hydra_plugins.autotune.mpirun.MpirunLauncher"
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"_target_": "os.system", "command": "touch owned"},
+        {"_target_": "hydra_plugins.autotune._processes.run", "argv": ["touch", "owned"]},
+        {"_target_": "hydra_plugins.autotune.mpirun.MpirunConf"},
+        {"_target_": OURS, "extra": {"_target_": "subprocess.getoutput", "cmd": "touch owned"}},
+        {"_target_": OURS, "agent": [{"_target_": "subprocess.getoutput", "cmd": "touch owned"}]},
+        {"_target_": OURS, "_partial_": True},
+        {"_target_": OURS, "_args_": [["touch", "owned"]]},
+        {"_target_": OURS, "extra": ["${oc.env:HOME}"]},
+        {"_target_": OURS, "nobody_knows": 1},
+        {"_target_": ["os.system"]},
+        {"extra": []},
+    ],
+    ids=str,
+)
+def test_only_our_own_launchers_are_made(node, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ScenarioError, match=r"hydra\.launcher"):
+        connected(node, scenario())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def foreign(tmp_path, monkeypatch):
+    """A campaign whose journal asks for a program; its directory, and the program's trace."""
+    monkeypatch.chdir(tmp_path)
+    directory, trace = tmp_path / "campaign", tmp_path / "owned"
+    directory.mkdir(mode=0o700)
+    program = tmp_path / "mpirun"
+    program.write_text(f"#!/bin/sh\necho run >> {trace}\nexit 1\n")
+    program.chmod(0o755)
+    lines = (GOLDEN / "local" / FILE).read_text().splitlines(keepends=True)
+    begun = json.loads(lines[1])
+    begun["scenario"]["mpi"]["mpirun"] = str(program)
+    lines[1] = json.dumps(begun) + "\n"
+    (directory / FILE).write_text("".join(lines))
+    return directory, trace
+
+
+def test_a_directory_that_everybody_can_write_starts_nothing(foreign, capsys):
+    directory, trace = foreign
+    directory.chmod(0o777)
+    assert main(["verify", str(directory)]) == 3
+    assert "everybody" in capsys.readouterr().err
+    assert not trace.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("given", ["", FILE])
+def test_what_belongs_to_another_user_starts_nothing(foreign, given, capsys):
+    directory, trace = foreign
+    os.chown(directory / given, 12345, 12345)
+    assert main(["verify", str(directory)]) == 3
+    assert "another user" in capsys.readouterr().err
+    assert not trace.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_nor_is_anything_started_against_it(foreign, tmp_path, capsys):
+    directory, trace = foreign
+    simulated = tmp_path / "simulated"
+    shutil.copytree(GOLDEN / "simulated", simulated)
+    os.chown(directory, 12345, 12345)
+    assert main(["verify", str(simulated), "--against", str(directory)]) == 3
+    assert "another user" in capsys.readouterr().err
+    assert not trace.exists()
+
+
+def test_the_program_is_named_before_it_is_run(foreign, capsys):
+    directory, trace = foreign
+    assert main(["verify", str(directory)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"starts what the journal of {directory} says:\n  mpi.mpirun: {trace.parent / 'mpirun'}\n"
+    )
