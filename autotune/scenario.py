@@ -23,6 +23,10 @@ from autotune.structure import Document, plain
 
 CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
 """Sections that may differ when a campaign is continued: none changes what its launches mean."""
+_POSITIVE = {"budget": ("launches", "seconds"), "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
+             "launch": ("timeout_s",), "discover": ("launches", "seconds", "probe_s", "rounds"),
+}  # fmt: skip
+"""Keys that are above zero, where they are set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,20 @@ class Screening:
     foldover: bool
     replicates: int
     centre_points: int
+
+
+@dataclass(frozen=True, slots=True)
+class Discover:
+    """What comes before the search with ``space=discover``."""
+
+    space: str
+    launches: int
+    seconds: float | None
+    probe_s: float
+    share: float
+    rounds: int
+    rate: float
+    include: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +191,7 @@ class Scenario:
     budget: Budget
     baseline: Baseline
     screening: Screening
+    discover: Discover
     proposer: ProposerChoice
     stop: Stop
     confirm: Confirm
@@ -198,13 +217,9 @@ class Scenario:
             _among("objectives", name, UNITS)
         if not self.collective or not self.objectives:
             raise ScenarioError("collective and objectives must name at least one each")
-        _positive("budget.launches", self.budget.launches)
-        _positive("budget.seconds", self.budget.seconds)
-        _positive("cluster.nodes", self.cluster.nodes)
-        _positive("cluster.ranks", self.cluster.ranks)
-        _positive("cluster.ppn", self.cluster.ppn)
-        _positive("launch.timeout_s", self.launch.timeout_s)
-        _positive("probe.budget_s", self.probe.budget_s)
+        for section, names in _POSITIVE.items():
+            for name in names:
+                _positive(f"{section}.{name}", getattr(getattr(self, section), name))
         _among("mpi.from", self.mpi.origin, ("auto", "site", "wheel"))
         _among("probe.kind", self.probe.kind, ("mpi", "command"))
         if (self.probe.kind == "command") != bool(self.responses):
@@ -216,6 +231,8 @@ class Scenario:
         for key, value, high in (
             ("baseline.launches", self.baseline.launches, inf),
             ("confirm.share", self.confirm.share, 1),
+            ("discover.share", self.discover.share, 1),
+            ("discover.rate", self.discover.rate, 1),
             ("launch.queue_timeout_s", self.launch.queue_timeout_s, inf),
             ("seed", self.seed, inf),
             ("stop.min_gain", self.stop.min_gain, inf),
@@ -228,6 +245,7 @@ class Scenario:
         for key, path in (
             ("campaign.dir", self.campaign.dir),
             ("cluster.hostfile", self.cluster.hostfile),
+            ("discover.space", self.discover.space),
             ("mpi.mpirun", self.mpi.mpirun),
             ("objective.weights", self.objective.weights),
             ("space", self.space),

@@ -98,6 +98,9 @@ class Silent:
     def designed(self, design):
         self.heard.append("designed")
 
+    def discovered(self, campaign, history):
+        self.heard.append("discovered")
+
     def screened(self, effects, screening):
         self.heard.append("screened")
 

@@ -47,7 +47,8 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
     Raises:
         ScenarioError: a verification with a rate out of its range.
     """
-    strategy = Strategy(campaign)
+    strategy = Strategy(campaign).informed(history)
+    campaign = strategy.campaign
     effects, screening = strategy.screening(history) or ((), None)
     verifier, one_row = strategy.verifier, dialect(campaign.space.stack).one_row
     verdict = verifier.verdict(history) if verifier and len(history.of(Phase.VERIFY)) else None

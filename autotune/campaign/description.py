@@ -11,7 +11,9 @@ from typing import Any
 from autotune.errors import JournalError
 from autotune.history.objectives import Objective
 from autotune.scenario import Scenario, restored
+from autotune.screening.discovery import Found
 from autotune.space import Space
+from autotune.space.joined import joined
 from autotune.space.loader import space_document, space_of
 from autotune.structure import Document, plain
 
@@ -83,6 +85,15 @@ class Description:
     """What is judged."""
     site: SiteFacts
     """Where it is measured."""
+    knobs: Space | None = None
+    """With ``space=discover``: what the stack says can be turned, beside the space."""
+    discovered: Found | None = None
+    """What the discovery found, once it is complete; the space is then what is left to search."""
+
+    @property
+    def whole(self) -> Space:
+        """Everything that a launch of the campaign may set."""
+        return joined(self.space, self.knobs) if self.knobs is not None else self.space
 
     @property
     def name(self) -> str:
@@ -92,12 +103,16 @@ class Description:
 
 def campaign_event(campaign: Description) -> dict[str, Any]:
     """A campaign's description as an event."""
+    scenario = dict(plain(campaign.scenario))
+    if campaign.knobs is None:
+        del scenario["discover"]  # of no meaning there, and nothing that an earlier version wrote
     return {
         "event": "campaign",
         "name": campaign.name,
-        "scenario": plain(campaign.scenario),
+        "scenario": scenario,
         "space": space_document(campaign.space),
-        "fingerprint": campaign.space.fingerprint,
+        **({} if campaign.knobs is None else {"knobs": space_document(campaign.knobs)}),
+        "fingerprint": campaign.whole.fingerprint,
         "objectives": [
             {
                 "name": objective.name,
@@ -125,6 +140,7 @@ def campaign_of(event: Mapping[str, Any]) -> Description:
         space_of(event["space"]),
         tuple(_objective(document) for document in event["objectives"]),
         site.structured(SiteFacts, event["site"]),
+        space_of(event["knobs"]) if "knobs" in event else None,
     )
 
 

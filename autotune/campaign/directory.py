@@ -14,6 +14,7 @@ from typing import Any
 
 from autotune.campaign.conclusion import Conclusion, conclude
 from autotune.campaign.description import Description, campaign_of
+from autotune.campaign.strategy import Strategy
 from autotune.errors import JournalError, UserError
 from autotune.history.events import State, history_of
 from autotune.history.journal import FILE, read_events
@@ -86,7 +87,9 @@ def read_campaign(directory: Path) -> CampaignDirectory:
         raise UserError(f"{directory} holds no campaign", f"expected a directory with a {FILE}")
     if len(begun) > 1:
         raise JournalError(f"{directory / FILE} describes {len(begun)} campaigns")
-    return CampaignDirectory(directory, campaign_of(begun[0]), history_of(events), *_state(events))
+    history = history_of(events)
+    about = Strategy(campaign_of(begun[0])).informed(history).campaign
+    return CampaignDirectory(directory, about, history, *_state(events))
 
 
 def last_written(directory: Path) -> str:

@@ -43,6 +43,7 @@ class Campaign:
         """
         events = self.store.read()
         history, pending = history_of(events), list(unfinished(events))
+        self.strategy = self.strategy.informed(history)
         tally = Tally(self.strategy.objectives, self.strategy.space)
         for observation in history:
             tally.add(observation)
@@ -50,9 +51,12 @@ class Campaign:
         started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
         while True:
             begun = pending.pop(0) if pending else None
-            trial = begun or self.strategy.next_trial(history, self._out_of_time(started))
+            trial = begun or self.strategy.next_trial(history, self._out_of_time(started, history))
             if trial is None:
                 break
+            if (strategy := self.strategy.informed(history)) is not self.strategy:
+                self.strategy = strategy
+                self.listener.discovered(strategy.campaign, history)
             self._announce(trial, history, started)
             if begun is None:
                 self.store.append(trial_event(trial))
@@ -72,25 +76,29 @@ class Campaign:
             self.listener.phase(trial.phase, self._expected(trial.phase))
             if trial.phase is Phase.SCREENING and design is not None:
                 self.listener.designed(design)
-        total, left_s = budget.launches, math.inf
+        total, left_s = budget.launches + len(history.of(Phase.DISCOVERY)), math.inf
+        if trial.phase is Phase.DISCOVERY and self.strategy.discovery is not None:
+            total += self.strategy.discovery.course.launches - len(history.of(Phase.DISCOVERY))
         if trial.phase is Phase.VERIFY and self.strategy.verifier is not None:
             total = trial.number - 1 + self.strategy.verifier.launches_left(history)
         if len(history):
             left_s = (self.clock() - started) / len(history) * (total - len(history))
-        if budget.seconds is not None and trial.phase is not Phase.VERIFY:
-            left_s = min(left_s, started + budget.seconds - self.clock())
+        if budget.seconds is not None and trial.phase not in (Phase.VERIFY, Phase.DISCOVERY):
+            left_s = min(left_s, started + budget.seconds + _discovering_s(history) - self.clock())
         self.listener.launching(trial, trial.number, total, left_s)
 
     def _expected(self, phase: Phase) -> int:
         """Launches of a phase, 0 where the budget decides."""
         design, verifier = self.strategy.design, self.strategy.verifier
+        if phase is Phase.DISCOVERY and self.strategy.discovery is not None:
+            return self.strategy.discovery.course.launches
         if phase is Phase.SCREENING and design is not None:
             return design.n_runs
         return verifier.design.launches if phase is Phase.VERIFY and verifier is not None else 0
 
-    def _out_of_time(self, started: float) -> bool:
+    def _out_of_time(self, started: float, history: History) -> bool:
         limit = self.strategy.budget.seconds
-        return limit is not None and self.clock() - started >= limit
+        return limit is not None and self.clock() - started >= limit + _discovering_s(history)
 
     def _check_baseline(self, history: History) -> None:
         baseline = history.of(Phase.BASELINE)
@@ -101,3 +109,8 @@ class Campaign:
                 f"the stack's own defaults cannot be measured: {last.status}: {last.reason}",
                 "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine",
             )
+
+
+def _discovering_s(history: History) -> float:
+    """Seconds that the discovery took: it has a budget of its own."""
+    return sum(o.duration_s for o in history.of(Phase.DISCOVERY))

@@ -19,7 +19,7 @@ import numpy as np
 
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import Slot
-from autotune.history.trial import Cell, Estimate, Observation, Status, Subject, Trial
+from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
 from autotune.measure.location import Estimator, estimate
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest
 from autotune.scenario import Scenario
@@ -37,6 +37,8 @@ class Measurement:
     """Of one launch."""
     estimator: str = "median"
     """How samples become one number, see ``measure.location``."""
+    discovery_s: float = 0.3
+    """Of a launch of the discovery, for the timed part."""
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
     """What becomes of each rendering, where somebody's own settings are measured; only an MPI heeds it."""
 
@@ -90,12 +92,14 @@ class Launches:
         probe = replace(
             measurement.probe, choices=rendering.choices, expect=rendering.expect, seed=trial.seed
         )
+        if trial.phase is Phase.DISCOVERY:
+            probe = replace(probe, budget_s=measurement.discovery_s)
         request = LaunchRequest(
             directory=directory,
             program=(sys.executable, "-m", "autotune.probe", str(directory)),
             env={k: v.replace("{directory}", str(directory)) for k, v in rendering.env.items()},
             placement=replace(self.placement, **place),
-            timeout_s=measurement.timeout_s,
+            timeout_s=trial.timeout_s or measurement.timeout_s,
         )
         (directory / REQUEST).write_text(probe.to_json())
         for name, text in rendering.files.items():
@@ -151,7 +155,7 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
     )
     # Besides the timed part a launch starts ranks, warms cells up and checks results.
     timeout_s = scenario.launch.timeout_s or 60.0 + 5 * options.budget_s
-    return Measurement(probe, timeout_s, options.estimator)
+    return Measurement(probe, timeout_s, options.estimator, scenario.discover.probe_s)
 
 
 def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]:

@@ -24,6 +24,7 @@ from autotune.recommend.summary import Step
 from autotune.space import Point, Space
 
 if TYPE_CHECKING:
+    from autotune.campaign.description import Description
     from autotune.recommend.front import Recommendation
     from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 
@@ -111,6 +112,10 @@ class Listener(Protocol):
 
     def designed(self, design: "ScreeningDesign") -> None:
         """The screening's design, in the order in which it will be run."""
+        ...
+
+    def discovered(self, campaign: "Description", history: History) -> None:
+        """The discovery is complete; the campaign's space is what is left to search."""
         ...
 
     def screened(self, effects: "Sequence[Effects]", screening: "ScreeningResult") -> None:

@@ -11,14 +11,16 @@ from typing import Any
 
 from autotune.campaign.description import SiteFacts, Stamp
 from autotune.campaign.observing import Launches, Observers
-from autotune.errors import ScenarioError
+from autotune.errors import ScenarioError, StackError
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.space import Space
 from autotune.space.given import fixed, text_of
+from autotune.space.joined import DISCOVER, joined
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
+from autotune.stacks.knobs import discovered_space, listings, openmpi_in_use
 from autotune.stacks.ports import Launcher, Placement, Stack
 
 Finding = tuple[str, str]
@@ -49,8 +51,15 @@ class Site:
     """What can be measured here, where the place decides that: what was recorded."""
     sizes: tuple[int, ...] = ()
     """Message sizes that can be measured here, likewise."""
+    knobs: Space | None = None
+    """With ``space=discover``: what the stack says can be turned, beside the space."""
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
+
+    @property
+    def whole(self) -> Space:
+        """Everything that a launch may set."""
+        return joined(self.space, self.knobs) if self.knobs is not None else self.space
 
     @property
     def facts(self) -> SiteFacts:
@@ -93,7 +102,10 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     mca = {str(k): text_of(v) for k, v in scenario.mpi.mca.items()}
     env = {str(k): text_of(v) for k, v in scenario.mpi.env.items()}
     stack = dialect(installation.flavour).detect(installation, mca, env, local)
-    space = fixed(stack.available(load_space(space_text(scenario.space), scenario.space)), scenario.fix)
+    name, knobs = scenario.space, None
+    if name == DISCOVER:
+        name, knobs = scenario.discover.space, _knobs(scenario, installation, stack, place.nodes)
+    space = fixed(stack.available(load_space(space_text(name), name)), scenario.fix)
     return Site(
         partial(Launches, stack, connect(installation), place),
         space,
@@ -101,7 +113,22 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         stack.description,
         stack,
         stack.findings(),
+        knobs=knobs,
     )
+
+
+def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: int) -> Space:
+    """What the libraries here say can be turned, as far as it is in effect.
+
+    Raises:
+        StackError: it is not known which components a launch of this MPI uses.
+    """
+    if installation.flavour != "openmpi":
+        raise StackError(f"space={DISCOVER} with {installation.flavour}", "it needs Open MPI so far")
+    asked = {f"nodes:{nodes}", *(f"collective:{name}" for name in scenario.collective)}
+    facts = stack.facts | openmpi_in_use(installation, stack.fixed) | asked
+    listed = [classed for one in listings(installation) for classed in one.knobs]
+    return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
 
 
 def placement(scenario: Scenario) -> Placement:

@@ -2,19 +2,20 @@
 
 There is no other state: a campaign that was killed goes on by reading its journal. The order is
 
-    baseline · screening rows in run order · baseline · search, one launch at a time · baseline · verification
+    baseline · discovery or screening · baseline · search, one launch at a time · baseline · verification
 
 with the baseline launches spread over the campaign, so that slow drift shows in their spread. The budget is
 for all but the verification, which has its own.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from autotune.campaign.description import Description, SiteKind
+from autotune.campaign.discovery import Discovery
 from autotune.campaign.ports import Problem, Proposer
 from autotune.errors import UserError
 from autotune.history.objectives import Objective, scores, slots
@@ -54,6 +55,8 @@ class Strategy:
     """What was asked for, and of which space."""
     proposer: Proposer | None = None
     """Chooses after the screening; None: nothing is searched."""
+    suggested: tuple[Point, ...] = ()
+    """Points to search first."""
 
     @property
     def space(self) -> Space:
@@ -69,6 +72,35 @@ class Strategy:
     def budget(self) -> Budget:
         """Of all but the verification."""
         return self.campaign.scenario.budget
+
+    @cached_property
+    def discovery(self) -> Discovery | None:
+        """What comes before the screening; None: nothing is to be discovered, or it was."""
+        wanted = self.campaign.scenario
+        if self.campaign.knobs is None or self.campaign.discovered is not None:
+            return None
+        return Discovery(self.campaign.whole, wanted.discover, wanted.seed)
+
+    def informed(self, history: History) -> "Strategy":
+        """The strategy of what a discovery has left to search; this one, where none is complete."""
+        if self.discovery is None or not len(history.of(Phase.DISCOVERY)):
+            return self
+        if self.discovery.next_trial(history, 0) is not None:
+            return self
+        n_runs = len(history.of(Phase.DISCOVERY))
+        if n_runs not in self._informed:
+            found = self.discovery.found(history)
+            space, scenario = self.discovery.searched(found), self.campaign.scenario
+            screened = replace(scenario, screening=replace(scenario.screening, enabled=False))
+            campaign = replace(self.campaign, scenario=screened, space=space, discovered=found)
+            points = self.discovery.suggested(found, space)
+            self._informed[n_runs] = Strategy(campaign, self.proposer, points)
+        return self._informed[n_runs]
+
+    @cached_property
+    def _informed(self) -> "dict[int, Strategy]":
+        """By launches of the discovery."""
+        return {}
 
     @cached_property
     def verifier(self) -> Verifier | None:
@@ -117,6 +149,9 @@ class Strategy:
             history: All observations so far.
             time_is_up: Whether the budget of seconds is spent, so that only the verification is left.
         """
+        if self.discovery is not None and any(o.ok for o in history.of(Phase.BASELINE)):
+            trial = self.discovery.next_trial(history, self._seed(history.next_number))
+            return trial or self.informed(history).next_trial(history, time_is_up)
         verifying = len(history) > 0 and history.observations[-1].trial.phase is Phase.VERIFY
         if verifying and (begun := self._verification(history)) is not None:
             return begun
@@ -129,7 +164,7 @@ class Strategy:
     def _finding(self, history: History) -> Trial | None:
         """The next trial of all phases before the verification."""
         number = history.next_number
-        spent = len(history) - len(history.of(Phase.VERIFY))
+        spent = len(history) - len(history.of(Phase.VERIFY, Phase.DISCOVERY))
         n_baseline = len(history.of(Phase.BASELINE))
         n_screened = len(history.of(Phase.SCREENING))
         wanted = self.n_baseline
@@ -184,6 +219,9 @@ class Strategy:
         """
         if self.proposer is None:
             return None
+        tried = {o.trial.point for o in history.of(Phase.SEARCH)}
+        if first := next((p for p in self.suggested if p not in tried), None):
+            return self._searched(number, first, "what the discovery found, together")
         found = self.screening(history)
         fixed = found[1].fixed if found else {}
         spaces = [self.space.fix(fixed), self.space] if fixed else [self.space]

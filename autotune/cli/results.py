@@ -45,6 +45,16 @@ def report(directory: Dir, out: Out = None) -> None:
 
 
 @cli.command()
+def space(
+    directory: Annotated[Path, typer.Option("--from", metavar="DIR", help="a campaign with space=discover")],
+) -> None:
+    """Print what a campaign discovered as a search-space file, so that the next one starts there."""
+    from autotune.commands import space as verb
+
+    verb.space(directory)
+
+
+@cli.command()
 def compare(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR…", help="directories of campaigns")],
     as_json: Json = False,

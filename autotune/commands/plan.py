@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from autotune.campaign.discovery import Discovery
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.strategy import Strategy
 from autotune.commands.tune import strategy_of
@@ -66,9 +67,26 @@ def plan(scenario: Scenario, site: "Site") -> int:
         f"campaign: {asked.directory}\n",
         highlight=False,
     )
-    if strategy.design is not None:
+    if strategy.discovery is not None:
+        console.print(_discovering(strategy.discovery), highlight=False)
+    elif strategy.design is not None:
         console.print(design_table(strategy.design))
     return 0
+
+
+def _discovering(discovery: Discovery) -> str:
+    """What the discovery will try."""
+    course = discovery.course
+    counts = [
+        f"{len({name for name, _ in arm.changes})} knobs at {len(arm.changes)} levels" for arm in course.arms
+    ]
+    names = [arm.name or "default" for arm in course.arms]
+    arms = "; ".join(f"{name}: {count}" for name, count in zip(names, counts, strict=True))
+    limit = f", at most {discovery.wanted.seconds:g} s" if discovery.wanted.seconds else ""
+    return (
+        f"discovery: {course.screening} launches with few knobs changed, the rest to confirm{limit}; each "
+        f"measures for {discovery.wanted.probe_s:g} s\n  {arms}"
+    )
 
 
 def shares(strategy: Strategy) -> tuple[Share, ...]:
@@ -77,10 +95,18 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
     A round of the verification ends earlier where fewer launches tell enough; where what was found does not
     hold, the next best is verified in another round.
     """
-    n_screening = strategy.design.n_runs if strategy.design else 0
+    n_screening = strategy.design.n_runs if strategy.design and not strategy.discovery else 0
     search = max(0, strategy.budget.launches - strategy.n_baseline - n_screening)
-    counts = {"baseline": strategy.n_baseline, "screening": n_screening, "search": search}
+    n_discovery = strategy.discovery.course.launches if strategy.discovery else 0
+    counts = {
+        "baseline": strategy.n_baseline,
+        "discovery": n_discovery,
+        "screening": n_screening,
+        "search": search,
+    }
     round_launches = strategy.verifier.design.launches if strategy.verifier else 0
+    if not n_discovery:
+        del counts["discovery"]
     return (
         *(Share(phase, launches, launches) for phase, launches in counts.items()),
         Share("verification", round_launches, round_launches * MAX_ROUNDS),

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.campaign.discovery import sizes_of
 from autotune.errors import UserError
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use
 from autotune.stacks import dialect
+from autotune.views.discovery import discovery_section
 
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
@@ -56,4 +58,5 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         use=how_to_use(usable, formats, folder) if usable else "",
         stamp=str(about.site.stamp),
         state=state,
+        discovery=discovery_section(about, sizes_of(campaign.history)),
     )

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from autotune.campaign.directory import read_campaign
+from autotune.campaign.discovery import sizes_of
 from autotune.history.trial import Phase
 from autotune.recommend.front import Provenance
 from autotune.structure import plain
 from autotune.verification.choices import Choice
+from autotune.views.discovery import discovery_document, headline
 from autotune.views.documents import json_text
 
 
@@ -33,18 +35,24 @@ def status(directory: Path, as_json: bool) -> None:
         "speedup": recommendation.speedup if recommendation and recommendation.gains else None,
         "choices": [_choice(choice) for choice in found.choices],
     }
+    if about.discovered is not None:
+        document["discovery"] = discovery_document(about, sizes_of(campaign.history))
     if as_json:
         sys.stdout.write(json_text(document))
         return
     why = f" ({campaign.reason})" if campaign.reason else ""
     verified = len(campaign.history.of(Phase.VERIFY))
-    searched = len(campaign.history) - verified
-    fresh = f", {verified} more for the verification" if verified else ""
+    discovering = len(campaign.history.of(Phase.DISCOVERY))
+    searched = len(campaign.history) - verified - discovering
+    fresh = f", {discovering} for the discovery" if discovering else ""
+    fresh += f", {verified} more for the verification" if verified else ""
     counts = ", ".join(f"{n} {name}" for name, n in campaign.trials.items()) or "none yet"
     lines = [
         f"{about.scenario.title}: {campaign.state}{why}, phase {campaign.phase}",
         f"  launches   {searched} of {document['budget_launches']}{fresh}: {counts}",
     ]
+    if about.discovered is not None:
+        lines.append(f"  discovery  {headline(about, about.discovered)}")
     if recommendation:
         gain = f", {recommendation.speedup:.2f}× the default" if recommendation.gains else ""
         lines.append(f"  best       {recommendation.point}{gain} [{provenance.verified}]")

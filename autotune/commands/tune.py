@@ -62,7 +62,7 @@ def tune(scenario: Scenario, site: "Site") -> int:
     console = Console(soft_wrap=False)
     strategy = strategy_of(scenario, site)
     measurement = measurement_of(scenario, site.placement.ranks)
-    observer = site.observer(measurement, site.space, directory)
+    observer = site.observer(measurement, site.whole, directory)
     with Journal(directory) as journal:
         if journal.torn_bytes:
             console.print(
@@ -83,7 +83,7 @@ def tune(scenario: Scenario, site: "Site") -> int:
             recommendation = _finish(begun, history, formats, directory, screen)
             proof = None
             if site.stack is not None:  # files have an effect
-                proof = check_export(formats, recommendation, folder, site.observer, measurement, site.space)
+                proof = check_export(formats, recommendation, folder, site.observer, measurement, site.whole)
             if proof is not None:
                 console.print(str(proof), highlight=False, soft_wrap=True)
             sound = proof is None or proof.holds
@@ -104,7 +104,7 @@ def strategy_of(scenario: Scenario, site: "Site") -> Strategy:
     if scenario.warm_start:
         earlier = read_campaign(Path(scenario.warm_start))
         options["warm_start"] = (FinishedCampaign(earlier.about.space, earlier.history),)
-    campaign = Description(scenario, site.space, objectives_of(scenario, site), site.facts)
+    campaign = Description(scenario, site.space, objectives_of(scenario, site), site.facts, site.knobs)
     return Strategy(campaign, proposer(scenario.proposer.name, **options))
 
 
@@ -164,7 +164,7 @@ def _check_same(campaign: Description, begun: Description) -> None:
             f"{here} holds a campaign with other settings ({details})",
             "continue it with its own, or use campaign.dir=… for another, or campaign.fresh=true",
         )
-    if begun.space.fingerprint != campaign.space.fingerprint:
+    if begun.whole.fingerprint != campaign.whole.fingerprint:
         raise ScenarioError(
             f"{here}: what can be tuned here is no longer what it was when the campaign began",
             "another machine, MPI or search space? use campaign.dir=… or campaign.fresh=true",
@@ -205,6 +205,7 @@ def _finish(
     Raises:
         CampaignError: there is none, because no setting could be measured completely.
     """
+    campaign = Strategy(campaign).informed(history).campaign
     recommendation = conclude(campaign, history, last_written(directory)).recommendation
     if recommendation is None:
         reasons = "; ".join(sorted({o.reason for o in history if not o.ok})[:3])

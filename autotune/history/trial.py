@@ -40,9 +40,10 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """Why a trial is run."""
+    """Why a trial is run. Names are only ever added: journals keep them."""
 
     BASELINE = "baseline"
+    DISCOVERY = "discovery"
     SCREENING = "screening"
     SEARCH = "search"
     VERIFY = "verify"
@@ -93,6 +94,8 @@ class Trial:
     """Why this point: the row of the design, or the proposer's words."""
     rules: tuple[Rule, ...] = ()
     """Of a ``deployed`` subject: the per-size table that its files hold."""
+    timeout_s: float = 0.0
+    """After which it is ended; 0: as every launch of the campaign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +256,17 @@ class History:
         """
         alike = not space.call and all(p.held_from is None for p in space.job)
         subjects = {Subject.SWEEP, Subject.UNTOUCHED} if alike else {Subject.SWEEP}
-        return History(tuple(o for o in self.observations if o.trial.subject in subjects))
+        told = (o for o in self.observations if o.trial.subject in subjects)
+        return History(tuple(_of_default(o, space) for o in told))
 
     def plus(self, observations: Iterable[Observation]) -> "History":
         """This history, longer."""
         return History((*self.observations, *observations))
+
+
+def _of_default(observation: Observation, space: Space) -> Observation:
+    """An untouched launch as one of a space's default, which a discovery may have narrowed since."""
+    trial = observation.trial
+    if trial.subject is not Subject.UNTOUCHED or trial.point == space.default:
+        return observation
+    return replace(observation, trial=replace(trial, point=space.default))

@@ -252,13 +252,15 @@ def named(value: str, enumerator: Mapping[str, int]) -> str:
 
 
 def same_value(found: str, wanted: object, enumerator: Mapping[str, int] | None = None) -> bool:
-    """Whether two texts say the same value: numbers as numbers, names of the enumerator as their numbers."""
+    """Whether two texts say the same value: numbers as numbers, names as theirs, flags as a sum."""
     names = {"true": 1, "yes": 1, "false": 0, "no": 0, **(enumerator or {})}
 
     def canonical(value: object) -> object:
         text = str(int(value)) if isinstance(value, bool) else str(value).strip()
         if text in names:
             return float(names[text])
+        if "," in text and all(flag in names for flag in text.split(",")):
+            return float(sum(names[flag] for flag in text.split(",")))
         try:
             return float(int(text, 0)) if re.fullmatch(r"[+-]?0[xX][0-9a-fA-F]+", text) else float(text)
         except ValueError:

@@ -15,7 +15,7 @@ References:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,8 @@ class Disturbance:
     """How far samples lie apart."""
     faults: Faults = RELIABLE
     """How often launches fail."""
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    """Planted knobs, which ``space=discover`` finds: name → level → see ``planted.truth_from``."""
 
 
 def disturbance_from(values: Mapping[str, Any]) -> Disturbance:

@@ -3,7 +3,7 @@
 Pure: it takes text. Where a file lies is known to ``resources``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -157,3 +157,44 @@ def _scalars(listed: Any, where: str) -> tuple[Value, ...]:
                 f"{where} holds {item!r}", "allowed: text, numbers, true, false (quote 'on'/'off')"
             )
     return tuple(items)
+
+
+def space_text_of(space: Space, above: Sequence[str], beside: Mapping[str, Sequence[str]]) -> str:
+    """A space as a file that ``load_space`` reads.
+
+    Args:
+        space: What is to be declared.
+        above: Comments at the top of the file.
+        beside: Parameter → comments above its declaration.
+    """
+    head = yaml.safe_dump({"stack": space.stack, "description": above[0] if above else space.name})
+    parts = [*(f"# {line}" for line in above), head.rstrip(), "", "parameters:"]
+    for parameter in space.parameters:
+        parts += [f"  # {line}" for line in beside.get(parameter.name, ())]
+        text = yaml.safe_dump({parameter.name: _declaration(parameter)}, sort_keys=False, width=110)
+        parts += [f"  {line}" for line in text.splitlines()]
+    return "\n".join(parts) + "\n"
+
+
+def _declaration(parameter: Parameter) -> dict[str, Any]:
+    """What a file says of a parameter: only what is not as by default."""
+    declared: dict[str, Any] = {"description": parameter.description} if parameter.description else {}
+    if parameter.level is not Level.LAUNCH:
+        declared["level"] = parameter.level.value
+    for key in ("per_size", "ordered"):
+        if getattr(parameter, key):
+            declared[key] = True
+    if parameter.collectives:
+        declared["collectives"] = {name: list(values) for name, values in parameter.collectives.items()}
+    else:
+        declared["values"] = list(parameter.values)
+    declared["default"] = parameter.default
+    if parameter.when:
+        declared["when"] = {name: list(wanted) for name, wanted in parameter.when.items()}
+    if parameter.apply:
+        declared["apply"] = _plainly(parameter.apply)
+    return declared
+
+
+def _plainly(item: object) -> Any:
+    return {k: _plainly(v) for k, v in item.items()} if isinstance(item, Mapping) else item

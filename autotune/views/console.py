@@ -9,15 +9,18 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from autotune.campaign.discovery import sizes_of
 from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import candidates, pareto_front
 from autotune.recommend.summary import Step, ratio_to, speedup_interval
+from autotune.views.discovery import discovery_parts
 from autotune.views.tables import design_table, effects_tables, front_table, machine_table, size_tables
 from autotune.views.text import advice_text, duration_text, figure_text, ratio_text
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from autotune.campaign.description import Description
     from autotune.history.objectives import Objective, Score
     from autotune.history.trial import History, Trial
     from autotune.recommend.front import Recommendation
@@ -28,6 +31,7 @@ _PLAIN_WIDTH = 120
 
 _HEADINGS = {
     Phase.BASELINE: "Baseline: the stack's own defaults",
+    Phase.DISCOVERY: "Discovery: which of all knobs do anything here",
     Phase.SCREENING: "Screening: which parameters matter",
     Phase.SEARCH: "Search: the best values of those that do",
     Phase.VERIFY: "Verification: fresh launches of both",
@@ -81,6 +85,11 @@ class CampaignConsole:
         """The screening's design, in the order in which it will be run."""
         self._show(design_table(design))
         self._console.print()
+
+    def discovered(self, campaign: Description, history: History) -> None:
+        """What the discovery found, and that the search goes on with it."""
+        for part in discovery_parts(campaign, sizes_of(history)):
+            self._show(part)
 
     def screened(self, effects: Sequence[Effects], screening: ScreeningResult) -> None:
         """What the screening found, and which factors do not stay in the search."""
@@ -162,7 +171,9 @@ class CampaignConsole:
             f"{objective.name} {figure_text(score.value, score.sem, objective.unit)}"
             for objective, score in zip(self._objectives, step.scores, strict=True)
         ))  # fmt: skip
-        if observation.trial.subject is Subject.SWEEP:
+        if observation.trial.phase is Phase.DISCOVERY:
+            line.append(f"  ({observation.trial.note})", "dim")
+        elif observation.trial.subject is Subject.SWEEP:
             line.append(f"  {self._best(step)}" if self._bar is None else "", "dim")
         else:
             line.append(f"  {_SUBJECTS[observation.trial.subject]}", "dim")

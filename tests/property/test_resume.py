@@ -45,7 +45,7 @@ HISTORY = run(WHOLE)
 
 
 def test_the_whole_has_every_phase():
-    assert {o.trial.phase for o in HISTORY} == set(Phase)
+    assert {o.trial.phase for o in HISTORY} == set(Phase) - {Phase.DISCOVERY}
     assert len(HISTORY) >= LAUNCHES + 8
 
 

@@ -76,6 +76,8 @@ class ReportInput:
     """``SIMULATED (…)`` where no real MPI ran, else empty."""
     state: str = "complete"
     """Of the campaign: anything but ``complete`` is said on top of the page."""
+    discovery: Mapping[str, Any] | None = None
+    """What a discovery found, see ``views.discovery``."""
 
 
 def page(inputs: ReportInput) -> str:

@@ -37,8 +37,10 @@ from autotune.simulate import (
     sample,
     settings_from,
 )
-from autotune.space import Point, Space
+from autotune.simulate.planted import NOTHING_PLANTED, UNSET, Truth, truth_from
+from autotune.space import Parameter, Point, Space
 from autotune.space.given import fixed
+from autotune.space.joined import DISCOVER
 from autotune.space.loader import load_space
 from autotune.stacks.ports import LaunchOutcome, Placement
 
@@ -64,6 +66,8 @@ class Simulated:
     """How often launches fail."""
     seed: int = 0
     """Of noise and faults, together with each trial's own."""
+    truth: Truth = NOTHING_PLANTED
+    """What planted knobs do."""
 
     def observe(self, trial: Trial) -> Observation:
         """What the launch would have shown; see ``Observer``."""
@@ -72,14 +76,14 @@ class Simulated:
     def run(self, trial: Trial) -> LaunchOutcome:
         """The outcome that the model predicts; ``invalid`` where the machine cannot do what is asked."""
         rng = np.random.default_rng([self.seed, trial.seed])
-        place, timeout_s = self.placement, self.measurement.timeout_s
+        place, timeout_s = self.placement, trial.timeout_s or self.measurement.timeout_s
         point = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         try:
             cluster = NodeLayout(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
             fabric = Fabric(self.machine, cluster, settings_from(point))
         except UserError as exc:
             return LaunchOutcome("invalid", exc.on_one_line)
-        fate = self.faults.draw(rng)
+        fate = self.truth.fate(point.items()) or self.faults.draw(rng)
         hosts = tuple(f"simulated{node:04d}" for node in range(fabric.cluster.nodes))
         if fate == "hang":
             reason = f"no result after {timeout_s:g} s"
@@ -90,7 +94,7 @@ class Simulated:
         if fate == "lost_node":
             lost = hosts[rng.integers(len(hosts))]
             return LaunchOutcome("lost", f"{lost} does not answer", duration_s=START_S, hosts=hosts)
-        cells = list(self._cells(trial, fabric, rng))
+        cells = list(self._cells(trial, point, fabric, rng))
         if fate == "wrong_result" and cells:
             at = int(rng.integers(len(cells)))
             cells[at] = _failed(cells[at], "wrong_result", "rank 0 found other data than expected")
@@ -107,7 +111,9 @@ class Simulated:
         measuring = sum(float(cell.samples_s.sum()) for cell in cells)
         return LaunchOutcome("ok", result=result, duration_s=START_S + measuring, hosts=hosts)
 
-    def _cells(self, trial: Trial, fabric: Fabric, rng: np.random.Generator) -> Iterator[CellSamples]:
+    def _cells(
+        self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator
+    ) -> Iterator[CellSamples]:
         """The samples of every cell that is measured, in the order of the request."""
         probe = self.measurement.probe
         factor = launch_factor(self.noise, self.seed, trial.number, rng)
@@ -130,6 +136,7 @@ class Simulated:
                         for size in sizes:
                             yield CellSamples(*where, size, values, nothing, "invalid", exc.on_one_line)
                         continue
+                    curve = curve * self.truth.factor(point.items(), len(sizes))
                     for size, median_s in zip(sizes, curve, strict=True):
                         times = sample(float(median_s), n, rng, noise=self.noise, factor=factor)
                         yield CellSamples(*where, size, values, times)
@@ -181,11 +188,14 @@ def simulated_site(scenario: Scenario) -> Site:
     machine = machine_from(scenario.machine)
     disturbed = disturbance_from(scenario.simulate)
     stamp = stamp_of(machine)
-    declared = load_space(space_text(scenario.space), scenario.space)
+    truth = truth_from(disturbed.knobs, len(scenario.sizes))
+    discovering = scenario.space == DISCOVER
+    name = scenario.discover.space if discovering else scenario.space
+    declared = load_space(space_text(name), name)
     place = placement(scenario)
     return Site(
         observer=lambda measurement, space, directory: Simulated(
-            machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed
+            machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed, truth
         ),
         space=fixed(declared.restrict(_facts(declared, machine)), scenario.fix),
         placement=place,
@@ -197,6 +207,18 @@ def simulated_site(scenario: Scenario) -> Site:
             ("model", str(stamp)),
         ),
         stamp=stamp,
+        knobs=_knobs(disturbed.knobs) if discovering else None,
+    )
+
+
+def _knobs(planted: Mapping[str, Any]) -> Space:
+    """The planted knobs as what a stack would say of itself."""
+    return Space(
+        DISCOVER,
+        tuple(
+            Parameter(name, (UNSET, *levels), UNSET, apply={"env": {name: "{value}"}})
+            for name, levels in planted.items()
+        ),
     )
 
 

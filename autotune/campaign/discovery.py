@@ -1,0 +1,190 @@
+"""The discovery of a campaign: its next trial and its result, as functions of the history (steps 3 and 4).
+
+A launch of it sets one point, leaves every call to the stack, and is short; what it costs is apart from the
+budget of the search.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.scenario import Discover
+from autotune.screening.discovery import Arm, Change, Course, Effect, Found, Run, found
+from autotune.space import Parameter, Point, Space, Value
+from autotune.space.joined import narrowed
+
+_CROWD = 8
+"""Parameters that one value of another puts into effect from which on it is an arm of its own."""
+_LEVELS = 3
+"""Of a parameter, to be screened: more would be met too seldom."""
+_SHORTEST_TIMEOUT_S = 10.0
+"""A launch is given this long, or ``_TIMES_BASELINE`` times the untouched one."""
+_TIMES_BASELINE = 8.0
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """Which of many parameters matter."""
+
+    space: Space
+    """All of them."""
+    wanted: Discover
+    """What it may cost."""
+    seed: int
+    """Of everything random."""
+
+    @cached_property
+    def settings(self) -> tuple[Mapping[str, Value], ...]:
+        """What puts each arm into force; the first one is the default."""
+        crowded = [
+            {p.name: value}
+            for p in self.space.job
+            for value in p.values
+            if value != p.default and sum(self._waits(q, p, value) for q in self.space.job) >= _CROWD
+        ]
+        return ({}, *crowded)
+
+    @cached_property
+    def arms(self) -> tuple[Arm, ...]:
+        """What can be turned in each."""
+        gates = {name for setting in self.settings for name in setting}
+        return tuple(self._arm(setting, gates) for setting in self.settings)
+
+    @cached_property
+    def course(self) -> Course:
+        """The plan."""
+        wanted = self.wanted
+        return Course(
+            self.arms, wanted.launches, wanted.share, rounds=wanted.rounds, rate=wanted.rate, seed=self.seed
+        )
+
+    def next_trial(self, history: History, seed: int) -> Trial | None:
+        """The next trial; None when the discovery is complete.
+
+        Args:
+            history: All observations, some good ones of the untouched stack among them.
+            seed: Of the trial.
+        """
+        limit = self.wanted.seconds
+        spent = sum(o.duration_s for o in history.of(Phase.DISCOVERY))
+        over = limit is not None and spent >= limit
+        enough = limit is not None and spent >= limit * (1 - self.course.confirming)
+        planned = self.course.next_run(self.runs(history), enough, over)
+        if planned is None:
+            return None
+        run, stage = planned
+        return Trial(
+            history.next_number,
+            Phase.DISCOVERY,
+            self.point(run),
+            Subject.DEPLOYED,
+            block=run.block,
+            seed=seed,
+            note=str(stage),
+            timeout_s=self._timeout_s(history),
+        )
+
+    def found(self, history: History) -> Found:
+        """What the launches so far say."""
+        return found(self.arms, self.runs(history), self.wanted.rate, self.seed)
+
+    def runs(self, history: History) -> tuple[Run, ...]:
+        """The launches of the discovery, in its own words."""
+        made = history.of(Phase.DISCOVERY).observations
+        sizes = max((sum(1 for _ in o.usable) for o in made), default=0)
+        return tuple(self._run(o, sizes) for o in made)
+
+    def point(self, run: Run) -> Point:
+        """What a run sets."""
+        return self.space.complete({**self.settings[run.arm], **dict(run.changes)})
+
+    def searched(self, found: Found) -> Space:
+        """What is left to search: the active levels with finer ones between, and what makes an arm."""
+        levels: dict[str, set[Value]] = {}
+        for effect in found.active:
+            for name, value in self.arms[effect.arm].complete(frozenset([effect.change])):
+                levels.setdefault(name, set()).add(value)
+        gates = {name for setting in self.settings for name in setting}
+        return narrowed(self.space, levels, gates)
+
+    def suggested(self, found: Found, space: Space) -> tuple[Point, ...]:
+        """The points to search first: in each arm the best active level of each factor, all together."""
+        points = []
+        for arm, setting in enumerate(self.settings):
+            best: dict[str, Effect] = {}
+            for effect in sorted(found.active, key=lambda e: -float(np.mean(e.log_ratio))):
+                if effect.arm == arm:
+                    best[effect.change[0]] = effect
+            together = self.arms[arm].complete(frozenset(e.change for e in best.values()))
+            points.append(space.complete({**setting, **dict(together)}))
+        return tuple(dict.fromkeys(p for p in points if p != space.default))
+
+    def _waits(self, parameter: Parameter, parent: Parameter, value: Value) -> bool:
+        wanted = parameter.when.get(parent.name, ())
+        return value in wanted and parent.default not in wanted
+
+    def _arm(self, setting: Mapping[str, Value], gates: set[str]) -> Arm:
+        base = self.space.complete(dict(setting))
+        changes: list[Change] = []
+        needs: dict[Change, frozenset[Change]] = {}
+        for parameter in self.space.job:
+            own = frozenset(self._needs(parameter, base))
+            if parameter.name in gates or any(name in gates for name, _ in own):
+                continue  # of another arm
+            for value in _tried(parameter):
+                changes.append((parameter.name, value))
+                if own:
+                    needs[parameter.name, value] = own
+        name = ", ".join(f"{n}={v}" for n, v in setting.items())
+        return Arm(name, tuple(changes), needs)
+
+    def _needs(self, parameter: Parameter, base: Point) -> set[Change]:
+        """What must be changed for a parameter to have an effect."""
+        missing = {
+            (parent, wanted[0]) for parent, wanted in parameter.when.items() if base.get(parent) not in wanted
+        }
+        return missing.union(*(self._needs(self.space[parent], base) for parent, _ in missing))
+
+    def _run(self, observation: Observation, sizes: int) -> Run:
+        trial = observation.trial
+        point = trial.point
+        fits = [i for i, setting in enumerate(self.settings) if setting.items() <= dict(point).items()]
+        base = self.space.complete(dict(self.settings[fits[-1]]))
+        changes = frozenset(
+            (name, value)
+            for name, value in point.items()
+            if value != base.get(name, self.space[name].default)
+        )
+        if not observation.ok:  # a message that names the culprit saves looking for it
+            named = frozenset(c for c in changes if re.search(rf"\b{re.escape(c[0])}\b", observation.reason))
+            changes = named if len(named) == 1 else changes
+        usable = sorted(
+            (e for e in observation.usable),
+            key=lambda e: (e.cell.collective, e.cell.comm_size, e.cell.message_bytes),
+        )
+        curve = tuple(float(np.log(e.median_s)) for e in usable) if len(usable) == sizes else ()
+        return Run(fits[-1], changes, trial.block, curve)
+
+    def _timeout_s(self, history: History) -> float:
+        made = [o.duration_s for o in history.of(Phase.BASELINE) if o.ok]
+        return max(_SHORTEST_TIMEOUT_S, _TIMES_BASELINE * min(made, default=0.0))
+
+
+def _tried(parameter: Parameter) -> tuple[Value, ...]:
+    """The levels of a parameter that are screened, far apart; the others are the search's."""
+    others = [v for v in parameter.values if v != parameter.default]
+    if len(others) <= _LEVELS:
+        return tuple(others)
+    at = np.linspace(0, len(others) - 1, _LEVELS).round().astype(int)
+    return tuple(others[i] for i in at)
+
+
+def sizes_of(history: History) -> tuple[int, ...]:
+    """The message sizes of the curves of a discovery, as its effects list them."""
+    made = (o for o in history.of(Phase.DISCOVERY) if o.ok)
+    return tuple(sorted({e.cell.message_bytes for e in chain.from_iterable(o.usable for o in made)}))

@@ -1,0 +1,48 @@
+"""``space --from DIR``: what a campaign discovered, as a search-space file."""
+
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from autotune.campaign.directory import last_written, read_campaign
+from autotune.campaign.discovery import sizes_of
+from autotune.errors import UserError
+from autotune.screening.discovery import Effect
+from autotune.space.loader import space_text_of
+from autotune.views.discovery import headline, remarks
+from autotune.views.text import size_text
+
+
+def space(directory: Path) -> None:
+    """Print the file.
+
+    Raises:
+        UserError: there is no campaign, or its discovery is not complete.
+    """
+    campaign = read_campaign(directory)
+    about, found = campaign.about, campaign.about.discovered
+    if found is None:
+        raise UserError(
+            f"{directory} has discovered nothing", "run a campaign with space=discover to its search"
+        )
+    effects: dict[str, list[Effect]] = {}
+    for effect in found.active:
+        effects.setdefault(effect.change[0], []).append(effect)
+    sizes = [size_text(size) for size in sizes_of(campaign.history)]
+    above = [
+        f"Discovered by {about.name} on {last_written(directory)}: {about.site.description}",
+        f"{about.site.ranks} ranks, nodes: {about.site.nodes}; {', '.join(about.scenario.collective)}",
+        *([str(about.site.stamp)] if about.site.stamp else []),
+        headline(about, found),
+        *remarks(found),
+        f"times faster than the default at {' '.join(sizes)}:",
+    ]
+    beside = {name: [*_lines(mine)] for name, mine in effects.items()}
+    sys.stdout.write(space_text_of(about.space, above, beside))
+
+
+def _lines(effects: list[Effect]) -> Iterator[str]:
+    for effect in effects:
+        ratios = " ".join(f"{math.exp(-e):.2f}" for e in effect.log_ratio)
+        yield f"{effect.change[1]}: {ratios}"

@@ -1,0 +1,129 @@
+"""Which run is next, as a function of the runs so far (step 3 of the flow).
+
+First random balance: each run makes few changes at once, those that were made least; a run that fails is
+followed by runs of half of what may have made it fail, until the level is found and set aside. Then the
+confirmation: what the screening suspects of a gain, one change at a time, against the arm's own default, in
+rounds on fresh launches.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from autotune.screening.discovery.found import candidates
+from autotune.screening.discovery.runs import Arm, Change, Run, set_aside, suspects
+
+
+class Stage(StrEnum):
+    """Why a run is made."""
+
+    ARM = "the default"
+    SCREEN = "few changes at once"
+    BISECT = "what failed, halved"
+    CONFIRM = "one change alone"
+
+
+@dataclass(frozen=True)
+class Course:
+    """The plan of a discovery."""
+
+    arms: tuple[Arm, ...]
+    """What can be turned."""
+    launches: int
+    """In all."""
+    share: float = 1 / 8
+    """Of the factors of an arm that are off their default in a run."""
+    confirming: float = 1 / 3
+    """Part of the launches kept for the confirmation."""
+    rounds: int = 4
+    """Of the confirmation."""
+    rate: float = 0.05
+    """Of false discoveries."""
+    seed: int = 0
+    """Of everything random."""
+
+    @property
+    def screening(self) -> int:
+        """Launches before the confirmation."""
+        return self.launches - round(self.confirming * self.launches)
+
+    def next_run(
+        self, runs: Sequence[Run], enough: bool = False, time_is_up: bool = False
+    ) -> tuple[Run, Stage] | None:
+        """The next run, and why; None when the discovery is complete.
+
+        Args:
+            runs: All so far.
+            enough: Whether the screening's part of the time is spent.
+            time_is_up: Whether all of it is.
+        """
+        screened = [run for run in runs if run.block == 0]
+        rng = np.random.default_rng([self.seed, len(runs)])
+        if len(screened) == len(runs) and len(runs) < self.screening and not enough and not time_is_up:
+            arm = self._turn(screened)
+            return self._screening(screened, arm, rng)
+        confirmed = len(runs) - len(screened)
+        for i, planned in enumerate(self._confirmation(tuple(screened)) if not time_is_up else ()):
+            if i == confirmed:
+                return planned, Stage.CONFIRM if planned.changes else Stage.ARM
+        return None
+
+    def off(self, arm: Arm) -> int:
+        """Changes of a run of the screening."""
+        return max(1, round(self.share * len({name for name, _ in arm.changes})))
+
+    def _turn(self, runs: Sequence[Run]) -> int:
+        """The arm whose changes were made least, each as often as those of the others."""
+        made = Counter(run.arm for run in runs)
+        return min(
+            range(len(self.arms)),
+            key=lambda i: (made[i] + 0.5) * self.off(self.arms[i]) / max(len(self.arms[i].changes), 1),
+        )
+
+    def _screening(self, runs: Sequence[Run], number: int, rng: np.random.Generator) -> tuple[Run, Stage]:
+        arm = self.arms[number]
+        if not any(run.arm == number for run in runs):
+            return Run(number, frozenset()), Stage.ARM
+        if suspected := sorted(suspects(runs, number), key=str):
+            half = [suspected[i] for i in rng.permutation(len(suspected))[: len(suspected) // 2]]
+            return Run(number, arm.complete(frozenset(half))), Stage.BISECT
+        guilty = set_aside(runs, number)
+        made = Counter(change for run in runs if run.arm == number for change in run.changes)
+        order = sorted((c for c in arm.changes if c not in guilty), key=lambda c: (made[c], rng.random()))
+        picked: dict[str, Change] = {}
+        for change in order:
+            together = arm.complete(frozenset([change]))
+            agrees = all(picked.get(name, (name, value)) == (name, value) for name, value in together)
+            if agrees and not together & guilty:
+                picked |= {c[0]: c for c in together}
+            if len(picked) >= self.off(arm):
+                break
+        return Run(number, frozenset(picked.values())), Stage.SCREEN
+
+    def _confirmation(self, screened: tuple[Run, ...]) -> Iterator[Run]:
+        """All runs of the confirmation, in order."""
+        room = (self.launches - self.screening) // self.rounds
+        wanted = candidates(self.arms, screened, self.rate, self.seed)
+        per_arm: dict[int, list[frozenset[Change]]] = {}
+        for number, change in wanted:
+            mine = per_arm.get(number, [])
+            planned = sum(len(c) + _defaults(len(c)) for c in per_arm.values())
+            if planned + 1 + (_defaults(len(mine) + 1) - _defaults(len(mine)) if mine else 1) > room:
+                break
+            per_arm.setdefault(number, []).append(self.arms[number].complete(frozenset([change])))
+        rng = np.random.default_rng([self.seed, 1, len(screened)])
+        for block in range(1, self.rounds + 1):
+            planned_runs = [
+                Run(number, changes, block)
+                for number, mine in per_arm.items()
+                for changes in (*mine, *[frozenset[Change]()] * _defaults(len(mine)))
+            ]
+            yield from (planned_runs[i] for i in rng.permutation(len(planned_runs)))
+
+
+def _defaults(changes: int) -> int:
+    """Launches of an arm's default in a round with so many changes."""
+    return 1 + changes // 4 if changes else 0

@@ -1,0 +1,174 @@
+"""What a discovery has found: candidates after the screening, effects after the confirmation."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from autotune.screening.discovery.fit import Fit, Floats, false_discovery_set, sparse_fit
+from autotune.screening.discovery.runs import Arm, Change, Run, set_aside
+
+_RELAXED = 4
+"""What is confirmed on fresh launches may be suspected at so many times the rate of false discoveries."""
+_FEWEST = 8
+"""Good runs of an arm without which nothing is fitted."""
+_SURE = 2.5
+"""Standard errors by which a size counts as faster or slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one change does to the curve."""
+
+    arm: int
+    """In which arm."""
+    change: Change
+    """Factor and level."""
+    log_ratio: tuple[float, ...]
+    """Logarithm of its time over the default's, at each size; below zero: faster."""
+    error: tuple[float, ...]
+    """Standard errors of these."""
+    confirmed: bool
+    """Whether by fresh launches of it alone, else by the screening."""
+
+    @property
+    def faster(self) -> bool:
+        """Whether some size gains by more than chance."""
+        return any(e < -_SURE * s for e, s in zip(self.log_ratio, self.error, strict=True))
+
+    @property
+    def slower(self) -> bool:
+        """Whether some size loses by more than chance."""
+        return any(e > _SURE * s for e, s in zip(self.log_ratio, self.error, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result of a discovery."""
+
+    active: tuple[Effect, ...]
+    """What helps at some size, confirmed one at a time."""
+    harmful: tuple[Effect, ...]
+    """What only slows down, by the screening."""
+    set_aside: tuple[tuple[int, Change], ...]
+    """(arm, change) that make launches fail."""
+    untold: tuple[tuple[int, Change], ...]
+    """Suspected and not confirmed, or never measured."""
+    arms: tuple[tuple[float, ...], ...]
+    """Logarithm of the time of each arm at each size; empty where nothing could be measured."""
+    rate: float
+    """Of false discoveries."""
+
+
+def candidates(
+    arms: Sequence[Arm], screened: tuple[Run, ...], rate: float, seed: int
+) -> tuple[tuple[int, Change], ...]:
+    """What may help at some size, the surest first."""
+    suspected = []
+    for number, arm in enumerate(arms):
+        fit = _fitted(arm, number, screened, seed)
+        if fit is None:
+            continue
+        suspected += [
+            (fit.p_faster[i], np.nanmin(fit.effect[i]), number, arm.changes[i])
+            for i in np.flatnonzero(false_discovery_set(fit.p_faster, _RELAXED * rate))
+        ]
+    return tuple((number, change) for _, _, number, change in sorted(suspected, key=lambda s: s[:2]))
+
+
+def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> Found:
+    """What all runs say.
+
+    Args:
+        arms: What could be turned.
+        runs: Of the screening and of the confirmation.
+        rate: Of false discoveries.
+        seed: Of the permutations.
+    """
+    screened = tuple(run for run in runs if run.block == 0)
+    active: list[Effect] = []
+    harmful: list[Effect] = []
+    aside: list[tuple[int, Change]] = []
+    untold: list[tuple[int, Change]] = []
+    curves = []
+    for number, arm in enumerate(arms):
+        guilty = set_aside(runs, number)
+        aside += [(number, change) for change in arm.changes if change in guilty]
+        fit = _fitted(arm, number, screened, seed)
+        curves.append(tuple(fit.level) if fit else ())
+        if fit is None:
+            untold += [(number, change) for change in arm.changes if change not in guilty]
+            continue
+        confirmed = _confirmed(arm, number, runs, fit, rate)
+        active += [effect for effect in confirmed.values() if effect is not None]
+        suspected = false_discovery_set(fit.p_faster, _RELAXED * rate)
+        moving = false_discovery_set(fit.p_any, rate)
+        for i, change in enumerate(arm.changes):
+            measured = not np.isnan(fit.effect[i]).any()
+            effect = Effect(number, change, tuple(fit.effect[i]), tuple(fit.error[i]), False)
+            if change in guilty or confirmed.get(change) is not None:
+                continue
+            if measured and moving[i] and effect.slower and (change in confirmed or not suspected[i]):
+                harmful.append(effect)
+            elif not measured or suspected[i]:
+                untold.append((number, change))
+    return Found(tuple(active), tuple(harmful), tuple(aside), tuple(untold), tuple(curves), rate)
+
+
+@lru_cache(maxsize=8)
+def _cached_fit(changes: tuple[Change, ...], runs: tuple[Run, ...], seed: int) -> Fit | None:
+    if len(runs) < _FEWEST:
+        return None
+    x = np.array([[float(change in run.changes) for change in changes] for run in runs])
+    return sparse_fit(x, np.array([run.curve for run in runs]), np.random.default_rng([seed, 2]))
+
+
+def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Fit | None:
+    """The fit of the screening's good runs in one arm; None with too few."""
+    return _cached_fit(arm.changes, tuple(r for r in screened if r.arm == number and r.ok), seed)
+
+
+def _confirmed(
+    arm: Arm, number: int, runs: Sequence[Run], fit: Fit, rate: float
+) -> dict[Change, Effect | None]:
+    """The changes that were run alone; None for those whose gain was not seen again."""
+    rounds = [r for r in runs if r.block and r.arm == number]
+    asked = {c: arm.complete(frozenset([c])) for c in arm.changes}
+    made = {run.changes for run in rounds}
+    seen: dict[Change, tuple[Floats, Floats]] = {}
+    for change, together in asked.items():
+        if together in made and (pair := _difference(together, rounds, fit.sigma)) is not None:
+            seen[change] = pair
+    p = np.array([_p_faster(effect / error) for effect, error in seen.values()])
+    verdicts: dict[Change, Effect | None] = {c: None for c, together in asked.items() if together in made}
+    for (change, (effect, error)), real in zip(seen.items(), false_discovery_set(p, rate), strict=True):
+        if real:
+            verdicts[change] = Effect(number, change, tuple(effect), tuple(error), True)
+    return verdicts
+
+
+def _difference(
+    changes: frozenset[Change], rounds: Sequence[Run], sigma: Floats
+) -> tuple[Floats, Floats] | None:
+    """Effect of changes against the default of the same rounds, and its error; None where they all failed."""
+    differences, errors = [], []
+    for block in sorted({run.block for run in rounds}):
+        mine = [r.curve for r in rounds if r.block == block and r.ok and r.changes == changes]
+        default = [r.curve for r in rounds if r.block == block and r.ok and not r.changes]
+        if mine and default:
+            differences.append(np.mean(mine, axis=0) - np.mean(default, axis=0))
+            errors.append(1 / len(mine) + 1 / len(default))
+    if len(differences) < 2:
+        return None
+    middle = np.median(differences, axis=0)
+    error = sigma * math.sqrt(sum(errors)) / len(errors)
+    effect: Floats = np.mean(np.clip(differences, middle - 3 * sigma, middle + 3 * sigma), axis=0)
+    return effect, error
+
+
+def _p_faster(z: Floats) -> float:
+    """Probability of a gain as large at any size where there is none; sizes as if independent."""
+    tail = 0.5 * math.erfc(float(-z.min()) / math.sqrt(2))
+    return -math.expm1(len(z) * math.log1p(-min(tail, 1 - 1e-12)))

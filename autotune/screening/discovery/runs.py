@@ -1,0 +1,73 @@
+"""What is turned and what was seen, in the words of the discovery.
+
+Notation: a *change* is one factor at one level that is not its default; an *arm* is a setting from which
+changes are counted (a knob below UCX does something only where UCX carries the messages); a run makes few
+changes at once in one arm.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autotune.space import Value
+
+Change = tuple[str, Value]
+"""(factor, level)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One setting from which changes are counted."""
+
+    name: str
+    """For reports; empty where there is only one."""
+    changes: tuple[Change, ...]
+    """What can be turned there, one at a time or several at once."""
+    needs: Mapping[Change, frozenset[Change]] = field(default_factory=dict)
+    """Changes that have no effect without others → these."""
+
+    def complete(self, changes: frozenset[Change]) -> frozenset[Change]:
+        """The changes together with those that they need."""
+        return changes.union(*(self.needs.get(change, frozenset()) for change in changes))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One launch of the discovery."""
+
+    arm: int
+    """Which arm."""
+    changes: frozenset[Change]
+    """What was off its default; empty: the arm itself."""
+    block: int = 0
+    """0: of the screening; else the round of the confirmation."""
+    curve: tuple[float, ...] = ()
+    """Logarithm of the time at each size; empty where the launch failed."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a curve."""
+        return bool(self.curve)
+
+
+def set_aside(runs: Sequence[Run], arm: int) -> frozenset[Change]:
+    """The levels that make launches fail: each is the only one of a failed run that no good run holds."""
+    innocent = _innocent(runs, arm)
+    alone = (run.changes - innocent for run in runs if run.arm == arm and not run.ok)
+    return frozenset(change for rest in alone if len(rest) == 1 for change in rest)
+
+
+def suspects(runs: Sequence[Run], arm: int) -> frozenset[Change]:
+    """Of the failed run that is closest to being explained: what may have made it fail.
+
+    Empty where every failed run holds a level that is set aside, or nothing but levels of good runs: then
+    the machine was at fault, or a combination.
+    """
+    innocent, guilty = _innocent(runs, arm), set_aside(runs, arm)
+    open_cases = (
+        run.changes - innocent for run in runs if run.arm == arm and not run.ok and not run.changes & guilty
+    )
+    return min((rest for rest in open_cases if len(rest) > 1), key=len, default=frozenset())
+
+
+def _innocent(runs: Sequence[Run], arm: int) -> frozenset[Change]:
+    return frozenset().union(*(run.changes for run in runs if run.arm == arm and run.ok))

@@ -1,0 +1,100 @@
+"""Spaces made of others: named parameters beside discovered ones, and what is left of both (step 2)."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from autotune.space.parameter import Parameter, Value, size_in_bytes
+from autotune.space.space import Dropped, Space
+
+DISCOVER = "discover"
+"""The name of a space that the stack's own variables make up."""
+
+
+def joined(named: Space, knobs: Space) -> Space:
+    """A named space together with discovered knobs; where both turn the same, the named one does.
+
+    Args:
+        named: Its parameters of a launch come first, and what is swept inside a launch last.
+        knobs: All of a launch.
+    """
+    parameters = {p.name: p for p in named.job}
+    turned = {variable for p in named.job for variable in _variables(p)}
+    dropped = [*named.dropped, *knobs.dropped]
+    for knob in knobs.parameters:
+        if knob.name in parameters or turned & set(_variables(knob)):
+            if knob.name not in parameters:
+                dropped.append(Dropped(knob.name, None, f"turned by a parameter of {named.name}"))
+            continue
+        when = {
+            parent: tuple(v for v in wanted if parent in parameters and v in parameters[parent].values)
+            for parent, wanted in knob.when.items()
+        }
+        if all(when.values()):
+            parameters[knob.name] = replace(knob, when=when)
+        else:
+            absent = ", ".join(parent for parent, wanted in when.items() if not wanted)
+            dropped.append(Dropped(knob.name, None, f"depends on {absent}, not available here"))
+    return Space(DISCOVER, (*parameters.values(), *named.call), tuple(dropped), named.stack)
+
+
+def narrowed(whole: Space, levels: Mapping[str, Collection[Value]], kept: Collection[str]) -> Space:
+    """A space with only some parameters of a launch: with some levels, and with finer ones beside them.
+
+    Args:
+        whole: What there is; everything that is swept inside a launch stays.
+        levels: Parameter → its levels that matter.
+        kept: Parameters that stay as they are; those that are held stay anyway.
+    """
+    needed = {parent for name in (*levels, *kept) for parent in _ancestors(whole, name)}
+    parameters = []
+    for parameter in whole.parameters:
+        if parameter not in whole.job or parameter.name in kept or len(parameter.values) == 1:
+            parameters.append(parameter)
+        elif parameter.name in levels or parameter.name in needed:
+            asked = {v for p in whole.job for v in p.when.get(parameter.name, ()) if p.name in levels}
+            wanted = asked | set(levels.get(parameter.name, ()))
+            parameters.append(_with_levels(parameter, wanted, finer=parameter.name in levels))
+    known = {p.name: p for p in parameters}
+    parameters = [p for p in parameters if all(parent in known for parent in p.when)]
+    parameters = [
+        replace(p, when={n: tuple(v for v in wanted if v in known[n].values) for n, wanted in p.when.items()})
+        for p in parameters
+    ]
+    return replace(whole, parameters=tuple(parameters))
+
+
+def _ancestors(space: Space, name: str) -> Iterator[str]:
+    for parent in space[name].when:
+        yield parent
+        yield from _ancestors(space, parent)
+
+
+def _with_levels(parameter: Parameter, wanted: Collection[Value], finer: bool) -> Parameter:
+    """The parameter with its default, these levels, their neighbours on the scale, and those half-way."""
+    near = {v for pair in pairwise(parameter.scale) if finer and set(pair) & set(wanted) for v in pair}
+    values = {v for v in parameter.values if v == parameter.default or v in wanted or v in near}
+    between = set(_between(parameter.scale, wanted)) - set(parameter.values) if finer else set()
+    order = {v: i for i, v in enumerate(parameter.values)}
+    numbers = [v for v in (*values, *between) if parameter.ordered and size_in_bytes(v) is not None]
+    words = sorted((v for v in values if v not in numbers), key=order.__getitem__)
+    listed = (*sorted(numbers, key=lambda v: size_in_bytes(v) or 0.0), *words)
+    return replace(parameter, values=listed, value_requires={})
+
+
+def _between(scale: Sequence[Value], wanted: Collection[Value]) -> Iterator[Value]:
+    for low, high in pairwise(scale):
+        a, b = size_in_bytes(low), size_in_bytes(high)
+        if (low in wanted or high in wanted) and a and b and a > 0:
+            middle = math.sqrt(a * b)
+            whole = a == int(a) and b == int(b)
+            yield round(middle) if whole else float(f"{middle:.3g}")
+
+
+def _variables(parameter: Parameter) -> Iterator[str]:
+    """What a parameter sets: MCA parameters and environment variables by name, placement by kind."""
+    by_value = any(key in parameter.values for key in parameter.apply)
+    for target in parameter.apply.values() if by_value else (parameter.apply,):
+        for kind, what in target.items() if isinstance(target, Mapping) else ():
+            yield from what if isinstance(what, Mapping) else (kind,)

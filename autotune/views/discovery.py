@@ -1,0 +1,123 @@
+"""What a discovery found, in words and in a table (console, page and ``status --json``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from autotune.screening.discovery import Effect, Found
+from autotune.views.text import size_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from autotune.campaign.description import Description
+
+_HARMFUL_ROWS = 12
+"""Of what only slows down, the worst are shown."""
+
+
+def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str, Any] | None:
+    """The discovery as JSON values; None where there was none."""
+    found = campaign.discovered
+    if found is None:
+        return None
+
+    def row(effect: Effect) -> dict[str, Any]:
+        return {
+            "knob": effect.change[0],
+            "level": effect.change[1],
+            "arm": effect.arm,
+            "confirmed": effect.confirmed,
+            "ratio": [math.exp(-e) for e in effect.log_ratio],
+            "error": list(effect.error),
+        }
+
+    return {
+        "knobs": _n_knobs(campaign),
+        "sizes": list(sizes),
+        "rate": found.rate,
+        "active": [row(e) for e in found.active],
+        "harmful": [row(e) for e in found.harmful],
+        "set_aside": [list(change) for _, change in found.set_aside],
+        "untold": [list(change) for _, change in found.untold],
+    }
+
+
+def headline(campaign: Description, found: Found) -> str:
+    """How many knobs there were, and how many matter."""
+    active = {effect.change[0] for effect in found.active}
+    return f"of {_n_knobs(campaign)} knobs {len(active)} help here at some size"
+
+
+def remarks(found: Found) -> Iterator[str]:
+    """What else is to be said, a line each."""
+    yield (
+        f"helping: confirmed one at a time on fresh launches; slowing: by the screening; "
+        f"at most {found.rate:.0%} of either expected to be false"
+    )
+    if found.set_aside:
+        yield "launches fail with " + ", ".join(_words(change) for _, change in found.set_aside)
+    if found.untold:
+        some = ", ".join(_words(change) for _, change in found.untold[:_HARMFUL_ROWS])
+        more = len(found.untold) - _HARMFUL_ROWS
+        yield f"could not be told: {some}" + (f" and {more} more" if more > 0 else "")
+
+
+def rows(found: Found) -> list[tuple[Effect, str, list[tuple[str, str]]]]:
+    """Each effect with its name and, at each size, times faster with the style of its cell."""
+    helping = sorted(found.active, key=lambda e: sum(e.log_ratio))
+    slowing = sorted(found.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
+    return [(effect, _words(effect.change), [*_cells(effect)]) for effect in (*helping, *slowing)]
+
+
+def discovery_parts(campaign: Description, sizes: Sequence[int]) -> Iterator[RenderableType]:
+    """What a console shows."""
+    found = campaign.discovered
+    if found is None:
+        return
+    yield Text(headline(campaign, found), "bold")
+    table = Table("knob = level", box=None, pad_edge=False, title_justify="left")
+    for size in sizes:
+        table.add_column(size_text(size), justify="right")
+    styles = {"faster": "green", "slower": "red", "even": "dim"}
+    for effect, name, cells in rows(found):
+        shown = [Text(text, styles[style]) for text, style in cells]
+        table.add_row(Text(name, "" if effect.confirmed else "dim"), *shown)
+    if table.row_count:
+        yield table
+    for line in remarks(found):
+        yield Text(line, "dim")
+
+
+def discovery_section(campaign: Description, sizes: Sequence[int]) -> dict[str, Any] | None:
+    """What the page shows; None where there was no discovery."""
+    found = campaign.discovered
+    if found is None:
+        return None
+    return {
+        "headline": headline(campaign, found),
+        "sizes": [size_text(size) for size in sizes],
+        "rows": [(name, effect.confirmed, cells) for effect, name, cells in rows(found)],
+        "remarks": list(remarks(found)),
+    }
+
+
+def _cells(effect: Effect) -> Iterator[tuple[str, str]]:
+    for log_ratio, error in zip(effect.log_ratio, effect.error, strict=True):
+        sure = abs(log_ratio) > 2.5 * error
+        style = "even" if not sure else "faster" if log_ratio < 0 else "slower"
+        yield f"{math.exp(-log_ratio):.2f}", style
+
+
+def _words(change: tuple[str, Any]) -> str:
+    text = f"{change[0]} = {change[1]}"
+    return text if len(text) <= 48 else f"{text[:47]}…"
+
+
+def _n_knobs(campaign: Description) -> int:
+    return sum(len(p.values) > 1 for p in campaign.whole.job)

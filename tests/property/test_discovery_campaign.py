@@ -1,0 +1,109 @@
+"""A campaign that discovers: on a simulated cluster, killed anywhere, and read back."""
+
+import contextlib
+import json
+
+import numpy as np
+import pytest
+
+from autotune.campaign.conclusion import conclude
+from autotune.campaign.loop import Campaign
+from autotune.campaign.observing import measurement_of
+from autotune.campaign.strategy import Strategy
+from autotune.commands.tune import strategy_of
+from autotune.history.events import history_of
+from autotune.history.trial import History, Phase, Subject
+from autotune.resources import conf_text
+from autotune.space.loader import load_space, space_text_of
+from hydra_plugins.autotune._simulated import simulated_site
+from tests.campaigns import Memory, Silent, scenario
+from tests.property.test_resume import Fragile, Killed
+
+yaml = pytest.importorskip("yaml")
+
+SIZES = [8, 1024, 65536, 1048576]
+KNOBS = {f"k{i}": {"a": 1.0, "b": 1.0} for i in range(40)} | {
+    "helps": {"a": 0.7, "b": 1.0},
+    "large": {"a": [1.0, 1.0, 1.0, 0.6]},
+    "slows": {"a": 3.0},
+    "fatal": {"a": "fatal", "b": 1.0},
+    "hangs": {"a": "hangs"},
+}
+WANTED = scenario(
+    space="discover",
+    sizes=SIZES,
+    seed=3,
+    machine=yaml.safe_load(conf_text("machine/bm_optimized3_36")),
+    simulate={"knobs": KNOBS, "noise": {"launch": 0.02, "between": 0.02}},
+    cluster={"nodes": 2, "ppn": 4},
+    discover={"launches": 160, "space": "openmpi_ucx_cluster"},
+    budget={"launches": 12},
+    proposer={"name": "random", "options": {}},
+    verify={"launches": 12},
+)
+SITE = simulated_site(WANTED)
+
+
+def run(store) -> History:
+    observer = SITE.observer(measurement_of(WANTED, SITE.placement.ranks), SITE.whole, None)
+    return Campaign(strategy_of(WANTED, SITE), observer.observe, store, Silent(), lambda: 0.0).run()
+
+
+@pytest.fixture(scope="module")
+def whole():
+    store = Memory()
+    return store, run(store)
+
+
+def test_the_discovery_finds_what_was_planted_and_the_search_goes_on_with_it(whole):
+    _, history = whole
+    about = Strategy(strategy_of(WANTED, SITE).campaign).informed(history).campaign
+    found = about.discovered
+    assert {e.change for e in found.active} >= {("helps", "a"), ("large", "a")}
+    assert ("slows", "a") in {e.change for e in found.harmful}
+    assert {change for _, change in found.set_aside} == {("fatal", "a"), ("hangs", "a")}
+    names = {p.name for p in about.space.job}
+    assert {"helps", "large"} <= names
+    assert len(names) <= 6
+    searched = history.of(Phase.SEARCH).observations
+    assert {"helps": "a", "large": "a"}.items() <= dict(searched[0].trial.point).items()
+    point = conclude(about, history, "").recommendation.point
+    assert point["helps"] == point["large"] == "a"
+
+
+def test_the_discovery_has_a_budget_of_its_own(whole):
+    _, history = whole
+    discovering = history.of(Phase.DISCOVERY)
+    assert len(discovering) <= 160
+    assert {o.trial.subject for o in discovering} == {Subject.DEPLOYED}
+    assert len(history) - len(history.of(Phase.DISCOVERY, Phase.VERIFY)) == 12
+    hanging = [o for o in discovering if o.status == "timeout"]
+    assert hanging
+    assert all(o.duration_s <= 60 for o in hanging)
+
+
+@pytest.mark.parametrize("kill", [3, 60, 251, 320, 345])
+def test_killed_anywhere_and_resumed_equals_uninterrupted(whole, kill):
+    store, _ = whole
+    cut = Fragile([], kill)
+    with contextlib.suppress(Killed):
+        run(cut)
+    again = Memory(cut.events)
+    run(again)
+    points = [[e["point"] for e in s.events if e["event"] == "trial"] for s in (store, again)]
+    assert points[0] == points[1]
+
+
+def test_what_was_found_is_a_file_that_loads(whole):
+    _, history = whole
+    about = Strategy(strategy_of(WANTED, SITE).campaign).informed(history).campaign
+    text = space_text_of(about.space, ["of a test"], {"helps": ["a: 1.43"]})
+    back = load_space(text, about.space.name)
+    assert back.fingerprint == load_space(space_text_of(back, [], {}), "again").fingerprint
+    assert [p.name for p in back.parameters] == [p.name for p in about.space.parameters]
+    assert all(
+        back[p.name].values == p.values and back[p.name].when == p.when for p in about.space.parameters
+    )
+    assert json.dumps([list(p) for p in back.choices("allreduce")])
+    assert np.all([p in back for p in (back.default,)])
+    assert len(history_of(whole[0].events)) == len(history)

@@ -1,0 +1,73 @@
+"""The next run of a discovery follows from the runs so far."""
+
+import numpy as np
+
+from autotune.screening.discovery import Arm, Course, Run, Stage
+from autotune.screening.discovery.runs import set_aside, suspects
+from autotune.simulate.planted import Truth
+from benchmarks.discovery import simulate
+
+LEVELS = tuple((f"k{i}", v) for i in range(40) for v in (1, 2))
+
+
+def _runs(truth, course, seed=0):
+    return list(simulate(course, truth, np.random.default_rng(seed), 0.03))
+
+
+def test_every_run_follows_from_the_runs_before_it():
+    course = Course((Arm("", LEVELS),), 120, seed=5)
+    runs = _runs(Truth({LEVELS[3]: (0.7,) * 8}, frozenset([LEVELS[10]])), course)
+    for i, run in enumerate(runs):
+        planned, _ = course.next_run(runs[:i])
+        assert (planned.arm, planned.changes, planned.block) == (run.arm, run.changes, run.block)
+    assert course.next_run(runs) is None
+    assert len(runs) <= 120
+
+
+def test_levels_are_tried_equally_often_and_never_two_of_one_factor():
+    course = Course((Arm("", LEVELS),), 160, seed=1)
+    runs = [run for run in _runs(Truth({}), course) if not run.block]
+    made = [sum(level in run.changes for run in runs) for level in LEVELS]
+    assert max(made) - min(made) <= 1
+    for run in runs:
+        assert len({name for name, _ in run.changes}) == len(run.changes) <= 5
+
+
+def test_a_hanging_level_is_found_and_left_out():
+    bad = LEVELS[17]
+    course = Course((Arm("", LEVELS),), 160, seed=2)
+    runs = _runs(Truth({}, hanging=frozenset([bad])), course)
+    assert set_aside(runs, 0) == {bad}
+    assert sum(not run.ok for run in runs) <= 5
+    last = max(i for i, run in enumerate(runs) if not run.ok)
+    assert not any(bad in run.changes for run in runs[last + 1 :])
+
+
+def test_a_launch_that_failed_by_itself_condemns_nobody():
+    runs = [Run(0, frozenset(LEVELS[:6:2])), Run(0, frozenset(LEVELS[:6:2]), curve=(0.0,))]
+    assert set_aside(runs, 0) == frozenset()
+    assert suspects(runs, 0) == frozenset()
+
+
+def test_a_change_brings_what_it_needs_and_never_what_contradicts_it():
+    child, parent = ("child", 1), ("k0", 2)
+    arm = Arm("", (*LEVELS, child), {child: frozenset([parent])})
+    runs = _runs(Truth({}), Course((arm,), 200, seed=3))
+    with_child = [run for run in runs if child in run.changes]
+    assert with_child
+    assert all(parent in run.changes for run in with_child)
+    assert all(len({name for name, _ in run.changes}) == len(run.changes) for run in runs)
+
+
+def test_arms_begin_with_their_default_and_try_their_levels_equally_often():
+    course = Course((Arm("a", LEVELS), Arm("b", LEVELS[:20])), 150, seed=4)
+    runs = _runs(Truth({}), course)
+    first = [next(run for run in runs if run.arm == i) for i in (0, 1)]
+    assert all(not run.changes for run in first)
+    assert course.next_run([])[1] is Stage.ARM
+    made = [sum(level in r.changes for r in runs if r.arm == arm) for arm in (0, 1) for level in LEVELS[:20]]
+    assert max(made) - min(made) <= 2
+
+
+def test_no_time_means_no_run():
+    assert Course((Arm("", LEVELS),), 100).next_run([], time_is_up=True) is None
