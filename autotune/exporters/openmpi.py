@@ -184,7 +184,7 @@ def recipe(
     if files:
         files[RULES_FILE] = poisoned(files[RULES_FILE])
 
-    def under(place: Path) -> Callable[[Rendering], Rendering]:
+    def under(place: Path, seen: bool = True) -> Callable[[Rendering], Rendering]:
         there = settings(recommendation, place)
 
         def amended(rendering: Rendering) -> Rendering:
@@ -195,9 +195,10 @@ def recipe(
                 ucx=rendering.expect.ucx or there.mca.get("pml") == "ucx",
                 ucx_values=there.ucx,
             )
-            return Rendering(
-                env={**dict(recommendation.provenance.both_sides), **variables(place)}, expect=expect
-            )
+            source = recommendation.provenance
+            where, env = dict(source.placement), {**dict(source.both_sides), **variables(place)}
+            mapped = Rendering(env, where.get("map_by", ""), where.get("bind_to", ""))
+            return replace(mapped, expect=expect) if seen else mapped
 
         return amended
 
@@ -205,6 +206,6 @@ def recipe(
         variables=len(deployed.mca) + len(deployed.other),
         under=under(directory),
         spoilt=files,
-        under_spoilt=under(spoilt),
+        under_spoilt=under(spoilt, seen=False),
         covers=lambda slot: bool(coll_tuned.row_at(tables, slot).algorithm),
     )

@@ -28,7 +28,7 @@ from autotune.probe.proof import (
     unset_variables,
     wrong_library,
 )
-from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeResult
+from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.probe.rule_check import reach
 from autotune.probe.sweep import Sweep
 from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
@@ -49,7 +49,7 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
         request = _request(world, directory)
     except UserError as exc:
         return _end(world, directory, ProbeResult("invalid", exc.on_one_line))
-    if request.reach:
+    if request.reach and request.expect == Expectation():  # rules may refuse what ranks would agree by
         refusals = ProbeResult("ok", cells=reach(world, request), hosts=(MPI.Get_processor_name(),))
         return _written(world, directory, refusals)
     proof = _proof(world, request, tools, environment, ucx_log)
@@ -57,6 +57,9 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
         return _end(world, directory, ProbeResult(*proof.problem, notes=proof.notes, applied=proof.applied))
     if ucx_log and world.rank:
         ucx_log.unlink(missing_ok=True)  # it has been read; rank 0's is kept
+    if request.reach:
+        refusals = ProbeResult("ok", cells=reach(world, request), notes=proof.notes, applied=proof.applied)
+        return _end(world, directory, refusals)
     return _end(world, directory, _measure(world, request, directory, tools, proof))
 
 

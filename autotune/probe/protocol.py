@@ -86,7 +86,10 @@ class ProbeRequest:
     memory: bool = False
     """Whether peak resident memory is reported."""
     reach: bool = False
-    """Whether each call is made once only, to see which ones the library refuses; nothing is timed."""
+    """Whether each call is made once only, to see which ones the library refuses; nothing is timed.
+
+    Without any expectation the ranks agree on nothing: rules could refuse what they would agree by.
+    """
     seed: int = 0
     """Of the order of cells and of the data."""
     expect: Expectation = Expectation()

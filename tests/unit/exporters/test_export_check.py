@@ -56,7 +56,8 @@ class Mpi:
                 return LaunchOutcome("not_applied", f"{name} is {values.get(name)!r}")
         rules = Path(values["coll_tuned_dynamic_rules_filename"]).read_text()
         bound = re.search(r"(?m)^(\d+) 99 ", rules)
-        assert probe.reach == (bound is not None)
+        assert probe.reach
+        assert (expect == Expectation()) == (bound is not None)
         if bound and self.dies:
             return LaunchOutcome("crashed", "rank 0 was ended by signal 6")
         cells = []

@@ -1,0 +1,107 @@
+"""Whatever wins a campaign, Open MPI 5.0 and 4.1 read its files back as written, in the default formats.
+
+Winners are drawn from the shipped space as this machine has it: a random point, and random rules from random
+sizes on.
+"""
+
+import os
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotune.campaign.observing import measurement_of
+from autotune.commands.hydra_bridge import run_task
+from autotune.exporters.export_check import check_export
+from autotune.exporters.files import export_files
+from autotune.history.trial import Rule
+from autotune.recommend.front import Provenance, Recommendation
+from autotune.space import Point
+from autotune.stacks import coll_tuned, dialect
+
+SIZES = (8, 512, 4096, 65536)
+COLLECTIVES = tuple(coll_tuned.ALGORITHMS)
+FORMATS = dialect("openmpi").formats
+WINNERS = 10
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("5", marks=pytest.mark.mpi), pytest.param("4.1", marks=pytest.mark.mpi41)],
+)
+def place(request):
+    """A scenario and the site of a real Open MPI."""
+    python = sys.executable if request.param == "5" else os.environ.get("AUTOTUNE_PYTHON_OPENMPI41", "")
+    mpirun = Path(python or "/none").with_name("mpirun")
+    if not mpirun.exists():
+        pytest.skip(f"no Open MPI {request.param} beside {python or 'any interpreter named (make mpi-test)'}")
+    found = []
+    words = (
+        "conf=allreduce_local",
+        "cluster.ranks=2",
+        f"sizes=[{','.join(map(str, SIZES))}]",
+        "probe.budget_s=0.2",
+    )
+    run_task(lambda scenario, site: found.append((scenario, site)) or 0, [*words, f"mpi.mpirun={mpirun}"])
+    (scenario, site) = found[0]
+    assert site.stack.version.startswith(f"{request.param}.")
+    return scenario, site
+
+
+def winner(space, site, seed):
+    """A random setting with random rules for two collectives, in the environment that a campaign gives it."""
+    rng = np.random.default_rng(seed)
+    (point,) = space.draw(rng, 1)
+    rules = []
+    for collective in rng.choice(COLLECTIVES, 2, replace=False):
+        choices = space.choices(collective, point)
+        one_row = collective in coll_tuned.ONE_ROW or collective == "barrier"
+        starts = [0] if one_row else [0, *sorted(rng.choice(SIZES[1:], rng.integers(3), replace=False))]
+        drawn = rng.integers(len(choices), size=len(starts))
+        rules += [Rule(str(collective), 2, int(n), choices[i]) for n, i in zip(starts, drawn, strict=True)]
+    words = dialect(space.stack)
+    env, placement = words.environment(space, point, {}, site.stack.coll)
+    env |= words.needed(site.stack.fixed, env, rules=True)
+    both = {n: v for n, v in site.stack.fixed.items() if n not in env}
+    pairs = {"env": env, "placement": placement, "both_sides": both}
+    source = Provenance("random", ranks=2, **{name: tuple(its.items()) for name, its in pairs.items()})
+    return Recommendation(point, tuple(rules), provenance=source)
+
+
+@pytest.mark.parametrize("seed", range(WINNERS))
+def test_the_files_of_a_random_winner_are_read_back_as_written(place, tmp_path, seed):
+    scenario, site = place
+    recommendation = winner(site.space, site, seed)
+    collectives = tuple(sorted({rule.collective for rule in recommendation.rules}))
+    measurement = measurement_of(replace(scenario, collective=collectives), site.placement.ranks)
+    # The second format lies where a comma forbids the first one.
+    for folder in (tmp_path / "nodes=1+ppn=2", tmp_path / "nodes=1,ppn=2"):
+        export_files(recommendation, FORMATS, folder)
+        proof = check_export(FORMATS, recommendation, folder, site.observer, measurement, site.space)
+        if proof is None:  # the defaults won
+            assert not recommendation.provenance.env
+            assert not any(
+                rule.choice.get("algorithm", "default") != "default" for rule in recommendation.rules
+            )
+        else:
+            assert proof.holds, (str(proof), recommendation)
+
+
+def test_a_variable_of_ucx_that_is_not_read_is_found_out(place, tmp_path):
+    scenario, site = place
+    env = (("OMPI_MCA_pml", "ucx"), ("OMPI_MCA_opal_common_ucx_tls", "any"))
+    env += (("OMPI_MCA_opal_common_ucx_devices", "any"), ("UCX_ZCOPY_THRESH", "4k"))
+    recommendation = Recommendation(Point(), (), provenance=Provenance("c", env=env))
+    export_files(recommendation, FORMATS, tmp_path)
+    measurement = measurement_of(scenario, site.placement.ranks)
+    check = lambda: check_export(FORMATS, recommendation, tmp_path, site.observer, measurement, site.space)  # noqa: E731
+    proof = check()
+    assert proof.holds, str(proof)
+    file = tmp_path / "ucx.conf"
+    file.write_text(re.sub("(?m)^UCX_ZCOPY_THRESH=.*", "", file.read_text()))
+    proof = check()
+    assert not proof.holds
+    assert "UCX has UCX_ZCOPY_THRESH=auto in force, asked for 4K" in proof.reason
