@@ -3,7 +3,7 @@
 mpi4py adds about half a microsecond to a call, several times what a small collective takes over shared
 memory. The source is compiled with the ``mpicc`` that lies beside the library which this process has loaded,
 kept in the user's cache directory under a name made of source, library and its version, and refused unless it
-is bound to that very library.
+is bound to that very library and nobody else can have written it.
 
 One rank of each node compiles, under a lock; the others wait for it.
 """
@@ -11,7 +11,6 @@ One rank of each node compiles, under a lock; the others wait for it.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import hashlib
 import os
 import re
@@ -31,6 +30,7 @@ from autotune.errors import StackError
 from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Times, partners
 from autotune.probe.mpit import library_of
+from autotune.probe.own_files import is_own, locked, make_own, opened_own
 
 _COMPILE_LIMIT_S = 60.0
 _FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
@@ -210,24 +210,21 @@ def _stored(compiler: Path, library: Path, fallback: Path) -> Path:
     except OSError:
         pass  # no home on this node, or a full or read-only one
     try:
-        return _built(compiler, text, library, fallback / f"{name}.so")
+        return _built(compiler, text, library, fallback / "kernel" / f"{name}.so")
     except OSError as exc:
         raise StackError(f"neither {cache} nor {fallback} can be written: {exc}") from exc
 
 
 def _built(compiler: Path, text: str, library: Path, path: Path) -> Path:
-    """The kernel at a path, made there unless it exists.
+    """The kernel at a path, made there unless it exists and nobody else can have written it.
 
     Raises:
-        OSError: the directory cannot be written.
+        OSError: the directory cannot be written, or is not the user's own.
         StackError: the compiler failed, or belongs to another library.
     """
-    if path.exists():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
+    make_own(path.parent)
+    with locked(path.with_suffix(".lock")):
+        if is_own(path):
             return path
         partial = path.with_suffix(f".{os.getpid()}.so")
         argv = [str(compiler), *_FLAGS, "-x", "c", "-", "-o", str(partial)]
@@ -243,6 +240,7 @@ def _built(compiler: Path, text: str, library: Path, path: Path) -> Path:
         if library not in _linked(partial, library):
             partial.unlink()
             raise StackError(f"{compiler} belongs to another MPI than {library}")
+        partial.chmod(0o700)
         partial.replace(path)
     return path
 
@@ -258,7 +256,8 @@ def _linked(shared: Path, unknown: Path) -> set[Path]:
 
 def _bound_to(library: Path, path: str) -> ctypes.CDLL:
     """The kernel, loaded, if it calls this library and no other."""
-    kernel = ctypes.CDLL(path)
+    with opened_own(Path(path)) as descriptor:  # what was looked at is what is loaded
+        kernel = ctypes.CDLL(f"/proc/self/fd/{descriptor}")
     kernel.autotune_library.restype = ctypes.c_void_p
     bound = library_of(kernel.autotune_library())
     if bound != library:

@@ -274,7 +274,7 @@ def test_without_a_cache_the_kernel_lies_in_the_directory_of_the_launch(tmp_path
     request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing="native")
     launched = probe(tmp_path / "launch", request, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
     assert launched.result.status == "ok", launched.result.reason
-    assert len(list((tmp_path / "launch").glob("kernel-*.so"))) == 1
+    assert len(list((tmp_path / "launch").glob("kernel/kernel-*.so"))) == 1
 
 
 def test_memory_is_reported_when_asked_for(tmp_path):

@@ -1,0 +1,66 @@
+"""Files that nobody else can have written: what is loaded into the ranks comes from such files alone."""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def make_own(directory: Path) -> None:
+    """Make a directory for the user alone, also of one that is there.
+
+    Raises:
+        OSError: it cannot be made, or belongs to somebody else, or is a link.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "not a directory of the user's own", str(directory))
+    if found.st_mode & 0o077:
+        directory.chmod(0o700)
+
+
+@contextmanager
+def opened_own(path: Path) -> Iterator[int]:
+    """A descriptor of a file that only the user can have written.
+
+    Raises:
+        OSError: there is none, it is a link, or others own it or could write it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise PermissionError(errno.EPERM, "others could have written it", str(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_own(path: Path) -> bool:
+    """Whether there is a file that only the user can have written."""
+    try:
+        with opened_own(path):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """A lock, held by one process at a time.
+
+    Raises:
+        OSError: it cannot be made, or a link stands in its place.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

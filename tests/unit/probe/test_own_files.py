@@ -1,0 +1,108 @@
+"""What is loaded into the ranks: nothing that somebody else can have put there."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from autotune.probe.own_files import is_own, locked, make_own, opened_own
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    """A file of the user's own, in a directory of the user's own."""
+    make_own(tmp_path / "cache" / "autotune")
+    path = tmp_path / "cache" / "autotune" / "kernel.so"
+    path.write_bytes(b"code")
+    path.chmod(0o700)
+    return path
+
+
+def test_what_the_user_wrote_is_the_users(kernel):
+    assert is_own(kernel)
+    assert kernel.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o722])
+def test_what_others_can_write_is_not(kernel, mode):
+    kernel.chmod(mode)
+    assert is_own(kernel) == (mode & 0o022 == 0)
+
+
+@needs_root
+def test_what_belongs_to_others_is_not(kernel):
+    os.chown(kernel, 12345, 12345)
+    assert not is_own(kernel)
+
+
+def test_a_link_and_a_pipe_are_not(kernel):
+    link, pipe = kernel.with_name("link.so"), kernel.with_name("pipe.so")
+    link.symlink_to(kernel)
+    os.mkfifo(pipe)
+    assert not is_own(link)
+    assert not is_own(pipe)
+    with pytest.raises(OSError, match="link"), opened_own(link):
+        pass
+
+
+def test_a_lock_follows_no_link(tmp_path):
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    (tmp_path / "kernel.lock").symlink_to(target)
+    with pytest.raises(OSError, match="link"), locked(tmp_path / "kernel.lock"):
+        pass
+    assert target.read_text() == "mine"
+    with locked(tmp_path / "other.lock"):
+        assert stat.S_IMODE((tmp_path / "other.lock").stat().st_mode) == 0o600
+
+
+def test_a_directory_that_was_open_to_others_is_closed(tmp_path):
+    (tmp_path / "cache").mkdir(mode=0o777)
+    (tmp_path / "cache").chmod(0o777)
+    make_own(tmp_path / "cache")
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_of_others_is_refused(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "theirs")
+    with pytest.raises(OSError, match="own"):
+        make_own(tmp_path / "link")
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "theirs", 12345, 12345)
+        with pytest.raises(OSError, match="own"):
+            make_own(tmp_path / "theirs")
+
+
+PLANTED = """
+import sys
+from pathlib import Path
+from autotune.probe import native
+path, compiler = Path(sys.argv[1]), Path(sys.argv[2])
+loaded = (Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line)
+library = next(found for found in loaded if found.name.startswith("libc.so"))
+text = "int puts(const char *); int f(void) { return puts(0); }"
+assert native._built(compiler, text, library, path) == path
+made = path.read_bytes()
+assert made.startswith(b"\\x7fELF")
+assert native._built(Path("/no/compiler"), "", library, path) == path  # it is believed now
+assert path.read_bytes() == made
+"""
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_planted_kernel_is_made_anew_and_never_loaded(tmp_path):
+    path = tmp_path / "cache" / "kernel.so"
+    path.parent.mkdir()
+    path.write_text("planted")
+    path.chmod(0o777)
+    words = [sys.executable, "-c", PLANTED, str(path), shutil.which("cc")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert is_own(path)
