@@ -118,6 +118,7 @@ def check_export(
     plain = observers(sound, space, place).observe(untouched)
     proof = Proof(recipe.variables, plain.ok, 0, 0, 0, plain.reason)
     if plain.ok and recipe.spoilt:
+        place.mkdir(exist_ok=True)
         for name, text in recipe.spoilt.items():
             (place / name).write_text(text)
         refusing = replace(sound, amended=recipe.under_spoilt)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from autotune.exporters import exporter
+from autotune.exporters.launch_line import PROGRAM
 from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
@@ -186,3 +187,40 @@ def test_three_ranks_do_not_get_the_algorithm_for_two(mpirun, tmp_path):
     rules.write_text("1\n3\n1\n2\n1\n0 5 0 0\n")
     found = outcome(mpirun, ["alltoall:64"], env, ranks=3)
     assert found == {"alltoall:64": "ERR_UNSUPPORTED_OPERATION"}
+
+
+@pytest.mark.parametrize(
+    "name", ["openmpi_mca", "openmpi_mca_list", "coll_tuned", "tune", "env_sh", "ucx_conf"]
+)
+def test_the_line_that_a_format_gives_puts_all_of_it_into_force(mpirun, tmp_path, name):
+    python, command, _ = mpirun
+    rules = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")]
+    rules = [] if name == "ucx_conf" else rules
+    env = tuple((UCX | {"UCX_TLS": "self,posix"}).items())
+    source = Provenance("here", env=env, placement=(("bind_to", "none"),))
+    made = Recommendation(Point(), tuple(rules), provenance=source)
+    there = tmp_path / "it is there"
+    if name != "tune":  # such a file takes no spaces
+        there.mkdir()
+    there = there if there.exists() else tmp_path
+    for file, text in exporter(name).export(made, there).items():
+        (there / file).write_text(text)
+    if rules:
+        poison(there, "ring")
+    program = f"-n {RANKS} {python} {CALLS} allreduce:1016 allreduce:1024"
+    line = exporter(name).use(made, there).replace(PROGRAM, program)
+    foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "UCX_LOG_LEVEL": "info"}
+    path = {"PATH": os.pathsep.join([str(Path(command).parent), clean["PATH"]])}
+    yielding = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    environment = clean | root | path | yielding
+    done = subprocess.run(
+        ["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert "tag(posix/memory)" in said
+    assert "sysv/" not in said
+    assert "allreduce:1016 SUCCESS" in said
+    assert f"allreduce:1024 {'ERR_ARG' if rules else 'SUCCESS'}" in said

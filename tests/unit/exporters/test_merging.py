@@ -1,11 +1,13 @@
 """Campaigns joined into one file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autotune.errors import UserError
 from autotune.exporters import exporter
+from autotune.exporters.document import recommendation_of
 from autotune.exporters.merging import merged
 from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
@@ -51,12 +53,34 @@ def test_one_alone_stays_as_it_is():
         (one("b", ("bcast", 8), env=(("UCX_TLS", "tcp"),)), "UCX_TLS: rc and tcp"),
         (one("b", ("bcast", 8), placement=(("map_by", "core"),)), r"map_by: \(unset\) and core"),
         (one("b", ("bcast", 8), stack="Open MPI 4.1.8"), "4.1.8"),
+        (one("b", ("bcast", 8), boot=(("NPS", "2"),)), r"different firmware \(NPS: \(unset\) and 2\)"),
+        (one("b", ("bcast", 8), both_sides=(("OMPI_MCA_btl", "^ofi"),)), "under different variables"),
         (one("b", ("allreduce", 8)), "allreduce on 8 ranks"),
     ],
 )
 def test_what_does_not_go_together_is_refused(other, words):
     with pytest.raises(UserError, match=words):
         merged([one("a", ("allreduce", 8)), other])
+
+
+def test_the_advice_is_a_command_line_that_fixes_the_other_s_values():
+    first = replace(one("a", ("allreduce", 8)), point=Point.of({"UCX_TLS": "self,rc", "pml": "ucx"}))
+    other = one("b", ("bcast", 8), env=(("UCX_TLS", "tcp"),))
+    with pytest.raises(UserError, match="repeat one campaign") as caught:
+        merged([first, replace(other, point=Point.of({"UCX_TLS": "tcp"}))])
+    assert """: "fix.UCX_TLS='self,rc'" fix.pml=ucx for b, or fix.UCX_TLS=tcp for a""" in caught.value.hint
+
+
+def test_every_file_says_which_rules_came_from_where():
+    whole = merged(
+        [one("a", ("allreduce", 8), date="2026-11-20"), one("b", ("bcast", 64), nodes=8, date="2026-11-22")]
+    )
+    for name in ("openmpi_mca", "env_sh", "coll_tuned_json", "summary", "tune"):
+        for text in exporter(name).export(whole, Path("/site")).values():
+            assert "allreduce on 8 ranks: from a, 1 node, last launch 2026-11-20" in text
+            assert "bcast on 64 ranks: from b, 8 nodes, last launch 2026-11-22" in text
+    (document,) = exporter("json").export(whole, Path("/site")).values()
+    assert recommendation_of(document).provenance.parts == whole.provenance.parts
 
 
 def test_nothing_is_refused():

@@ -1,0 +1,42 @@
+"""How a campaign ends whose exported files do not do what they say."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+from autotune.campaign.directory import read_campaign
+from autotune.commands.hydra_bridge import run_task
+from autotune.commands.report import report_input
+from autotune.commands.tune import tune
+from autotune.errors import ExitCode
+
+WORDS = (
+    "conf=allreduce_8node",
+    "hydra/launcher=simulated",
+    "cluster.nodes=2",
+    "cluster.ppn=2",
+    "sizes=[8,64k,1M]",
+)
+SMALL = ("proposer=random", "budget.launches=6", "verify.enabled=false", "fix.component=tuned")
+
+
+def test_files_that_are_refuted_end_with_a_finding_and_are_not_offered(tmp_path, monkeypatch, capsys):
+    """A simulated cluster reads no files: as a site with a stack it shows that the rules are not reached."""
+    monkeypatch.chdir(tmp_path)
+
+    def believed(scenario, site):
+        return tune(scenario, replace(site, stack=SimpleNamespace(fixed={}, coll=("han", "tuned"))))
+
+    assert run_task(believed, [*WORDS, *SMALL]) == ExitCode.FINDING
+    said = capsys.readouterr().out
+    assert "NOT PROVED: none of" in said
+    assert "use them with" not in said
+    directory = tmp_path / "campaigns/allreduce_8node"
+    assert not report_input(read_campaign(directory)).use
+
+
+def test_files_of_a_simulated_campaign_are_offered_with_their_placement(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run_task(tune, [*WORDS, *SMALL]) == ExitCode.WELL
+    said = capsys.readouterr().out
+    assert "use them with\n  OMPI_MCA_mca_base_param_files=" in said
+    assert report_input(read_campaign(tmp_path / "campaigns/allreduce_8node")).use in said
