@@ -21,21 +21,17 @@ SLURM = "hydra/launcher=slurm"
 AGENT = ("hydra/launcher=mpirun", f"hydra.launcher.agent=[{SITE / 'agent'}]")
 
 READ_BACK = """
-import ctypes, json, os, socket, sys
+import json, socket, sys
 import numpy as np
 from mpi4py import MPI
 from autotune.probe.mpit import ToolInterface
+from autotune.probe.ucx import unread
 comm = MPI.COMM_WORLD
 comm.Set_errhandler(MPI.ERRORS_RETURN)
 tool = ToolInterface(MPI)
-libc = ctypes.CDLL(None)
-libc.getenv.restype = ctypes.c_char_p
 said = {"host": socket.gethostname(), "calls": []}
-for name in sys.argv[1:]:
-    if name.startswith("UCX_"):
-        said[name] = (libc.getenv(name.encode()) or b"").decode()
-    else:
-        said[name] = tool.read(name)
+for name, value in (word.split("=", 1) for word in sys.argv[1:]):
+    said[name] = unread({name: value}) or value if name.startswith("UCX_") else tool.read(name)
 for size in (8, 65536):
     send = np.ones(size // 8)
     try:
@@ -139,6 +135,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("openmpi_mca", "env_sh"):
         for file, text in exporter(name).export(made, folder).items():
             (folder / file).write_text(text)
+    (folder / "use").write_text(exporter("openmpi_mca").use(made, folder).partition(" your_program")[0])
     return folder
 
 
@@ -149,10 +146,12 @@ def test_exported_files_are_honoured_on_every_node(
     told = {name.removeprefix("OMPI_MCA_"): value for name, value in SET.items()}
     told["coll_tuned_dynamic_rules_filename"] = str(export / "coll_tuned_rules.conf")
     (tmp_path / "read_back.py").write_text(READ_BACK)
-    program = f"python {tmp_path / 'read_back.py'} {' '.join(told)}"
+    program = (
+        f"python {tmp_path / 'read_back.py'} {' '.join(f'{name}={value}' for name, value in told.items())}"
+    )
     command = {
         "srun": f". {export}/autotune-env.sh; srun --mpi=pmix -N8 -n8 {program}",
-        "mpirun": f"export OMPI_MCA_mca_base_param_files={export}/openmpi-mca-params.conf; mpirun {program}",
+        "mpirun": f"{(export / 'use').read_text().replace(' …', '')} {program}",
     }[tool]
 
     def ranks() -> list[dict[str, object]]:
