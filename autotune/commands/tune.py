@@ -38,7 +38,6 @@ from autotune.proposers.warm_start import FinishedCampaign
 from autotune.recommend.front import Recommendation
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks import dialect
-from autotune.structure import plain
 from autotune.views.console import CampaignConsole
 
 if TYPE_CHECKING:
@@ -156,10 +155,11 @@ def _begin(journal: Journal, campaign: Description) -> Description | None:
 
 def _check_same(campaign: Description, begun: Description) -> None:
     here = campaign.scenario.directory
-    asked, was = plain(campaign.scenario), plain(begun.scenario)
-    changed = [key for key in asked if key not in CHANGEABLE and asked[key] != was[key]]
+    # As the journal keeps them: what means nothing to a campaign is not written, and not compared.
+    asked, was = (campaign_event(one)["scenario"] for one in (campaign, begun))
+    changed = [key for key in asked if key not in CHANGEABLE and asked[key] != was.get(key)]
     if changed:
-        details = "; ".join(f"{key}: {was[key]} → {asked[key]}" for key in changed)
+        details = "; ".join(f"{key}: {was.get(key)} → {asked[key]}" for key in changed)
         raise ScenarioError(
             f"{here} holds a campaign with other settings ({details})",
             "continue it with its own, or use campaign.dir=… for another, or campaign.fresh=true",
