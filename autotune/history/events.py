@@ -46,8 +46,11 @@ def ended_event(state: State, **more: object) -> dict[str, Any]:
 
 
 def trial_event(trial: Trial) -> dict[str, Any]:
-    """A trial as an event."""
-    return {"event": "trial", **plain(trial)}
+    """A trial as an event; without a time limit of its own, as it has always been written."""
+    event = {"event": "trial", **plain(trial)}
+    if not trial.timeout_s:
+        del event["timeout_s"]
+    return event
 
 
 def trial_of(event: Mapping[str, Any]) -> Trial:

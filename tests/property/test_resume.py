@@ -46,7 +46,7 @@ HISTORY = run(WHOLE)
 
 def test_the_whole_has_every_phase():
     assert {o.trial.phase for o in HISTORY} == set(Phase) - {Phase.DISCOVERY}
-    assert len(HISTORY) >= LAUNCHES + 8
+    assert len(HISTORY) >= LAUNCHES + 4  # a sure gain ends a round after one block
 
 
 @settings(max_examples=30, deadline=None)
