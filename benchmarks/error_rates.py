@@ -189,14 +189,8 @@ def real(campaigns: int) -> Iterator[Outcome]:
     from autotune.campaign.directory import read_campaign
 
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "space.yaml").write_text(
-            json.dumps({
-                "stack": "openmpi",
-                "parameters": [
-                    {"name": UNREAD, "kind": "env", "values": ["unset", "1", "2", "3"], "default": "unset"}
-                ],
-            })
-        )  # fmt: skip
+        values = {"values": ["unset", "one", "two", "three"], "apply": {"env": {UNREAD: "{value}"}}}
+        (Path(folder) / "space.yaml").write_text(json.dumps({"parameters": {UNREAD: values}}))
         for seed in range(campaigns):
             directory = Path(folder) / str(seed)
             words = [f"seed={seed}", f"campaign.dir={directory}", f"space={folder}/space.yaml", "export=[]"]
