@@ -249,12 +249,10 @@ def check_ours(directory: Path) -> None:
             raise JournalError(f"{path} can be written by everybody", f"chmod o-w {path}")
 
 
-def _whole(text: str) -> int:
-    """A whole number of 64 bits, as our events have: no other is taken from a line that nothing seals."""
-    number = int(text)
-    if not -(1 << 63) <= number < 1 << 63:
-        raise ValueError("a number of more than 64 bits")
-    return number
+def _whole(text: str) -> float:
+    """A number without a point: beyond 64 bits no event of ours has one, so it stands for a wild figure."""
+    number = int(text) if len(text) < 20 else 1 << 63
+    return number if -(1 << 63) <= number < 1 << 63 else float(text)
 
 
 def _damaged(path: Path, number: int, what: str) -> JournalError:

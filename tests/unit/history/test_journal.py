@@ -84,16 +84,21 @@ SEEN = observation_event(Observation(Trial(1, Phase.BASELINE, Point()), Status.C
 
 @pytest.mark.parametrize(
     "events",
-    [[SEEN], [TRIAL, TRIAL, SEEN], [TRIAL, SEEN, SEEN], [{**TRIAL, "number": None}], [{"event": "trial"}]],
+    [
+        [SEEN],
+        [TRIAL, TRIAL, SEEN],
+        [TRIAL, SEEN, SEEN],
+        [{**TRIAL, "number": None}],
+        [{**TRIAL, "number": 1e30}],
+        [{"event": "trial"}],
+    ],
 )
 def test_events_of_an_old_journal_that_contradict_each_other_are_errors(events):
     with pytest.raises(JournalError):
         history_of(events)
 
 
-@pytest.mark.parametrize(
-    "line", [b"[" * 100_000, b'{"event":7}', b'{"event":"trial","number":1' + b"0" * 30 + b"}"]
-)
+@pytest.mark.parametrize("line", [b"[" * 100_000, b'{"event":7}'])
 def test_lines_of_an_old_journal_that_say_nothing_are_errors(tmp_path, line):
     (tmp_path / FILE).write_bytes(b'{"event":"journal","version":1}\n' + line + b"\n")
     with pytest.raises(JournalError, match="line 2"):
