@@ -48,6 +48,8 @@ _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _INFINITE = 1 << 62
 _CONFIG = 1
 """Flag of ``ucs_config_parser_print_all_opts``: names and values."""
+_LOG_BYTES = 16 << 20
+"""More is read of no log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,10 @@ def last_errors(directory: Path) -> tuple[str, ...]:
 
     For a launch that ended without a result: its standard error says nothing of what went into the logs.
     """
-    logs = [path.read_text(errors="replace") for path in sorted(directory.glob("ucx.*.log"))]
+    logs = []
+    for path in sorted(directory.glob("ucx.*.log")):
+        with path.open("rb") as file:
+            logs.append(file.read(_LOG_BYTES).decode(errors="replace"))
     by_log = (re.findall(r"UCX\s+ERROR\s+(.*)", log) for log in logs)
     return tuple(dict.fromkeys(line.strip() for lines in by_log for line in lines))
 

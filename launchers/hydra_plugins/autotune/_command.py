@@ -33,6 +33,8 @@ from autotune.space.loader import load_space
 from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
+_ANSWER_BYTES = 16 << 20
+"""More is read of no answer."""
 _WAYS = ("arguments", "environment", "template")
 _ANSWERS = ("json", "patterns")
 
@@ -122,7 +124,8 @@ class Command:
             last = " | ".join(err.read_text(errors="replace").split("\n")[-4:]).strip(" |")
             return ("crashed", f"exit code {ended.exit_code}: {last[-300:]}"), {}, ended.duration_s
         try:
-            text = (file or out).read_text(errors="replace")
+            with (file or out).open("rb") as answer:
+                text = answer.read(_ANSWER_BYTES).decode(errors="replace")
         except OSError:
             return ("invalid", f"no answer in {file}"), {}, ended.duration_s
         failed, answers = responses(text, self.options, tuple(self.goals))

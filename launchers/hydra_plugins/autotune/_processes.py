@@ -1,25 +1,38 @@
-"""One process group from start to end: timeout, interruption, and no process left behind.
+"""One process group from start to end: timeout, interruption, bounded output, and no process left behind.
 
 A launcher's children can leave its process group (daemons do), so every process of a launch carries a marker
-in its environment, and at the end whatever still carries it is ended by pid.
+in its environment, and at the end whatever still carries it is ended by pid. A guard beside us does the same
+if we are killed; and what an earlier driver of the same campaign has left all the same is ended before the
+next launch, so that two never run at once.
 """
 
+import atexit
 import contextlib
-import ctypes
 import os
+import selectors
 import signal
 import subprocess
+import sys
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import IO
 
-MARKER = "AUTOTUNE_LAUNCH"
-"""Name of the environment variable that marks every process of one launch."""
+from autotune.history.journal import not_stored
+from hydra_plugins.autotune import _guard
+from hydra_plugins.autotune._guard import MARKER
+
+KEPT_BYTES = 4 << 20
+"""So much of a launch's output is kept from its beginning, and as much from its end."""
 
 _GRACE_S = 3.0
-_PR_SET_PDEATHSIG = 1
+_CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
+_TURN_S = 0.05
+"""How often to look whether a command has ended, where the kernel does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,66 +51,193 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     Args:
         argv: Words, never read by a shell.
         env: Added to this process's own environment.
-        stdout: File that receives the command's output.
-        stderr: File that receives its messages.
+        stdout: File that receives the command's output, without what lies between a beginning and an end of
+            ``KEPT_BYTES`` each. It lies in the directory of the launch, beside those of the same campaign.
+        stderr: File that receives its messages, likewise.
         timeout_s: After which it is ended.
 
     Raises:
         OSError: the command cannot be started.
+        StorageError: its output cannot be written.
         KeyboardInterrupt: passed on after the command and all its processes have been ended.
     """
-    marker = uuid.uuid4().hex
+    driver, launches = _driver(), stdout.absolute().parent.parent
+    mark = f"{driver}:{launches}:{uuid.uuid4().hex}"
+    guard = _guarding(driver)
+    _guard.end(0, lambda other: f":{launches}:" in other and not other.startswith(driver), 0.0)
+    process, exit_code = None, None
+    outputs = _Output(stdout), _Output(stderr)
     started = time.monotonic()
-    with stdout.open("wb") as out, stderr.open("wb") as err:
+    try:
         process = subprocess.Popen(
             list(argv),
-            env={**os.environ, **env, MARKER: marker},
+            env={**os.environ, **env, MARKER: mark},
             stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # safe: launches start from a single thread
         )
-        try:
-            exit_code: int | None = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            exit_code = None
-        finally:
-            _end(process, marker)
+        _tell(guard, process.pid)
+        exit_code = _followed(process, outputs, started + timeout_s)
+    finally:
+        _end(process, mark)
+        _tell(guard, 0)
+        _finish(process, outputs)
     return Ended(exit_code, time.monotonic() - started)
 
 
-def _die_with_parent() -> None:
-    """Have the kernel end the launcher if we are killed: nothing of ours may go on measuring unseen."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+@dataclass
+class _Output:
+    """A file that takes the beginning and the end of what is written to it.
+
+    Raises:
+        StorageError: from each method, where it cannot be written.
+    """
+
+    path: Path
+    begun: int = 0
+    last: deque[bytes] = field(default_factory=deque)
+    held: int = 0
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        self._write(b"", "wb")
+
+    def take(self, chunk: bytes) -> None:
+        """One more piece."""
+        room = max(0, KEPT_BYTES - self.begun)
+        if room:
+            self._write(chunk[:room])
+            self.begun += min(room, len(chunk))
+        if rest := chunk[room:]:
+            self.last.append(rest)
+            self.held += len(rest)
+            while self.held - len(self.last[0]) >= KEPT_BYTES:
+                self.held -= len(self.last[0])
+                self.left_out += len(self.last.popleft())
+
+    def finish(self) -> None:
+        """Write the end."""
+        said = b"\n[autotune left %d bytes out here]\n" % self.left_out if self.left_out else b""
+        self._write(said + b"".join(self.last))
+
+    def _write(self, text: bytes, mode: str = "ab") -> None:
+        try:
+            with self.path.open(mode) as file:
+                file.write(text)
+        except OSError as exc:
+            raise not_stored(self.path.parent, exc) from exc
 
 
-def _end(process: subprocess.Popen[bytes], marker: str) -> None:
-    """End the command politely, then everything that carries the marker by force."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    for _ in range(3):
-        left = list(_marked(marker))
-        if not left:
-            return
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
+def _followed(process: subprocess.Popen[bytes], outputs: Sequence[_Output], deadline: float) -> int | None:
+    """Take what a command writes until it ends, and its exit code; None: it has not ended by the deadline.
+
+    What it leaves in the background can hold its output open, so that the end of this is not waited for.
+    """
+    with selectors.DefaultSelector() as selector, _told_by_kernel(process.pid) as told:
+        for pipe, output in zip(_pipes(process), outputs, strict=True):
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_READ, output)
+        if told is not None:
+            selector.register(told, selectors.EVENT_READ)
+        while process.poll() is None and (left_s := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left_s if told is not None else min(left_s, _TURN_S)):
+                if key.data is not None and not _taken(key.fd, key.data):
+                    selector.unregister(key.fileobj)
+    return process.poll()
 
 
-def _marked(marker: str) -> Iterator[int]:
-    """Pids of living processes whose environment carries the marker."""
-    wanted = f"{MARKER}={marker}".encode()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal() and int(folder.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    yield int(folder.name)
+def _taken(pipe: int, output: _Output) -> bool:
+    """Take one piece out of a pipe; whether there was one."""
+    try:
+        chunk = os.read(pipe, _CHUNK)
+    except BlockingIOError:
+        return False
+    output.take(chunk)
+    return bool(chunk)
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> Iterator[IO[bytes]]:
+    """Where a command's output and its messages come out."""
+    return (pipe for pipe in (process.stdout, process.stderr) if pipe is not None)
+
+
+@contextlib.contextmanager
+def _told_by_kernel(pid: int) -> Iterator[int | None]:
+    """A descriptor that can be read when the process ends; None where the kernel has none."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _end(process: subprocess.Popen[bytes] | None, mark: str) -> None:
+    """End the command and everything that carries the mark; a second Ctrl-C only shortens the patience."""
+    signals = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        running = process is not None and process.poll() is None
+        _guard.end(process.pid if process and running else 0, mark.__eq__, _GRACE_S if running else 0.0)
+        if process is not None:
+            process.wait()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _finish(process: subprocess.Popen[bytes] | None, outputs: Sequence[_Output]) -> None:
+    """Take what is left in the pipes, and write the end of the outputs."""
+    if process is not None:
+        for pipe, output in zip(_pipes(process), outputs, strict=True):
+            with pipe:
+                os.set_blocking(pipe.fileno(), False)
+                for _ in range(_LAST_CHUNKS):  # somebody who escaped could go on for ever
+                    if not _taken(pipe.fileno(), output):
+                        break
+    for output in outputs:
+        output.finish()
+
+
+@cache
+def _driver() -> str:
+    """A name of this process that no other one has."""
+    return uuid.uuid4().hex
+
+
+def _guarding(driver: str) -> subprocess.Popen[bytes]:
+    """What ends our launches if we are killed: one guard for all of them."""
+    if _guard_of(driver).poll() is not None:
+        _guard_of.cache_clear()
+    return _guard_of(driver)
+
+
+@cache
+def _guard_of(driver: str) -> subprocess.Popen[bytes]:
+    guard = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(_guard.__file__)), driver, str(_GRACE_S)],
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        bufsize=0,
+    )
+    atexit.register(_dismiss, guard)
+    return guard
+
+
+def _tell(guard: subprocess.Popen[bytes], group: int) -> None:
+    """Which process group runs now; 0: none."""
+    if guard.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            guard.stdin.write(b"%d\n" % group)
+
+
+def _dismiss(guard: subprocess.Popen[bytes]) -> None:
+    if guard.stdin is not None:
+        guard.stdin.close()
+    guard.wait()

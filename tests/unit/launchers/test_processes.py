@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hydra_plugins.autotune._processes import MARKER, run
+from autotune.errors import StorageError
+from hydra_plugins.autotune._processes import KEPT_BYTES, MARKER, run
 
 SLEEPY = "import time; time.sleep(60)"
 DAEMON = """
@@ -87,8 +89,6 @@ def test_a_command_that_does_not_exist(tmp_path):
 
 
 def test_nothing_of_other_launches_is_touched(tmp_path):
-    import subprocess
-
     other = subprocess.Popen([sys.executable, "-c", SLEEPY], env={**os.environ, MARKER: "another"})
     try:
         start(tmp_path, "pass")
@@ -96,3 +96,105 @@ def test_nothing_of_other_launches_is_touched(tmp_path):
     finally:
         other.kill()
         other.wait()
+
+
+def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path):
+    code = (
+        "import sys; sys.stdout.write('begin\\n')\n"
+        "for _ in range(256): sys.stdout.write('x' * (1 << 20))\n"
+        "sys.stdout.write('\\nend'); sys.exit(3)"
+    )
+    driver = (
+        "import resource, sys; from pathlib import Path; from hydra_plugins.autotune._processes import run\n"
+        "folder, code = Path(sys.argv[1]), sys.argv[2]\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "ended = run([sys.executable, '-c', code], {}, folder / 'out', folder / 'err', 60.0)\n"
+        "print(ended.exit_code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", driver, str(tmp_path), code], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    exit_code, grown_kib = map(int, done.stdout.split())
+    assert exit_code == 3
+    assert grown_kib < 64 << 10
+    kept = (tmp_path / "out").read_bytes()
+    assert kept.startswith(b"begin\nx")
+    assert kept.endswith(b"x\nend")
+    assert 2 * KEPT_BYTES <= len(kept) < 2 * KEPT_BYTES + (1 << 17)
+    assert b"left " in kept[KEPT_BYTES : KEPT_BYTES + 100]
+
+
+def test_what_it_said_before_its_timeout_is_kept(tmp_path):
+    start(tmp_path, f"print('alive', flush=True); {SLEEPY}", timeout_s=1.0)
+    assert (tmp_path / "out").read_text() == "alive\n"
+
+
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])  # ignores it likewise
+with open({path!r} + ".part", "w") as file:
+    file.write(f"{{os.getpid()}} {{child.pid}}")
+os.rename({path!r} + ".part", {path!r})
+time.sleep(60)
+"""
+DRIVER = """
+import sys
+from pathlib import Path
+from hydra_plugins.autotune._processes import run
+folder = Path(sys.argv[1])
+run([sys.executable, "-c", sys.argv[2]], {}, folder / "out", folder / "err", 60.0)
+"""
+
+
+def stubborn(tmp_path):
+    """A driver, and the pids of its program and the program's child, which both ignore SIGTERM."""
+    path = tmp_path / "pids"
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path), STUBBORN.format(path=str(path))],
+        stderr=subprocess.DEVNULL,
+    )
+    while not path.exists():
+        assert driver.poll() is None
+        time.sleep(0.02)
+    return driver, [int(pid) for pid in path.read_text().split()]
+
+
+def test_nothing_outlives_a_driver_that_is_killed(tmp_path):
+    driver, pids = stubborn(tmp_path)
+    driver.kill()
+    driver.wait()
+    assert all(gone(pid) for pid in pids)
+
+
+def test_a_second_ctrl_c_ends_the_patience_not_the_work(tmp_path):
+    driver, pids = stubborn(tmp_path)
+    driver.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    driver.send_signal(signal.SIGINT)
+    assert driver.wait(30) != 0
+    assert all(gone(pid) for pid in pids)
+
+
+def test_what_an_earlier_driver_left_is_ended_first(tmp_path):
+    launch, other = tmp_path / "launches" / "0007", tmp_path / "elsewhere" / "0001"
+    launch.mkdir(parents=True)
+    left, alien = (
+        subprocess.Popen([sys.executable, "-c", SLEEPY], env={**os.environ, MARKER: f"{uuid}:{folder}:1"})
+        for uuid, folder in (("earlier", launch.parent), ("another", other.parent))
+    )
+    try:
+        start(launch, "pass")
+        assert left.wait(10) == -signal.SIGKILL
+        assert alien.poll() is None
+    finally:
+        for process in (left, alien):
+            process.kill()
+            process.wait()
+
+
+def test_where_its_output_cannot_be_written_nothing_is_booked(tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(StorageError, match="cannot be written"):
+        start(tmp_path, "pass")
