@@ -21,7 +21,7 @@ def test_hydra_finds_every_launcher():
 
 @pytest.fixture(autouse=True)
 def _defaults_of_hydras_suite(monkeypatch):
-    """Written for the defaults of Hydra 1.1; our command line, wherever it ran before, has set those of 1.3."""
+    """Written for the defaults of Hydra 1.1; our command line, where it ran before, has set those of 1.3."""
     monkeypatch.setattr(version.VersionBase.instance(), "version_base", version.__compat_version__)
 
 
