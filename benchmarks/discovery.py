@@ -10,14 +10,16 @@ found if it moves some size by 10 % or more.
 import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autotune.screening.discovery import Arm, Change, Course, Found, Run, found
 from autotune.screening.discovery.fit import false_discovery_set, sparse_fit
-from autotune.simulate.planted import Truth, launch_noise, planted
+from autotune.simulate.planted import Level, Truth
+from autotune.space import Value
 
 N_SIZES = 8
 BANDS = ((0.10, 0.15), (0.15, 0.25), (0.25, 0.70))
@@ -85,6 +87,54 @@ def case(seed: int) -> tuple[Arm, Truth, np.random.Generator]:
         levels, N_SIZES, rng, int(rng.integers(1, 9)), int(rng.integers(0, 5)), int(rng.integers(0, 3))
     )
     return Arm("", tuple((k, v) for k, vs in levels.items() for v in vs)), truth, rng
+
+
+def planted(
+    levels: Mapping[str, Sequence[Value]],
+    n_sizes: int,
+    rng: np.random.Generator,
+    active: int,
+    fatal: int = 0,
+    hanging: int = 0,
+    sizes_of_effect: tuple[float, float] = (0.1, 0.6),
+) -> Truth:
+    """A sparse truth, drawn.
+
+    Args:
+        levels: Knob → its levels beside the default.
+        n_sizes: Message sizes.
+        rng: Draws it.
+        active: Knobs with a level that does something; half of these levels help at some size.
+        fatal: Levels that end launches.
+        hanging: Levels that never end.
+        sizes_of_effect: Range of ``|log ratio|``.
+    """
+    names = [str(name) for name in rng.permutation(list(levels))]
+    factors: dict[Level, tuple[float, ...]] = {}
+    for i, name in enumerate(names[:active]):
+        level = (name, levels[name][int(rng.integers(len(levels[name])))])
+        height = rng.uniform(*sizes_of_effect) * (-1 if i % 2 == 0 else 1)
+        first = int(rng.integers(n_sizes))
+        length = int(rng.integers(1, n_sizes + 1))
+        factors[level] = tuple(float(np.exp(height * (first <= s < first + length))) for s in range(n_sizes))
+    rest = [(name, v) for name in names[active:] for v in levels[name]]
+    at = [int(i) for i in rng.permutation(len(rest))[: fatal + hanging]]
+    changed = list(factors)
+    together = {frozenset(changed[:2]): float(np.exp(rng.normal(0, 0.1)))} if active > 1 else {}
+    return Truth(
+        factors,
+        frozenset(rest[i] for i in at[:fatal]),
+        frozenset(rest[i] for i in at[fatal:]),
+        together,
+    )
+
+
+def launch_noise(rng: np.random.Generator, n_sizes: int, spread: float) -> NDArray[np.float64]:
+    """Logarithm of a launch's own factor at each size, heavy-tailed: most of it common to all sizes."""
+    common = 0.8 * rng.standard_t(3) / np.sqrt(3)
+    own = 0.6 * rng.standard_t(3, n_sizes) / np.sqrt(3)
+    noise: NDArray[np.float64] = spread * (common + own)
+    return noise
 
 
 def launch(

@@ -61,15 +61,9 @@ def model_of(collective: str) -> Model:
 def run(
     collective: str, algorithm: str, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 ) -> Floats:
-    """Readiness after one call, shape (g, n).
+    """Readiness after one call, shape (g, n), from the readiness t before it and the message sizes (n,).
 
-    Args:
-        collective: One of those that have a model.
-        algorithm: One of `algorithms`.
-        group: The communicator.
-        t: Readiness before, shape (g, n).
-        nbytes: Message sizes, shape (n,).
-        segment_bytes: Size of a segment where the algorithm has segments; 0: whole messages.
+    Segments of ``segment_bytes`` are sent where the algorithm has segments; 0: whole messages.
 
     Raises:
         SpaceError: If the model does not know the collective, or the algorithm for it on so many ranks.
@@ -173,12 +167,12 @@ _MODELS: Mapping[str, Model] = {
     ),
     "barrier": Model(
         {
-            "linear": red.linear_barrier,
-            "double_ring": red.double_ring,
+            "linear": red.barrier_by(trees.linear),
+            "double_ring": red.barrier_by(partial(trees.chains, fanout=1)),
             "recursive_doubling": red.doubling_barrier,
             "bruck": red.dissemination,
             "two_proc": red.two_proc_barrier,
-            "tree": red.tree_barrier,
+            "tree": red.barrier_by(partial(trees.knomial, radix=2)),
         },
         decisions.BARRIER,
         lambda _ranks: 0,

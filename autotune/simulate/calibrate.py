@@ -106,19 +106,20 @@ def expected(machine: Machine, series: Series) -> Floats:
     return _EXPECTED[series.operation](machine, series, np.asarray(series.sizes_bytes, dtype=np.float64))
 
 
-def fit(machine: Machine, series: Sequence[Series], source: str, *, steps: int = 60) -> Fit:
+def fit(machine: Machine, series: Sequence[Series], source: str) -> Fit:
     """The machine whose predictions are nearest to the measurements (Levenberg-Marquardt in log θ).
 
     Args:
         machine: Where to start, and what stays where nothing was measured.
         series: The measurements.
         source: Where they come from; becomes the machine's `calibrated_from`.
-        steps: At most so many steps.
 
     Raises:
         TableError: there are no measurements.
         ScenarioError: the machine lacks the transport of a series.
     """
+    from scipy.optimize import least_squares
+
     if not series:
         raise TableError("nothing was measured", "a calibration needs ping-pongs, copies or reductions")
     free = tuple(name for name in _free(machine, series) if _get(machine, name) > 0)
@@ -129,33 +130,15 @@ def fit(machine: Machine, series: Sequence[Series], source: str, *, steps: int =
         return _with(machine, dict(zip(free, np.exp(theta).tolist(), strict=True)))
 
     def residual(theta: Floats) -> Floats:
-        there = at(theta)
-        found = np.log(np.concatenate([expected(there, s) for s in series]))
-        return np.concatenate([found - measured, RIDGE * (theta - start)])
+        predicted = np.log(np.concatenate([expected(at(theta), s) for s in series]))
+        return np.concatenate([predicted - measured, RIDGE * (theta - start)])
 
-    def slopes(theta: Floats, now: Floats) -> Floats:
-        return np.stack([(residual(theta + h) - now) / _STEP for h in _STEP * np.eye(len(theta))], axis=1)
-
-    theta, now, damping = start, residual(start), 1e-2
-    slope = slopes(theta, now)
-    for _ in range(steps):
-        normal = slope.T @ slope
-        trial = theta - np.linalg.solve(normal + damping * np.diag(np.diag(normal)), slope.T @ now)
-        there = residual(trial)
-        if there @ there >= now @ now:
-            damping *= 4
-            if damping > 1e9:
-                break
-            continue
-        gained = 1 - (there @ there) / (now @ now)
-        theta, now, damping = trial, there, damping / 3
-        slope = slopes(theta, now)
-        if gained < 1e-6:
-            break
+    best = least_squares(residual, start, method="lm", ftol=_ENOUGH)
     # What the measurements halve the prior's variance of is theirs; the rest is the machine one started from.
+    slope: Floats = np.asarray(best.jac)
     variance = np.diag(np.linalg.inv(slope.T @ slope)) * RIDGE**2
     known = tuple(name for name, left in zip(free, variance, strict=True) if left < 0.5)
-    return Fit(replace(at(theta), calibrated_from=source), known)
+    return Fit(replace(at(best.x), calibrated_from=source), known)
 
 
 def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
@@ -165,15 +148,9 @@ def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
     )
 
 
-def machine_text(found: Fit, name: str, base: str) -> str:
-    """The YAML text of a machine file, each number marked as measured or taken over.
-
-    Args:
-        found: The fitted machine.
-        name: What the file is called.
-        base: The machine that the fit started from.
-    """
-    machine = found.machine
+def machine_text(calibrated: Fit, name: str, base: str) -> str:
+    """The YAML text of a machine file called ``name``, each number marked as measured or as in ``base``."""
+    machine = calibrated.machine
     lines = [
         "# @package machine",
         "#",
@@ -183,10 +160,10 @@ def machine_text(found: Fit, name: str, base: str) -> str:
         f'calibrated_from: "{machine.calibrated_from}"',
         "memory:",
     ]
-    lines += _section(machine, "memory", found.fitted, base, indent=2)
+    lines += _section(machine, "memory", calibrated.fitted, base, indent=2)
     lines += ["transports:"]
     for kind in machine.transports:
-        lines += [f"  {kind}:", *_section(machine, f"transports.{kind}", found.fitted, base, indent=4)]
+        lines += [f"  {kind}:", *_section(machine, f"transports.{kind}", calibrated.fitted, base, indent=4)]
     for key in ("far_nic_latency_s", "rc_max_endpoints"):
         lines.append(_line(key, getattr(machine, key), f"as in {base}", 0))
     return "\n".join(lines) + "\n"
@@ -252,8 +229,8 @@ _BETWEEN = (
 )
 """The numbers that ping-pongs with a partner there say something about."""
 _PARTNERS = ("domain", "socket", "node", "network")
-_STEP = 1e-4
-"""Relative change of a number by which its slope is found."""
+_ENOUGH = 1e-6
+"""A step that lowers the sum of squares by a smaller share is the last one."""
 
 
 def _free(machine: Machine, series: Sequence[Series]) -> list[str]:

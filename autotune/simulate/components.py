@@ -20,6 +20,7 @@ References:
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -45,11 +46,7 @@ Stage = Callable[[Floats], Floats]
 def by_component(component: str, collective: str, everybody: Group, nbytes: Floats) -> Floats | None:
     """How long one call takes by a component's own choice, shape (n,); None where it leaves it to ``tuned``.
 
-    Args:
-        component: ``han``, ``hcoll`` or ``ucc``.
-        collective: One of the collectives that the model knows.
-        everybody: All ranks of the job.
-        nbytes: Message sizes, shape (n,).
+    The component is one of ``han``, ``hcoll`` and ``ucc``, the group all ranks of the job.
     """
     make = _TABLE[component].get(collective)
     cluster = everybody.fabric.cluster
@@ -124,30 +121,15 @@ def _pipelined(nbytes: Floats, *stages: Stage) -> Floats:
     return once + (pieces - 1) * makespan(each)
 
 
-def _han_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
-    return _pipelined(
-        nbytes,
-        levels.stage(levels.low, "reduce"),
-        levels.stage(levels.up, "reduce", "binomial"),
-        levels.stage(levels.up, "bcast", "binomial"),
-        levels.stage(levels.low, "bcast"),
-    )
+def _by_size(nbytes: Floats, limit: int, short: Stage, long: Stage) -> Floats:
+    """One stage up to a message size, another one above it."""
+    return np.where(nbytes <= limit, short(nbytes), long(nbytes))
 
 
-def _han_bcast(levels: _Levels, nbytes: Floats) -> Floats:
-    return _pipelined(nbytes, levels.stage(levels.up, "bcast", "binomial"), levels.stage(levels.low, "bcast"))
-
-
-def _han_reduce(levels: _Levels, nbytes: Floats) -> Floats:
-    return _pipelined(
-        nbytes, levels.stage(levels.low, "reduce"), levels.stage(levels.up, "reduce", "binomial")
-    )
-
-
-def _han_allgather(levels: _Levels, nbytes: Floats) -> Floats:
-    gathered = levels.gather(nbytes)
-    spread = levels.stage(levels.up, "allgather")(levels.ppn * nbytes)
-    return gathered + spread + levels.stage(levels.low, "bcast")(levels.all.size * nbytes)
+def _gathered(levels: _Levels, nbytes: Floats, algorithm: str, spread: Stage) -> Floats:
+    """Allgather: blocks to the leaders, the leaders' exchange, then everything spread on each node."""
+    between = levels.stage(levels.up, "allgather", algorithm)(levels.ppn * nbytes)
+    return levels.gather(nbytes) + between + spread(levels.all.size * nbytes)
 
 
 def _two_level_barrier(levels: _Levels, nbytes: Floats) -> Floats:
@@ -169,64 +151,6 @@ def _hcoll_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
     between = np.minimum(levels.on_rails(part, ring=False), levels.on_rails(part, ring=True))
     splittable = nbytes >= ELEMENT_BYTES * levels.all.size
     return np.where(splittable, np.minimum(leaders, inside + between + outside), leaders)
-
-
-def _hcoll_allgather(levels: _Levels, nbytes: Floats) -> Floats:
-    gathered = levels.gather(nbytes)
-    between = levels.stage(levels.up, "allgather", "bruck")(levels.ppn * nbytes)
-    leaders = gathered + between + levels.tree(levels.low, up=False)(levels.all.size * nbytes)
-    return np.minimum(leaders, levels.stage(levels.all, "allgather", "ring")(nbytes))
-
-
-def _hcoll_alltoall(levels: _Levels, nbytes: Floats) -> Floats:
-    bruck = levels.stage(levels.all, "alltoall", "modified_bruck")(nbytes)
-    return np.minimum(bruck, levels.stage(levels.all, "alltoall", "pairwise")(nbytes))
-
-
-def _hcoll_bcast(levels: _Levels, nbytes: Floats) -> Floats:
-    return _pipelined(nbytes, levels.tree(levels.up, up=False), levels.tree(levels.low, up=False))
-
-
-def _hcoll_reduce(levels: _Levels, nbytes: Floats) -> Floats:
-    return _pipelined(nbytes, levels.tree(levels.low, up=True), levels.tree(levels.up, up=True))
-
-
-def _ucc_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
-    short = nbytes <= _UCC_SHORT_BYTES
-    whole = _knomial_exchange(levels.all, nbytes, scatter=False)
-    return np.where(short, whole, _knomial_exchange(levels.all, nbytes, scatter=True))
-
-
-def _ucc_allgather(levels: _Levels, nbytes: Floats) -> Floats:
-    short = levels.stage(levels.all, "allgather", "bruck")(nbytes)
-    return np.where(
-        nbytes <= _UCC_SHORT_BYTES, short, levels.stage(levels.all, "allgather", "neighbor")(nbytes)
-    )
-
-
-def _ucc_alltoall(levels: _Levels, nbytes: Floats) -> Floats:
-    short = levels.stage(levels.all, "alltoall", "modified_bruck")(nbytes)
-    return np.where(nbytes <= 128, short, levels.stage(levels.all, "alltoall", "pairwise")(nbytes))
-
-
-def _ucc_bcast(levels: _Levels, nbytes: Floats) -> Floats:
-    down = levels.tree(levels.all, up=False)(nbytes)
-    split = levels.stage(levels.all, "bcast", "scatter_allgather")(nbytes)
-    return np.where(nbytes <= _UCC_TREE_BYTES, down, split)
-
-
-def _ucc_reduce(levels: _Levels, nbytes: Floats) -> Floats:
-    up = levels.tree(levels.all, up=True)(nbytes)
-    split = levels.stage(levels.all, "reduce", "rabenseifner")(nbytes)
-    return np.where(nbytes <= _UCC_TREE_BYTES, up, split)
-
-
-def _ucc_reduce_scatter(levels: _Levels, nbytes: Floats) -> Floats:
-    return levels.stage(levels.all, "reduce_scatter", "ring")(nbytes)
-
-
-def _ucc_barrier(levels: _Levels, nbytes: Floats) -> Floats:
-    return _knomial_exchange(levels.all, np.zeros_like(nbytes), scatter=False)
 
 
 def _knomial_exchange(everybody: Group, nbytes: Floats, *, scatter: bool) -> Floats:
@@ -255,27 +179,69 @@ def _knomial_exchange(everybody: Group, nbytes: Floats, *, scatter: bool) -> Flo
 
 _TABLE: dict[str, dict[str, Callable[[_Levels, Floats], Floats]]] = {
     "han": {
-        "allreduce": _han_allreduce,
-        "allgather": _han_allgather,
-        "bcast": _han_bcast,
-        "reduce": _han_reduce,
+        "allreduce": lambda its, nbytes: _pipelined(
+            nbytes,
+            its.stage(its.low, "reduce"),
+            its.stage(its.up, "reduce", "binomial"),
+            its.stage(its.up, "bcast", "binomial"),
+            its.stage(its.low, "bcast"),
+        ),
+        "allgather": lambda its, nbytes: _gathered(its, nbytes, "default", its.stage(its.low, "bcast")),
+        "bcast": lambda its, nbytes: _pipelined(
+            nbytes, its.stage(its.up, "bcast", "binomial"), its.stage(its.low, "bcast")
+        ),
+        "reduce": lambda its, nbytes: _pipelined(
+            nbytes, its.stage(its.low, "reduce"), its.stage(its.up, "reduce", "binomial")
+        ),
         "barrier": _two_level_barrier,
     },
     "hcoll": {
         "allreduce": _hcoll_allreduce,
-        "allgather": _hcoll_allgather,
-        "alltoall": _hcoll_alltoall,
-        "bcast": _hcoll_bcast,
-        "reduce": _hcoll_reduce,
+        "allgather": lambda its, nbytes: np.minimum(
+            _gathered(its, nbytes, "bruck", its.tree(its.low, up=False)),
+            its.stage(its.all, "allgather", "ring")(nbytes),
+        ),
+        "alltoall": lambda its, nbytes: np.minimum(
+            its.stage(its.all, "alltoall", "modified_bruck")(nbytes),
+            its.stage(its.all, "alltoall", "pairwise")(nbytes),
+        ),
+        "bcast": lambda its, nbytes: _pipelined(
+            nbytes, its.tree(its.up, up=False), its.tree(its.low, up=False)
+        ),
+        "reduce": lambda its, nbytes: _pipelined(
+            nbytes, its.tree(its.low, up=True), its.tree(its.up, up=True)
+        ),
         "barrier": _two_level_barrier,
     },
     "ucc": {
-        "allreduce": _ucc_allreduce,
-        "allgather": _ucc_allgather,
-        "alltoall": _ucc_alltoall,
-        "bcast": _ucc_bcast,
-        "reduce": _ucc_reduce,
-        "reduce_scatter": _ucc_reduce_scatter,
-        "barrier": _ucc_barrier,
+        "allreduce": lambda its, nbytes: _by_size(
+            nbytes,
+            _UCC_SHORT_BYTES,
+            partial(_knomial_exchange, its.all, scatter=False),
+            partial(_knomial_exchange, its.all, scatter=True),
+        ),
+        "allgather": lambda its, nbytes: _by_size(
+            nbytes,
+            _UCC_SHORT_BYTES,
+            its.stage(its.all, "allgather", "bruck"),
+            its.stage(its.all, "allgather", "neighbor"),
+        ),
+        "alltoall": lambda its, nbytes: _by_size(
+            nbytes,
+            128,
+            its.stage(its.all, "alltoall", "modified_bruck"),
+            its.stage(its.all, "alltoall", "pairwise"),
+        ),
+        "bcast": lambda its, nbytes: _by_size(
+            nbytes,
+            _UCC_TREE_BYTES,
+            its.tree(its.all, up=False),
+            its.stage(its.all, "bcast", "scatter_allgather"),
+        ),
+        "reduce": lambda its, nbytes: _by_size(
+            nbytes, _UCC_TREE_BYTES, its.tree(its.all, up=True), its.stage(its.all, "reduce", "rabenseifner")
+        ),
+        "reduce_scatter": lambda its, nbytes: its.stage(its.all, "reduce_scatter", "ring")(nbytes),
+        "barrier": lambda its, nbytes: _knomial_exchange(its.all, np.zeros_like(nbytes), scatter=False),
     },
 }

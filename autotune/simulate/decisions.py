@@ -132,13 +132,7 @@ ALLGATHER: Rules = {
 
 
 def fixed_choice(rules: Rules, size: int, nbytes: NDArray[np.float64]) -> list[str]:
-    """The algorithm that the fixed rules take for each message size.
-
-    Args:
-        rules: Of the collective.
-        size: Ranks of the communicator.
-        nbytes: Message sizes, shape (n,).
-    """
+    """The algorithm that a collective's fixed rules take for each message size (n,) on so many ranks."""
     bounds, names = _row(rules[next(bound for bound in rules if size < bound)])
     return [names[i] for i in np.searchsorted(bounds, nbytes, side="right")]
 

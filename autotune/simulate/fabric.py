@@ -58,11 +58,6 @@ class NodeLayout:
 class Fabric:
     """A job on a machine.
 
-    Args:
-        machine: The hardware.
-        cluster: Nodes and ranks per node.
-        settings: The job-wide settings.
-
     Raises:
         ScenarioError: If there are more ranks on a node than cores, or the machine lacks the transport asked
             for.

@@ -11,7 +11,7 @@ LogP Model", SPAA 1995). Bandwidths are bytes per second (G = 1 / bandwidth), ti
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 from autotune.errors import ScenarioError
@@ -66,19 +66,9 @@ class Memory:
             ScenarioError: If a count, a bandwidth or a time is not positive, or the sockets do not divide
                 the cores.
         """
-        _check_numbers(self, "memory", zero_ok=("numa_gain", *_TIMES_MEMORY))
+        _check_numbers(self, "memory")
         if self.cores % self.sockets:
             raise ScenarioError(f"memory: {self.cores} cores do not divide into {self.sockets} sockets")
-
-
-_TIMES_MEMORY = (
-    "latency_s",
-    "domain_latency_s",
-    "socket_latency_s",
-    "overhead_s",
-    "single_copy_setup_s",
-    "rendezvous_s",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +110,7 @@ class Transport:
         Raises:
             ScenarioError: If a bandwidth is not positive or a time is negative.
         """
-        times = ("latency_s", "overhead_s", "gap_s", "rendezvous_s", "registration_s")
-        _check_numbers(
-            self, "transport", zero_ok=(*times, "connection_miss_s", "connection_gap_s", "retarget_s")
-        )
+        _check_numbers(self, "transport")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,23 +153,22 @@ TRANSPORTS = ("rc", "ud", "dc", "tcp")
 def machine_from(values: Mapping[str, Any]) -> Machine:
     """The machine that a mapping (a file of ``conf/machine/``, read by someone else) describes.
 
-    Args:
-        values: `name`, `description`, `memory` (a mapping with the fields of `Memory`), `transports` (a
-            mapping from a transport's name to the fields of `Transport`), and optionally the other fields of
-            `Machine`.
-
     Raises:
         ScenarioError: If a field is missing, unknown or not a number, or a value is out of its range.
     """
     return Document("the machine", ScenarioError, infinite=True).structured(Machine, values, "machine")
 
 
-def _check_numbers(part: Memory | Transport, where: str, zero_ok: tuple[str, ...]) -> None:
+def _check_numbers(part: Memory | Transport, where: str) -> None:
+    """Check that times are finite and not negative, counts and bandwidths positive."""
     for f in fields(part):
         value = getattr(part, f.name)
         if isinstance(value, bool):
             continue
-        low_ok = value >= 0 if f.name in zero_ok else value > 0
-        if value != value or not low_ok or (f.name in zero_ok and not isfinite(value)):
-            bound = "zero or more" if f.name in zero_ok else "more than zero"
+        is_time = f.name.endswith("_s") and not f.name.endswith("_per_s")
+        if is_time or f.name == "numa_gain":
+            sound, bound = 0 <= value < inf, "zero or more"
+        else:
+            sound, bound = value > 0, "more than zero"
+        if not sound:
             raise ScenarioError(f"{where}.{f.name} must be {bound}, not {value!r}")

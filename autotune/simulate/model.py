@@ -29,16 +29,9 @@ def predict(
 ) -> NDArray[np.float64]:
     """Time of one call until its last rank has returned, seconds, shape (n_sizes,).
 
-    Args:
-        machine: The hardware.
-        cluster: Nodes and ranks per node.
-        settings: What the job sets; `settings_from({})` is the untouched stack.
-        collective: One that has a model in ``algorithms``.
-        algorithm: One of `algorithms(collective, ranks)`; without effect where another component than
-            ``tuned`` answers, as in reality.
-        segment_bytes: Segment size of algorithms that have segments; 0: whole messages.
-        sizes_bytes: Message sizes, counted as in `Cell`: the vector of a rank for allreduce, bcast, reduce,
-            one block for the others; of no meaning to a barrier.
+    The algorithm is one of `algorithms(collective, ranks)`, without effect where another component than
+    ``tuned`` answers, as in reality; segments of 0 bytes are whole messages. Sizes are counted as in `Cell`:
+    the vector of a rank for allreduce, bcast, reduce, one block for the others; of no meaning to a barrier.
 
     Raises:
         ScenarioError: If the ranks do not fit the nodes, or the machine lacks the transport that is asked
@@ -58,14 +51,8 @@ def predict_on(
 ) -> NDArray[np.float64]:
     """As `predict`, on a job that was placed before: for many curves of one launch, shape (n_sizes,).
 
-    Args:
-        fabric: The job.
-        collective: As in `predict`.
-        algorithm: As in `predict`.
-        segment_bytes: As in `predict`.
-        sizes_bytes: As in `predict`.
-        comm_size: The communicator is the first so many ranks; 0: all. Components other than ``tuned`` are
-            taken to have whole nodes.
+    The communicator is the first ``comm_size`` ranks; 0: all. Components other than ``tuned`` are taken to
+    have whole nodes.
 
     Raises:
         ScenarioError: If the communicator has more ranks than the job.

@@ -124,14 +124,7 @@ def job_factor(noise: NoiseModel, rng: np.random.Generator) -> float:
 
 
 def launch_factor(noise: NoiseModel, seed: int, number: int, rng: np.random.Generator) -> float:
-    """J · L of one launch.
-
-    Args:
-        noise: How far they lie apart.
-        seed: Of the campaign: all launches of a job draw the same J from it.
-        number: Of the launch in its campaign, from 1.
-        rng: The launch's own randomness.
-    """
+    """J · L of launch ``number`` (from 1) of a campaign; its seed gives all launches of a job the same J."""
     job = np.random.default_rng([seed, (number - 1) // noise.launches_per_job])
     return job_factor(noise, job) * float(np.exp(rng.normal(0.0, noise.launch)))
 
@@ -139,14 +132,9 @@ def launch_factor(noise: NoiseModel, seed: int, number: int, rng: np.random.Gene
 def sample(
     median_s: float, n: int, rng: np.random.Generator, *, noise: NoiseModel = QUIET, factor: float = 1.0
 ) -> NDArray[np.float64]:
-    """Times of n calls in one launch, seconds, shape (n,).
+    """Times of n calls in one launch, seconds, shape (n,), about the median that the model predicts.
 
-    Args:
-        median_s: What the model predicts.
-        n: Number of calls.
-        rng: Where the randomness comes from.
-        noise: How far they lie apart.
-        factor: Of this launch, from `launch_factor`.
+    The launch's own factor is from `launch_factor`.
     """
     times = median_s * factor * np.exp(rng.normal(0.0, noise.within, n))
     hit = rng.random(n) < noise.spike_rate

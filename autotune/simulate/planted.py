@@ -51,54 +51,6 @@ UNSET = "default"
 """The default of a planted knob."""
 
 
-def planted(
-    levels: Mapping[str, Sequence[Value]],
-    n_sizes: int,
-    rng: np.random.Generator,
-    active: int,
-    fatal: int = 0,
-    hanging: int = 0,
-    sizes_of_effect: tuple[float, float] = (0.1, 0.6),
-) -> Truth:
-    """A sparse truth, drawn.
-
-    Args:
-        levels: Knob → its levels beside the default.
-        n_sizes: Message sizes.
-        rng: Draws it.
-        active: Knobs with a level that does something; half of these levels help at some size.
-        fatal: Levels that end launches.
-        hanging: Levels that never end.
-        sizes_of_effect: Range of ``|log ratio|``.
-    """
-    names = [str(name) for name in rng.permutation(list(levels))]
-    factors: dict[Level, tuple[float, ...]] = {}
-    for i, name in enumerate(names[:active]):
-        level = (name, levels[name][int(rng.integers(len(levels[name])))])
-        height = rng.uniform(*sizes_of_effect) * (-1 if i % 2 == 0 else 1)
-        first = int(rng.integers(n_sizes))
-        length = int(rng.integers(1, n_sizes + 1))
-        factors[level] = tuple(float(np.exp(height * (first <= s < first + length))) for s in range(n_sizes))
-    rest = [(name, v) for name in names[active:] for v in levels[name]]
-    at = [int(i) for i in rng.permutation(len(rest))[: fatal + hanging]]
-    changed = list(factors)
-    together = {frozenset(changed[:2]): float(np.exp(rng.normal(0, 0.1)))} if active > 1 else {}
-    return Truth(
-        factors,
-        frozenset(rest[i] for i in at[:fatal]),
-        frozenset(rest[i] for i in at[fatal:]),
-        together,
-    )
-
-
-def launch_noise(rng: np.random.Generator, n_sizes: int, spread: float) -> NDArray[np.float64]:
-    """Logarithm of a launch's own factor at each size, heavy-tailed: most of it common to all sizes."""
-    common = 0.8 * rng.standard_t(3) / np.sqrt(3)
-    own = 0.6 * rng.standard_t(3, n_sizes) / np.sqrt(3)
-    noise: NDArray[np.float64] = spread * (common + own)
-    return noise
-
-
 def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
     """The planted knobs that a scenario's ``simulate.knobs`` declares.
 

@@ -72,14 +72,7 @@ class Situation(NamedTuple):
 
 
 class Protocols:
-    """The protocols in force for a job.
-
-    Args:
-        machine: The hardware.
-        transport: The one between nodes.
-        settings: The job-wide settings.
-        ppn: Ranks per node.
-    """
+    """The protocols in force for a job of ``ppn`` ranks a node, with one transport between nodes."""
 
     def __init__(self, machine: Machine, transport: Transport, settings: JobSettings, ppn: int) -> None:
         self.machine = machine
@@ -126,12 +119,9 @@ class Protocols:
         return self.machine.memory.socket_bytes_per_s / self.settings.numa_per_socket / max(active, 1)
 
     def price(self, situation: Situation, nbytes: Floats, missing: Floats) -> Costs:
-        """What a message of each size costs in one situation, each by the protocol in force for it.
+        """What a message of each size (n,) costs in one situation, each by the protocol in force for it.
 
-        Args:
-            situation: Where it goes and what it shares.
-            nbytes: Its sizes, shape (n,).
-            missing: Share of the call's data that is not in caches, shape (n,).
+        ``missing`` (n,) is the share of the call's data that is not in caches.
         """
         if situation.distance == SELF:
             nothing = np.zeros_like(nbytes)

@@ -56,13 +56,9 @@ def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
 
 def rabenseifner(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Allreduce: vector halving and distance doubling, then the way back (Rabenseifner 2004)."""
-    reduce_s = group.reduce_s
-    core, folded, at = fold(group, t, nbytes, reduce_s(nbytes))
-    piece = nbytes
-    for mask in _powers(core.size):
-        piece = piece / 2
-        folded = exchange(core, folded, np.arange(core.size) ^ mask, piece, work_s=reduce_s(piece))
-    for mask in reversed(_powers(core.size)):
+    masks = _powers(group.size)
+    core, folded, at, piece = _halved(group, t, nbytes, masks)
+    for mask in reversed(masks):
         folded = exchange(core, folded, np.arange(core.size) ^ mask, piece)
         piece = piece * 2
     return unfold(group, t, folded, at, nbytes)
@@ -79,16 +75,12 @@ def reduce_by(shape: Callable[[int], trees.Tree]) -> Algorithm:
 
 def rabenseifner_reduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Reduce: vector halving and distance doubling, then a binomial gathering to the root."""
-    reduce_s = group.reduce_s
-    core, folded, at = fold(group, t, nbytes, reduce_s(nbytes))
-    piece = nbytes
-    for mask in _powers(core.size):
-        piece = piece / 2
-        folded = exchange(core, folded, np.arange(core.size) ^ mask, piece, work_s=reduce_s(piece))
+    masks = _powers(group.size)
+    core, folded, at, piece = _halved(group, t, nbytes, masks)
     rank = np.arange(core.size)
-    for mask in reversed(_powers(core.size)):
+    for mask in reversed(masks):
         # Ranks with only this bit set (and lower ones none) hand what they hold to their partner below.
-        giving = (rank & mask != 0) & (rank & ~(2 * mask - 1) == 0) if mask else rank < 0
+        giving = (rank & mask != 0) & (rank & ~(2 * mask - 1) == 0)
         folded = exchange(core, folded, np.where(giving, rank ^ mask, rank), piece)
         piece = piece * 2
     t = t.copy()
@@ -98,12 +90,7 @@ def rabenseifner_reduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: 
 
 def recursive_halving(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Reduce-scatter: pairs at halving distances swap halves; folded ranks get their block at the end."""
-    reduce_s = group.reduce_s
-    core, folded, at = fold(group, t, nbytes, reduce_s(nbytes))
-    piece = nbytes
-    for mask in reversed(_powers(core.size)):
-        piece = piece / 2
-        folded = exchange(core, folded, np.arange(core.size) ^ mask, piece, work_s=reduce_s(piece))
+    _, folded, at, _ = _halved(group, t, nbytes, _powers(group.size)[::-1])
     return unfold(group, t, folded, at, nbytes / group.size)
 
 
@@ -115,32 +102,22 @@ def ring_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 
 def butterfly(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Reduce-scatter: halving at doubling distances, then one exchange that puts the blocks in order."""
-    reduce_s = group.reduce_s
-    core, folded, at = fold(group, t, nbytes, reduce_s(nbytes))
-    piece = nbytes
-    for mask in _powers(core.size):
-        piece = piece / 2
-        folded = exchange(core, folded, np.arange(core.size) ^ mask, piece, work_s=reduce_s(piece))
-    bits = len(_powers(core.size))
-    rank = np.arange(core.size)
+    masks = _powers(group.size)
+    core, folded, at, piece = _halved(group, t, nbytes, masks)
+    rank, bits = np.arange(core.size), len(masks)
     mirrored = sum((((rank >> i) & 1) << (bits - 1 - i) for i in range(bits)), start=np.zeros_like(rank))
     folded = exchange(core, folded, mirrored, piece)
     return unfold(group, t, folded, at, nbytes / group.size)
 
 
-def linear_barrier(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Barrier: everybody tells rank 0, rank 0 tells everybody."""
-    return _up_and_down(group, t, trees.linear(group.size), nbytes)
+def barrier_by(shape: Callable[[int], trees.Tree]) -> Algorithm:
+    """Barrier: empty messages up a tree of the given shape and down again."""
 
+    def algorithm(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
+        tree, empty = shape(group.size), np.zeros_like(nbytes)
+        return trees.descend(group, trees.ascend(group, t, tree, empty, combine=False), tree, empty)
 
-def tree_barrier(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Barrier: up a binomial tree and down again."""
-    return _up_and_down(group, t, trees.knomial(group.size, 2), nbytes)
-
-
-def double_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Barrier: a token twice around the ring."""
-    return _up_and_down(group, t, trees.chains(group.size, 1), nbytes)
+    return algorithm
 
 
 def doubling_barrier(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
@@ -162,13 +139,18 @@ def two_proc_barrier(group: Group, t: Floats, nbytes: Floats, segment_bytes: int
     return exchange(group, t, np.arange(2)[::-1], np.zeros_like(nbytes))
 
 
-def _up_and_down(group: Group, t: Floats, tree: trees.Tree, nbytes: Floats) -> Floats:
-    empty = np.zeros_like(nbytes)
-    return trees.descend(group, trees.ascend(group, t, tree, empty, combine=False), tree, empty)
+def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[Group, Floats, Ints, Floats]:
+    """Pairs at these distances swap and combine halves of what they have: as `fold`, and what is left."""
+    core, folded, at = fold(group, t, nbytes, group.reduce_s(nbytes))
+    piece = nbytes
+    for mask in masks:
+        piece = piece / 2
+        folded = exchange(core, folded, np.arange(core.size) ^ mask, piece, work_s=group.reduce_s(piece))
+    return core, folded, at, piece
 
 
 def _powers(size: int) -> list[int]:
-    """1, 2, 4 … below a power of two."""
+    """1, 2, 4 … below the largest power of two in a size."""
     return [1 << i for i in range(size.bit_length() - 1)]
 
 

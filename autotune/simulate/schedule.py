@@ -109,12 +109,7 @@ def ring(group: Group, t: Floats, nbytes: Floats, rounds: int, *, work_s: Floats
     busiest link (bandwidth-bound). Both are exact for their kind of path, and so is their maximum but for
     mixed paths.
 
-    Args:
-        group: The communicator.
-        t: Readiness, shape (g, n).
-        nbytes: The size of each message, shape (n,).
-        rounds: K.
-        work_s: CPU time after each message, shape (n,).
+    ``work_s`` (n,) is the CPU time after each message.
 
     References:
         Baccelli, Cohen, Olsder, Quadrat: "Synchronization and Linearity", 1992, ch. 3 (cycle times).
@@ -146,10 +141,7 @@ def burst(group: Group, t: Floats, nbytes: Floats) -> Floats:
 
     CPU times add up on a rank, transfers add up on its share of the NIC; the two overlap.
 
-    Args:
-        group: The communicator.
-        t: Readiness, shape (g, n).
-        nbytes: Size of each of the g-1 messages of a rank, shape (n,).
+    Each of a rank's g-1 messages has the same size.
     """
     fabric = group.fabric
     cpu, nic = np.zeros_like(t), np.zeros_like(t)
@@ -171,11 +163,11 @@ def _partners(group: Group) -> list[tuple[Ints, Ints]]:
     """For each distance: one partner of each rank, and the number of such partners, both (g,)."""
     fabric, ranks = group.fabric, group.ranks
     ppn = fabric.cluster.ppn
-    found = []
+    partners = []
     if group.size > ppn:
         # One partner on the next node stands for all partners on other nodes: every NIC is then fully loaded.
         away = (np.arange(group.size) + ppn) % group.size
-        found.append((away, np.full(group.size, group.size - ppn)))
+        partners.append((away, np.full(group.size, group.size - ppn)))
     inside = min(group.size, ppn)
     base = np.arange(group.size) // inside * inside
     local = np.arange(group.size) % inside
@@ -191,5 +183,5 @@ def _partners(group: Group) -> list[tuple[Ints, Ints]]:
             first = (np.argmax(turned, axis=1) + np.arange(inside)) % inside
             first = np.where(count > 0, first, np.arange(inside))
             # The last node of a communicator may be filled in part only.
-            found.append((np.minimum(base + first[local], group.size - 1), count[local]))
-    return found
+            partners.append((np.minimum(base + first[local], group.size - 1), count[local]))
+    return partners

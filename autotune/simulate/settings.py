@@ -59,10 +59,8 @@ class JobSettings:
 def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings:
     """The settings that a point's values stand for.
 
-    Args:
-        values: Some of UCX_TLS, UCX_RNDV_THRESH_INTRA, UCX_RNDV_THRESH_INTER, UCX_ZCOPY_THRESH, component,
-            mapping, NPS, by these names; other names are of no interest to the model and are passed over
-            (algorithms and segment sizes go to `predict` by themselves).
+    Names that the model does not know are passed over (algorithms and segment sizes go to `predict` by
+    themselves).
 
     Raises:
         SpaceError: If one of these has a value that the model does not know.

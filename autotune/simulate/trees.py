@@ -32,16 +32,11 @@ class Tree:
     """The position among the parent's children, from 0, shape (g,)."""
 
     def depth(self) -> Ints:
-        """Edges between each rank and its root, by pointer jumping, shape (g,)."""
-        depth = (self.parent >= 0).astype(np.intp)
-        above = self.parent.copy()
-        while (above >= 0).any():
-            depth = depth + np.where(above >= 0, depth[above], 0)
-            above = np.where(above >= 0, above[above], -1)
-        return depth
+        """Edges between each rank and its root, shape (g,)."""
+        return self.along_paths(np.ones((len(self.parent), 1)))[:, 0].astype(np.intp)
 
     def along_paths(self, weight: Floats) -> Floats:
-        """Sum of the weights, shape (g, n), of the edges between each rank and its root."""
+        """Sum of the weights, shape (g, n), of the edges between each rank and its root (pointer jumping)."""
         total = np.where((self.parent >= 0)[:, None], weight, 0.0)
         above = self.parent.copy()
         while (above >= 0).any():
@@ -129,15 +124,7 @@ def knomial(size: int, radix: int) -> Tree:
 
 
 def descend(group: Group, t: Floats, tree: Tree, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Data going from the roots to the leaves.
-
-    Args:
-        group: The communicator.
-        t: Readiness, shape (g, n).
-        tree: Who sends to whom.
-        nbytes: The size of the whole message, shape (n,).
-        segment_bytes: Size of a segment; 0: one.
-    """
+    """Data going from the roots to the leaves in segments; 0 bytes a segment: whole."""
     piece, pieces = segments(nbytes, segment_bytes)
     rest = (pieces - 1) * _pace(group, tree, piece, 0.0, up=False)
     steps = tree.steps()
@@ -162,16 +149,7 @@ def descend(group: Group, t: Floats, tree: Tree, nbytes: Floats, segment_bytes: 
 def ascend(
     group: Group, t: Floats, tree: Tree, nbytes: Floats, segment_bytes: int = 0, *, combine: bool = True
 ) -> Floats:
-    """Data going from the leaves to the roots, combined on the way.
-
-    Args:
-        group: The communicator.
-        t: Readiness, shape (g, n).
-        tree: Who receives from whom, as when data goes down.
-        nbytes: The size of the whole message, shape (n,).
-        segment_bytes: Size of a segment; 0: one.
-        combine: Whether a parent combines what it receives.
-    """
+    """Data going from the leaves to the roots of the same tree, combined on the way unless told otherwise."""
     piece, pieces = segments(nbytes, segment_bytes)
     work = group.reduce_s(piece) if combine else np.zeros_like(piece)
     rest = (pieces - 1) * _pace(group, tree, piece, work, up=True)
