@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from autotune.campaign.failures import broken
 from autotune.campaign.ports import Listener, Store
-from autotune.campaign.strategy import BASELINE_ATTEMPTS, Strategy
+from autotune.campaign.strategy import Strategy
 from autotune.errors import CampaignError
 from autotune.history.events import history_of, observation_event, trial_event, unfinished
 from autotune.history.trial import History, Observation, Phase, Trial
@@ -38,7 +39,7 @@ class Campaign:
         """The history at the end of the budget, or when nothing more is worth a launch.
 
         Raises:
-            CampaignError: the baseline cannot be measured.
+            CampaignError: the stack's own defaults cannot be measured, or no longer: the machine is broken.
             Interrupted: the user ended it; calling again continues.
         """
         events = self.store.read()
@@ -64,7 +65,8 @@ class Campaign:
             self.store.append(observation_event(observation))
             history = history.plus([observation])
             self.listener.observed(tally.add(observation))
-            self._check_baseline(history)
+            if broken(history):
+                raise _broken(history)
         return history
 
     def _announce(self, trial: Trial, history: History, started: float) -> None:
@@ -100,15 +102,16 @@ class Campaign:
         limit = self.strategy.budget.seconds
         return limit is not None and self.clock() - started >= limit + _discovering_s(history)
 
-    def _check_baseline(self, history: History) -> None:
-        baseline = history.of(Phase.BASELINE)
-        others = len(history) - len(baseline)
-        if len(baseline) >= BASELINE_ATTEMPTS and not others and not any(o.ok for o in baseline):
-            last = baseline.observations[-1]
-            raise CampaignError(
-                f"the stack's own defaults cannot be measured: {last.status}: {last.reason}",
-                "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine",
-            )
+
+def _broken(history: History) -> CampaignError:
+    """Why nothing more is launched."""
+    last = history.observations[-1]
+    what = "no longer be" if any(o.ok for o in history) else "not be"
+    return CampaignError(
+        f"the stack's own defaults can {what} measured: {last.status}: {last.reason}",
+        "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine; "
+        "then the same command continues, and what failed here is no point's fault",
+    )
 
 
 def _discovering_s(history: History) -> float:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from autotune.campaign.failures import limit_s
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import Slot
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
@@ -153,9 +154,7 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
         check=options.check,
         memory="memory" in scenario.objectives,
     )
-    # Besides the timed part a launch starts ranks, warms cells up and checks results.
-    timeout_s = scenario.launch.timeout_s or 60.0 + 5 * options.budget_s
-    return Measurement(probe, timeout_s, options.estimator, scenario.discover.probe_s)
+    return Measurement(probe, limit_s(scenario), options.estimator, scenario.discover.probe_s)
 
 
 def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]:

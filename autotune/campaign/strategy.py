@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from autotune.campaign import failures
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.ports import Problem, Proposer
@@ -39,9 +40,6 @@ from autotune.space import Point, Space, Value
 from autotune.stacks import dialect
 from autotune.verification.paired_test import SequentialDesign
 from autotune.verification.rounds import Verifier
-
-BASELINE_ATTEMPTS = 3
-"""Launches of the untouched stack before a campaign gives up: one can be a victim of the machine."""
 
 _LEADERS, _LAUNCHES_OF_A_LEADER = 6, 3
 """So many settings are launched again, until each leads by so many launches."""
@@ -149,6 +147,10 @@ class Strategy:
             history: All observations so far.
             time_is_up: Whether the budget of seconds is spent, so that only the verification is left.
         """
+        trial = self._next(history, time_is_up)
+        return trial and failures.patient(trial, self.campaign.scenario, self.space, history)
+
+    def _next(self, history: History, time_is_up: bool) -> Trial | None:
         if self.discovery is not None and any(o.ok for o in history.of(Phase.BASELINE)):
             trial = self.discovery.next_trial(history, self._seed(history.next_number))
             return trial or self.informed(history).next_trial(history, time_is_up)
@@ -166,10 +168,13 @@ class Strategy:
         number = history.next_number
         spent = len(history) - len(history.of(Phase.VERIFY, Phase.DISCOVERY))
         n_baseline = len(history.of(Phase.BASELINE))
-        n_screened = len(history.of(Phase.SCREENING))
+        n_screened = sum(not o.trial.repeats for o in history.of(Phase.SCREENING))
         wanted = self.n_baseline
-        if wanted and not any(o.ok for o in history.of(Phase.BASELINE)) and n_baseline < BASELINE_ATTEMPTS:
+        if wanted and not any(o.ok for o in history.of(Phase.BASELINE)):
             return self._baseline(number)
+        room = self.budget.launches - spent - max(0, wanted - n_baseline)
+        if room > 0 and (after := self._after_failures(history, number)) is not None:
+            return after
         if self.design is not None and n_screened < self.design.n_runs:
             return Trial(
                 number,
@@ -181,7 +186,7 @@ class Strategy:
             )
         if n_baseline < wanted - 1:
             return self._baseline(number)
-        if spent + (wanted - n_baseline) < self.budget.launches:
+        if room > 0:
             found = self._search(history, number)
             if found is not None:
                 return found
@@ -189,7 +194,7 @@ class Strategy:
 
     def screening(self, history: History) -> tuple[tuple[Effects, ...], ScreeningResult] | None:
         """Effects and decisions of the screening; None until it is complete, or where too much failed."""
-        rows = history.of(Phase.SCREENING).observations
+        rows = failures.first_tries(history.of(Phase.SCREENING))
         design = self._whole_design  # what was run had room, whatever the budget has become since
         if design is None or len(rows) < design.n_runs:
             return None
@@ -238,7 +243,9 @@ class Strategy:
         for space in spaces:
             problem = Problem(space, self.objectives, self.campaign.scenario.stop.min_gain, whole=self.space)
             # One seed for all: a proposer that replays its own decisions must draw the same ones again.
-            suggestion = self.proposer.propose(problem, history, self.campaign.scenario.seed)
+            suggestion = self.proposer.propose(
+                problem, failures.settled(history), self.campaign.scenario.seed
+            )
             if suggestion is not None:
                 return self._searched(number, suggestion.point, suggestion.note)
         return None
@@ -288,8 +295,21 @@ class Strategy:
     def _searched(self, number: int, point: Point, note: str) -> Trial:
         return Trial(number, Phase.SEARCH, point, seed=self._seed(number), note=note)
 
-    def _baseline(self, number: int) -> Trial:
-        return Trial(number, Phase.BASELINE, self.space.default, Subject.UNTOUCHED, seed=self._seed(number))
+    def _baseline(self, number: int, note: str = "") -> Trial:
+        seed = self._seed(number)
+        return Trial(number, Phase.BASELINE, self.space.default, Subject.UNTOUCHED, seed=seed, note=note)
+
+    def _after_failures(self, history: History, number: int) -> Trial | None:
+        """What launches that failed make necessary; nothing where they are recorded ones, of no machine."""
+        made = history.of(Phase.BASELINE, Phase.DISCOVERY, Phase.SCREENING, Phase.SEARCH)
+        if self.campaign.site.stamp.kind is SiteKind.REPLAYED:
+            return None
+        if failures.suspect(made):
+            return self._baseline(number, "several points in a row failed: is it the machine?")
+        if (failed := failures.second_try(made)) is None:
+            return None
+        seed, note = self._seed(number), f"trial {failed.number} again, whose failure may pass"
+        return replace(failed, number=number, seed=seed, note=note, timeout_s=0.0, repeats=failed.number)
 
     def _seed(self, number: int) -> int:
         return int(np.random.default_rng([self.campaign.scenario.seed, 2, number]).integers(2**31))

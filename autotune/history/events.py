@@ -46,10 +46,11 @@ def ended_event(state: State, **more: object) -> dict[str, Any]:
 
 
 def trial_event(trial: Trial) -> dict[str, Any]:
-    """A trial as an event; without a time limit of its own, as it has always been written."""
+    """A trial as an event; what few trials have is written of these alone."""
     event = {"event": "trial", **plain(trial)}
-    if not trial.timeout_s:
-        del event["timeout_s"]
+    for key in ("timeout_s", "repeats"):
+        if not event[key]:
+            del event[key]
     return event
 
 

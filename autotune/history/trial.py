@@ -96,6 +96,8 @@ class Trial:
     """Of a ``deployed`` subject: the per-size table that its files hold."""
     timeout_s: float = 0.0
     """After which it is ended; 0: as every launch of the campaign."""
+    repeats: int = 0
+    """Number of the trial that failed and is made once more; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,13 +84,13 @@ class Command:
         point = self.space.untouched if trial.subject is Subject.UNTOUCHED else trial.point
         probe = self.measurement.probe
         samples: dict[str, list[float]] = {name: [] for name in self.goals}
-        longest = 0.0
+        longest, limit_s = 0.0, trial.timeout_s or self.measurement.timeout_s
         for number in range(probe.max_samples):
             spent = time.monotonic() - started
             enough = number >= probe.min_samples
             if enough and spent + longest > probe.budget_s:
                 break
-            failed, answers, took = self._once(directory, point, number, self.measurement.timeout_s - spent)
+            failed, answers, took = self._once(directory, point, number, limit_s - spent)
             if failed is not None:
                 return LaunchOutcome(*failed, duration_s=time.monotonic() - started)
             longest = max(longest, took)

@@ -1,0 +1,135 @@
+"""What launches that failed lead to, as functions of the history (steps 4 and 9 of the flow).
+
+A launch can be the victim of its machine rather than of its point. So a point whose launch failed in a way
+that may pass is launched once more, as soon as another launch has ended well; where several points in a row
+are lost, the untouched stack says whether the machine still works; and what failed beside it tells nothing of
+its point. A launch that hangs costs a multiple of those that did not.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
+from autotune.scenario import Scenario
+from autotune.space import Space
+
+ATTEMPTS = 3
+"""Launches of the untouched stack that fail in a row before a machine is taken for broken."""
+
+_MAY_PASS = (Status.CRASHED, Status.LOST, Status.TIMEOUT)
+_IN_A_ROW = 3
+"""So many points in a row make the machine suspect; after each time that it was well, twice as many."""
+_IN_VAIN, _SHARE_IN_VAIN = 2, 0.05
+"""So many launches, and so much of all, may be second ones that fail too, beside those that do not."""
+_SHORTEST_S, _TIMES = 10.0, 8.0
+"""A launch is given so long, or so many times the longest that ended well."""
+
+
+def second_try(history: History) -> Trial | None:
+    """The first trial that failed in a way that may pass, and was not made again; None: there is none.
+
+    Where second tries mostly fail too, failures here do not pass, and none is made any more.
+    """
+    tries = [o for o in told(history) if o.trial.repeats]
+    in_vain = sum(not o.ok for o in tries)
+    if in_vain > _IN_VAIN + (len(tries) - in_vain) + _SHARE_IN_VAIN * len(history):
+        return None
+    made = {o.trial.repeats for o in history}
+    waiting = None
+    for observation in history:
+        trial = observation.trial
+        if observation.ok and waiting is not None:
+            return waiting
+        searched = trial.phase in (Phase.SCREENING, Phase.SEARCH)
+        fresh = searched and not trial.repeats and trial.number not in made
+        if waiting is None and fresh and observation.status in _MAY_PASS:
+            waiting = trial
+    return None
+
+
+def first_tries(history: Iterable[Observation]) -> tuple[Observation, ...]:
+    """The observations, each second try that ended well in place of the first one."""
+    tries = tuple(history)
+    there, good = {o.trial.number for o in tries}, {o.trial.repeats: o for o in tries if o.ok}
+    return tuple(good.get(o.trial.number, o) for o in tries if o.trial.repeats not in there)
+
+
+def settled(history: History) -> History:
+    """What the launches tell of their points, without failures that passed and those of a broken machine."""
+    return History(first_tries(told(history)))
+
+
+def told(history: History) -> Iterator[Observation]:
+    """The observations without those of a machine that did not run the untouched stack either."""
+    run: list[Observation] = []
+    for observation in history:
+        if observation.status in _MAY_PASS:
+            run.append(observation)
+            continue
+        yield from () if _untouched(run) else run
+        run = []
+        yield observation
+    yield from () if _untouched(run) else run
+
+
+def suspect(history: History) -> bool:
+    """Whether so many points were lost in a row that the untouched stack has to say what is at fault."""
+    needed, run = _IN_A_ROW, list[Observation]()
+    for observation in history:
+        if observation.status in _MAY_PASS and observation.trial.phase is not Phase.DISCOVERY:
+            run.append(observation)
+            continue
+        needed *= 2 if observation.trial.phase is Phase.BASELINE and _points(run) >= needed else 1
+        run = []
+    return _points(run) >= needed
+
+
+def broken(history: History) -> bool:
+    """Whether the machine has to be seen to before anything else is launched.
+
+    That is so after each ``ATTEMPTS`` launches of the untouched stack that failed in a row, in a verification
+    after as many launches of both sides. Whoever goes on makes as many again.
+    """
+    if not any(o.ok for o in history):
+        return len(history.of(Phase.BASELINE)) % ATTEMPTS == 0 < len(history.of(Phase.BASELINE))
+    run: list[Observation] = []
+    for observation in reversed(history.observations):
+        if observation.status not in _MAY_PASS or observation.trial.phase is Phase.DISCOVERY:
+            break
+        run.append(observation)
+    verifying = sum(o.trial.phase is Phase.VERIFY for o in run)
+    failed = verifying if verifying and len(_sides(run)) > 1 else _untouched(run)
+    return failed > 0 and failed % ATTEMPTS == 0 and run[0].trial.phase in (Phase.BASELINE, Phase.VERIFY)
+
+
+def limit_s(scenario: Scenario) -> float:
+    """How long a launch may take, whatever others took."""
+    # Besides the timed part a launch starts ranks, warms cells up and checks results.
+    return scenario.launch.timeout_s or 60.0 + 5 * scenario.probe.budget_s
+
+
+def patient(trial: Trial, scenario: Scenario, space: Space, history: History) -> Trial:
+    """The trial with a time limit that follows from launches of its kind, unless the scenario names one.
+
+    A second try has twice the time, lest a slow point be taken for one that hangs.
+    """
+    alike = history.of_points(space) if trial.subject is Subject.SWEEP else history
+    made = [o.duration_s for o in alike if o.ok and o.trial.phase is not Phase.DISCOVERY]
+    if scenario.launch.timeout_s or trial.timeout_s or not made:
+        return trial
+    longest_s = max(_SHORTEST_S, _TIMES * max(made)) * (2 if trial.repeats else 1)
+    return replace(trial, timeout_s=longest_s) if longest_s < limit_s(scenario) else trial
+
+
+def _untouched(run: list[Observation]) -> int:
+    """How many of them are launches of the baseline."""
+    return sum(o.trial.phase is Phase.BASELINE for o in run)
+
+
+def _points(run: list[Observation]) -> int:
+    """How many points they are launches of, beside the baseline."""
+    return len({o.trial.point for o in run if o.trial.phase is not Phase.BASELINE})
+
+
+def _sides(run: list[Observation]) -> set[Subject]:
+    return {o.trial.subject for o in run if o.trial.phase is Phase.VERIFY}

@@ -1,0 +1,170 @@
+"""What launches that failed lead to: second tries, a machine that is suspected, time limits."""
+
+from dataclasses import replace
+
+import pytest
+
+from autotune.campaign.failures import settled
+from autotune.campaign.loop import Campaign
+from autotune.errors import CampaignError, ExitCode
+from autotune.history.events import trial_event
+from autotune.history.trial import History, Observation, Phase, Status, Subject
+from tests.campaigns import Memory, Silent, World, scenario, strategy
+
+
+def run(fails, store=None, launches=24, world=None, **changes):
+    changes = {"screening": {"enabled": False}, **changes}
+    made = world or World()
+    made.fails = fails
+    store = store or Memory()
+    return Campaign(strategy(launches, **changes), made.observe, store, Silent(), lambda: 0.0).run()
+
+
+def at_first_sight(status):
+    """Every point of transport ``posix`` fails when it is launched for the first time."""
+    seen = set()
+
+    def fails(trial):
+        fresh = trial.point not in seen and trial.point.get("tls") == "posix"
+        seen.add(trial.point)
+        return status if fresh else None
+
+    return fails
+
+
+@pytest.mark.parametrize("status", [Status.CRASHED, Status.LOST, Status.TIMEOUT])
+def test_what_failed_is_launched_once_more_after_another_launch_went_well(status):
+    history = run(at_first_sight(status))
+    failed = {o.trial.number: o.trial for o in history if not o.ok}
+    again = [o.trial for o in history if o.trial.repeats]
+    assert failed
+    assert {t.repeats for t in again} == set(failed)
+    for trial in again:
+        assert trial.point == failed[trial.repeats].point
+        assert trial.note == f"trial {trial.repeats} again, whose failure may pass"
+        between = [o.ok for o in history if trial.repeats < o.trial.number < trial.number]
+        assert any(between)
+    assert len(history) == 24  # a second try is one of the budget's launches
+
+
+@pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.INVALID, Status.NOT_APPLIED])
+def test_what_cannot_pass_is_not_launched_again(status):
+    assert not any(o.trial.repeats for o in run(at_first_sight(status)))
+
+
+def test_second_tries_end_where_they_are_in_vain():
+    history = run(lambda t: Status.CRASHED if t.point.get("tls") in ("tcp", "posix") else None)
+    in_vain = [o for o in history if o.trial.repeats]
+    assert 1 <= len(in_vain) <= 4
+    assert not any(o.ok for o in in_vain)
+    assert all(sum(o.trial.repeats == n for o in history) <= 1 for n in range(1, 25))
+
+
+def test_the_screening_is_judged_on_the_second_tries():
+    seen = set()
+
+    def fails(trial):
+        fresh = trial.phase is Phase.SCREENING and trial.number % 3 == 0 and trial.point not in seen
+        seen.add(trial.point)
+        return Status.CRASHED if fresh and not trial.repeats else None
+
+    one = strategy(24)
+    history = run(fails, screening={})
+    clean = run(lambda trial: None, screening={})
+    assert sum(bool(o.trial.repeats) for o in history.of(Phase.SCREENING)) >= 2
+    (found, screening), (wanted, unharmed) = one.screening(history), one.screening(clean)
+    assert screening.active == unharmed.active
+    assert len(found) == len(wanted)
+
+
+def test_proposers_are_told_of_a_failure_that_passed_as_of_a_launch_that_went_well():
+    history = run(at_first_sight(Status.CRASHED))
+    told = settled(history)
+    assert all(o.ok for o in told if o.trial.point.get("tls") == "posix" and o.trial.number < 20)
+    assert len({o.trial.point for o in told}) == len({o.trial.point for o in history})
+
+
+def dies(after, back=10**9):
+    """A machine on which nothing works any more after so many launches, until so many were made."""
+    made = []
+
+    def fails(trial):
+        made.append(trial)
+        return Status.LOST if after < len(made) <= back else None
+
+    return fails
+
+
+def test_three_points_lost_in_a_row_and_the_untouched_stack_too_end_the_campaign():
+    store = Memory()
+    with pytest.raises(CampaignError, match="can no longer be measured: lost: pretended lost") as ended:
+        run(dies(after=6), store)
+    assert ended.value.exit_code is ExitCode.STUCK
+    last = [e for e in store.events if e["event"] == "trial"][6:]
+    assert [e["phase"] for e in last] == ["search"] * 3 + ["baseline"] * 3
+    assert last[-1]["note"] == "several points in a row failed: is it the machine?"
+
+
+def test_a_machine_that_was_seen_to_is_no_fault_of_the_points():
+    store, fails = Memory(), dies(after=6, back=15)
+    for _ in range(2):  # each run of a broken machine asks the untouched stack first
+        with pytest.raises(CampaignError):
+            run(fails, store)
+    history = run(fails, store)
+    lost = {o.trial.point for o in history if o.status is Status.LOST and o.trial.phase is Phase.SEARCH}
+    assert len(lost) == 3
+    assert not any(o.status is Status.LOST for o in settled(history))
+    assert lost <= {o.trial.point for o in history if o.ok}
+
+
+def test_a_region_where_nothing_works_does_not_cost_a_baseline_for_every_three_launches():
+    history = run(lambda t: Status.CRASHED if t.subject is Subject.SWEEP else None, launches=18)
+    assert len(history) == 18
+    assert len(history.of(Phase.BASELINE)) <= 3 + 2
+
+
+def test_one_bad_point_launched_three_times_is_no_bad_machine():
+    world = World()
+    history = run(lambda t: None, world=world)
+    one = next(o.trial for o in history if o.trial.phase is Phase.SEARCH)
+    bad = [
+        Observation(replace(one, number=100 + i), Status.CRASHED, reason="signal 11", duration_s=1.0)
+        for i in range(3)
+    ]
+    trial = strategy(60, screening={"enabled": False}).next_trial(History((*history.observations[:6], *bad)))
+    assert trial is not None
+    assert trial.phase is not Phase.BASELINE
+
+
+def test_a_launch_is_given_a_multiple_of_what_others_took():
+    history = run(lambda t: None)
+    first = next(o.trial for o in history if o.trial.phase is Phase.SEARCH)
+    others = [o.trial for o in history if o.trial.number > first.number]
+    assert first.timeout_s == 0.0  # none of its kind was made yet: as every launch of the campaign
+    assert {t.timeout_s for t in others} == {10.0}
+    assert "timeout_s" not in trial_event(first)
+    assert "repeats" not in trial_event(first)
+
+
+def test_a_second_try_of_a_hang_has_more_time():
+    again = [o.trial for o in run(at_first_sight(Status.TIMEOUT)) if o.trial.repeats]
+    assert again
+    assert all(t.timeout_s == 20.0 for t in again)
+
+
+def test_a_limit_that_the_scenario_names_is_the_limit():
+    assert scenario(launch={"timeout_s": 7.0}).launch.timeout_s == 7.0
+    assert {o.trial.timeout_s for o in run(lambda t: None, launch={"timeout_s": 7.0})} == {0.0}
+
+
+@pytest.mark.parametrize("status", [Status.LOST, Status.CRASHED])
+def test_a_verification_ends_where_nothing_works_any_more(status):
+    store, made = Memory(), []
+
+    def fails(trial):
+        made.append(trial)
+        return status if sum(t.phase is Phase.VERIFY for t in made) > 2 else None
+
+    with pytest.raises(CampaignError, match="can no longer be measured"):
+        run(fails, store, verify={"enabled": True, "launches": 16})
+    assert sum(e.get("phase") == "verify" for e in store.events) == 2 + 3
