@@ -26,7 +26,7 @@ from autotune.errors import (
     TableError,
     UserError,
 )
-from autotune.exporters.export_check import check_export
+from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.files import export_files, how_to_use
 from autotune.history.events import State, ended_event, started_event
 from autotune.history.journal import FILE, Journal
@@ -71,8 +71,7 @@ def tune(scenario: Scenario, site: "Site") -> int:
             )
         begun = _begin(journal, strategy.campaign)
         if begun is None:
-            _say_complete(console, directory)
-            return 0
+            return _say_complete(console, directory)
         with CampaignConsole(console, strategy.objectives) as screen, _endings(journal, directory):
             if site.chosen:
                 console.print(site.chosen, highlight=False)
@@ -85,7 +84,7 @@ def tune(scenario: Scenario, site: "Site") -> int:
                 proof = check_export(formats, recommendation, folder, site.observer, measurement, site.whole)
             if proof is not None:
                 console.print(str(proof), highlight=False, soft_wrap=True)
-            sound = proof is None or proof.holds
+            sound = proof is None or not proof.refutes
             if sound and formats:
                 screen.usable(how_to_use(recommendation, formats, folder))
         journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
@@ -229,14 +228,19 @@ def _title(scenario: Scenario, site: "Site") -> str:
     return f"{scenario.title}: {what}{where}"
 
 
-def _say_complete(console: Console, directory: Path) -> None:
+def _say_complete(console: Console, directory: Path) -> ExitCode:
+    """Say what there is, and end like the first time."""
+    files = directory / "export"
+    wrong = refuted(files)
     console.print(
-        f"{directory} is complete; its files are in {directory / 'export'}\n"
+        f"{directory} is complete; its files are in {files}"
+        f"{f', but do not do what they say: {files / PROOF_FILE}' if wrong else ''}\n"
         f"  python -m autotune report {directory}     the page that shows why\n"
         f"  campaign.fresh=true                       starts over and keeps this one aside",
         highlight=False,
         soft_wrap=True,
     )
+    return ExitCode.FINDING if wrong else ExitCode.WELL
 
 
 def start_over(scenario: Scenario) -> None:

@@ -5,6 +5,10 @@ were measured with. In the first each rank compares what it has in force (its en
 control variables, UCX's configuration) with what was exported. In the second every row of the rules names
 an algorithm that does not exist: MPI then refuses exactly those calls that reach a row, size by size. Both
 launches make each call once; nothing is timed, so that a busy machine changes nothing.
+
+A component above the one that reads the rules may set itself up by small calls on the same communicator and
+die of their refusal, as ``coll_han`` of Open MPI 5.0 does. Where the second launch dies, a third one spares
+small calls; where that one dies too, nothing is known of the rules.
 """
 
 import json
@@ -24,10 +28,13 @@ from autotune.stacks.ports import Rendering
 PROOF_FILE = "proof.json"
 """Name of the outcome beside the exported files."""
 
+SPARED_BYTES = 1024
+"""What a library sets itself up by is smaller: a few numbers of each rank."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What two launches under the exported files showed."""
+    """What the launches under the exported files showed."""
 
     variables: int
     """Parameters and variables that each rank must see."""
@@ -40,30 +47,38 @@ class Proof:
     strays: int
     """Measured sizes that reached a row although the stack should have decided."""
     reason: str = ""
-    """In words, where something was not as exported."""
+    """In words, where something was not as exported, or could not be seen."""
+    unseen: bool = False
+    """Whether a launch that should have shown it died: nothing is proved, and nothing refuted."""
 
     @property
     def holds(self) -> bool:
         """Whether the files do what they say."""
-        return self.variables_seen and self.rows_reached == self.rows and not self.strays
+        return self.variables_seen and self.rows_reached == self.rows and not (self.strays or self.unseen)
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the files do not do what they say."""
+        return not (self.holds or self.unseen)
 
     def __str__(self) -> str:
         if self.holds:
             rows = f", {self.rows} of {self.rows} measured sizes with a rule reach it" if self.rows else ""
             return f"proved on fresh launches: {self.variables} parameters seen by every rank{rows}"
-        return f"NOT PROVED: {self.reason}"
+        return f"{'could not be checked' if self.unseen else 'NOT PROVED'}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the files of one format are put into force, and out of it, by two fresh launches."""
+    """How the files of one format are put into force, and out of it, by fresh launches."""
 
     variables: int
     """Parameters and variables that the files set."""
     under: Callable[[Rendering], Rendering]
     """An untouched launch that sees the files, and must find what they set."""
-    spoilt: Mapping[str, str]
-    """The files again, with algorithms that do not exist; empty: there are no rules to be reached."""
+    spoilt: Callable[[int], Mapping[str, str]]
+    """The files again, with algorithms that do not exist for messages from so many bytes on; empty: there are
+    no rules to be reached."""
     under_spoilt: Callable[[Rendering], Rendering]
     """An untouched launch that sees the spoilt files."""
     covers: Callable[[Slot], bool]
@@ -90,7 +105,7 @@ def check_export(
     measurement: Measurement,
     space: Space,
 ) -> Proof | None:
-    """Launch twice under the files that lie in a directory, and leave the outcome beside them.
+    """Launch under the files that lie in a directory, and leave the outcome beside them.
 
     Args:
         formats: What was exported; the first one that can be checked is.
@@ -116,23 +131,31 @@ def check_export(
     sound = replace(measurement, probe=probe, amended=recipe.under)
     untouched = Trial(1, Phase.VERIFY, space.default, Subject.UNTOUCHED)
     plain = observers(sound, space, place).observe(untouched)
-    proof = Proof(recipe.variables, plain.ok, 0, 0, 0, plain.reason)
-    if plain.ok and recipe.spoilt:
+    unseen = plain.status not in (Status.OK, Status.NOT_APPLIED)
+    proof = Proof(recipe.variables, plain.ok, 0, 0, 0, plain.reason, unseen)
+    for number, spared in enumerate((0, SPARED_BYTES) if plain.ok else (), start=2):
+        spoilt = recipe.spoilt(spared)
+        # Of what the first launch called: a further one that shows nothing proves nothing.
+        called = {slot_of(e.cell) for e in plain.estimates}
+        wanted = {slot for slot in called if slot[2] >= spared and recipe.covers(slot)}
+        if not spoilt or (spared and not wanted):
+            break
         place.mkdir(exist_ok=True)
-        for name, text in recipe.spoilt.items():
+        for name, text in spoilt.items():
             (place / name).write_text(text)
         refusing = replace(sound, amended=recipe.under_spoilt)
-        seen = observers(refusing, space, place).observe(replace(untouched, number=2))
-        # Of what the first launch called: a second one that shows nothing proves nothing.
-        wanted = {slot for e in plain.estimates if recipe.covers(slot := slot_of(e.cell))}
+        seen = observers(refusing, space, place).observe(replace(untouched, number=number))
         refused = _refused(seen) - _refused(plain)
         proof = replace(
             proof,
             rows=len(wanted),
             rows_reached=len(wanted & refused),
             strays=len(refused - wanted),
-            reason=_words(wanted, refused, seen.reason),
+            reason=_words(wanted, refused) if seen.estimates else seen.reason,
+            unseen=not seen.estimates,
         )
+        if seen.estimates:
+            break
     (directory / PROOF_FILE).write_text(json.dumps({**asdict(proof), "holds": proof.holds}, indent=1) + "\n")
     return proof
 
@@ -140,17 +163,18 @@ def check_export(
 def refuted(directory: Path) -> bool:
     """Whether files in a directory were checked and did not do what they say."""
     path = directory / PROOF_FILE
-    return path.exists() and not json.loads(path.read_text())["holds"]
+    found = json.loads(path.read_text()) if path.exists() else {"holds": True}
+    return not (found["holds"] or found.get("unseen"))
 
 
 def _refused(observation: Observation) -> set[Slot]:
     return {slot_of(e.cell) for e in observation.estimates if e.status is not Status.OK}
 
 
-def _words(wanted: set[Slot], refused: set[Slot], reason: str) -> str:
+def _words(wanted: set[Slot], refused: set[Slot]) -> str:
     """What is not as exported; empty where all is."""
     if not refused and wanted:
-        why = reason or "the file is not read"
+        why = "the file is not read, or a component above takes the calls: lint says which"
         return f"none of {len(wanted)} measured sizes with a rule reaches it ({why})"
     parts = []
     for slots, words in ((wanted - refused, "does not reach its rule"), (refused - wanted, "reaches a rule")):

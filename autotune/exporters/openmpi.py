@@ -1,6 +1,5 @@
 """Files that Open MPI 4.1 and 5.0 read themselves (step 12 of the flow)."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +16,6 @@ from autotune.stacks.ports import Rendering
 
 CONF_FILE = "openmpi-mca-params.conf"
 """Name of the parameter file."""
-
-NO_ALGORITHM = 99
-"""An id that no collective has in any version."""
 
 
 class OpenMpiMca:
@@ -158,11 +154,6 @@ def env_list(variables: Mapping[str, str]) -> str:
     return ";".join(f"{name}={value}" for name, value in variables.items())
 
 
-def poisoned(rules: str) -> str:
-    """A classic rules file in which every algorithm but the stack's own is one that does not exist."""
-    return re.sub(r"(?m)^(\d+) [1-9]\d* (\d+ \d+)", rf"\1 {NO_ALGORITHM} \2", rules)
-
-
 def recipe(
     recommendation: Recommendation,
     directory: Path,
@@ -180,9 +171,12 @@ def recipe(
         variables: The environment that puts the files in a directory into force.
     """
     deployed, tables = settings(recommendation, directory), coll_tuned.table(recommendation.rules)
-    files = dict(export(recommendation, spoilt)) if deployed.rules else {}
-    if files:
-        files[RULES_FILE] = poisoned(files[RULES_FILE])
+
+    def refusing(spared_bytes: int) -> Mapping[str, str]:
+        if not deployed.rules:
+            return {}
+        rules = coll_tuned.text(coll_tuned.refusing(tables, spared_bytes))
+        return {**export(recommendation, spoilt), RULES_FILE: rules}
 
     def under(place: Path, seen: bool = True) -> Callable[[Rendering], Rendering]:
         there = settings(recommendation, place)
@@ -205,7 +199,7 @@ def recipe(
     return Recipe(
         variables=len(deployed.mca) + len(deployed.other),
         under=under(directory),
-        spoilt=files,
+        spoilt=refusing,
         under_spoilt=under(spoilt, seen=False),
         covers=lambda slot: bool(coll_tuned.row_at(tables, slot).algorithm),
     )

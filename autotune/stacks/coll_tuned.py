@@ -6,7 +6,7 @@ that a row of a rules file is compared with, which is not always the message siz
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.collectives import COLLECTIVES, Lookup, OpenMpi
 from autotune.errors import UserError, allowed
@@ -65,6 +65,12 @@ class Row:
 
 
 _UNTOUCHED = (Row(0, 0),)
+
+Tables = Mapping[str, Mapping[int, tuple[Row, ...]]]
+"""Collective → communicator size → rows, ascending."""
+
+NO_ALGORITHM = 99
+"""An id that no collective has in any version: Open MPI refuses the call."""
 
 
 def algorithm_id(collective: str, name: str | int) -> int:
@@ -166,7 +172,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
     return result
 
 
-def row_at(tables: Mapping[str, Mapping[int, tuple[Row, ...]]], slot: Slot) -> Row:
+def row_at(tables: Tables, slot: Slot) -> Row:
     """The row of ``table`` that a call reaches; one that leaves it to the stack where there is none."""
     collective, comm_size, size = slot
     rows = last_up_to(tables.get(collective, {}), comm_size) or _UNTOUCHED
@@ -185,8 +191,34 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
         UserError: a collective, an algorithm or a value that ``coll_tuned`` has no word for.
     """
     tables = table(rules)
-    if not tables:
-        return ""
+    return text(tables, comments) if tables else ""
+
+
+def refusing(tables: Tables, spared_bytes: int) -> Tables:
+    """The same tables with an algorithm that does not exist, for messages from so many bytes on."""
+
+    def spoilt(collective: str, comm_size: int, rows: Sequence[Row]) -> tuple[Row, ...]:
+        bound = threshold_bytes(collective, spared_bytes, comm_size)
+        there = row_at(tables, (collective, comm_size, spared_bytes))
+        refused = (
+            replace(
+                row,
+                threshold_bytes=max(row.threshold_bytes, bound),
+                algorithm=row.algorithm and NO_ALGORITHM,
+            )
+            for row in rows
+            if row is there or row.threshold_bytes > bound
+        )
+        return (*(row for row in rows if row.threshold_bytes < bound), *refused)
+
+    return {
+        collective: {size: spoilt(collective, size, rows) for size, rows in by_size.items()}
+        for collective, by_size in tables.items()
+    }
+
+
+def text(tables: Tables, comments: Sequence[str] = ()) -> str:
+    """Tables as a classic rules file; ``comments`` stand above, without the ``#``."""
     lines = [f"# {line}".rstrip() for line in comments]
     lines.append(f"{len(tables)}  # collectives")
     for collective, by_size in tables.items():
@@ -196,7 +228,7 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
             lines.append(f"{comm_size}  # ranks and more")
             lines.append(f"{len(rows)}  # rows: {_unit(collective)}, algorithm, fan-out, segment bytes")
             for row in rows:
-                name = algorithms(collective)[row.algorithm]
+                name = dict(enumerate(algorithms(collective))).get(row.algorithm, "refused")
                 lines.append(
                     f"{row.threshold_bytes} {row.algorithm} {row.fanout} {row.segment_bytes}  # {name}"
                 )

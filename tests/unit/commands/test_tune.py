@@ -32,6 +32,8 @@ def test_files_that_are_refuted_end_with_a_finding_and_are_not_offered(tmp_path,
     assert "use them with" not in said
     directory = tmp_path / "campaigns/allreduce_8node"
     assert not report_input(read_campaign(directory)).use
+    assert run_task(believed, [*WORDS, *SMALL]) == ExitCode.FINDING  # as often as it is asked
+    assert f"do not do what they say: {directory.relative_to(tmp_path)}" in capsys.readouterr().out
 
 
 def test_files_of_a_simulated_campaign_are_offered_with_their_placement(tmp_path, monkeypatch, capsys):

@@ -11,7 +11,6 @@ import pytest
 from autotune.campaign.observing import Launches, Measurement
 from autotune.exporters import exporter
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
-from autotune.exporters.openmpi import poisoned
 from autotune.history.trial import Rule
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.recommend.front import Provenance, Recommendation
@@ -33,8 +32,8 @@ class Stack:
 class Mpi:
     """Sets what the files or variables say and refuses what reaches a row with id 99."""
 
-    def __init__(self, deaf=False, forgets=(), dies=False):
-        self.deaf, self.forgets, self.dies = deaf, forgets, dies
+    def __init__(self, deaf=False, forgets=(), dies_of=()):
+        self.deaf, self.forgets, self.dies_of = deaf, forgets, dies_of
 
     def run(self, request):
         values = {name.removeprefix("OMPI_MCA_"): value for name, value in request.env.items()}
@@ -58,8 +57,8 @@ class Mpi:
         bound = re.search(r"(?m)^(\d+) 99 ", rules)
         assert probe.reach
         assert (expect == Expectation()) == (bound is not None)
-        if bound and self.dies:
-            return LaunchOutcome("crashed", "rank 0 was ended by signal 6")
+        if bound and any(size >= int(bound[1]) for size in self.dies_of):
+            return LaunchOutcome("crashed", "rank 0 was ended by signal 11")
         cells = []
         for size in probe.sizes_bytes:
             refused = bound is not None and size >= int(bound[1]) and not self.deaf
@@ -108,16 +107,42 @@ def test_rules_that_are_not_read_are_found_out(tmp_path):
     assert not found.holds
     assert refuted(tmp_path)
     assert str(found) == (
-        "NOT PROVED: none of 2 measured sizes with a rule reaches it (the file is not read)"
+        "NOT PROVED: none of 2 measured sizes with a rule reaches it "
+        "(the file is not read, or a component above takes the calls: lint says which)"
     )
 
 
-def test_a_second_launch_that_shows_nothing_proves_nothing(tmp_path):
-    found = proof(tmp_path, Mpi(dies=True))
+EVERYWHERE = (Rule("allreduce", 2, 0, RING),)
+"""Under these rules spoilt, the calls that a component sets itself up by are refused too."""
+
+
+def test_launches_that_die_prove_nothing_and_refute_nothing(tmp_path):
+    found = proof(tmp_path, Mpi(dies_of=SIZES), EVERYWHERE)
     assert not found.holds
-    assert str(found) == (
-        "NOT PROVED: none of 2 measured sizes with a rule reaches it (rank 0 was ended by signal 6)"
-    )
+    assert not refuted(tmp_path)
+    assert str(found) == "could not be checked: rank 0 was ended by signal 11"
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_library_that_dies_of_small_calls_is_asked_with_large_ones(tmp_path, deaf):
+    found = proof(tmp_path, Mpi(dies_of=(8,), deaf=deaf), EVERYWHERE)
+    assert (found.rows, found.rows_reached) == (2, 0 if deaf else 2)
+    assert found.holds is not deaf
+    assert refuted(tmp_path) is deaf
+
+
+def test_a_library_that_dies_where_only_small_calls_have_a_rule_could_not_be_checked(tmp_path):
+    small = (*EVERYWHERE, Rule("allreduce", 2, 1024, Point()))
+    assert "could not be checked" in str(proof(tmp_path, Mpi(dies_of=(8,)), small))
+
+
+def test_a_first_launch_that_dies_refutes_nothing(tmp_path):
+    class Dying:
+        def run(self, request):
+            return LaunchOutcome("timeout", "ended after 10 s")
+
+    assert str(proof(tmp_path, Dying())) == "could not be checked: ended after 10 s"
+    assert not refuted(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["pml", "UCX_TLS", "coll_tuned_use_dynamic_rules"])
@@ -125,8 +150,3 @@ def test_a_variable_that_does_not_arrive_is_found_out(tmp_path, name):
     found = proof(tmp_path, Mpi(forgets=(name,)))
     assert not found.holds
     assert f"{name} is None" in str(found)
-
-
-def test_only_algorithms_are_poisoned():
-    rules = "# 1 2 3 4\n1  # collectives\n2  # ranks\n0 0 0 0  # default\n4096 4 0 65536  # ring\n"
-    assert poisoned(rules) == rules.replace("4096 4 0", "4096 99 0")

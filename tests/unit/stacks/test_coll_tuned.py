@@ -199,3 +199,12 @@ def test_the_file_is_what_open_mpi_reads():
 def test_the_row_that_a_call_reaches(slot, algorithm):
     tables = coll_tuned.table([rule("allgather", 8, 128, algorithm="ring")])
     assert coll_tuned.row_at(tables, slot).algorithm == algorithm
+
+
+def test_only_algorithms_are_refused_and_small_calls_can_be_spared():
+    tables = {"allreduce": {16: (Row(0, 4), Row(65536, 0))}}
+    spared = {n: coll_tuned.refusing(tables, n)["allreduce"][16] for n in (0, 1024, 65536)}
+    assert spared[0] == (Row(0, 99), Row(65536, 0))
+    assert spared[1024] == (Row(0, 4), Row(1024, 99), Row(65536, 0))
+    assert spared[65536] == (Row(0, 4), Row(65536, 0))
+    assert "0 4 0 0  # ring\n1024 99 0 0  # refused\n" in coll_tuned.text(coll_tuned.refusing(tables, 1024))
