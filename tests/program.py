@@ -9,12 +9,12 @@ _ENV = {k: v for k, v in os.environ.items() if not k.startswith("SLURM")} | {
 }
 
 
-def autotune(*words, cwd, timeout_s=280):
-    """Run ``python -m autotune`` with these words to its end."""
+def autotune(*words, cwd, timeout_s=280, **env):
+    """Run ``python -m autotune`` with these words, and variables, to its end."""
     return subprocess.run(
         [sys.executable, "-m", "autotune", *words],
         cwd=cwd,
-        env=_ENV,
+        env=_ENV | env,
         capture_output=True,
         text=True,
         timeout=timeout_s,
