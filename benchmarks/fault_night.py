@@ -27,7 +27,7 @@ FAULTS = ("simulate.faults.hang=0.05", "simulate.faults.crash=0.05", "simulate.f
 
 
 def night(directory: Path, seed: int, launches: int, faults: tuple[str, ...], every: int) -> str:
-    """Run a campaign to its end, killed after so many trials each time (0: never); what became of its trials."""
+    """Run a campaign to its end, killed after each so many trials (0: never); what became of them."""
     words = [f"seed={seed}", f"budget.launches={launches}", f"campaign.dir={directory}", "export=[]", *faults]
     command = [sys.executable, "-m", "autotune", "conf=allreduce_8node", "hydra/launcher=simulated", *words]
     started, kills, returned = time.monotonic(), 0, -signal.SIGKILL
@@ -78,9 +78,8 @@ def main() -> None:
             said = night(sick, seed, options.launches, FAULTS, options.every)
             excesses.append(math.expm1(price(sick) - price(clean)))
             print(f"seed {seed}: sick  {said}\nseed {seed}: {excesses[-1]:+.2%}", flush=True)
-    print(
-        f"worst {max(excesses):+.2%}, within 2 % in {sum(e <= 0.02 for e in excesses)} of {len(excesses)} seeds"
-    )
+    within = sum(excess <= 0.02 for excess in excesses)
+    print(f"worst {max(excesses):+.2%}, within 2 % in {within} of {len(excesses)} seeds")
 
 
 if __name__ == "__main__":
