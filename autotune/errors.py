@@ -12,7 +12,7 @@
     │   ├── JournalError                         a journal that cannot be read or belongs elsewhere
     │   ├── LockedError                  4       somebody else is writing this campaign
     │   └── StorageError                 4       the disk is full or read-only
-    └── Interrupted                    130       Ctrl-C or SIGTERM, after everything was put away
+    └── Interrupted                    130       Ctrl-C, SIGTERM or SIGHUP, after everything was put away
         └── HandedOver                   0       a job of the batch system goes on
 
 ``ExitCode`` says what the codes mean. A failed *launch* is not in this tree: it is data, an ``Observation``

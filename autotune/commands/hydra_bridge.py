@@ -6,18 +6,15 @@ raised. Private to Hydra, which is pinned to 1.3 for their sake: its parser of o
 that of plugins, and the object that runs, sweeps and shows.
 """
 
-import contextlib
 import json
 import re
-import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Never
 
 from hydra import version
@@ -32,8 +29,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from autotune.campaign.interruption import check, heeded
 from autotune.commands.keys import groups, keys_of
-from autotune.errors import AutotuneError, ExitCode, Interrupted, ScenarioError, allowed
+from autotune.errors import AutotuneError, ExitCode, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.journal import FILE
 from autotune.resources import folder
@@ -74,10 +72,10 @@ def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
         The exit code, in a multirun the worst.
 
     Raises:
-        AutotuneError: with Hydra's complaints translated, and ``Interrupted`` for Ctrl-C and SIGTERM.
+        AutotuneError: with Hydra's complaints translated, and ``Interrupted`` for Ctrl-C, SIGTERM and SIGHUP.
     """
     job = _Job(task, launches)
-    with _signals():
+    with heeded():
         try:
             _do(words, job)
         except (HydraException, OmegaConfBaseException) as exc:
@@ -88,8 +86,8 @@ def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
             raise _translated(exc) from exc
         finally:
             _summarise([d for d in job.directories if (d / FILE).exists()])
-    if job.failure:
-        raise job.failure
+        if job.failure:
+            raise job.failure
     return max(job.codes, default=ExitCode.WELL)
 
 
@@ -110,6 +108,7 @@ class _Job:
 
     def __call__(self, config: DictConfig) -> None:
         self.called = True
+        check()
         try:
             self.codes.append(self._done(config))
         except AutotuneError as error:
@@ -281,23 +280,3 @@ def _translated(exc: Exception) -> AutotuneError:
             "expected KEY=VALUE; quote what the shell would change",
         )
     return ScenarioError(text)
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """SIGTERM ends the work like Ctrl-C does: the running launch is put away, nothing is lost.
-
-    Raises:
-        Interrupted: in place of KeyboardInterrupt.
-    """
-
-    def interrupt(number: int, frame: FrameType | None) -> Never:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt as exc:
-        raise Interrupted("interrupted") from exc
-    finally:
-        signal.signal(signal.SIGTERM, before)

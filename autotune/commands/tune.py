@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +14,9 @@ from rich.console import Console
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.description import Description, campaign_event, campaign_of
 from autotune.campaign.directory import last_written, read_campaign
+from autotune.campaign.interruption import check
 from autotune.campaign.loop import Campaign
-from autotune.campaign.observing import measurement_of
+from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.strategy import Strategy
 from autotune.errors import (
     CampaignError,
@@ -31,7 +32,7 @@ from autotune.exporters.files import export_files, how_to_use
 from autotune.history.events import State, ended_event, started_event
 from autotune.history.journal import FILE, Journal
 from autotune.history.objectives import Objective, scores
-from autotune.history.trial import History, Phase
+from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.importers.profiles import read_profile
 from autotune.proposers import proposer
 from autotune.proposers.warm_start import FinishedCampaign
@@ -76,7 +77,7 @@ def tune(scenario: Scenario, site: "Site") -> int:
             if site.chosen:
                 console.print(site.chosen, highlight=False)
             screen.opening(_title(scenario, site), str(site.stamp), site.findings, site.space.dropped)
-            history = Campaign(strategy, observer.observe, journal, screen, time.monotonic).run()
+            history = Campaign(strategy, _unless_interrupted(observer), journal, screen, time.monotonic).run()
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
             recommendation = _finish(begun, history, formats, directory, screen)
             proof = None
@@ -89,6 +90,16 @@ def tune(scenario: Scenario, site: "Site") -> int:
                 screen.usable(how_to_use(recommendation, formats, folder))
         journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
     return ExitCode.WELL if sound else ExitCode.FINDING
+
+
+def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:
+    """Makes trials until the work is to end: what is written and not made by then is made first later."""
+
+    def observe(trial: Trial) -> Observation:
+        check()
+        return observer.observe(trial)
+
+    return observe
 
 
 def strategy_of(scenario: Scenario, site: "Site") -> Strategy:

@@ -11,6 +11,7 @@ import numpy as np
 
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.campaign.interruption import check, heeded
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.history.journal import check_ours
@@ -38,6 +39,7 @@ RESULT = "verification.json"
 """What a verification leaves in its directory."""
 
 
+@heeded()
 def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool) -> int:
     """Compare, print slot by slot, and say 1 where a gain is gone or anything loses.
 
@@ -45,6 +47,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         UserError: nothing to compare, or nothing to compare with.
         JournalError: others could have written what would be started.
         CampaignError: no pair of launches could be compared.
+        Interrupted: the user ended it.
     """
     from autotune.commands.hydra_bridge import connected
 
@@ -66,6 +69,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
     judged: tuple[Comparison, ...] = ()
     rng = np.random.default_rng()
     for number, (block, tuned) in enumerate(order(design.looks[-1], rng), start=1):
+        check()
         side = tuned_side if tuned else reference
         observation = side.observe(number, block, int(rng.integers(2**31)))
         sides[tuned].append(observation)

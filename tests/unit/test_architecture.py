@@ -67,6 +67,7 @@ OUTSIDE = {"resources", "probe", "launchers", "commands", "cli", "__main__"}
 
 TOUCHING = {
     "campaign.directory": "the process and the time of a campaign that is running",
+    "campaign.interruption": "the signals that end the work",
     "campaign.observing": "the directory of each launch",
     "campaign.site": "counts the cores of this machine",
     "exporters.export_check": "the files of the launches that check an export",

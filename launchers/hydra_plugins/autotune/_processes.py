@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+from autotune.campaign import interruption
 from autotune.history.journal import not_stored
 from hydra_plugins.autotune import _guard
 from hydra_plugins.autotune._guard import MARKER
@@ -59,7 +60,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     Raises:
         OSError: the command cannot be started.
         StorageError: its output cannot be written.
-        KeyboardInterrupt: passed on after the command and all its processes have been ended.
+        Interrupted: the work is to end; no process of the command is left. KeyboardInterrupt likewise.
     """
     driver, launches = _driver(), stdout.absolute().parent.parent
     mark = f"{driver}:{launches}:{uuid.uuid4().hex}"
@@ -138,12 +139,14 @@ def _followed(process: subprocess.Popen[bytes], outputs: Sequence[_Output], dead
         for pipe, output in zip(_pipes(process), outputs, strict=True):
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, selectors.EVENT_READ, output)
-        if told is not None:
-            selector.register(told, selectors.EVENT_READ)
+        for descriptor in (told, interruption.alarm()):
+            if descriptor is not None:
+                selector.register(descriptor, selectors.EVENT_READ)
         while process.poll() is None and (left_s := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left_s if told is not None else min(left_s, _TURN_S)):
                 if key.data is not None and not _taken(key.fd, key.data):
                     selector.unregister(key.fileobj)
+            interruption.check()
     return process.poll()
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from autotune.campaign import interruption
 from autotune.errors import StackError
 from hydra_plugins.autotune._slurm_words import STARTING, Job, is_transient, job_of
 
@@ -27,7 +28,7 @@ class Slurm:
     """How long a Slurm that does not answer is waited for."""
     call_timeout_s: float = 60.0
     """Of one command."""
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = interruption.pause
     """Waits."""
     clock: Callable[[], float] = time.monotonic
     """For ``patience_s``."""

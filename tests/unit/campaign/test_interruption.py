@@ -1,0 +1,109 @@
+"""Signals end the work where nothing is lost, and none of them is."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from autotune.campaign.interruption import SIGNALS, alarm, check, heeded, pause
+from autotune.errors import Interrupted
+from hydra_plugins.autotune._processes import run
+
+EACH = pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+
+
+@EACH
+def test_a_signal_in_a_destructor_is_not_lost(number):
+    class Hit:
+        def __del__(self):
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(Interrupted), heeded():
+        hit = Hit()
+        del hit  # an exception would end here
+        with pytest.raises(Interrupted):
+            check()
+        pause(60)
+
+
+@EACH
+def test_a_signal_that_nobody_looked_at_is_told_at_the_end(number):
+    with pytest.raises(Interrupted), heeded():
+        os.kill(os.getpid(), number)
+
+
+@EACH
+def test_a_launch_that_runs_is_ended_at_once_with_all_its_processes(number, tmp_path):
+    path = tmp_path / "pid"
+    code = f"import os, time; open({str(path)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+
+    def interrupt():
+        while not path.exists() or not path.read_text():
+            time.sleep(0.02)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(Interrupted), heeded():
+        run([sys.executable, "-c", code], {}, tmp_path / "out", tmp_path / "err", 60.0)
+    thread.join()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(path.read_text()), 0)
+
+
+def test_the_second_one_ends_the_work_wherever_it_is():
+    with pytest.raises(Interrupted), heeded():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("not reached")
+
+
+def test_what_our_parent_ignores_we_ignore():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with heeded():
+            os.kill(os.getpid(), signal.SIGHUP)
+            check()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_other_signals_wake_nobody_for_ever_and_handlers_are_as_they_were():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    heard = []
+    other = signal.signal(signal.SIGUSR1, lambda *_: heard.append("USR1"))
+    try:
+        with heeded():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            check()
+            with pytest.raises(BlockingIOError):
+                os.read(alarm(), 1)
+    finally:
+        signal.signal(signal.SIGUSR1, other)
+    assert heard == ["USR1"]
+    assert alarm() is None
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+CAMPAIGN = ("conf=allreduce_8node", "hydra/launcher=simulated", "campaign.dir=here", "verify.enabled=false")
+
+
+def test_a_campaign_whose_terminal_is_closed_ends_resumable(tmp_path):
+    command = [sys.executable, "-m", "autotune", *CAMPAIGN, "proposer=random", "budget.launches=2000"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        journal = tmp_path / "here/journal.jsonl"
+        while not journal.exists() or journal.read_bytes().count(b'{"event":"observation"') < 3:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGHUP)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"the same command continues" in said
+    assert b"Traceback" not in said
+    assert b'"state":"interrupted"' in journal.read_bytes().splitlines()[-1]
