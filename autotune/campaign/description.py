@@ -3,7 +3,7 @@
 The keys of the event are those that the first version wrote.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -101,15 +101,20 @@ class Description:
         return self.scenario.name
 
 
-def campaign_event(campaign: Description) -> dict[str, Any]:
-    """A campaign's description as an event."""
+def scenario_document(campaign: Description) -> dict[str, Any]:
+    """Its scenario as the journal keeps it."""
     scenario = dict(plain(campaign.scenario))
     if campaign.knobs is None:
         del scenario["discover"]  # of no meaning there, and nothing that an earlier version wrote
+    return scenario
+
+
+def campaign_event(campaign: Description) -> dict[str, Any]:
+    """A campaign's description as an event."""
     return {
         "event": "campaign",
         "name": campaign.name,
-        "scenario": scenario,
+        "scenario": scenario_document(campaign),
         "space": space_document(campaign.space),
         **({} if campaign.knobs is None else {"knobs": space_document(campaign.knobs)}),
         "fingerprint": campaign.whole.fingerprint,
@@ -142,6 +147,23 @@ def campaign_of(event: Mapping[str, Any]) -> Description:
         site.structured(SiteFacts, event["site"]),
         space_of(event["knobs"]) if "knobs" in event else None,
     )
+
+
+def campaign_in(events: Sequence[Mapping[str, Any]]) -> Description | None:
+    """The campaign that a journal describes, as it was last asked for; None: there is none.
+
+    Raises:
+        ScenarioError: a scenario of another version.
+        JournalError: a site of another version, or several campaigns.
+    """
+    begun = [event for event in events if event["event"] == "campaign"]
+    if len(begun) > 1:
+        raise JournalError(f"the journal describes {len(begun)} campaigns")
+    if not begun:
+        return None
+    changes = [event["scenario"] for event in events if event["event"] == "changed"]
+    sections = {key: value for change in (begun[0]["scenario"], *changes) for key, value in change.items()}
+    return campaign_of({**begun[0], "scenario": sections})
 
 
 def _objective(document: Mapping[str, Any]) -> Objective:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from autotune.campaign.conclusion import Conclusion, conclude
-from autotune.campaign.description import Description, campaign_of
+from autotune.campaign.description import Description, campaign_in
 from autotune.campaign.strategy import Strategy
-from autotune.errors import JournalError, UserError
+from autotune.errors import UserError
 from autotune.history.events import State, history_of
 from autotune.history.journal import FILE, read_events
 from autotune.history.trial import History, Phase
@@ -82,13 +82,11 @@ def read_campaign(directory: Path) -> CampaignDirectory:
         JournalError: its journal is damaged or of a newer format.
     """
     events = read_events(directory)
-    begun = [e for e in events if e["event"] == "campaign"]
-    if not begun:
+    begun = campaign_in(events)
+    if begun is None:
         raise UserError(f"{directory} holds no campaign", f"expected a directory with a {FILE}")
-    if len(begun) > 1:
-        raise JournalError(f"{directory / FILE} describes {len(begun)} campaigns")
     history = history_of(events)
-    about = Strategy(campaign_of(begun[0])).informed(history).campaign
+    about = Strategy(begun).informed(history).campaign
     return CampaignDirectory(directory, about, history, *_state(events))
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from autotune.campaign.conclusion import conclude
-from autotune.campaign.description import Description, campaign_event, campaign_of
+from autotune.campaign.description import Description, campaign_event, campaign_in, scenario_document
 from autotune.campaign.directory import last_written, read_campaign
 from autotune.campaign.interruption import check
 from autotune.campaign.loop import Campaign
@@ -29,7 +29,7 @@ from autotune.errors import (
 )
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.files import export_files, how_to_use
-from autotune.history.events import State, ended_event, started_event
+from autotune.history.events import State, changed_event, ended_event, started_event
 from autotune.history.journal import FILE, Journal
 from autotune.history.objectives import Objective, scores
 from autotune.history.trial import History, Observation, Phase, Trial
@@ -58,10 +58,10 @@ def tune(scenario: Scenario, site: "Site") -> int:
         Interrupted: the user ended it.
     """
     directory = scenario.directory
-    start_over(scenario)
     console = Console(soft_wrap=False)
     strategy = strategy_of(scenario, site)
     measurement = measurement_of(scenario, site.placement.ranks)
+    start_over(scenario)
     observer = site.observer(measurement, site.whole, directory)
     with Journal(directory) as journal:
         if journal.torn_bytes:
@@ -152,21 +152,31 @@ def _begin(journal: Journal, campaign: Description) -> Description | None:
         ScenarioError: the journal is of a campaign with other settings.
     """
     events = journal.read()
-    begun = next((campaign_of(e) for e in events if e["event"] == "campaign"), None)
+    begun = campaign_in(events)
     if begun is None:
         journal.append(campaign_event(campaign))
     else:
-        _check_same(campaign, begun)
-        if events[-1] == ended_event(State.COMPLETE, launches=campaign.scenario.budget.launches):
+        changed = _changes(campaign, begun)
+        if not changed and events[-1] == ended_event(
+            State.COMPLETE, launches=campaign.scenario.budget.launches
+        ):
             return None
+        if changed:
+            journal.append(changed_event(changed))
+            begun = campaign_in(journal.read())
     journal.append(started_event(os.getpid(), os.uname().nodename))
     return begun or campaign
 
 
-def _check_same(campaign: Description, begun: Description) -> None:
+def _changes(campaign: Description, begun: Description) -> dict[str, Any]:
+    """What is asked for beside what was, where that may change.
+
+    Raises:
+        ScenarioError: something else differs.
+    """
     here = campaign.scenario.directory
     # As the journal keeps them: what means nothing to a campaign is not written, and not compared.
-    asked, was = (campaign_event(one)["scenario"] for one in (campaign, begun))
+    asked, was = map(scenario_document, (campaign, begun))
     changed = [key for key in asked if key not in CHANGEABLE and asked[key] != was.get(key)]
     if changed:
         details = "; ".join(f"{key}: {was.get(key)} → {asked[key]}" for key in changed)
@@ -179,6 +189,7 @@ def _check_same(campaign: Description, begun: Description) -> None:
             f"{here}: what can be tuned here is no longer what it was when the campaign began",
             "another machine, MPI or search space? use campaign.dir=… or campaign.fresh=true",
         )
+    return {key: asked[key] for key in CHANGEABLE if key != "campaign" and asked[key] != was[key]}
 
 
 @contextmanager
@@ -259,14 +270,16 @@ def start_over(scenario: Scenario) -> None:
 
     Raises:
         UserError: the directory exists and is not a campaign.
+        LockedError: somebody is writing it.
     """
     directory = scenario.directory
     if not scenario.campaign.fresh or not directory.exists():
         return
     if not (directory / FILE).exists() and any(directory.iterdir()):
         raise UserError(f"{directory} is not a campaign: it has no {FILE}", "choose another campaign.dir")
-    number = 1
-    while (aside := directory.with_name(f"{directory.name}.{number}")).exists():
-        number += 1
-    directory.rename(aside)
+    with Journal(directory):
+        number = 1
+        while (aside := directory.with_name(f"{directory.name}.{number}")).exists():
+            number += 1
+        directory.rename(aside)
     sys.stdout.write(f"kept the earlier campaign as {aside}\n")

@@ -5,6 +5,7 @@ event                   other keys
 ======================  ==========================================================================
 ``journal``             ``version``: of this format; always the first line
 ``campaign``            what the campaign is: scenario, space, objectives, site; once
+``changed``             ``scenario``: sections of it that are others from here on
 ``started``             ``pid`` and ``host`` of a process that writes from here on
 ``trial``               a trial, written before it is launched
 ``observation``         what a trial showed; its ``trial`` is the number
@@ -33,6 +34,11 @@ class State(StrEnum):
     COMPLETE = "complete"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
+
+
+def changed_event(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """That the scenario is another one from here on, in sections that may change."""
+    return {"event": "changed", "scenario": dict(sections)}
 
 
 def started_event(pid: int, host: str) -> dict[str, Any]:

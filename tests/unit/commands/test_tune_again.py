@@ -1,0 +1,72 @@
+"""The same command on a campaign that is there already: complete, running, or to be started over."""
+
+import pytest
+
+from autotune.cli import main
+from autotune.errors import ExitCode
+from autotune.history.journal import Journal, read_events
+
+CAMPAIGN = ("conf=allreduce_8node", "hydra/launcher=simulated", "proposer=random", "campaign.dir=here",
+            "budget.launches=6", "sizes=[8,64k]")  # fmt: skip
+
+
+@pytest.fixture
+def tune(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        code = main([*CAMPAIGN, *words])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return run
+
+
+def exported(tmp_path):
+    return {path.name: path.read_text() for path in (tmp_path / "here/export").iterdir()}
+
+
+def launches(tmp_path):
+    return sum(event["event"] == "observation" for event in read_events(tmp_path / "here"))
+
+
+def test_what_is_asked_of_a_complete_campaign_is_done(tune, tmp_path):
+    assert tune("verify.enabled=false")[0] == 0
+    assert any("UNVERIFIED" in text for text in exported(tmp_path).values())
+
+    code, said = tune("verify.enabled=true", "verify.launches=8")
+    assert code == 0, said
+    made = launches(tmp_path)
+    assert made > 6
+    for name, text in exported(tmp_path).items():
+        assert "UNVERIFIED" not in text, name
+    assert main(["status", "here"]) == 0
+
+    assert tune("verify.launches=8", "export=[summary,json]")[0] == 0
+    assert "recommendation.json" in exported(tmp_path)
+    assert launches(tmp_path) == made
+
+    code, said = tune("verify.launches=8", "export=[summary,json]")
+    assert "is complete" in said
+
+    code, said = tune("verify.launches=8", "budget.launches=7", "export=[summary,json]")
+    assert code == 0, said
+    assert launches(tmp_path) > made
+    assert "UNVERIFIED" not in exported(tmp_path)["recommendation.json"]
+
+
+def test_a_fresh_start_beside_a_running_campaign_is_refused(tune, tmp_path):
+    assert tune("verify.enabled=false")[0] == 0
+    with Journal(tmp_path / "here"):
+        code, said = tune("verify.enabled=false", "campaign.fresh=true")
+    assert code == ExitCode.LOCKED
+    assert "being written by another process" in said
+    assert not (tmp_path / "here.1").exists()
+    assert tune("verify.enabled=false", "campaign.fresh=true")[0] == 0
+    assert (tmp_path / "here.1/journal.jsonl").exists()
+
+
+def test_a_mistake_does_not_put_the_campaign_aside(tune, tmp_path):
+    assert tune("verify.enabled=false")[0] == 0
+    assert tune("campaign.fresh=true", "probe.estimator=mean_of_all")[0] == ExitCode.MISTAKE
+    assert not (tmp_path / "here.1").exists()
