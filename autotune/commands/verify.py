@@ -1,7 +1,7 @@
 """``verify``: a recommendation against the defaults, or against another tuning, on fresh launches."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 RESULT = "verification.json"
 """What a verification leaves in its directory."""
 
+_PLACES = ("mpirun", "library")
+"""Findings that may differ where nothing else does."""
+
+_SAID = {"still better": "still ", "no longer": "no longer ", "better": "", "not better": "not "}
+"""Decision → how it stands in a sentence."""
+
 
 @heeded()
 def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool) -> int:
@@ -62,7 +68,8 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
     target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     measurement = measurement_of(about.scenario, site.placement.ranks)
     ours = site.observer(measurement, about.space, target)
-    tuned_side = _Side(ours, Subject.DEPLOYED, recommendation)
+    here = _changed(str(directory), campaign, site)
+    tuned_side = _Side(str(directory), ours, Subject.DEPLOYED, recommendation, here)
     reference = _reference(against, site, measurement, about, target)
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     differences: tuple[PairDifferences, ...] = ()
@@ -73,7 +80,8 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         side = tuned_side if tuned else reference
         observation = side.observe(number, block, int(rng.integers(2**31)))
         sides[tuned].append(observation)
-        _progress(number, design.launches, observation)
+        how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
+        sys.stderr.write(f"launch {number} of at most {design.launches}  {side.name}  {how}\n")
         differences = pairs(*sides)
         if differences and number in [2 * n for n in design.looks]:
             judged = compare(differences, design, noise=search_noise(campaign.history))
@@ -83,11 +91,21 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         reasons = {o.reason for side in sides for o in side if not o.ok}
         raise CampaignError(f"no pair of launches could be compared: {'; '.join(sorted(reasons)[:3])}")
     total = overall(differences)
-    document = _document(about, against, judged, total, sum(map(len, sides)))
+    had = set() if against else {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
+    document = {
+        "campaign": about.scenario.title,
+        "stamp": str(about.site.stamp),
+        "tuned": tuned_side.name,
+        "against": [str(path) for path in against] or ["untouched"],
+        "notes": [*tuned_side.notes, *reference.notes],
+        "launches": sum(map(len, sides)),
+        "overall": _document(total, bool(had)),
+        "slots": [_document(c, c.slot in had) for c in judged],
+    }
     target.mkdir(parents=True, exist_ok=True)
     (target / RESULT).write_text(json_text(document))
-    sys.stdout.write(json_text(document) if as_json else _text(document, judged, total, target))
-    had = {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
+    text = _text(document, (tuned_side.name, reference.name))
+    sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
     gone = any(c.decision is SlotDecision.NO_LONGER and c.slot in had for c in judged)
     return ExitCode.FINDING if gone or any(c.loses for c in judged) else ExitCode.WELL
 
@@ -96,9 +114,12 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
 class _Side:
     """One of the two settings that are compared, and how its launches are made."""
 
+    name: str
     observer: Observer
     subject: Subject
     setting: Recommendation
+    notes: tuple[str, ...] = ()
+    """What is other than when it was measured."""
 
     def observe(self, number: int, block: int, seed: int) -> Observation:
         """One launch."""
@@ -114,20 +135,27 @@ def _reference(
     """What is compared with: the defaults, another campaign's recommendation, or somebody's files.
 
     Raises:
-        UserError: a campaign without a recommendation, files that set nothing, or both together.
+        UserError: a campaign without a recommendation or of a model where the other is real, files that set
+            nothing, or both together.
     """
     from autotune.commands.hydra_bridge import connected
 
     nothing = Recommendation(about.space.default, ())
     if not against:
-        return _Side(site.observer(measurement, about.space, target), Subject.UNTOUCHED, nothing)
+        observer = site.observer(measurement, about.space, target)
+        return _Side("the defaults", observer, Subject.UNTOUCHED, nothing)
+    name = ", ".join(map(str, against))
     if len(against) == 1 and against[0].is_dir():
         other = read_campaign(against[0])
         recommendation, its = other.recommended(), other.about
         _trusted(other)
+        if its.site.stamp != about.site.stamp:
+            kinds = [str(one.site.stamp) or "of a real MPI" for one in (its, about)]
+            raise UserError(f"{name} is {kinds[0]}, what it is compared with {kinds[1]}")
         # Their MPI and launcher, on as many ranks as ours.
         theirs = connected(its.site.launcher, replace(its.scenario, cluster=about.scenario.cluster))
-        return _Side(theirs.observer(measurement, its.space, target), Subject.DEPLOYED, recommendation)
+        observer, notes = theirs.observer(measurement, its.space, target), _changed(name, other, theirs)
+        return _Side(name, observer, Subject.DEPLOYED, recommendation, notes)
     if any(path.is_dir() for path in against):
         raise UserError("--against takes one campaign, or files", "not both, and not several campaigns")
     if site.stack is None:
@@ -136,11 +164,22 @@ def _reference(
     for path in against:
         env |= _of_file(path)
     if not env:
-        raise UserError(
-            f"{', '.join(map(str, against))}: nothing is set there", "see: python -m autotune lint FILE"
-        )
+        raise UserError(f"{name}: nothing is set there", "see: python -m autotune lint FILE")
     amended = replace(measurement, amended=lambda rendering: replace(rendering, env={**rendering.env, **env}))
-    return _Side(site.observer(amended, about.space, target), Subject.UNTOUCHED, nothing)
+    return _Side(name, site.observer(amended, about.space, target), Subject.UNTOUCHED, nothing)
+
+
+def _changed(name: str, campaign: CampaignDirectory, site: "Site") -> tuple[str, ...]:
+    """In what a campaign's launches of now differ from those that it was measured by."""
+    about, place = campaign.about.site, site.placement
+    was = {"stack": about.description, "size": f"{about.ranks} ranks on {about.nodes} node(s)"}
+    now = {"stack": site.description, "size": f"{place.ranks} ranks on {place.nodes} node(s)"}
+    was, now = was | dict(about.findings), now | dict(site.findings)
+    return tuple(
+        f"{name} was measured with {what}: {was[what]}; now: {found}"
+        for what, found in now.items()
+        if what not in _PLACES and was.get(what, found) != found
+    )
 
 
 def _trusted(campaign: CampaignDirectory) -> None:
@@ -171,44 +210,29 @@ def _of_file(path: Path) -> dict[str, str]:
         raise UserError(f"{path} cannot be read: {exc}") from exc
 
 
-def _progress(number: int, total: int, observation: Observation) -> None:
-    side = "tuned" if observation.trial.subject is Subject.DEPLOYED else "reference"
-    how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
-    sys.stderr.write(f"launch {number} of at most {total}  {side}  {how}\n")
+def _document(c: Comparison, was_better: bool) -> dict[str, Any]:
+    """What is known of a slot; of one that never was better, nothing is *still* or *no longer* so."""
+    plain = {SlotDecision.STILL_BETTER: "better", SlotDecision.NO_LONGER: "not better"}
+    decision = str(c.decision) if was_better else plain.get(c.decision, str(c.decision))
+    return {**asdict(c), "decision": decision, "speedup": ratio_of(c.gain)}
 
 
-def _text(document: Mapping[str, Any], judged: Sequence[Comparison], total: Comparison, target: Path) -> str:
-    reference = ", ".join(document["against"]).replace("untouched", "the stack's own defaults")
+def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
+    """A line for each slot; each says which side is which."""
+    tuned, reference = names
     stamp = f"  {document['stamp']}" if document["stamp"] else ""
-    lines = [f"against {reference}, on {document['launches']} fresh launches:{stamp}"]
-    for c in judged:
-        collective, comm_size, size = c.slot
-        where = f"{collective}, {comm_size} ranks, {size_text(size)}"
-        interval = (ratio_of(c.low), ratio_of(c.high))
-        loses = "  LOSES" if c.loses else ""
-        lines.append(f"  {where:36} {ratio_text(ratio_of(c.gain), interval):24} {c.decision}{loses}")
-    interval = (ratio_of(total.low), ratio_of(total.high))
-    lines.append(
-        f"  {'all, geometric mean':36} {ratio_text(ratio_of(total.gain), interval):24} {total.decision}"
-    )
-    return "\n".join([*lines, f"kept in {target}"]) + "\n"
-
-
-def _document(
-    about: Description,
-    against: Sequence[Path],
-    judged: Sequence[Comparison],
-    total: Comparison,
-    launches: int,
-) -> dict[str, Any]:
-    def document(c: Comparison) -> dict[str, Any]:
-        return {**asdict(c), "speedup": ratio_of(c.gain)}
-
-    return {
-        "campaign": about.scenario.title,
-        "stamp": str(about.site.stamp),
-        "against": [str(path) for path in against] or ["untouched"],
-        "launches": launches,
-        "overall": document(total),
-        "slots": [document(c) for c in judged],
-    }
+    lines = [f"speed of {tuned} over that of {reference}, on {document['launches']} fresh launches:{stamp}"]
+    lines += [f"  note: {note}" for note in document["notes"]]
+    for one in (*document["slots"], document["overall"]):
+        collective, comm_size, size = one["slot"]
+        where = f"{collective}, {comm_size} ranks, {size_text(size)}" if comm_size else "all, geometric mean"
+        times = ratio_text(one["speedup"], (ratio_of(one["low"]), ratio_of(one["high"])))
+        said = one["decision"]
+        if one["loses"]:
+            said = f"{tuned} LOSES against {reference}"
+        elif said in _SAID:
+            said = f"{tuned} is {_SAID[said]}better than {reference}"
+        elif said == SlotDecision.CANNOT_TELL:
+            said = f"cannot tell {tuned} from {reference}"
+        lines.append(f"  {where:36} {times:24} {said}")
+    return "\n".join(lines) + "\n"
