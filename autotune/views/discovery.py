@@ -49,9 +49,11 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
 
 
 def headline(campaign: Description, found: Found) -> str:
-    """How many knobs there were, and how many matter."""
+    """How many knobs there were, how many help, and of how many it could not be told."""
     active = {effect.change[0] for effect in found.active}
-    return f"of {_n_knobs(campaign)} knobs {len(active)} help here at some size"
+    untold = {name for _, (name, _) in found.untold} - active
+    unclear = f"; of {len(untold)} it could not be told" if untold else ""
+    return f"of {_n_knobs(campaign)} knobs {len(active)} help here at some size{unclear}"
 
 
 def remarks(found: Found) -> Iterator[str]:

@@ -124,3 +124,26 @@ def test_compare_lays_campaigns_beside_each_other(finished):
     assert [row["ranks"] for row in rows] == [288, 288]
     assert rows[0]["stamp"] == "SIMULATED (uncalibrated)"
     assert rows[0]["speedup"] > 1
+
+
+def test_a_discovery_is_in_the_status_on_the_page_and_a_file_for_the_next_campaign(tmp_path):
+    knobs = "{helps:{a:0.7,b:1.0},slows:{a:3.0},fatal:{a:fatal},idle:{a:1.0}}"
+    words = ("sizes=[8,65536]", "cluster.nodes=2", "cluster.ppn=4", "proposer=random", "campaign.dir=c")
+    budget = ("discover.launches=60", "budget.launches=4", "verify.enabled=false")
+    done = autotune(
+        "conf=allreduce_8node", "space=discover", f"simulate.knobs={knobs}", *words, *budget, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "of 4 knobs 1 help" in done.stdout
+    found = json.loads(autotune("status", "c", "--json", cwd=tmp_path).stdout)["discovery"]
+    assert [(e["knob"], e["level"]) for e in found["active"]] == [("helps", "a")]
+    assert ("slows", "a") in [(e["knob"], e["level"]) for e in found["harmful"]]
+    assert ["fatal", "a"] in found["set_aside"]
+    page = autotune("report", "c", cwd=tmp_path)
+    assert page.returncode == 0, page.stderr
+    assert "Discovery: of 4 knobs 1 help" in (tmp_path / "c/report.html").read_text()
+    mine = autotune("space", "--from", "c", cwd=tmp_path).stdout
+    assert "helps:" in mine
+    (tmp_path / "mine.yaml").write_text(mine)
+    again = autotune("plan", "conf=allreduce_8node", "space=mine.yaml", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
