@@ -19,6 +19,7 @@
 whose ``status`` says what happened.
 """
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
@@ -40,7 +41,7 @@ class ExitCode(IntEnum):
     FINDING = 1, "a finding that is not a success"
     MISTAKE = 2, "a mistake in the input, or no usable MPI"
     STUCK = 3, "a campaign that cannot go on"
-    LOCKED = 4, "the campaign cannot be written: another process does, or the disk is full or read-only"
+    LOCKED = 4, "it cannot be written: another process writes the campaign, or the disk is full or read-only"
     INTERRUPTED = 130, "interrupted; the same command continues"
 
 
@@ -107,6 +108,10 @@ class Interrupted(AutotuneError):  # noqa: N818 - not an error: the user asked f
     """The user (or the batch system) ended the work; nothing is lost."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
+"""Of an ``OSError``: there is no room, or nobody can write there."""
 
 
 class StorageError(CampaignError):

@@ -1,5 +1,6 @@
 """The command line: every verb, the campaign itself among them."""
 
+import os
 import re
 import sys
 
@@ -7,18 +8,29 @@ import typer
 
 from autotune.cli import campaign, results, tools  # noqa: F401 - each declares its verbs
 from autotune.cli.app import cli
-from autotune.errors import AutotuneError, ExitCode
+from autotune.errors import STORAGE, AutotuneError, ExitCode
 
 
 def main(words: list[str]) -> int:
     """Run a verb; the exit code."""
     try:
         code = cli(args=words, standalone_mode=False)
+        sys.stdout.flush()
     except AutotuneError as error:
         sys.stderr.write(f"autotune: {_brief(str(error))}\n")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
+    except BrokenPipeError:  # head has seen enough
+        _close_output()
+        return ExitCode.WELL
+    except OSError as exc:
+        if exc.errno not in STORAGE:
+            raise
+        _close_output()
+        where = exc.filename or "what this prints"
+        sys.stderr.write(f"autotune: cannot write {where}: {exc.strerror}\n  make room, or write elsewhere\n")
+        return ExitCode.LOCKED
     except Exception as exc:
         usage = getattr(exc, "format_message", None)
         if usage is None:
@@ -26,6 +38,11 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"autotune: {usage()}\n  see: python -m autotune --help\n")
         return ExitCode.MISTAKE
     return code if isinstance(code, int) else ExitCode.WELL
+
+
+def _close_output() -> None:
+    """Have nobody write to standard output any more, the interpreter's end included."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _brief(text: str) -> str:

@@ -121,16 +121,21 @@ def worth(
 
 
 @cli.command()
-def install(directory: Dir) -> None:
+def install(
+    directory: Dir,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="also what is simulated or unverified, without a question")
+    ] = False,
+) -> None:
     """Merge the recommendation into your own ~/.openmpi/mca-params.conf, with a dated backup."""
     from autotune.commands import install as verb
 
-    verb.install(directory)
+    verb.install(directory, yes)
 
 
 @cli.command()
 def uninstall() -> None:
-    """Take the recommendation out of ~/.openmpi/mca-params.conf again; everything else stays."""
+    """Take the recommendation out of ~/.openmpi/mca-params.conf again; the file is as it was before."""
     from autotune.commands import install as verb
 
     verb.uninstall()

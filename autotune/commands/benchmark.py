@@ -11,6 +11,7 @@ from pathlib import Path
 
 from autotune.campaign.ports import Proposer
 from autotune.errors import UserError
+from autotune.exporters.writing import write_files
 from autotune.proposers import proposer
 from autotune.replay.arena import Result, contest, standings, standings_page, standings_text
 from autotune.replay.recorded_table import RecordedTable, read_recorded
@@ -44,6 +45,7 @@ def benchmark(
         UserError: no tables, budgets or seeds that make no contest, or a file that cannot be written.
         TableError: a table that cannot be used.
         ScenarioError: an unknown proposer or option.
+        StorageError: the disk is full or read-only.
     """
     if min(launches, default=0) < 1 or seeds < 1 or jobs < 1:
         raise UserError(
@@ -65,7 +67,7 @@ def benchmark(
     sys.stdout.write(standings_text(found_standings))
     if out is not None:
         page = out.with_suffix(".html")
-        page.write_text(standings_page(found_standings))
+        write_files({page: standings_page(found_standings)})
         sys.stderr.write(f"{out}, {page}\n")
 
 

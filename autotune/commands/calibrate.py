@@ -18,6 +18,7 @@ import yaml
 
 from autotune.campaign.observing import measurement_of
 from autotune.errors import CampaignError, ScenarioError, TableError, allowed
+from autotune.exporters.writing import write_files
 from autotune.history.trial import Observation, Phase, Trial
 from autotune.importers import read
 from autotune.resources import folder
@@ -150,7 +151,7 @@ def _written(
         lines.append(f"{what:20} {one.median:8.1%}       {one.errors[worst]:+.1%} at {size}")
     final = fit(machine, series, source)
     target = out or Path("machine.yaml")
-    target.write_text(machine_text(final, target.stem, base))
+    write_files({target: machine_text(final, target.stem, base)})
     lines += [
         f"measured: {', '.join(final.fitted)}",
         f"wrote {target}; everything else in it is as in {base}",

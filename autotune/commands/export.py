@@ -37,3 +37,5 @@ def export(
         sys.stdout.write(f"use them with:\n  {use}\n")
     else:
         sys.stdout.write("nothing is set: the stack's own defaults stay\n")
+    if stamp := recommendation.provenance.stamp:
+        sys.stdout.write(f"all of this is {stamp}: no MPI ran\n")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from autotune.commands.history import print_or_write
 from autotune.errors import TableError
 from autotune.importers import Measurement, read
 
@@ -23,14 +24,17 @@ def import_files(
         collective: Operation, for rows that do not say.
 
     Raises:
-        TableError: a file that cannot be read or written, or that is not a complete log or table.
+        TableError: a file that cannot be read, or that is not a complete log or table.
+        UserError: the table cannot be written.
+        StorageError: the disk is full or read-only.
     """
     records = [
         _completed(measurement, comm_size, collective) for path in paths for measurement in read(*_text(path))
     ]
-    from autotune.views.frames import measurement_frame, write_table
+    from autotune.views.frames import measurement_frame, table_bytes
 
-    write_table(measurement_frame(records), "parquet" if out and out.suffix == ".parquet" else "csv", out)
+    table_format = "parquet" if out and out.suffix == ".parquet" else "csv"
+    print_or_write(table_bytes(measurement_frame(records), table_format), out)
     if out is not None:
         sys.stderr.write(
             f"{len(records)} rows of {len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}\n"

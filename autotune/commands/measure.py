@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.campaign.observing import measurement_of
+from autotune.commands.history import print_or_write
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.scenario import Scenario
@@ -21,8 +22,10 @@ def measure(scenario: Scenario, site: "Site", points: tuple[str, ...], out: Path
     Raises:
         ScenarioError, SpaceError: no such point.
         CampaignError: the launch failed.
+        UserError: the table cannot be written.
+        StorageError: the disk is full or read-only.
     """
-    from autotune.views.frames import history_frame, write_table
+    from autotune.views.frames import history_frame, table_bytes
 
     trial = Trial(
         number=1,
@@ -37,7 +40,7 @@ def measure(scenario: Scenario, site: "Site", points: tuple[str, ...], out: Path
     for note in observation.notes:
         sys.stderr.write(f"{note}\n")
     table_format = "parquet" if out and out.suffix == ".parquet" else "csv"
-    write_table(history_frame(History((observation,))), table_format, out)
+    print_or_write(table_bytes(history_frame(History((observation,))), table_format), out)
     if not observation.ok:
         raise CampaignError(f"the launch was {observation.status}: {observation.reason}")
     return ExitCode.WELL

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
-from autotune.errors import UserError
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use
+from autotune.exporters.writing import write_files
 from autotune.stacks import dialect
 from autotune.views.discovery import discovery_section
 
@@ -21,15 +21,12 @@ def report(directory: Path, out: Path | None) -> None:
 
     Raises:
         UserError: there is no campaign, or the file cannot be written.
+        StorageError: the disk is full or read-only.
     """
     from autotune.views.report import page
 
     target = out or directory / "report.html"
-    text = page(report_input(read_campaign(directory)))
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as exc:
-        raise UserError(f"cannot write {target}: {exc.strerror}", "choose another file with --out") from exc
+    write_files({target: page(report_input(read_campaign(directory)))})
     sys.stdout.write(f"{target}\n")
 
 

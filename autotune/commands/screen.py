@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 from autotune.errors import UserError
+from autotune.exporters.writing import write_files
 from autotune.importers.table import read_rows
 from autotune.screening.by_hand import Layout, factors_in, sensitivity
 from autotune.screening.follow_up import follow_up
@@ -56,6 +57,7 @@ def write_design(
 
     Raises:
         UserError: no factors, an effect without the scatter of a run, or a file that cannot be written.
+        StorageError: the disk is full or read-only.
     """
     if not factors:
         raise UserError("a design needs its factors", "--factors FILE, a CSV with factor,low,high")
@@ -82,10 +84,7 @@ def write_design(
         sys.stdout.write(table)
         sys.stderr.write(said)
         return
-    try:
-        out.write_text(text.getvalue(), encoding="utf-8")
-    except OSError as exc:
-        raise UserError(f"cannot write {out}: {exc.strerror}", "choose another file with --out") from exc
+    write_files({out: text.getvalue()})
     sys.stdout.write(said if as_json else f"{out}\n{said}")
 
 

@@ -72,7 +72,9 @@ def tune(scenario: Scenario, site: "Site") -> int:
             )
         begun = _begin(journal, strategy.campaign)
         if begun is None:
-            return _say_complete(console, directory)
+            ended = _say_complete(console, directory)
+            CampaignConsole(console, strategy.objectives).stamped(str(site.stamp))
+            return ended
         with CampaignConsole(console, strategy.objectives) as screen, _endings(journal, directory):
             if site.chosen:
                 console.print(site.chosen, highlight=False)
@@ -88,6 +90,7 @@ def tune(scenario: Scenario, site: "Site") -> int:
             sound = proof is None or not proof.refutes
             if sound and formats:
                 screen.usable(how_to_use(recommendation, formats, folder))
+            screen.stamped(str(site.stamp))
         journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
     return ExitCode.WELL if sound else ExitCode.FINDING
 

@@ -14,6 +14,7 @@ from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import check, heeded
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.errors import CampaignError, ExitCode, UserError
+from autotune.exporters.writing import write_files
 from autotune.history.journal import check_ours
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
@@ -54,6 +55,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         JournalError: others could have written what would be started.
         CampaignError: no pair of launches could be compared.
         Interrupted: the user ended it.
+        StorageError: the disk is full or read-only.
     """
     from autotune.commands.hydra_bridge import connected
 
@@ -102,8 +104,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         "overall": _document(total, bool(had)),
         "slots": [_document(c, c.slot in had) for c in judged],
     }
-    target.mkdir(parents=True, exist_ok=True)
-    (target / RESULT).write_text(json_text(document))
+    write_files({target / RESULT: json_text(document)}, parents=True)
     text = _text(document, (tuned_side.name, reference.name))
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
     gone = any(c.decision is SlotDecision.NO_LONGER and c.slot in had for c in judged)

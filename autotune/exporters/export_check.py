@@ -19,6 +19,7 @@ from typing import Protocol, runtime_checkable
 
 from autotune.campaign.observing import Measurement, Observers
 from autotune.exporters import exporter
+from autotune.exporters.writing import write_files
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.recommend.front import Recommendation
@@ -120,6 +121,7 @@ def check_export(
 
     Raises:
         StackError: nothing can be launched at all.
+        StorageError: the disk is full or read-only.
     """
     place = directory / "proof"
     checkable = (made for made in map(exporter, formats) if isinstance(made, Checkable))
@@ -140,9 +142,7 @@ def check_export(
         wanted = {slot for slot in called if slot[2] >= spared and recipe.covers(slot)}
         if not spoilt or (spared and not wanted):
             break
-        place.mkdir(exist_ok=True)
-        for name, text in spoilt.items():
-            (place / name).write_text(text)
+        write_files({place / name: text for name, text in spoilt.items()}, parents=True)
         refusing = replace(sound, amended=recipe.under_spoilt)
         seen = observers(refusing, space, place).observe(replace(untouched, number=number))
         refused = _refused(seen) - _refused(plain)
@@ -156,7 +156,8 @@ def check_export(
         )
         if seen.estimates:
             break
-    (directory / PROOF_FILE).write_text(json.dumps({**asdict(proof), "holds": proof.holds}, indent=1) + "\n")
+    document = json.dumps({**asdict(proof), "holds": proof.holds}, indent=1)
+    write_files({directory / PROOF_FILE: f"{document}\n"})
     return proof
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from autotune.exporters import exporter
 from autotune.exporters.launch_line import parted
 from autotune.exporters.settings import FAMILIES
+from autotune.exporters.writing import write_files
 from autotune.recommend.front import Recommendation
 
 
@@ -13,15 +14,15 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
     """Write the files of all formats into a directory; each path once, in order.
 
     Raises:
-        UserError: an unknown format, or a recommendation that a format cannot say.
+        UserError: an unknown format, a recommendation that a format cannot say, or no place for files.
+        StorageError: the disk is full or read-only.
     """
     texts: dict[str, str] = {}
     for name in formats:
         texts.update(exporter(name).export(recommendation, directory.absolute()))
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (directory / name).write_text(text)
-    return tuple(directory / name for name in texts)
+    files = {directory / name: text for name, text in texts.items()}
+    write_files(files, parents=True)
+    return tuple(files)
 
 
 def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:

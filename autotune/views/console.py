@@ -149,6 +149,11 @@ class CampaignConsole:
         said = Text.assemble("use them with\n  ", (use, "bold"))
         self._say(said if use else Text("they set nothing: the stack's own defaults stay"))
 
+    def stamped(self, stamp: str) -> None:
+        """The last word: that no MPI ran, where none did."""
+        if stamp:
+            self._say(Text(f"\nall of this is {stamp}: no MPI ran", "bold yellow"))
+
     def _heading(self, text: str) -> None:
         self._say(Text(f"\n{text}", "bold"))
 

@@ -7,11 +7,9 @@ a table.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from io import BytesIO
 from typing import TYPE_CHECKING
 
-from autotune.errors import TableError, allowed
 from autotune.history.trial import Cell, Estimate, History, Observation, Status
 from autotune.space import Value
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from autotune.importers import Measurement
 
 FORMATS = ("csv", "parquet")
-"""What ``write_table`` can write."""
+"""What a table can be written as."""
 
 _TRIAL = {"trial": "Int64", "phase": "string", "subject": "string", "status": "string", "reason": "string"}
 _SLOT = {"collective": "string", "comm_size": "Int64", "message_bytes": "Int64"}
@@ -100,34 +98,18 @@ def measurement_frame(measurements: Iterable[Measurement]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(kinds), dtype=object).astype(kinds)
 
 
-def write_table(frame: pd.DataFrame, format: str, out: Path | None = None) -> None:  # noqa: A002 - the option's name
-    """Write a frame as CSV or Parquet into a file, or as CSV to standard output.
+def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the option's name
+    """A frame as CSV or Parquet, without its index.
 
     Args:
-        frame: What to write; its index is left out.
+        frame: What to write.
         format: One of ``FORMATS``.
-        out: Where to; None: standard output.
-
-    Raises:
-        TableError: an unknown format, Parquet without a file, or a file that cannot be written.
     """
-    if format not in FORMATS:
-        raise TableError(f"unknown table format {format!r}", allowed(format, FORMATS))
-    if format == "parquet" and out is None:
-        raise TableError(
-            "Parquet is binary and does not go to the terminal", "name a file: --out history.parquet"
-        )
-    try:
-        if format == "parquet":
-            frame.to_parquet(out, index=False)
-        else:
-            frame.to_csv(out if out is not None else sys.stdout, index=False)
-    except OSError as exc:
-        if out is None:
-            raise
-        raise TableError(
-            f"cannot write {out}: {exc.strerror or exc}", "choose another file with --out"
-        ) from exc
+    if format == "csv":
+        return str(frame.to_csv(index=False)).encode()
+    buffer = BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()
 
 
 def _rows(observation: Observation, job: Sequence[str], call: Sequence[str]) -> Iterable[list[object]]:

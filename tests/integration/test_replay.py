@@ -36,7 +36,9 @@ def replay(table: Path, directory: Path, *words: str) -> int:
     return main(["conf=replay", f"replay.table={table}", f"campaign.dir={directory}", *words])
 
 
-def test_a_campaign_finds_the_envelope_of_the_table(table: Path, tmp_path: Path) -> None:
+def test_a_campaign_finds_the_envelope_of_the_table(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=9", "seed=4") == 0
     record = read_campaign(tmp_path / "c")
     phases = [o.trial.phase for o in record.history]
@@ -51,6 +53,8 @@ def test_a_campaign_finds_the_envelope_of_the_table(table: Path, tmp_path: Path)
     failed = [o for o in record.history if not o.ok]
     assert [o.trial.point for o in failed] == [Point.of({"algorithm": "linear"})]
     assert str(record.about.site.stamp) == "REPLAYED (from site_allreduce.csv)"
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "all of this is REPLAYED (from site_allreduce.csv): no MPI ran"
 
 
 def test_the_default_is_recommended_where_it_is_best(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -176,3 +177,12 @@ def test_values_out_of_range_are_refused_before_any_launch(word, expected, tmp_p
     assert expected in err
     assert len(err) < 1000
     assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_under_standard_output_is_one_message():
+    with Path("/dev/full").open("w") as full:
+        words = [sys.executable, "-m", "autotune", "export", "--list"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == ExitCode.LOCKED
+    assert done.stderr.startswith("autotune: cannot write what this prints: No space left on device\n")
+    assert "Traceback" not in done.stderr

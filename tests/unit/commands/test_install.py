@@ -1,13 +1,25 @@
 """What the verbs around parameter files do to a home directory, and how they end."""
 
+import os
+import pty
+import stat
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 from autotune.cli import main
 from autotune.commands import install, lint
 from autotune.errors import StackError
-from tests.golden.test_exports import OPENMPI
+from autotune.recommend.front import Checked, Recommendation
+from autotune.space import Point
+from tests.golden.test_exports import MPICH_BY_SIZE, OPENMPI
+from tests.unit.exporters.test_install import FILES
+from tests.unit.exporters.test_writing import tree
+
+GOOD = replace(OPENMPI, provenance=replace(OPENMPI.provenance, stamp="", checked=Checked.HOLDS))
+"""Measured on a real MPI, and verified."""
 
 
 @pytest.fixture
@@ -15,11 +27,18 @@ def home(tmp_path, monkeypatch):
     def nothing(*_):
         raise StackError("no mpirun found")
 
-    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
     monkeypatch.setattr(install, "find", nothing)
     monkeypatch.setattr(lint, "find", nothing)
-    monkeypatch.setattr(install, "read_campaign", lambda _: SimpleNamespace(recommended=lambda: OPENMPI))
-    return tmp_path / ".openmpi"
+    recommends(monkeypatch, GOOD)
+    (tmp_path / "me").mkdir()
+    return tmp_path / "me" / ".openmpi"
+
+
+def recommends(monkeypatch, recommendation):
+    """Have every campaign recommend that."""
+    campaign = SimpleNamespace(recommended=lambda: recommendation)
+    monkeypatch.setattr(install, "read_campaign", lambda _: campaign)
 
 
 def test_install_merges_backs_up_and_uninstall_gives_back(home, capsys):
@@ -29,21 +48,159 @@ def test_install_merges_backs_up_and_uninstall_gives_back(home, capsys):
     assert main(["install", "campaign"]) == 0
     text = conf.read_text()
     assert "btl = self\n" in text
-    assert f"coll_tuned_dynamic_rules_filename = {home}/coll_tuned_rules.conf" in text
+    assert f"coll_tuned_dynamic_rules_filename = {home}/autotune/coll_tuned_rules.conf" in text
     assert "verified: 1.34×" in capsys.readouterr().out
     (copy,) = home.glob("mca-params.conf.2*")
     assert copy.read_text() == "pml = ob1\nbtl = self\n"
-    assert main(["lint", str(conf), str(home / "coll_tuned_rules.conf"), str(home.parent / "ucx.conf")]) == 0
+    rules = home / "autotune" / "coll_tuned_rules.conf"
+    assert main(["lint", str(conf), str(rules), str(home.parent / "ucx.conf")]) == 0
     assert main(["uninstall"]) == 0
     assert not (home.parent / "ucx.conf").exists()
-    assert sorted(conf.read_text().splitlines()) == ["btl = self", "pml = ob1"]
-    assert not (home / "coll_tuned_rules.conf").exists()
+    assert conf.read_text() == "pml = ob1\nbtl = self\n"
+    assert not rules.parent.exists()
 
 
-def test_a_file_that_was_only_ours_goes_away(home):
+def test_what_was_only_ours_goes_away(home):
+    for _ in range(2):
+        assert main(["install", "campaign"]) == 0
+        assert main(["install", "campaign"]) == 0
+        assert main(["uninstall"]) == 0
+        assert tree(home.parent) == {}
+
+
+@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(conf=FILES, ucx=FILES, rules=FILES)
+def test_whatever_was_there_is_there_again_with_its_mode(home, conf, ucx, rules):
+    before = {
+        home / "mca-params.conf": conf,
+        home.parent / "ucx.conf": ucx,
+        home / "coll_tuned_rules.conf": rules,
+    }
+    home.mkdir(exist_ok=True)
+    for path, content in before.items():
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+            path.chmod(0o640)
     assert main(["install", "campaign"]) == 0
     assert main(["uninstall"]) == 0
-    assert not (home / "mca-params.conf").exists()
+    for path, content in before.items():
+        assert (path.read_bytes() if path.exists() else None) == content
+        if content is not None:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_what_was_edited_since_stays_and_is_told(home, capsys):
+    home.mkdir()
+    conf, rules = home / "mca-params.conf", home / "autotune" / "coll_tuned_rules.conf"
+    conf.write_bytes(b"btl = self")
+    assert main(["install", "campaign"]) == 0
+    conf.write_bytes(conf.read_bytes() + b"# mine\r\n")
+    rules.write_text("mine")
+    capsys.readouterr()
+    assert main(["uninstall"]) == 0
+    out = capsys.readouterr().out
+    assert conf.read_bytes() == b"btl = self\n# mine\r\n"
+    assert f"{conf} was edited since" in out
+    assert f"{home.parent / 'ucx.conf'}: as it was before" in out
+    (kept,) = rules.parent.iterdir()
+    assert kept.read_text() == "mine"
+    assert f"{rules} was edited since: it was kept as {kept}" in out
+
+
+def test_a_second_campaign_leaves_nothing_of_the_first(home, monkeypatch):
+    assert main(["install", "campaign"]) == 0
+    env = (("OMPI_MCA_pml", "ob1"),)
+    plain = Recommendation(Point(), (), provenance=replace(GOOD.provenance, env=env, placement=()))
+    recommends(monkeypatch, plain)
+    assert main(["install", "campaign"]) == 0
+    assert not (home.parent / "ucx.conf").exists()
+    assert not (home / "autotune" / "coll_tuned_rules.conf").exists()
+    assert "coll_tuned" not in (home / "mca-params.conf").read_text()
+
+
+DOUBTFUL = {
+    "these results are SIMULATED": replace(GOOD, provenance=replace(GOOD.provenance, stamp="SIMULATED (m)")),
+    "these results are REPLAYED": replace(GOOD, provenance=replace(GOOD.provenance, stamp="REPLAYED (t)")),
+    "not verified on fresh launches: UNVERIFIED": replace(
+        GOOD, provenance=replace(GOOD.provenance, verified="UNVERIFIED", checked=Checked.NOT)
+    ),
+}
+
+
+@pytest.mark.parametrize("why", DOUBTFUL)
+def test_nothing_doubtful_is_installed_without_a_yes(home, why, monkeypatch, capsys):
+    recommends(monkeypatch, DOUBTFUL[why])
+    assert main(["install", "campaign"]) == 1
+    said = capsys.readouterr().err
+    assert why in said
+    assert "nothing was written; --yes" in said
+    assert tree(home.parent) == {}
+    assert main(["install", "campaign", "--yes"]) == 0
+    assert why in capsys.readouterr().out
+    assert (home / "mca-params.conf").exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("Yes\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1)])
+def test_on_a_terminal_one_is_asked(home, monkeypatch, capsys, answer, code):
+    recommends(monkeypatch, DOUBTFUL["these results are SIMULATED"])
+    keyboard, terminal = pty.openpty()
+    with os.fdopen(terminal) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        os.write(keyboard, answer.encode())
+        assert main(["install", "campaign"]) == code
+    os.close(keyboard)
+    assert "install them all the same? [y/N]" in capsys.readouterr().out
+    assert home.exists() == (code == 0)
+
+
+def test_files_that_were_refuted_are_asked_about_too(home, tmp_path, capsys):
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "proof.json").write_text('{"holds": false}')
+    assert main(["install", str(tmp_path)]) == 1
+    assert "did not do what they say" in capsys.readouterr().err
+    assert not home.exists()
+
+
+def test_where_the_defaults_stay_nothing_is_written(home, monkeypatch, capsys):
+    source = replace(GOOD.provenance, env=(), placement=(), checked=Checked.REFUSED)
+    recommends(monkeypatch, Recommendation(Point(), (), provenance=source))
+    assert main(["install", "campaign"]) == 0
+    assert "nothing to install" in capsys.readouterr().out
+    assert not home.exists()
+
+
+def test_another_mpi_has_no_such_files(home, monkeypatch, capsys):
+    recommends(monkeypatch, replace(MPICH_BY_SIZE, provenance=replace(GOOD.provenance, family="mpich")))
+    assert main(["install", "campaign"]) == 2
+    assert "was measured on MPICH" in capsys.readouterr().err
+    assert not home.exists()
+
+
+def test_what_is_in_the_way_is_named_and_nothing_is_half_done(home, capsys):
+    (home / "mca-params.conf").mkdir(parents=True)
+    before = tree(home.parent)
+    assert main(["install", "campaign"]) == 2
+    assert f"{home / 'mca-params.conf'}: Is a directory" in capsys.readouterr().err
+    assert main(["uninstall"]) == 2
+    assert tree(home.parent) == before
+    (home / "mca-params.conf").rmdir()
+    (home.parent / "ucx.conf").symlink_to("/no/such/place")
+    before = tree(home.parent)
+    assert main(["install", "campaign"]) == 2
+    assert "it is a link to /no/such/place, which does not exist" in capsys.readouterr().err
+    assert tree(home.parent) == before
+
+
+def test_a_link_of_the_users_stays_a_link(home, tmp_path):
+    home.mkdir()
+    (tmp_path / "dotfile").write_bytes(b"pml = \xfc")
+    (home / "mca-params.conf").symlink_to(tmp_path / "dotfile")
+    assert main(["install", "campaign"]) == 0
+    assert "autotune" in (tmp_path / "dotfile").read_text("latin-1")
+    assert main(["uninstall"]) == 0
+    assert (home / "mca-params.conf").is_symlink()
+    assert (tmp_path / "dotfile").read_bytes() == b"pml = \xfc"
 
 
 def test_there_must_be_something_to_take_out(home, capsys):

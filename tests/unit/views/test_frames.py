@@ -6,10 +6,12 @@ import math
 import pandas as pd
 import pytest
 
-from autotune.errors import TableError
+from autotune.commands.history import history as print_history
+from autotune.commands.history import print_or_write
+from autotune.errors import TableError, UserError
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point
-from autotune.views.frames import history_frame, write_table
+from autotune.views.frames import history_frame, table_bytes
 
 COLUMNS = [
     *("trial", "phase", "subject", "status", "reason"),
@@ -105,26 +107,25 @@ def test_an_empty_history_still_has_its_columns():
 
 def test_csv_goes_to_standard_output_or_a_file(history, capsys, tmp_path):
     frame = history_frame(history)
-    write_table(frame, "csv")
+    print_or_write(table_bytes(frame, "csv"), None)
     shown = capsys.readouterr().out
     assert shown.splitlines()[1] == "1,baseline,untouched,ok,,,,,allreduce,2,8,,,2.8,0.056,2.66,2.94,40,3"
     assert shown.splitlines()[4] == "3,search,sweep,timeout,ended after 60 s,64k,False," + "," * 11
-    write_table(frame, "csv", tmp_path / "history.csv")
+    print_or_write(table_bytes(frame, "csv"), tmp_path / "history.csv")
     assert (tmp_path / "history.csv").read_text() == shown
     assert len(pd.read_csv(io.StringIO(shown))) == len(frame)
 
 
-def test_parquet_gives_the_same_frame_back(history, tmp_path):
+def test_parquet_gives_the_same_frame_back(history):
     frame = history_frame(history)
-    write_table(frame, "parquet", tmp_path / "history.parquet")
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "history.parquet"), frame)
+    read = pd.read_parquet(io.BytesIO(table_bytes(frame, "parquet")))
+    pd.testing.assert_frame_equal(read, frame)
 
 
-def test_what_cannot_be_written_is_said(history, tmp_path):
-    frame = history_frame(history)
+def test_what_cannot_be_written_is_said(tmp_path):
     with pytest.raises(TableError, match="csv, parquet"):
-        write_table(frame, "xlsx")
+        print_history(tmp_path, "xlsx", None)
     with pytest.raises(TableError, match="--out"):
-        write_table(frame, "parquet")
-    with pytest.raises(TableError, match="cannot write"):
-        write_table(frame, "csv", tmp_path / "nowhere" / "history.csv")
+        print_history(tmp_path, "parquet", None)
+    with pytest.raises(UserError, match="cannot write"):
+        print_or_write(b"", tmp_path / "nowhere" / "history.csv")
