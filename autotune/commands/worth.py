@@ -34,7 +34,7 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
         }
         sys.stdout.write(json_text(numbers))
         return
-    nodes = recommendation.provenance.nodes
+    ranks, nodes = recommendation.provenance.ranks, recommendation.provenance.nodes
     lines = [
         f"{calls}: {gained.calls:.4g} calls a run and rank, {gained.other_calls:.4g} of what was not tuned",
         f"saved an hour of application time: {gained.saved_per_hour_s:.3g} s ({low:.3g} … {high:.3g})",
@@ -46,6 +46,9 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
         ),
         f"[{recommendation.provenance.verified}]",
     ]
+    if sizes := ", ".join(map(str, gained.other_sizes)):
+        measured = f"{ranks} ranks on {nodes} node(s)"
+        lines.insert(1, f"NOT THE SAME SIZE: calls on {sizes} ranks, measured on {measured}")
     if recommendation.provenance.stamp:
         lines.append(recommendation.provenance.stamp)
     sys.stdout.write("\n".join(lines) + "\n")

@@ -31,6 +31,8 @@ class Worth:
     """Wall time of one run."""
     campaign_s: float
     """Wall time of the campaign's launches, on as many nodes as the application is taken to have."""
+    other_sizes: tuple[int, ...] = ()
+    """Communicator sizes of calls that were not measured: the nearest measured one stands for them."""
 
     @property
     def saved_per_hour_s(self) -> float:
@@ -69,7 +71,9 @@ def worth(
     if not run_s:
         raise UserError(f"{profile.source} does not say how long a run takes", "give --application-s SECONDS")
     collectives = {gain.slot[0] for gain in gains}
-    covered = math.fsum(c.count for c in profile.calls if any(c.means(name) for name in collectives))
+    tuned = [c for c in profile.calls if any(c.means(name) for name in collectives)]
+    covered = math.fsum(c.count for c in tuned)
+    other_sizes = {c.comm_size for c in tuned if c.comm_size} - {gain.slot[1] for gain in gains}
     shares = profile.weights([gain.slot for gain in gains])
     saved = low = high = 0.0
     for gain in gains:
@@ -79,4 +83,4 @@ def worth(
         low += n * gain.default_s * (1.0 - 1.0 / least if least > 0 else -math.inf)
         high += n * gain.default_s * (1.0 - 1.0 / most)
     others = math.fsum(c.count for c in profile.calls) - covered
-    return Worth(covered, others, saved, low, high, run_s, campaign_s)
+    return Worth(covered, others, saved, low, high, run_s, campaign_s, tuple(sorted(other_sizes)))

@@ -57,6 +57,8 @@ class OpenMpi:
     """Of this machine."""
     cores: int = 1
     """That this process may use."""
+    read_only: tuple[str, ...] = ()
+    """Variables of algorithms that cannot be written while a program runs."""
 
     @property
     def coll(self) -> tuple[str, ...]:
@@ -108,6 +110,8 @@ class OpenMpi:
             ("coll components", coll),
             ("cores, NUMA nodes", f"{self.cores}, {self.numa_nodes}"),
         ]
+        if self.read_only:
+            rows.append(("read-only", f"{', '.join(self.read_only)}: no sweep sets it, rules do"))
         if self.fixed:
             rows.append(("fixed by the scenario", " ".join(f"{k}={v}" for k, v in self.fixed.items())))
         return tuple(rows)
@@ -281,6 +285,8 @@ class OpenMpiDialect(Dialect):
         pattern = r"^mca:coll:tuned:param:coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)$"
         for collective, number, name in re.findall(pattern, text, re.MULTILINE):
             enumerators.setdefault(collective, {})[name] = int(number)
+        pattern = r"^mca:coll:tuned:param:(coll_tuned_\w+_algorithm):status:read-only$"
+        read_only = tuple(re.findall(pattern, text, re.MULTILINE))
         numa = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
         return OpenMpi(
             installation=installation,
@@ -291,6 +297,7 @@ class OpenMpiDialect(Dialect):
             fixed=fixed,
             numa_nodes=numa,
             cores=cores,
+            read_only=read_only,
         )
 
 

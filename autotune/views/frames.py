@@ -54,8 +54,8 @@ def history_frame(history: History) -> pd.DataFrame:
     ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``. A parameter that carries the name
     of one of these columns is called ``parameter.<name>``.
 
-    ``status`` is the launch's, or the cell's own where a launch that ended well has an unusable cell. A value
-    is missing where the parameter was not active or was left to the stack. Parameters are ``Int64``,
+    ``status`` and ``reason`` are the launch's, or the cell's own where a cell is not usable. A value is
+    missing where the parameter was not active or was left to the stack. Parameters are ``Int64``,
     ``boolean`` or ``Float64`` where all their values are of that kind, else ``string``.
     """
     import pandas as pd
@@ -116,10 +116,10 @@ def _rows(observation: Observation, job: Sequence[str], call: Sequence[str]) -> 
     trial = observation.trial
     values = [trial.point.get(name) for name in job]
     for estimate in observation.estimates or (None,):
-        status = observation.status
+        status, reason = observation.status, observation.reason
         if estimate is not None and estimate.status is not Status.OK:
-            status = estimate.status
-        head = [trial.number, str(trial.phase), str(trial.subject), str(status), observation.reason or None]
+            status, reason = estimate.status, estimate.reason or reason
+        head = [trial.number, str(trial.phase), str(trial.subject), str(status), reason or None]
         yield [*head, *values, *_measured(estimate, call)]
 
 

@@ -227,4 +227,5 @@ def test_measure_prints_one_launch_of_one_point(tmp_path, mpirun):
 def test_doctor_says_what_is_here(tmp_path, mpirun):
     document = json.loads(autotune("--json", cwd=tmp_path, verb="doctor").stdout)
     assert document["findings"]["MPI"].startswith("Open MPI")
+    assert "coll_tuned_allgatherv_algorithm" in document["findings"]["read-only"]
     assert "coll:tuned" in document["facts"]

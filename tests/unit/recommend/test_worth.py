@@ -41,6 +41,11 @@ def test_what_was_not_tuned_is_told_apart():
     assert (found.calls, found.other_calls) == (10.0, 30.0)
 
 
+def test_calls_on_other_communicators_than_the_measured_are_named():
+    calls = profile((8, 10.0, "allreduce", 8), (8, 5.0, "allreduce", 64), (8, 5.0, "bcast", 3))
+    assert worth(calls, [gain(8, 3, 5)], 1.0).other_sizes == (64,)
+
+
 def test_where_nothing_is_saved_nothing_pays_back():
     assert worth(profile((8, 1e6, "allreduce")), [gain(8, 5, 5)], 1.0).paid_back_after_s == math.inf
 

@@ -61,6 +61,15 @@ def test_one_row_for_each_estimate_and_for_each_launch_without_one(history):
     assert frame["reason"].isna().tolist() == [True, True, True, False, False]
 
 
+def test_a_cell_that_is_not_usable_has_its_own_reason():
+    cell = Cell("allgatherv", 2, 8, Point.of({"algorithm": "ring"}))
+    refused = Estimate(cell, math.nan, math.nan, 0, Status.NOT_APPLIED, reason="refused (code 64)")
+    row = history_frame(History((Observation(Trial(1, Phase.SEARCH, Point()), Status.OK, (refused,)),))).iloc[
+        0
+    ]
+    assert (row["status"], row["reason"]) == ("not_applied", "refused (code 64)")
+
+
 def test_a_failed_launch_has_its_point_and_nothing_measured(history):
     row = history_frame(history).set_index("trial").loc[3]
     assert (row["UCX_RNDV_THRESH"], row["coll_han"]) == ("64k", False)
