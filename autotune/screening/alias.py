@@ -60,13 +60,8 @@ def aliases(
 ) -> tuple[Alias, ...]:
     """All two-factor interactions that leak into main effects, by factor and then by size.
 
-    Args:
-        names: of the factors.
-        nuisance: (n_runs, n_nuisance), the mean in the first column (which holds the weights, if any).
-        main: (n_runs, n_factors).
-        estimable: (n_factors,) which main effects were estimated.
-        joint: whether they were estimated together; if not, other main effects leak in as well and are
-            listed like interactions.
+    The mean stands in the first nuisance column (which holds the weights, if any). Where main effects were
+    not estimated jointly, others leak in as well and are listed like interactions.
     """
     weight = nuisance[:, :1]
     unfitted = {
@@ -91,13 +86,10 @@ def aliases(
 
 
 def efficiency(main: NDArray[np.float64]) -> Efficiency:
-    """D-, A- and G-efficiency for the model of the mean and the main effects.
+    """D-, A- and G-efficiency of codes (n_runs, n_factors) for the model of the mean and the main effects.
 
     The largest variance of a prediction is searched from every run by flipping one factor at a time while
     that makes it larger.
-
-    Args:
-        main: (n_runs, n_factors) codes.
     """
     n_runs, n_factors = main.shape
     matrix = np.column_stack([np.ones(n_runs), main])

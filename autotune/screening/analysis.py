@@ -15,7 +15,7 @@ from autotune.errors import UserError
 from autotune.screening.alias import aliases, efficiency
 from autotune.screening.design import ScreeningDesign
 from autotune.screening.effects import BlockEffect, Effect, Effects, Scale
-from autotune.screening.lenth import Lenth, half_normal_scores, lenth
+from autotune.screening.lenth import half_normal_scores, lenth
 from autotune.screening.model import Fit, fit, independent, nuisance_columns, plot_columns, rank, tied_factors
 from autotune.screening.noise import NoiseEstimate, noise_of, pure_error, run_variance, smallest_error
 from autotune.screening.suspicion import suspicions
@@ -45,13 +45,8 @@ def analyse(
     own standard errors imply. The effect of a whole-plot factor has the larger of this error and the one
     between whole plots.
 
-    Args:
-        design: the runs.
-        response: (n_runs,) one number per run, nan where the run failed.
-        name: of the response, for messages.
-        scale: ``log`` compares ratios and needs positive responses.
-        sem: (n_runs,) standard error of each number, in its unit; nan where unknown.
-        alpha: level of significance.
+    The response is (n_runs,), nan where the run failed, and positive for ``log``, which compares ratios;
+    ``sem`` (n_runs,) is the standard error of each number, in its unit, nan where unknown.
 
     Raises:
         UserError: lengths differ, a response is infinite or, on log scale, not positive, or fewer than
@@ -89,7 +84,7 @@ def analyse(
         blocks=_block_effects(design, fitted, noise),
         curvature=_curvature(design, fitted, noise, total, alpha) if n_centre else None,
         noise=noise,
-        lenth=_effect_lenth(fitted, alpha),
+        lenth=lenth(2 * fitted.beta[fitted.estimable], alpha),
         aliases=aliases(design.names, fitted.nuisance, fitted.main, fitted.estimable, fitted.joint),
         suspicions=suspicions(
             design.names, fitted, np.sqrt(noise.variance * fitted.unit_variance), floor, alpha
@@ -139,19 +134,14 @@ def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
     return NoiseEstimate(max(explained, 0.0) / n_differences, n_differences, "whole plots")
 
 
-def _p_values(effects: NDArray[np.float64], std_errs: NDArray[np.float64], df: float) -> NDArray[np.float64]:
-    """Two-sided p-values of no effect, nan where effect or error is unknown."""
+def _p_values(effects: ArrayLike, std_errs: ArrayLike, df: float) -> NDArray[np.float64]:
+    """Two-sided p-values of no effect, nan where effect or error is unknown; the shape of the effects."""
     from scipy import stats
 
+    effects, std_errs = np.asarray(effects), np.asarray(std_errs)
     known = np.isfinite(effects) & np.isfinite(std_errs)
-    ratios = np.abs(effects[known]) / np.maximum(std_errs[known], np.finfo(float).tiny)
-    values = np.full(effects.shape, math.nan)
-    values[known] = 2 * stats.t.sf(ratios, df)
-    return values
-
-
-def _p_value(effect: float, std_err: float, df: float) -> float:
-    return float(_p_values(np.array([effect]), np.array([std_err]), df)[0])
+    ratios = np.abs(effects) / np.maximum(std_errs, np.finfo(float).tiny)
+    return np.where(known, 2 * stats.t.sf(ratios, df), math.nan)
 
 
 def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[tuple[float, float]]:
@@ -194,7 +184,7 @@ def _effects(
         if factor.whole_plot and plots.df and plots.variance > noise.variance:
             used = plots
         std_err = 2 * math.sqrt(used.variance * unit)
-        p_value = _p_value(2 * beta, std_err, used.df)
+        p_value = float(_p_values(2 * beta, std_err, used.df))
         effects.append(
             Effect(
                 factor=factor.name,
@@ -236,7 +226,7 @@ def _curvature(
     column = len(set(design.blocks))
     effect, unit = float(fitted.nuisance_beta[column]), float(fitted.nuisance_covariance[column, column])
     std_err = math.sqrt(noise.variance * unit)
-    p_value = _p_value(effect, std_err, noise.df)
+    p_value = float(_p_values(effect, std_err, noise.df))
     n_centre = sum(design.centre)
     return Effect(
         factor="curvature",
@@ -254,11 +244,6 @@ def _curvature(
         n_low=design.n_runs - n_centre,
         n_high=n_centre,
     )
-
-
-def _effect_lenth(fitted: Fit, alpha: float) -> Lenth:
-    """Lenth's yardstick in units of one effect, over the main effects alone."""
-    return lenth(2 * fitted.beta[fitted.estimable], alpha)
 
 
 def _notes(

@@ -35,6 +35,8 @@ Verdict = Literal["active", "undecided", "inert"]
 
 _MIN_RESULTS = 3
 _HIDING = 0.5
+_NEGLIGIBLE = 0.01
+"""The relative change of a response that nobody would tune for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +77,9 @@ class ScreeningResult:
 
 
 def screened(
-    factors: Sequence[Factor],
-    analyses: Sequence[Effects],
-    goals: Mapping[str, Goal],
-    *,
-    negligible: float = 0.01,
+    factors: Sequence[Factor], analyses: Sequence[Effects], goals: Mapping[str, Goal]
 ) -> ScreeningResult:
-    """Decide on every factor, by the rule above.
-
-    Args:
-        factors: the factors of the design.
-        analyses: one for each objective.
-        goals: for each response by name whether less or more is better.
-        negligible: the relative change of a response that nobody would tune for (0.01: one percent).
+    """Decide on every factor, by the rule above, from the analysis and the goal of each response.
 
     Raises:
         UserError: a response without a goal, or no response at all.
@@ -100,12 +92,10 @@ def screened(
                 f"response {analysis.response!r} has the goal {goals.get(analysis.response)!r}",
                 "goals: min, max",
             )
-    return ScreeningResult(tuple(_decision(factor, analyses, goals, negligible) for factor in factors))
+    return ScreeningResult(tuple(_decision(factor, analyses, goals) for factor in factors))
 
 
-def _decision(
-    factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, Goal], negligible: float
-) -> FactorDecision:
+def _decision(factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, Goal]) -> FactorDecision:
     advantage = 0.0  # of the high level, in standard errors
     for analysis in analyses:
         effect = analysis[factor.name]
@@ -113,7 +103,7 @@ def _decision(
             ratio = effect.effect / effect.std_err
             advantage += ratio if goals[analysis.response] == "max" else -ratio
     better = factor.high if advantage > 0 else factor.low
-    judged = [_judge(factor, analysis, negligible) for analysis in analyses]
+    judged = [_judge(factor, analysis) for analysis in analyses]
     for verdict in ("active", "undecided"):
         reasons = [reason for its, reason in judged if its == verdict]
         if reasons:
@@ -124,12 +114,12 @@ def _decision(
     )
 
 
-def _judge(factor: Factor, analysis: Effects, negligible: float) -> tuple[Verdict, str]:
+def _judge(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
     effect = analysis[factor.name]
     size = f"{analysis.response}: {analysis.text(effect)} (p = {effect.p_value:.2g})"
     if not math.isfinite(effect.p_value):
         return "undecided", f"{analysis.response}: the runs cannot tell its effect"
-    threshold = negligible if analysis.scale == "log" else negligible * abs(analysis.mean)
+    threshold = _NEGLIGIBLE if analysis.scale == "log" else _NEGLIGIBLE * abs(analysis.mean)
     matters = abs(effect.effect) > threshold
     hiding = _hiding(factor.name, analysis)
     if matters and effect.active:

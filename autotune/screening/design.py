@@ -108,16 +108,12 @@ class ScreeningDesign:
         """Number of runs, centre points included."""
         return len(self.order)
 
-    def point(self, run: int) -> dict[str, Value]:
-        """The value of each factor in one run."""
-        return {
-            factor.name: factor.value(code)
-            for factor, code in zip(self.factors, self.coded[run].tolist(), strict=True)
-        }
-
     def points(self) -> list[dict[str, Value]]:
         """The value of each factor in each run, in the order in which they are run."""
-        return [self.point(run) for run in range(self.n_runs)]
+        return [
+            {its.name: its.value(code) for its, code in zip(self.factors, codes, strict=True)}
+            for codes in self.coded.tolist()
+        ]
 
     def followed_by(self, later: ScreeningDesign) -> ScreeningDesign:
         """This design and a later one of the same factors as one experiment, each with blocks of its own.
@@ -194,29 +190,19 @@ def plackett_burman(
     return _run_order(factors, [standard] * blocks, len(corners), rng)
 
 
-def foldover(design: ScreeningDesign, rng: np.random.Generator, on: str | None = None) -> ScreeningDesign:
+def foldover(design: ScreeningDesign, rng: np.random.Generator) -> ScreeningDesign:
     """The runs to add to a design so that its main effects are free of two-factor interactions.
 
-    Args:
-        design: a design that was run; its centre points are not repeated.
-        rng: the source of the run order.
-        on: flip only this factor: frees it and all of its interactions; None flips all factors and frees
-            every main effect from every two-factor interaction.
+    All factors are flipped; centre points are not repeated.
 
     Returns:
         The added runs alone, one block for each of the design's; ``design.followed_by(added)`` is the whole.
-
-    Raises:
-        UserError: ``on`` is not a factor of the design.
     """
-    if on is not None and on not in design.names:
-        raise UserError(f"{on!r} is not a factor of the design", f"factors: {', '.join(design.names)}")
-    flips = np.array([-1.0 if on in (None, name) else 1.0 for name in design.names])
     folded = []
     for block in dict.fromkeys(design.blocks):
         runs = [run for run in range(design.n_runs) if design.blocks[run] == block and not design.centre[run]]
         runs.sort(key=lambda run: design.order[run])
-        folded.append(design.coded[runs] * flips)
+        folded.append(-design.coded[runs])
     last = tuple(design.coded[-1, _whole_plot_columns(design.factors)].tolist())
     return _run_order(design.factors, folded, design.n_runs, rng, last)
 

@@ -66,14 +66,7 @@ class Desire:
 
 
 def desirability(desires: Mapping[str, Desire], values: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-    """D of each point.
-
-    Args:
-        desires: what is wanted, by response.
-        values: (n_points,) by response.
-
-    Returns:
-        (n_points,) in [0, 1].
+    """D of each point, (n_points,) in [0, 1], from values (n_points,) by response.
 
     Raises:
         UserError: nothing is wanted, or a response that is wanted has no values.

@@ -64,12 +64,7 @@ def follow_up(
 ) -> FollowUp:
     """Fit a quadratic over ordered columns to each response, and find the point that suits all.
 
-    Args:
-        table: a row for each run; an empty response is a failed run.
-        factors: columns of numbers or sizes.
-        responses: columns with what is wanted of them.
-        scale: ``log`` fits logarithms of positive responses.
-        overlaid: whether the responses are to be weighed against each other.
+    An empty response is a failed run; ``log`` fits logarithms of positive responses.
 
     Raises:
         TableError: an unknown column, a factor of words, or a field that is not what its column needs.
@@ -99,12 +94,7 @@ def follow_up(
 
 
 def overlaid_optimum(surfaces: Sequence[Surface], desires: Mapping[str, Desire]) -> Overlay:
-    """The point of highest desirability on surfaces of the same factors.
-
-    Args:
-        surfaces: one for each response, in the order of ``desires``.
-        desires: what is wanted, by response.
-    """
+    """The point of highest desirability on surfaces of the same factors, one for each desire."""
     from scipy.optimize import Bounds, differential_evolution
 
     def predicted(codes: NDArray[np.float64]) -> dict[str, float]:

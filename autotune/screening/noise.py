@@ -48,10 +48,7 @@ def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEsti
        the contrasts of lack of fit; pure error, where there is some, is used unless Lenth's is significantly
        larger, which shows the same leak.
 
-    Args:
-        fitted: the fit.
-        groups: for each run what was set; runs of one group are replicates.
-        floor: the smallest variance that can be true, in whitened units.
+    Runs of one group are replicates; ``floor`` is the smallest variance that can be true, in whitened units.
     """
     from scipy import stats
 
@@ -84,12 +81,10 @@ def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matr
     residuals are left to tell. No run is believed to be 100 times better than the median one, and one that
     is 1000 times worse counts for nothing anyway.
 
-    Args:
-        nuisance: (n_runs, n_nuisance), not whitened, as all that follows.
-        main: (n_runs, n_factors).
-        y: (n_runs,).
-        sem: (n_runs,) positive standard errors.
+    Nothing is whitened here; standard errors are positive.
     """
+    from scipy.optimize import brentq
+
     median = float(np.median(sem))
     own = np.clip(sem, median / 100, median * 1000) ** 2
 
@@ -102,13 +97,10 @@ def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matr
 
     if excess(0.0) <= 0:
         return np.asarray(own)
-    low, high = 0.0, float(np.var(y)) + median**2
+    high = float(np.var(y)) + median**2
     while excess(high) > 0:
         high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return np.asarray(own + high)
+    return np.asarray(own + brentq(excess, 0.0, high))
 
 
 def smallest_error(deviations: Matrix, mean: float) -> float:

@@ -28,12 +28,7 @@ def power(
     method will be used, it is simulated with a standard error of at most 0.01. The difference between
     reboots is not part of σ: for whole-plot factors it is an upper bound.
 
-    Args:
-        design: the design as it would be run.
-        effect: mean at high minus mean at low, on the scale of the analysis.
-        sigma: standard deviation of one run, on the same scale.
-        rng: for the simulation.
-        alpha: level of significance.
+    The effect is the mean at high minus the mean at low; ``rng`` is for the simulation.
 
     Raises:
         UserError: ``sigma`` is not positive, or the design has fewer runs than parameters.

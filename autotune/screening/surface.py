@@ -110,12 +110,8 @@ def response_surface(
     Terms enter in the order mean, linear, bent, mixed, each only while the runs can tell it from those before
     and three degrees of freedom remain; a factor with two levels does not bend.
 
-    Args:
-        names: (n_factors,).
-        codes: (n_runs, n_factors) in [−1, 1].
-        response: (n_runs,), nan where a run failed.
-        rng: for the intervals of the optimum.
-        goal: what is better.
+    Codes are (n_runs, n_factors) in [−1, 1], responses (n_runs,), nan where a run failed; the generator
+    is for the intervals of the optimum.
 
     Raises:
         UserError: shapes differ, codes are out of range, or there are too few runs for the linear terms.

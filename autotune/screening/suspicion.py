@@ -40,12 +40,8 @@ def suspicions(
 ) -> tuple[Suspicion, ...]:
     """Interactions that stand out beside the main effects that may matter, the most striking first.
 
-    Args:
-        names: of the factors.
-        fitted: the main effects.
-        std_errs: (n_factors,) standard errors of ``fitted.beta``.
-        floor: the smallest variance of a run that can be true, in whitened units.
-        alpha: level of significance over all interactions that are tried.
+    Standard errors are those of ``fitted.beta``, (n_factors,); ``floor`` is the smallest variance of a run
+    that can be true, in whitened units, and ``alpha`` a level over all interactions that are tried.
     """
     from scipy import stats
 

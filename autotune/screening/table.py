@@ -81,12 +81,9 @@ class Column:
 def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
     """What ``latency:min`` or ``bandwidth:max:1.5`` say: column, goal and perhaps weight.
 
-    Args:
-        words: one for each response.
-        option: where they were given, for messages.
-
     Raises:
-        UserError: no response, one that is named twice, or one without a goal or with a bad weight.
+        UserError: no response, one that is named twice, or one without a goal or with a bad weight; the
+            message names the option where they were given.
     """
     responses: dict[str, Response] = {}
     for word in words:
@@ -130,12 +127,7 @@ def screen(
     A factor is a column with two values, or one of numbers (or sizes such as ``64k``), whose effect is then
     taken to be linear and given over its range. An empty response is a failed run.
 
-    Args:
-        table: a row for each run.
-        factors: names of columns.
-        responses: columns with what is better.
-        block: a column whose values are replicates, days or sites.
-        scale: ``linear`` compares differences, ``log`` ratios of positive responses.
+    A block's column holds replicates, days or sites; ``log`` compares ratios of positive responses.
 
     Raises:
         TableError: an unknown column, or a field that is not what its column needs.

@@ -34,11 +34,6 @@ class Effect:
     """Whether by fresh launches of it alone, else by the screening."""
 
     @property
-    def faster(self) -> bool:
-        """Whether some size gains by more than chance."""
-        return any(e < -_SURE * s for e, s in zip(self.log_ratio, self.error, strict=True))
-
-    @property
     def slower(self) -> bool:
         """Whether some size loses by more than chance."""
         return any(e > _SURE * s for e, s in zip(self.log_ratio, self.error, strict=True))
@@ -79,14 +74,7 @@ def candidates(
 
 
 def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> Found:
-    """What all runs say.
-
-    Args:
-        arms: What could be turned.
-        runs: Of the screening and of the confirmation.
-        rate: Of false discoveries.
-        seed: Of the permutations.
-    """
+    """What all runs of the screening and of the confirmation say, at a rate of false discoveries."""
     screened = tuple(run for run in runs if run.block == 0)
     active: list[Effect] = []
     harmful: list[Effect] = []
