@@ -1,12 +1,12 @@
 """``lint FILE…``: what the MPI stack would silently ignore or misread in anybody's files."""
 
-import re
 import sys
 from pathlib import Path, PurePath
 
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.lint import lint as linted
-from autotune.stacks.installation import find, output
+from autotune.stacks.installation import find
+from autotune.stacks.knobs.listing import read
 
 
 def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
@@ -30,11 +30,8 @@ def _known(mpi: str) -> frozenset[str] | None:
     """Names of all parameters, where the stack that is judged for is installed here."""
     try:
         here = find()
-        if here.flavour != "openmpi" or mpi != f"openmpi{here.version.split('.')[0]}":
-            return None
-        text = output([str(here.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
+        judged = mpi == f"{here.flavour}{here.version.split('.')[0]}"
+        knobs = read(here.flavour, here) if judged else ()
     except StackError:
         return None
-    # Some parameters are listed under their synonyms only.
-    names = re.findall(r"^mca:\w+:[\w-]+:param:(\w+):(?:synonym_of:name:(\w+))?", text, re.MULTILINE)
-    return frozenset(name for pair in names for name in pair if name) or None
+    return frozenset(name for knob in knobs for name in (knob.name, *knob.inherits)) or None

@@ -5,8 +5,6 @@ reading. Nothing here opens a file. A text that holds no table, or one that a fa
 behind, is an error that names the line, never an empty or shortened success.
 """
 
-from __future__ import annotations
-
 from operator import attrgetter
 
 from autotune.errors import TableError
@@ -29,10 +27,6 @@ def read(text: str, name: str) -> list[Measurement]:
     """All measurements in a text, in the order of its lines.
 
     A log may hold several runs of several benchmarks, with anything printed between and inside of them.
-
-    Args:
-        text: Contents of a log or table.
-        name: What to call it in records and messages, usually the file's name.
 
     Raises:
         TableError: No table of a known format, a failed or truncated run, or a value that is none.

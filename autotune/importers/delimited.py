@@ -6,8 +6,6 @@ do not matter, and units may stand in a name, in brackets or as its last word: `
 benchmarks. Commas, semicolons, tabs and bars delimit. Columns of other names become labels.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 import re
@@ -18,8 +16,6 @@ from autotune.collectives import called
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import named_in
-
-__all__ = ["SHARED", "Kind", "announces", "read", "rows"]
 
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO

@@ -5,32 +5,20 @@ processes are done; without that line the run was cut off. With `-multi` several
 each row begins with its group. A sample that took too long or too much memory is printed as a row of words.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from autotune.collectives import called
 from autotune.importers.measurement import Measurement
-from autotune.importers.runlog import Log, Table, measurement
-
-__all__ = ["announces", "read"]
+from autotune.importers.runlog import Log, Table, first, measurement
 
 _SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-)?(\S+) part")
 _PARTS = {"1": "MPI1", "2": "EXT", "4": "MPI4"}
 _BENCHMARK = re.compile(r"^# Benchmarking (\S+)")
 _PROCESSES = re.compile(r"^# (?:#processes = (\d+)|\( (\d+) groups of (\d+) processes each)")
 _MODE = re.compile(r"^#\s+MODE: (\S+)")
-_TIMES = (
-    "t[usec]",
-    "t_min[usec]",
-    "t_max[usec]",
-    "t_avg[usec]",
-    "t_ovrl[usec]",
-    "t_pure[usec]",
-    "t_CPU[usec]",
-)
+_TIMES = tuple(f"t{which}[usec]" for which in ("", "_min", "_max", "_avg", "_ovrl", "_pure", "_CPU"))
 _COLUMNS = ("Group", "#bytes", "#repetitions", *_TIMES, "overlap[%]", "Mbytes/sec", "Msg/sec", "defects")
 _USED = frozenset(_COLUMNS) - {"Group", "Msg/sec", "t_ovrl[usec]", "t_CPU[usec]", "overlap[%]"}
 _FAILED_SAMPLE = re.compile(r"\b(out-of-mem\.|int-overflow|time-out\.)")
@@ -72,11 +60,8 @@ def read(log: Log) -> list[Measurement]:
         if suite := _SUITE.search(line):
             if running:  # the run before never ended
                 _refuse_cut_off(log, run, number - 1)
-            run, table, running = (
-                _Run(line=number, version=suite[1], part=_PARTS.get(suite[2], suite[2])),
-                None,
-                True,
-            )
+            run = _Run(line=number, version=suite[1], part=_PARTS.get(suite[2], suite[2]))
+            table, running = None, True
         elif benchmark := _BENCHMARK.match(line):
             _refuse_without_table(log, run)
             measurements += _rows(run, table)
@@ -138,8 +123,7 @@ def _rows(run: _Run, table: Table | None) -> list[Measurement]:
     _check(run, table)
     records = []
     for number, row in table.rows:
-        values = {column: float(value) for column, value in row.items()}
-        if values.get("defects"):
+        if float(row.get("defects", 0)):
             table.log.fail(number, f"{run.benchmark}: defects {row['defects']}", "the results were wrong")
         labels = run.labels | {k.lower(): v for k, v in row.items() if k not in _USED}
         records.append(
@@ -151,13 +135,11 @@ def _rows(run: _Run, table: Table | None) -> list[Measurement]:
                 collective=_operation(run.benchmark),
                 comm_size=run.comm_size,
                 message_bytes=int(row.get("#bytes", 0)),
-                latency_us=next(
-                    (values[c] for c in ("t[usec]", "t_avg[usec]", "t_pure[usec]") if c in row), None
-                ),
-                min_us=values.get("t_min[usec]"),
-                max_us=values.get("t_max[usec]"),
+                latency_us=first(row, ("t[usec]", "t_avg[usec]", "t_pure[usec]")),
+                min_us=first(row, ("t_min[usec]",)),
+                max_us=first(row, ("t_max[usec]",)),
                 iterations=int(row["#repetitions"]) if "#repetitions" in row else None,
-                bandwidth_MBps=values.get("Mbytes/sec"),
+                bandwidth_MBps=first(row, ("Mbytes/sec",)),
                 labels=tuple(labels.items()),
             )
         )

@@ -1,11 +1,7 @@
 """One row of somebody's table, whatever format it stood in."""
 
-from __future__ import annotations
-
 import math
-from dataclasses import dataclass
-
-__all__ = ["Measurement"]
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +44,9 @@ class Measurement:
         Raises:
             ValueError: A number that is negative or not finite, or neither latency nor bandwidth.
         """
-        for field in (
-            "comm_size",
-            "message_bytes",
-            "latency_us",
-            "min_us",
-            "max_us",
-            "iterations",
-            "bandwidth_MBps",
-        ):
-            value = getattr(self, field)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{field}={value} is not a finite number of at least 0")
+        for its in fields(self):
+            value = getattr(self, its.name)
+            if isinstance(value, int | float) and not 0 <= value < math.inf:
+                raise ValueError(f"{its.name}={value} is not a finite number of at least 0")
         if self.latency_us is None and self.bandwidth_MBps is None:
             raise ValueError("neither latency nor bandwidth")

@@ -7,16 +7,12 @@ overlap. With several data types the header comes again, without a title. Ranks 
 taken from the launcher's command where the log echoes it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 
 from autotune.collectives import called
 from autotune.importers.measurement import Measurement
-from autotune.importers.runlog import Log, Table, measurement
-
-__all__ = ["announces", "read"]
+from autotune.importers.runlog import Log, Table, first, measurement
 
 _TITLE = re.compile(r"^# (OSU .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
 _WITHOUT_TABLE = re.compile(r"\b(?:Hello World|Init) Test", re.IGNORECASE)
@@ -122,19 +118,15 @@ def _rows(section: _Section, table: Table | None) -> list[Measurement]:
             collective=_operation(section.title),
             comm_size=comm_size,
             message_bytes=int(row.get("Size", 0)),
-            latency_us=_first(row, _LATENCY),
-            min_us=_first(row, _MIN),
-            max_us=_first(row, _MAX),
+            latency_us=first(row, _LATENCY),
+            min_us=first(row, _MIN),
+            max_us=first(row, _MAX),
             iterations=int(row["Iterations"]) if "Iterations" in row else None,
-            bandwidth_MBps=_first(row, _BANDWIDTH),
+            bandwidth_MBps=first(row, _BANDWIDTH),
             labels=(*section.labels.items(), *((k, v) for k, v in row.items() if k not in _USED)),
         )
         for number, row in table.rows
     ]
-
-
-def _first(row: dict[str, str], columns: tuple[str, ...]) -> float | None:
-    return next((float(row[c]) for c in columns if c in row), None)
 
 
 def _operation(title: str) -> str:
@@ -145,8 +137,8 @@ def _operation(title: str) -> str:
 
 def _variant(title: str) -> dict[str, str]:
     """How the call was made, where the title says something else than plain and blocking."""
-    variant = re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE)
-    memory = re.search(r"\bMPI-(\w+(?: managed)?)", title, re.IGNORECASE)
-    return ({"variant": variant[1].lower()} if variant else {}) | (
-        {"memory": memory[1].lower()} if memory else {}
-    )
+    said = {
+        "variant": re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE),
+        "memory": re.search(r"\bMPI-(\w+(?: managed)?)", title, re.IGNORECASE),
+    }
+    return {name: match[1].lower() for name, match in said.items() if match}

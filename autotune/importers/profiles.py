@@ -15,8 +15,6 @@ References:
     G. Bosilca et al., "Online dynamic monitoring of MPI communications", Euro-Par 2017.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict
@@ -29,8 +27,6 @@ from autotune.errors import TableError, allowed
 from autotune.importers import delimited
 from autotune.importers.delimited import Kind
 from autotune.importers.runlog import Log
-
-__all__ = ["CLASSES", "CallProfile", "Calls", "read_profile"]
 
 Slot: TypeAlias = tuple[str, int, int]
 """(collective, communicator size, message size in bytes), as in `objectives`."""
@@ -124,10 +120,6 @@ class CallProfile:
 
 def read_profile(text: str, name: str) -> CallProfile:
     """The profile in a text.
-
-    Args:
-        text: A table, an mpiP report, or the joined files of Open MPI's monitoring.
-        name: What to call it in messages, usually the file's name.
 
     Raises:
         TableError: None of these, an incomplete report, or a value that is none; file and line are named.

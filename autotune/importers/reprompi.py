@@ -10,8 +10,6 @@ References:
     TPDS 27 (2016) 3617–3630.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,8 +20,6 @@ from typing import TypeAlias
 from autotune.collectives import called
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log, measurement
-
-__all__ = ["announces", "read"]
 
 Row: TypeAlias = dict[str, str]
 

@@ -13,8 +13,6 @@ from typing import NoReturn
 from autotune.errors import TableError
 from autotune.importers.measurement import Measurement
 
-__all__ = ["Log", "Table"]
-
 # `mpirun --tag-output` of Open MPI 4 and 5, `srun --label`, `mpiexec -prepend-rank`.
 _MARK = re.compile(r"^(?:\[[^\]]*\d+,\d+\]<std\w+>: ?|\[\d+\] |\s*\d+: )")
 
@@ -167,6 +165,11 @@ class Table:
                     number, f"rows between {previous} and {size} bytes are missing", "import complete logs"
                 )
             previous = size
+
+
+def first(row: dict[str, str], columns: tuple[str, ...]) -> float | None:
+    """The number in the first of these columns that a row has; None without any."""
+    return next((float(row[c]) for c in columns if c in row), None)
 
 
 def measurement(log: Log, number: int, **fields: object) -> Measurement:

@@ -3,8 +3,6 @@
 A field is stripped of blanks; an empty field is a missing value.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,7 +41,7 @@ def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
     return columns, rows
 
 
-def _checked(name: str, reader: csv.DictReader[str]) -> Iterator[Row]:
+def _checked(name: str, reader: "csv.DictReader[str]") -> Iterator[Row]:
     for number, row in enumerate(reader, start=2):
         if None in row or None in row.values():
             raise TableError(

@@ -43,8 +43,9 @@ _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec) |sete
 _RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
 
 _CARRIED = {
-    "mca": "becomes part of each value: the job aborts where that names a component",
-    "tune": "becomes part of each value: the job aborts where that names a component",
+    **dict.fromkeys(
+        ("mca", "tune"), "becomes part of each value: the job aborts where that names a component"
+    ),
     "shell": "becomes part of each value, and the interpreter in the first line is not found",
 }
 """Kind of file → what a carriage return does there; rules files and ``ucx.conf`` skip it."""
@@ -70,29 +71,29 @@ def lint(
         UserError: a stack that is not known.
     """
     version = version_of(mpi)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     assigned: list[Assignment] = []
     for path, said in files.items():
         kind = kind_of(path, said)
         if "\r\n" in said and kind in _CARRIED:
             line = 1 + said[: said.index("\r\n")].count("\n")
             effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
-            found.append(Finding(path, line, effect, "write Unix line ends (dos2unix)"))
+            findings.append(Finding(path, line, effect, "write Unix line ends (dos2unix)"))
         text = said.replace("\r\n", "\n")
         if kind == "rules":
-            found += rules_file(path, text, version)
+            findings += rules_file(path, text, version)
         elif kind == "ucx":
-            found += ucx_file(path, text)
+            findings += ucx_file(path, text)
         else:
-            assignments, findings = _READERS[kind](path, text, version)
+            assignments, wrong = _READERS[kind](path, text, version)
             assigned += assignments
-            found += findings
+            findings += wrong
     if nodes is None:
         nodes = max((n for n in map(nodes_of, files.values()) if n is not None), default=None)
-    found += settings(assigned, version, known, exists, one_node=nodes == 1)
-    found += variables([a for a in assigned if a.variable])
+    findings += settings(assigned, version, known, exists, one_node=nodes == 1)
+    findings += variables([a for a in assigned if a.variable])
     order = list(files)
-    return tuple(sorted(found, key=lambda f: (order.index(f.file), f.line)))
+    return tuple(sorted(findings, key=lambda f: (order.index(f.file), f.line)))
 
 
 def kind_of(path: PurePath, text: str) -> str:

@@ -1,6 +1,7 @@
 """One thing that is wrong in a file, and for which stack."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from autotune.errors import UserError, allowed
@@ -24,6 +25,32 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.effect}\n    {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is wrong in one file, as it is read."""
+
+    path: PurePath
+    """Of the file."""
+    findings: list[Finding] = field(default_factory=list)
+    """In the order in which they were made."""
+
+    def note(self, line: int, effect: str, remedy: str) -> None:
+        """Something is wrong at a line."""
+        self.findings.append(Finding(self.path, line, effect, remedy))
+
+    def quoted(self, line: int, name: str, value: str) -> None:
+        """Note a value in quotes where they are not taken off."""
+        if value.startswith(("'", '"')):
+            effect = f"quotes become part of the value: {name} is {value!r}"
+            self.note(line, effect, "write the value without quotes")
+
+    def commented(self, line: int, name: str, value: str, sign: str) -> None:
+        """Note a comment behind a value where it is not taken for one."""
+        if re.search(sign, value):
+            effect = f"a comment behind a value becomes part of it: {name} is {value!r}"
+            self.note(line, effect, "put comments on lines of their own")
 
 
 def version_of(mpi: str) -> tuple[int, int]:

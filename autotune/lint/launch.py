@@ -14,44 +14,11 @@ MPIRUN = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
 _SETS = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca"})
 _TAKES_ONE = frozenset(
     {
-        *(
-            "n",
-            "np",
-            "c",
-            "N",
-            "x",
-            "H",
-            "host",
-            "hostfile",
-            "machinefile",
-            "default-hostfile",
-            "rankfile",
-            "rf",
-        ),
-        *(
-            "map-by",
-            "bind-to",
-            "rank-by",
-            "tune",
-            "am",
-            "wdir",
-            "wd",
-            "path",
-            "prefix",
-            "timeout",
-            "personality",
-        ),
-        *(
-            "npernode",
-            "npersocket",
-            "cpus-per-proc",
-            "cpus-per-rank",
-            "cpu-list",
-            "cpu-set",
-            "output",
-            "display",
-        ),
-        *("output-filename", "stdin", "app", "runtime-options", "report-pid", "report-uri", "report-state"),
+        *("n", "np", "c", "N", "x", "H", "host", "hostfile", "machinefile", "default-hostfile", "rankfile"),
+        *("rf", "map-by", "bind-to", "rank-by", "tune", "am", "wdir", "wd", "path", "prefix", "timeout"),
+        *("personality", "npernode", "npersocket", "cpus-per-proc", "cpus-per-rank", "cpu-list", "cpu-set"),
+        *("output", "display", "output-filename", "stdin", "app", "runtime-options", "report-pid"),
+        *("report-uri", "report-state"),
     }
 )
 """Options with one value; all others are taken to have none."""
@@ -130,9 +97,8 @@ def _place(path: PurePath, line: int, option: str, said: str, version: tuple[int
     word = parts[2] if parts[0] == "ppr" and len(parts) > 2 else parts[0]
     known = PLACES[option][min(version[0], 5)]
     stem = word.partition("=")[0]
-    if not any(
-        k.startswith(stem) or (k == "socket" and stem == "sockets") for k in known
-    ):  # as mpirun compares
+    # As mpirun compares.
+    if not any(k.startswith(stem) or (k == "socket" and stem == "sockets") for k in known):
         effect = f"mpirun aborts: --{option} knows no {word!r} in Open MPI {version[0]}.{version[1]}"
         yield Finding(path, line, effect, "socket" if word == "package" else allowed(word, sorted(known)))
 

@@ -6,13 +6,13 @@ anything that it cannot make sense of makes it forget the whole file without a w
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from autotune.errors import UserError
-from autotune.lint.finding import Finding
+from autotune.lint.finding import Finding, Notes
 from autotune.stacks import coll_tuned
 
 IGNORED = "the whole file is silently ignored"
@@ -37,15 +37,15 @@ class _Cut(Exception):  # noqa: N818 - ends the reading as the stack ends it
 
 @dataclass
 class _Reader:
-    path: PurePath
+    notes: Notes
     version: tuple[int, int]
     tokens: Iterator[_Token]
-    found: list[Finding] = field(default_factory=list)
     line: int = 1
     five: bool = False
 
-    def note(self, line: int, effect: str, remedy: str) -> None:
-        self.found.append(Finding(self.path, line, effect, remedy))
+    @property
+    def note(self) -> Callable[[int, str, str], None]:
+        return self.notes.note
 
     def next(self, what: str) -> _Token:
         token = next(self.tokens, None)
@@ -66,10 +66,13 @@ def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
     lines = text.splitlines()
     headed = bool(lines) and lines[0].startswith(_HEADER)
     five = headed and lines[0].removeprefix(_HEADER).strip() != "1"
-    reader = _Reader(path, version, _tokens(lines[1:] if headed else lines, 2 if headed else 1), five=five)
+    notes = Notes(path)
+    tokens = _tokens(lines[1:] if headed else lines, 2 if headed else 1)
+    reader = _Reader(notes, version, tokens, five=five)
     _notation(reader, lines, headed)
     try:
-        _file(reader, _row_widths(lines))
+        widths = (len(_NUMBER.findall(line.partition("#")[0])) for line in lines)
+        _file(reader, dict(enumerate(widths, start=1)))
     except _Cut:
         pass
     else:
@@ -80,13 +83,13 @@ def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
                 "what follows the last row that was counted is ignored",
                 "the counts above do not fit the rows",
             )
-    if version >= (6, 0) and not reader.found:
+    if version >= (6, 0) and not notes.findings:
         reader.note(
             1,
             "Open MPI 6 reads classic files with communicator sizes shifted by one entry",
             "write JSON: export --format coll_tuned_json",
         )
-    return reader.found
+    return notes.findings
 
 
 def _notation(reader: _Reader, lines: list[str], headed: bool) -> None:
@@ -275,12 +278,6 @@ def _tokens(lines: list[str], first: int) -> Iterator[_Token]:
             digits = text.lstrip("+-")
             base = 16 if digits[:2].lower() == "0x" else 8 if digits[0] == "0" and len(digits) > 1 else 10
             yield _Token(int(text, base) if base != 8 else int(text.replace("0", "0o", 1), 8), number, text)
-
-
-def _row_widths(lines: list[str]) -> dict[int, int]:
-    return {
-        number: len(_NUMBER.findall(line.partition("#")[0])) for number, line in enumerate(lines, start=1)
-    }
 
 
 def _json_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
-from autotune.lint.finding import Finding
+from autotune.lint.finding import Notes
 from autotune.lint.launch import MPIRUN, launched
 from autotune.lint.words import Command, Word, commands
 
@@ -23,7 +23,7 @@ _PREFIX = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*
 def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """A script for a shell, Tcl or Lua: assignments that a stack could see, and launches."""
     assigned: list[Assignment] = []
-    findings: list[Finding] = []
+    notes = Notes(path)
     for number, line in enumerate(text.splitlines(), start=1):
         if lua := _LUA.fullmatch(line):
             assigned += _assignments(path, number, lua[1], Word(lua[2]))
@@ -35,29 +35,26 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         pairs, effective = _pairs(command)
         ours = [(n, v) for n, v in pairs if n.startswith(_OURS)]
         if not command.closed and ours:
-            findings.append(Finding(path, command.line, "a quote is not closed", "close it"))
+            notes.note(command.line, "a quote is not closed", "close it")
             continue
         if before is not None and before.line == command.line and pairs:
             effect = f"the shell ends the list at ';': {pairs[0][0]} is not in it"
-            findings.append(Finding(path, command.line, effect, "put the value in quotes"))
+            notes.note(command.line, effect, "put the value in quotes")
             effective = True
         before = command if _ends_in_list(command) else None
         for name, _ in pairs:
             if slip := _PREFIX.fullmatch(name):
-                findings.append(
-                    Finding(path, command.line, f"nothing reads {name}", f"did you mean {_MCA}{slip[1]}?")
-                )
+                notes.note(command.line, f"nothing reads {name}", f"did you mean {_MCA}{slip[1]}?")
         for name, value in ours:
             if not (effective or all_of_them or name in exported):
                 effect = f"{name} is set in the shell but not exported: no rank sees it"
-                findings.append(Finding(path, command.line, effect, f"write export {name}=…"))
+                notes.note(command.line, effect, f"write export {name}=…")
             assigned += _assignments(path, command.line, name, value)
-        run = _launch(command)
-        if run:
+        if run := _launch(command):
             set_there, wrong = launched(path, command.line, run, version)
             assigned += set_there
-            findings += wrong
-    return assigned, findings
+            notes.findings.extend(wrong)
+    return assigned, notes.findings
 
 
 def _assignments(path: PurePath, line: int, name: str, value: Word) -> list[Assignment]:

@@ -14,21 +14,14 @@ from autotune.stacks import coll_tuned
 _FORCED = re.compile(r"coll_tuned_(\w+?)_algorithm(?:_(\w+))?")
 _SUFFIXES = ("segmentsize", "tree_fanout", "chain_fanout", "max_requests", "count")
 _FILE, _DYNAMIC = "coll_tuned_dynamic_rules_filename", "coll_tuned_use_dynamic_rules"
+_ONCE = (
+    *("priority", "preallocate_memory_comm_size_limit", "init_tree_fanout", "init_chain_fanout", "verbose"),
+    *("alltoall_small_msg", "alltoall_intermediate_msg", "alltoall_large_msg", "alltoall_min_procs"),
+    "bcast_knomial_radix",
+)
 _TUNED = frozenset(
-    {
-        _FILE,
-        _DYNAMIC,
-        "coll_tuned_priority",
-        "coll_tuned_preallocate_memory_comm_size_limit",
-        "coll_tuned_init_tree_fanout",
-        "coll_tuned_init_chain_fanout",
-        "coll_tuned_alltoall_small_msg",
-        "coll_tuned_alltoall_intermediate_msg",
-        "coll_tuned_alltoall_large_msg",
-        "coll_tuned_alltoall_min_procs",
-        "coll_tuned_bcast_knomial_radix",
-        "coll_tuned_verbose",
-    }
+    {_FILE, _DYNAMIC}
+    | {f"coll_tuned_{name}" for name in _ONCE}
     | {f"coll_tuned_{c}_algorithm" for c in coll_tuned.ALGORITHMS}
     | {f"coll_tuned_{c}_algorithm_{suffix}" for c in coll_tuned.ALGORITHMS for suffix in _SUFFIXES}
 )
@@ -37,28 +30,12 @@ _TUNED = frozenset(
 _COMMON = frozenset(
     {
         *("pml", "btl", "mtl", "osc", "coll", "btl_tcp_if_include", "btl_tcp_if_exclude", "btl_base_verbose"),
-        *(
-            "coll_base_verbose",
-            "coll_han_priority",
-            "coll_hcoll_enable",
-            "coll_ucc_enable",
-            "coll_ucc_priority",
-        ),
-        *(
-            "mca_base_env_list",
-            "mca_base_param_files",
-            "mca_base_component_show_load_errors",
-            "mpi_leave_pinned",
-        ),
-        *("mpi_yield_when_idle", "mpi_show_mca_params", "mpi_preconnect_mpi", "mpi_warn_on_fork"),
-        *("opal_common_ucx_tls", "opal_common_ucx_devices", "opal_cuda_support", "pml_base_verbose"),
-        *(
-            "pml_ob1_priority",
-            "pml_ucx_priority",
-            "pml_ucx_verbose",
-            "coll_tuned_priority",
-            "osc_ucx_priority",
-        ),
+        *("coll_base_verbose", "coll_han_priority", "coll_hcoll_enable", "coll_ucc_enable"),
+        *("coll_ucc_priority", "coll_tuned_priority", "mca_base_env_list", "mca_base_param_files"),
+        *("mca_base_component_show_load_errors", "mpi_leave_pinned", "mpi_yield_when_idle"),
+        *("mpi_show_mca_params", "mpi_preconnect_mpi", "mpi_warn_on_fork", "opal_common_ucx_tls"),
+        *("opal_common_ucx_devices", "opal_cuda_support", "pml_base_verbose", "pml_ob1_priority"),
+        *("pml_ucx_priority", "pml_ucx_verbose", "osc_ucx_priority"),
     }
 )
 """Parameters that are often set: what resembles one is a slip, where the stack itself lists no names."""
@@ -81,12 +58,8 @@ def settings(
 ) -> list[Finding]:
     """Findings in what is assigned, all files together.
 
-    Args:
-        assigned: By all files.
-        version: Of Open MPI.
-        known: Names of all its parameters; None: only those of ``coll_tuned`` are judged.
-        exists: Whether a file is there; None: not asked.
-        one_node: Whether jobs stay on one node, where ``coll_han`` steps aside by itself.
+    ``known`` has the names of all parameters of this version of Open MPI; None: only those of ``coll_tuned``
+    are judged. On one node ``coll_han`` steps aside by itself.
     """
     parameters = [a for a in assigned if not a.variable]
     last = {a.name: a for a in parameters}
@@ -96,27 +69,24 @@ def settings(
     chosen = ([file] if file else []) + forced
     if chosen and (switch := last.get(_DYNAMIC)) is None:
         effect = f"without {_DYNAMIC} = 1 rules and forced algorithms are silently ignored"
-        findings.append(Finding(chosen[0].file, chosen[0].line, effect, f"add {_DYNAMIC} = 1"))
+        findings.append(chosen[0].finding(effect, f"add {_DYNAMIC} = 1"))
     elif chosen and switch is not None and switch.value.lower() not in _ON:
         effect = f"{_DYNAMIC} = {switch.value}: rules and forced algorithms are silently ignored"
-        findings.append(Finding(switch.file, switch.line, effect, f"write {_DYNAMIC} = 1"))
+        findings.append(switch.finding(effect, f"write {_DYNAMIC} = 1"))
     if file and forced:
         winner = "the forced algorithm" if version >= (5, 0) else "the file"
-        for one in forced:
-            effect = (
-                f"{one.name} beside a rules file: {winner} wins on this version, the other one on another"
-            )
-            findings.append(Finding(one.file, one.line, effect, "keep one of them"))
+        effect = f"beside a rules file: {winner} wins on this version, the other one on another"
+        findings += [one.finding(f"{one.name} {effect}", "keep one of them") for one in forced]
     if chosen and version >= (5, 0) and not one_node and not _han_is_below(last):
         effect = "coll_han (priority 35) outranks coll_tuned (30): on several nodes it decides first"
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
-        findings.append(Finding(chosen[0].file, chosen[0].line, effect, remedy))
+        findings.append(chosen[0].finding(effect, remedy))
     findings += [finding for a in forced for finding in _segments(a, last)]
     pml = last.get("pml")
     ucx = next((a for a in assigned if a.variable and a.name.startswith("UCX_")), None)
     if pml and ucx and not pml.value.startswith("^") and "ucx" not in pml.value.split(","):
         effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
-        findings.append(Finding(ucx.file, ucx.line, effect, "pml = ucx, or leave the variables out"))
+        findings.append(ucx.finding(effect, "pml = ucx, or leave the variables out"))
     return findings
 
 
@@ -167,12 +137,10 @@ def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
 
 def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator[Finding]:
     if not a.value.startswith("/"):
-        effect = (
-            f"{a.value!r} is looked up in the working directory of each rank, and ignored if it is not there"
-        )
-        yield Finding(a.file, a.line, effect, "write an absolute path; ~ and $HOME are not expanded")
+        effect = "is looked up in the working directory of each rank, and ignored if it is not there"
+        yield a.finding(f"{a.value!r} {effect}", "write an absolute path; ~ and $HOME are not expanded")
     elif exists is not None and not exists(a.value):
-        yield Finding(a.file, a.line, f"{a.value} is missing: silently ignored", "correct the path")
+        yield a.finding(f"{a.value} is missing: silently ignored", "correct the path")
 
 
 def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iterator[Finding]:
@@ -185,7 +153,7 @@ def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iter
     if number >= len(known) or not spelt:
         names = ", ".join(f"{i} {coll_tuned.enumerator(collective, i)}" for i, _ in enumerate(known))
         effect = f"{a.name} = {a.value} is refused with a message, and the default runs"
-        yield Finding(a.file, a.line, effect, f"known: {names}")
+        yield a.finding(effect, f"known: {names}")
 
 
 def _segments(forced: Assignment, last: dict[str, Assignment]) -> Iterator[Finding]:

@@ -5,41 +5,17 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from autotune.lint.assignment import Assignment
-from autotune.lint.finding import Finding
+from autotune.lint.finding import Finding, Notes
 from autotune.lint.spelling import meant
 
 COMMON = (
-    "UCX_TLS",
-    "UCX_NET_DEVICES",
-    "UCX_RNDV_THRESH",
-    "UCX_RNDV_SCHEME",
-    "UCX_ZCOPY_THRESH",
-    "UCX_BCOPY_THRESH",
-    "UCX_MAX_RNDV_RAILS",
-    "UCX_MAX_EAGER_RAILS",
-    "UCX_PROTO_ENABLE",
-    "UCX_PROTO_INFO",
-    "UCX_LOG_LEVEL",
-    "UCX_LOG_FILE",
-    "UCX_IB_GID_INDEX",
-    "UCX_IB_SL",
-    "UCX_IB_TRAFFIC_CLASS",
-    "UCX_IB_ADDR_TYPE",
-    "UCX_MEMTYPE_CACHE",
-    "UCX_WARN_UNUSED_ENV_VARS",
-    "UCX_CONFIG_DIR",
-    "UCX_SOCKADDR_TLS_PRIORITY",
-    "UCX_POSIX_FIFO_SIZE",
-    "UCX_SYSV_FIFO_SIZE",
-    "UCX_MM_FIFO_SIZE",
-    "UCX_TCP_CM_REUSEADDR",
-    "UCX_KEEPALIVE_INTERVAL",
-    "UCX_UNIFIED_MODE",
-    "UCX_ADAPTIVE_PROGRESS",
-    "UCX_RC_PATH_MTU",
-    "UCX_RC_TIMEOUT",
-    "UCX_RC_TX_QUEUE_LEN",
-    "UCX_RC_RX_QUEUE_LEN",
+    *("UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_THRESH", "UCX_RNDV_SCHEME", "UCX_ZCOPY_THRESH"),
+    *("UCX_BCOPY_THRESH", "UCX_MAX_RNDV_RAILS", "UCX_MAX_EAGER_RAILS", "UCX_PROTO_ENABLE", "UCX_PROTO_INFO"),
+    *("UCX_LOG_LEVEL", "UCX_LOG_FILE", "UCX_IB_GID_INDEX", "UCX_IB_SL", "UCX_IB_TRAFFIC_CLASS"),
+    *("UCX_IB_ADDR_TYPE", "UCX_MEMTYPE_CACHE", "UCX_WARN_UNUSED_ENV_VARS", "UCX_CONFIG_DIR"),
+    *("UCX_SOCKADDR_TLS_PRIORITY", "UCX_POSIX_FIFO_SIZE", "UCX_SYSV_FIFO_SIZE", "UCX_MM_FIFO_SIZE"),
+    *("UCX_TCP_CM_REUSEADDR", "UCX_KEEPALIVE_INTERVAL", "UCX_UNIFIED_MODE", "UCX_ADAPTIVE_PROGRESS"),
+    *("UCX_RC_PATH_MTU", "UCX_RC_TIMEOUT", "UCX_RC_TX_QUEUE_LEN", "UCX_RC_RX_QUEUE_LEN"),
     "UCX_DC_MLX5_NUM_DCI",
 )
 """Variables that are often set; one that resembles them closely without being one is taken for a slip."""
@@ -52,7 +28,7 @@ _TRANSPORTS = re.compile(
 
 def ucx_file(path: PurePath, text: str) -> list[Finding]:
     """Findings in a ``ucx.conf``: ``NAME=value`` lines."""
-    findings: list[Finding] = []
+    notes = Notes(path)
     assigned = []
     for number, line in enumerate(text.splitlines(), start=1):
         said = line.strip()
@@ -60,23 +36,16 @@ def ucx_file(path: PurePath, text: str) -> list[Finding]:
             continue
         name, equals, value = (part.strip() for part in said.partition("="))
         if not equals:
-            findings.append(Finding(path, number, f"{said!r} assigns nothing: it is skipped", "NAME=value"))
+            notes.note(number, f"{said!r} assigns nothing: it is skipped", "NAME=value")
         elif name.startswith("export "):
-            findings.append(
-                Finding(path, number, "this is not a shell: the line sets nothing", "leave export out")
-            )
+            notes.note(number, "this is not a shell: the line sets nothing", "leave export out")
         elif not name.startswith("UCX_"):
-            findings.append(Finding(path, number, f"{name} is not a variable of UCX: it is ignored", "UCX_…"))
+            notes.note(number, f"{name} is not a variable of UCX: it is ignored", "UCX_…")
         else:
-            if value[:1] in ("'", '"') and value:
-                effect = f"quotes become part of the value: {name} is {value!r}"
-                findings.append(Finding(path, number, effect, "write the value without quotes"))
-            if re.search(r"\s#", value):
-                effect = f"a comment behind a value becomes part of it: {name} is {value!r}"
-                findings.append(Finding(path, number, effect, "put comments on lines of their own"))
-                value = re.split(r"\s#", value)[0]
-            assigned.append(Assignment(path, number, name, value, variable=True))
-    return findings + variables(assigned)
+            notes.quoted(number, name, value)
+            notes.commented(number, name, value, r"\s#")
+            assigned.append(Assignment(path, number, name, re.split(r"\s#", value)[0], variable=True))
+    return notes.findings + variables(assigned)
 
 
 def variables(assigned: Sequence[Assignment]) -> list[Finding]:
@@ -103,5 +72,5 @@ def variables(assigned: Sequence[Assignment]) -> list[Finding]:
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]
             if unknown:
                 effect = f"UCX knows no transport {', '.join(unknown)}: it warns and leaves it out"
-                findings.append(Finding(a.file, a.line, effect, "ucx_info -d lists them"))
+                findings.append(a.finding(effect, "ucx_info -d lists them"))
     return findings

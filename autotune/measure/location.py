@@ -19,8 +19,6 @@ References:
     T. Hoefler, R. Belli, "Scientific benchmarking of parallel computing systems", SC 2015, rules 5 to 8.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import StrEnum
@@ -76,14 +74,9 @@ class Location:
 
 
 def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Location:
-    """The location of the samples, with standard error and 95 % interval.
+    """The location of samples `(n,)` in seconds, in the order in which they were taken.
 
-    Args:
-        samples_s: `(n,)`, times in seconds in the order in which they were taken.
-        estimator: A name of `Estimator`.
-
-    Returns:
-        The estimate; equivariant: samples scaled or shifted give the same scaled or shifted.
+    It is equivariant: samples scaled or shifted give the same scaled or shifted.
 
     Raises:
         UserError: Unknown estimator.
@@ -103,14 +96,10 @@ def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN
 
 @lru_cache(maxsize=16384)
 def median_ranks(n: int, alpha: float) -> tuple[int, float]:
-    """Rank k of the median's interval [x₍ₖ₎, x₍ₙ₊₁₋ₖ₎], and the interval's coverage.
+    """Rank k of the median's interval [x₍ₖ₎, x₍ₙ₊₁₋ₖ₎] of n ≥ 1 samples, and the interval's coverage.
 
-    Args:
-        n: Number of samples, at least 1.
-        alpha: Accepted probability that the interval misses the median, both sides together.
-
-    Returns:
-        (k, coverage): k from 1 to ⌈n/2⌉. With too few samples for alpha, k = 1 and coverage < 1 − alpha.
+    Alpha is the accepted probability that the interval misses the median, both sides together; k goes from 1
+    to ⌈n/2⌉. With too few samples for alpha, k = 1 and coverage < 1 − alpha.
     """
     if n > _EXACT_UP_TO:
         z = -_NORMAL.inv_cdf(alpha / 2)
@@ -130,16 +119,10 @@ def median_ranks(n: int, alpha: float) -> tuple[int, float]:
 
 
 def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
-    """Which samples of a run lie far from the bulk; they are for counting, never for deleting.
+    """Which samples `(n,)` of a run lie far from the bulk; they are for counting, never for deleting.
 
     The modified z-score |x − median| / (1.4826 · MAD) above 3.5. Where more than half of the samples are
     equal (a coarse clock) the MAD is 0 and 1.2533 · the mean absolute deviation takes its place.
-
-    Args:
-        samples_s: `(n,)`, seconds.
-
-    Returns:
-        `(n,)`, true for an outlier.
 
     References:
         B. Iglewicz, D. C. Hoaglin, *How to Detect and Handle Outliers*, ASQC Quality Press 1993, ch. 3.

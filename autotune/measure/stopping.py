@@ -34,8 +34,6 @@ References:
     (stopping at a width of the median's interval).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -205,16 +203,8 @@ def next_round(
 def interleave(more: ArrayLike, block: int, rng: np.random.Generator) -> list[tuple[int, int]]:
     """A round's order: blocks of each cell spread over the whole round, so that drift hits all alike.
 
-    Cell i's samples are cut into blocks; the b-th of B blocks falls at a random place in the b-th of B equal
-    parts of the round.
-
-    Args:
-        more: `(n_cells,)`, samples to take of each cell.
-        block: Largest block, in samples.
-        rng: Random numbers; ranks that share the seed get the same order.
-
-    Returns:
-        (cell, samples) in the order to run.
+    Cell i's samples are cut into blocks of at most ``block``; the b-th of B blocks falls at a random place in
+    the b-th of B equal parts of the round. Ranks that share the seed get the same order of (cell, samples).
     """
     places: list[tuple[float, int, int]] = []
     for cell, count in enumerate(np.asarray(more, np.int64).tolist()):

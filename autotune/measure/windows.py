@@ -20,8 +20,6 @@ References:
     K. Marzullo, S. Owicki, "Maintaining the time in a distributed system", PODC 1983: intersection.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import TypeAlias
@@ -89,10 +87,8 @@ def clock_offset(t_send_s: ArrayLike, t_remote_s: ArrayLike, t_recv_s: ArrayLike
     narrower than the shortest round trip whenever the two ways were delayed differently in different
     exchanges.
 
-    Args:
-        t_send_s: `(n,)`, local clock before sending.
-        t_remote_s: `(n,)`, reference clock between receiving and answering.
-        t_recv_s: `(n,)`, local clock after the answer.
+    All three are `(n,)`: the local clock before sending, the reference clock between receiving and answering,
+    the local clock after the answer.
 
     Raises:
         ValueError: No exchange, rows of different lengths, or an answer before its question.
@@ -145,15 +141,7 @@ def clock_drift(offsets: list[ClockOffset]) -> Clock:
 
 
 def run_time(start_s: ArrayLike, stop_s: ArrayLike) -> FloatArray:
-    """Run time of each call: last exit − first entry over ranks.
-
-    Args:
-        start_s: `(n_ranks, n)`, entry on the reference clock.
-        stop_s: `(n_ranks, n)`, exit on the reference clock.
-
-    Returns:
-        `(n,)`, seconds.
-    """
+    """Run time `(n,)` of each call: last exit − first entry over ranks, each `(n_ranks, n)`."""
     return np.asarray(np.max(np.asarray(stop_s, np.float64), 0) - np.min(np.asarray(start_s, np.float64), 0))
 
 

@@ -1,7 +1,5 @@
 """``python -m autotune.probe DIRECTORY``: one rank of a launch."""
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

@@ -5,8 +5,6 @@ Each other rank exchanges a burst of messages with rank 0, now and then during t
 barrier's pattern of release is in what follows.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

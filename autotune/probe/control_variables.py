@@ -1,7 +1,5 @@
 """The control variables of choices, one choice in force at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from autotune.probe.mpit import ToolInterface, named

@@ -1,7 +1,5 @@
 """What a call works on: buffers, communicator, window, all of them there before anything is timed."""
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Whatever is wrong with the request ends all ranks alike, within seconds, with one line on rank 0.
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

@@ -9,8 +9,6 @@ References:
     MPI: A Message-Passing Interface Standard, version 4.1, chapter 15.3 (the MPI tool information interface).
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Mapping

@@ -8,8 +8,6 @@ is bound to that very library and nobody else can have written it.
 One rank of each node compiles, under a lock; the others wait for it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

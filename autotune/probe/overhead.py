@@ -1,7 +1,5 @@
 """What the timing of a call costs itself: reported beside the times, never taken off them."""
 
-from __future__ import annotations
-
 import numpy as np
 from mpi4py import MPI
 

@@ -9,8 +9,6 @@ ranks have a closed form, need no message, and are exact in single precision up 
 (13,000 · 1270 < 2²⁴). Sizes that are not a multiple of four bytes are counted in unsigned bytes, modulo 256.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any

@@ -6,8 +6,6 @@ with them; so here ranks agree on nothing: each makes the same calls in the same
 before any message, on all ranks alike.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -12,8 +12,6 @@ Notation: a *cell* is one (message size, choice) of a sweep; a *block* is a few 
 preceded by one that is not counted (it finds the caches full of the previous cell's data).
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -13,8 +13,6 @@ References:
     TPDS 27 (2016) 3617–3630.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias

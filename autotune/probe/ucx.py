@@ -11,8 +11,6 @@ References:
     UCX 1.20, ``ucx_info -cf`` (UCX_PROTO_INFO, UCX_LOG_LEVEL, UCX_TLS and its aliases).
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """How the launches vary over the two ordered parameters that matter most (beside step 10, for the report)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,11 +51,7 @@ def contours(
 ) -> Contours | None:
     """The launches that have both parameters on their scales, with a surface; None where they are too few.
 
-    Args:
-        objective: what is drawn.
-        index: its place among the scores of a step.
-        parameters: two ordered ones.
-        steps: every launch.
+    ``index`` is the objective's place among the scores of a step.
     """
     swept = [
         (its.observation.trial.point, its.scores[index].value)

@@ -239,12 +239,8 @@ def recommendations(
     The stack's own defaults take part: settings that are not a better compromise than the untouched stack are
     left out, and where nothing is left, the recommendation is to change nothing.
 
-    Args:
-        objectives: What is judged.
-        space: What could be turned.
-        history: All observations; only sweeps and the baseline count.
-        one_row: Collectives for which the stack's files cannot tell message sizes apart.
-        among: Fronts of which candidates, one front after the other; None: of all that were measured.
+    Only sweeps and the baseline count. ``one_row`` names collectives for which the stack's files cannot tell
+    message sizes apart, ``among`` fronts of which candidates, one after the other; None: of all measured.
     """
     untouched = history.of(Phase.BASELINE).observations
     baseline = envelope(space, untouched)

@@ -14,6 +14,9 @@ from autotune.history.objectives import Alternatives, Envelope, Winner
 from autotune.history.trial import Rule
 from autotune.space import Point
 
+_NOISE = 1.96
+"""Standard errors that a loss must exceed before it counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Path:
@@ -38,7 +41,6 @@ def rules_of(
     curves: Alternatives,
     baseline: Envelope | None = None,
     keep: float = 0.99,
-    noise: float = 1.96,
     one_row: Collection[str] = (),
 ) -> tuple[Rule, ...]:
     """The fewest rules that keep almost the whole gain, with boundaries where the curves cross.
@@ -46,15 +48,11 @@ def rules_of(
     For each table the numbers of rules 1, 2, … are tried; for each, dynamic programming finds the assignment
     with the smallest Σ of losses beyond noise, and among equals the smallest Σ of losses. The first number
     whose Σ is at most (1 − keep) · Σ ln(baseline / best) is taken. A loss counts only as far as it exceeds
-    ``noise`` · sqrt(s_k² + s_best²), relative standard errors: so a winner at a single size within noise
+    1.96 · sqrt(s_k² + s_best²), relative standard errors: so a winner at a single size within noise
     of its neighbours' winner gets no rule of its own.
 
-    Args:
-        curves: In each slot every choice that was measured.
-        baseline: The stack's own defaults; without them no gain is known and only noise is smoothed away.
-        keep: Share of the gain (in logarithms) that must be kept.
-        noise: Standard errors that a loss must exceed before it counts.
-        one_row: Collectives for which the stack cannot tell message sizes apart: one choice for all.
+    Without a baseline no gain is known and only noise is smoothed away; ``one_row`` names collectives for
+    which the stack cannot tell message sizes apart: one choice for all.
     """
     tables: dict[tuple[str, int], dict[int, Mapping[Point, Winner]]] = defaultdict(dict)
     for (collective, comm_size, message_bytes), choices in sorted(curves.items()):
@@ -67,7 +65,7 @@ def rules_of(
             if (reference := (baseline or {}).get((collective, comm_size, size))) is not None
         )
         most = 1 if collective in one_row else len(by_size)
-        path = _assign(list(by_size.values()), (1.0 - keep) * max(gain, 0.0), noise, most)
+        path = _assign(list(by_size.values()), (1.0 - keep) * max(gain, 0.0), most)
         start = 0
         sizes = list(by_size)
         for j, choice in enumerate(path):
@@ -106,9 +104,7 @@ def crossing(
     return min(max(size, low_bytes + 1), high_bytes)
 
 
-def _assign(
-    sizes: Sequence[Mapping[Point, Winner]], allowance: float, noise: float, most: int
-) -> tuple[Point, ...]:
+def _assign(sizes: Sequence[Mapping[Point, Winner]], allowance: float, most: int) -> tuple[Point, ...]:
     """One choice for each size: the fewest rules, at most ``most``, whose loss beyond noise is allowed.
 
     Where no choice was measured at all sizes and one rule must do, the stack is left to decide.
@@ -118,7 +114,7 @@ def _assign(
         best = _best(choices)
         following: dict[int, dict[Point, _Path]] = defaultdict(dict)
         for choice, mine in choices.items():
-            cost = _costs(mine, best, noise)
+            cost = _costs(mine, best)
             if j == 0:
                 following[0][choice] = _Path(*cost, (choice,))
             for changes, paths in by_changes.items():
@@ -147,12 +143,12 @@ def _improve(paths: dict[Point, _Path], path: _Path) -> None:
         paths[path.choices[-1]] = path
 
 
-def _costs(mine: Winner, best: Winner, noise: float) -> tuple[float, float]:
+def _costs(mine: Winner, best: Winner) -> tuple[float, float]:
     loss = math.log(mine.median_s / best.median_s)
     # Single samples (a recorded table) say nothing about noise; then a difference is taken as it is.
     alone = mine.n == 1 or best.n == 1
     spread = 0.0 if alone else math.hypot(mine.sem_s / mine.median_s, best.sem_s / best.median_s)
-    return max(loss - noise * spread, 0.0), loss
+    return max(loss - _NOISE * spread, 0.0), loss
 
 
 def _best(choices: Mapping[Point, Winner]) -> Winner:

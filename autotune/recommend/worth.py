@@ -55,11 +55,8 @@ def worth(
 ) -> Worth:
     """The savings of the application with this profile.
 
-    Args:
-        profile: What one rank calls in one run.
-        gains: Default against tuned in each measured slot.
-        campaign_s: Wall time of the campaign's launches.
-        application_s: Wall time of one run, where the profile does not say.
+    ``campaign_s`` is the wall time of the campaign's launches, ``application_s`` that of one run, where the
+    profile does not say.
 
     Raises:
         UserError: nothing was measured against the default, or the run's time is not known.

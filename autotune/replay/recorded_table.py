@@ -52,11 +52,9 @@ def read_recorded(
 ) -> RecordedTable:
     """The recorded campaign in a CSV or Parquet file.
 
-    Args:
-        path: ``*.parquet`` is read as Parquet, everything else as CSV.
-        call_level: Parameters that were swept inside each launch.
-        per_job: Parameters that a deployed job must fix; all others can be chosen per message size.
-        collective: What was measured; None: read off the names of file and columns.
+    Parameters of ``call_level`` were swept inside each launch; those of ``per_job`` a deployed job must fix,
+    all others can be chosen per message size. The collective is read off the names of file and columns unless
+    it is given. ``*.parquet`` is read as Parquet, everything else as CSV.
 
     Raises:
         TableError: a file that cannot be read, missing columns, a field that is not what its column needs
@@ -218,9 +216,8 @@ def _latency_us(name: str, number: int, row: Row) -> float:
 def _whole(name: str, number: int, row: Row, column: str, low: int) -> int:
     value = _number(name, number, row, column)
     if value < low or not value.is_integer():
-        raise TableError(
-            f"{name}, row {number}, column {column}: {row[column]!r} is not a whole number from {low} on"
-        )
+        where = f"{name}, row {number}, column {column}"
+        raise TableError(f"{where}: {row[column]!r} is not a whole number from {low} on")
     return int(value)
 
 

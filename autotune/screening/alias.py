@@ -8,8 +8,6 @@ References:
     Atkinson, Donev & Tobias (2007), Optimum Experimental Designs, with SAS, ch. 10 (D-, A-, G-optimality).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations

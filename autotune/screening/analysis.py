@@ -3,8 +3,6 @@
 Notation: as in ``effects`` and ``model``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 

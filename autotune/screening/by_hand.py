@@ -1,7 +1,5 @@
 """A design for a person to carry out, and what it can see (steps 2 and 3 of the flow, without a machine)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

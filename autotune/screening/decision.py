@@ -15,8 +15,6 @@ The rule, made so that a wrong decision costs launches rather than performance:
 A fixed factor is not lost: its reason stays with it, and the search may free it again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

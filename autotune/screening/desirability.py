@@ -8,8 +8,6 @@ References:
     Technology 12, 214–219, eqs. 1–4; importance as in Derringer (1994), Quality Progress 27, 51–58.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ factors and blocks being equal; on log scale it is a difference of logarithms, `
 ratio. In a balanced design this is the plain difference of two means.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

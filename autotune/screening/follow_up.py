@@ -4,8 +4,6 @@ Notation: as in ``surface`` and ``desirability``; all numbers are on the scale o
 log scale). A response is wanted as good as its best run (d = 1) and not as bad as its worst (d = 0).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ References:
     Technometrics 1, 311–341.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

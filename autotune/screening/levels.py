@@ -1,7 +1,5 @@
 """From the space to a two-level design and back (steps 2 to 4 of the flow)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -5,8 +5,6 @@ the centre points. All is *whitened*: rows are divided by the standard deviation
 (up to a factor), so that ordinary least squares applies.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

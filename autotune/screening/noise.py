@@ -7,8 +7,6 @@ References:
     Paule & Mandel (1982), Consensus values and weighting factors, J. Res. NBS 87, 377–385.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Notation: the *power* for a factor is the probability that an effect of a given 
 the standard deviation of one run, on the scale of the analysis (on log scale 0.03 is three percent).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ References:
     Myers, Montgomery & Anderson-Cook (2016), Response Surface Methodology, 4th ed., ch. 6.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

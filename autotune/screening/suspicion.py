@@ -9,8 +9,6 @@ References:
     24, 130–137.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,9 +15,7 @@ DISCOVER = "discover"
 def joined(named: Space, knobs: Space) -> Space:
     """A named space together with discovered knobs; where both turn the same, the named one does.
 
-    Args:
-        named: Its parameters of a launch come first, and what is swept inside a launch last.
-        knobs: All of a launch.
+    What is swept inside a launch comes last.
     """
     parameters = {p.name: p for p in named.job}
     turned = {variable for p in named.job for variable in _variables(p)}
@@ -40,12 +38,9 @@ def joined(named: Space, knobs: Space) -> Space:
 
 
 def narrowed(whole: Space, levels: Mapping[str, Collection[Value]], kept: Collection[str]) -> Space:
-    """A space with only some parameters of a launch: with some levels, and with finer ones beside them.
+    """A space with only some parameters of a launch: with the levels that matter, and finer ones beside them.
 
-    Args:
-        whole: What there is; everything that is swept inside a launch stays.
-        levels: Parameter → its levels that matter.
-        kept: Parameters that stay as they are; those that are held stay anyway.
+    What is kept stays as it is, and so does what is held or swept inside a launch.
     """
     needed = {parent for name in (*levels, *kept) for parent in _ancestors(whole, name)}
     parameters = []

@@ -4,7 +4,7 @@ Pure: it takes text. Where a file lies is known to ``resources``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import yaml
@@ -14,28 +14,12 @@ from autotune.space.parameter import Level, Parameter, Point, Value
 from autotune.space.space import Dropped, Space
 
 _SPACE_KEYS = ("name", "stack", "description", "parameters")
-_PARAMETER_KEYS = (
-    "values",
-    "default",
-    "level",
-    "per_size",
-    "ordered",
-    "when",
-    "apply",
-    "requires",
-    "value_requires",
-    "collectives",
-    "description",
-)
+_PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in ("name", "held_from"))
 _APPLY_KEYS = ("env", "mca", "cvar", "map_by", "bind_to")
 
 
 def load_space(text: str, name: str) -> Space:
-    """The space that a YAML text declares.
-
-    Args:
-        text: YAML with keys ``stack``, ``description`` and ``parameters``.
-        name: For messages, usually the file's.
+    """The space that a YAML text declares; the name is for messages, usually the file's.
 
     Raises:
         SpaceError: no YAML, unknown keys, or a parameter that is wrong; the message names it.
@@ -160,13 +144,7 @@ def _scalars(listed: Any, where: str) -> tuple[Value, ...]:
 
 
 def space_text_of(space: Space, above: Sequence[str], beside: Mapping[str, Sequence[str]]) -> str:
-    """A space as a file that ``load_space`` reads.
-
-    Args:
-        space: What is to be declared.
-        above: Comments at the top of the file.
-        beside: Parameter → comments above its declaration.
-    """
+    """A space as a file that ``load_space`` reads, with comments ``above`` all and ``beside`` parameters."""
     head = yaml.safe_dump({"stack": space.stack, "description": above[0] if above else space.name})
     parts = [*(f"# {line}" for line in above), head.rstrip(), "", "parameters:"]
     for parameter in space.parameters:

@@ -23,8 +23,6 @@ _FACTOR = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 def size_in_bytes(text: Value) -> float | None:
     """The number that an ordered value stands for: ``"4k"`` → 4096.0, 7 → 7.0, ``"auto"`` → None."""
-    if isinstance(text, bool):
-        return float(text)
     if isinstance(text, int | float):
         return float(text)
     match = _SIZE.fullmatch(text.strip())

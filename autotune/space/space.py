@@ -156,11 +156,10 @@ class Space:
         drawn: dict[Point, None] = {}
         for _ in range(20 * n):
             if self.listed is not None:
-                drawn[self.listed[int(rng.integers(len(self.listed)))]] = None
+                point = self.listed[int(rng.integers(len(self.listed)))]
             else:
-                drawn[
-                    self.complete({p.name: p.values[int(rng.integers(len(p.values)))] for p in self.job})
-                ] = None
+                point = self.complete({p.name: p.values[int(rng.integers(len(p.values)))] for p in self.job})
+            drawn[point] = None
             if len(drawn) == n:
                 break
         return list(drawn)

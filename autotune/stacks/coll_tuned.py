@@ -6,7 +6,7 @@ that a row of a rules file is compared with, which is not always the message siz
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from autotune.collectives import COLLECTIVES, Lookup, OpenMpi
 from autotune.errors import UserError, allowed
@@ -101,9 +101,7 @@ def json_name(collective: str) -> str:
 def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple[str, ...]:
     """The names of a collective's algorithms in the order of their ids, ``default`` first.
 
-    Args:
-        collective: MPI's name without the prefix, lower case.
-        version: Open MPI's (major, minor); None: all that any version has.
+    Open MPI's (major, minor) leaves out what is newer; without it all that any version has.
 
     Raises:
         UserError: ``coll_tuned`` offers no choice for this collective.
@@ -154,11 +152,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
     for rule in sorted(rules, key=lambda r: (COLLECTIVE_IDS.get(r.collective, 99), r.comm_size, r.min_bytes)):
         rows = tables.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
         row = _row(rule)
-        if not rows or (row.algorithm, row.fanout, row.segment_bytes) != (
-            rows[-1].algorithm,
-            rows[-1].fanout,
-            rows[-1].segment_bytes,
-        ):
+        if not rows or astuple(row)[1:] != astuple(rows[-1])[1:]:
             rows.append(row)
     result = {}
     for collective, by_size in tables.items():
@@ -183,9 +177,7 @@ def row_at(tables: Tables, slot: Slot) -> Row:
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
     """The rules as a classic rules file for Open MPI 4.x and 5.x; empty where the stack decides everything.
 
-    Args:
-        rules: The per-size table, in any order.
-        comments: Lines for the head of the file, without the ``#``.
+    Comments stand at its head, here without the ``#``.
 
     Raises:
         UserError: a collective, an algorithm or a value that ``coll_tuned`` has no word for.

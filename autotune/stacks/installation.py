@@ -11,6 +11,9 @@ from pathlib import Path
 from autotune.errors import StackError, allowed
 from autotune.stacks import implementations
 
+_TIMEOUT_S = 60.0
+"""Until a command is given up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Installation:
@@ -29,11 +32,7 @@ class Installation:
 
 
 def find(mpirun: str | None = None, origin: str = "auto") -> Installation:
-    """The MPI to use.
-
-    Args:
-        mpirun: A path or name that the scenario gives; wins over everything.
-        origin: ``auto`` (the site's own, else the wheel), ``site`` or ``wheel``.
+    """The MPI that the scenario gives by path or name, else by ``auto`` the site's own, else the wheel.
 
     Raises:
         StackError: there is none, it does not answer, or it is none that this project knows.
@@ -53,9 +52,8 @@ def find(mpirun: str | None = None, origin: str = "auto") -> Installation:
             d for d in os.get_exec_path() if wheel is None or Path(d).resolve() != wheel.parent.resolve()
         ]
         for name in ("mpirun", "mpiexec"):
-            found = _on_path(name, outside)
-            if found is not None:
-                return _inspect(found, "site")
+            if path := _on_path(name, outside):
+                return _inspect(path, "site")
     if origin != "site" and wheel is not None:
         return _inspect(wheel, "wheel")
     raise StackError(
@@ -64,25 +62,35 @@ def find(mpirun: str | None = None, origin: str = "auto") -> Installation:
     )
 
 
-def output(command: Sequence[str], env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> str:
-    """What a command prints, both streams.
+def run(
+    command: Sequence[str], env: Mapping[str, str], errors: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[bytes]:
+    """A command that ended, with what it printed; ``errors`` is where its standard error goes.
 
     Raises:
         StackError: it cannot be started or does not end in time.
     """
     try:
-        done = subprocess.run(
+        return subprocess.run(
             list(command),
-            env={**os.environ, **(env or {})},
+            env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
+            stderr=errors,
+            timeout=_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise StackError(f"{command[0]} does not answer: {exc}") from exc
-    return done.stdout.decode(errors="replace")
+
+
+def output(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+    """What a command prints, both streams.
+
+    Raises:
+        StackError: it cannot be started or does not end in time.
+    """
+    return run(command, {**os.environ, **(env or {})}, subprocess.STDOUT).stdout.decode(errors="replace")
 
 
 def _inspect(mpirun: Path, origin: str) -> Installation:

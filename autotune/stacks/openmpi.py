@@ -100,14 +100,13 @@ class OpenMpi:
 
     def findings(self) -> tuple[tuple[str, str], ...]:
         """What ``doctor`` shows, as (what, finding)."""
-        coll = ", ".join(self.components.get("coll", ()))
         rows = [
             ("mpirun", f"{self.installation.mpirun} ({self.installation.origin})"),
             ("MPI", f"Open MPI {self.version}"),
             ("library", str(self.installation.library)),
             ("pml in use", self.pml),
             ("UCX", f"{self.ucx.version}: {', '.join(self.ucx.devices)}" if self.ucx else "not found"),
-            ("coll components", coll),
+            ("coll components", ", ".join(self.coll)),
             ("cores, NUMA nodes", f"{self.cores}, {self.numa_nodes}"),
         ]
         if self.read_only:
@@ -276,18 +275,15 @@ class OpenMpiDialect(Dialect):
             # Spinning ranks that share a core cost scheduler quanta, milliseconds a call.
             fixed.setdefault(f"{_MCA}mpi_yield_when_idle", "1")
         text = output([str(installation.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
-        components: dict[str, list[str]] = {}
+        components: dict[str, set[str]] = {}
         for framework, name in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
-            listed = components.setdefault(framework, [])
-            if name not in listed:
-                listed.append(name)
+            components.setdefault(framework, set()).add(name)
         enumerators: dict[str, dict[str, int]] = {}
         pattern = r"^mca:coll:tuned:param:coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)$"
         for collective, number, name in re.findall(pattern, text, re.MULTILINE):
             enumerators.setdefault(collective, {})[name] = int(number)
         pattern = r"^mca:coll:tuned:param:(coll_tuned_\w+_algorithm):status:read-only$"
         read_only = tuple(re.findall(pattern, text, re.MULTILINE))
-        numa = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
         return OpenMpi(
             installation=installation,
             components={k: tuple(sorted(v)) for k, v in components.items()},
@@ -295,7 +291,7 @@ class OpenMpiDialect(Dialect):
             ucx=ucx.detect(installation.library),
             pml=_pml_in_use(installation, fixed),
             fixed=fixed,
-            numa_nodes=numa,
+            numa_nodes=len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1,
             cores=cores,
             read_only=read_only,
         )

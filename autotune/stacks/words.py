@@ -38,11 +38,7 @@ class Dialect:
     ) -> tuple[dict[str, str], dict[str, str]]:
         """The variables, and ``map_by`` and ``bind_to`` where set, that put the job-wide values into force.
 
-        Args:
-            space: What the point belongs to.
-            point: The job-wide values.
-            fixed: Variables of every launch.
-            components: The collective components that are there, if known.
+        The collective components are those that are there, if known.
 
         Raises:
             SpaceError: a template names a parameter that is not in the point.
@@ -58,12 +54,9 @@ class Dialect:
         return env, placement
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """What of the variables of every launch a recommendation would mean nothing without.
+        """What a recommendation would mean nothing without, of the variables of every launch.
 
-        Args:
-            fixed: Variables of every launch, the untouched ones too.
-            env: Variables of the recommendation; what they set themselves is not needed.
-            rules: Whether it tells message sizes apart.
+        ``env`` are the recommendation's own variables, and ``rules`` says whether it tells sizes apart.
         """
         return {}
 
@@ -82,8 +75,7 @@ class Dialect:
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
         """What ``mpirun`` itself wants to see, beside the variables of the ranks.
 
-        Args:
-            agent: Words that start a command on another host; empty: its own.
+        The agent's words start a command on another host; empty: its own.
         """
         return {}
 
@@ -96,11 +88,8 @@ class Dialect:
     ) -> Stack:
         """What is installed and what it can do under the scenario's fixed settings.
 
-        Args:
-            installation: Which one.
-            settings: Its own parameters that the scenario fixes for every launch.
-            env: Variables that it fixes.
-            ranks: On this machine; 0: nobody knows yet.
+        The scenario fixes ``settings`` (the implementation's own parameters) and ``env`` for every launch;
+        0 ranks: nobody knows yet.
 
         Raises:
             StackError: campaigns are not made on it, its tools do not answer, or a one-rank launch fails.

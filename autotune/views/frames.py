@@ -25,14 +25,8 @@ FORMATS = ("csv", "parquet")
 
 _TRIAL = {"trial": "Int64", "phase": "string", "subject": "string", "status": "string", "reason": "string"}
 _SLOT = {"collective": "string", "comm_size": "Int64", "message_bytes": "Int64"}
-_FIGURES = {
-    "median_us": "float64",
-    "sem_us": "float64",
-    "low_us": "float64",
-    "high_us": "float64",
-    "n": "Int64",
-    "outliers": "Int64",
-}
+_FIGURES = dict.fromkeys(("median_us", "sem_us", "low_us", "high_us"), "float64")
+_FIGURES |= dict.fromkeys(("n", "outliers"), "Int64")
 _IMPORTED = {
     "source": "string",
     "line": "Int64",
@@ -70,7 +64,12 @@ def history_frame(history: History) -> pd.DataFrame:
             for name in job
         },
         **_SLOT,
-        **{_column(name): _kind(_chosen(history, name)) for name in call},
+        **{
+            _column(name): _kind(
+                e.cell.choice[name] for o in history for e in o.estimates if name in e.cell.choice
+            )
+            for name in call
+        },
         **_FIGURES,
     }
     frame = pd.DataFrame(rows, columns=list(kinds), dtype=object)
@@ -99,12 +98,7 @@ def measurement_frame(measurements: Iterable[Measurement]) -> pd.DataFrame:
 
 
 def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the option's name
-    """A frame as CSV or Parquet, without its index.
-
-    Args:
-        frame: What to write.
-        format: One of ``FORMATS``.
-    """
+    """A frame as CSV or Parquet (one of ``FORMATS``), without its index."""
     if format == "csv":
         return str(frame.to_csv(index=False)).encode()
     buffer = BytesIO()
@@ -134,10 +128,6 @@ def _measured(estimate: Estimate | None, call: Sequence[str]) -> list[object]:
         *(round(s * _US, _DECIMALS) for s in seconds),
         *(estimate.n, estimate.outliers),
     ]
-
-
-def _chosen(history: History, name: str) -> Iterable[Value]:
-    return (e.cell.choice[name] for o in history for e in o.estimates if name in e.cell.choice)
 
 
 def _column(name: str) -> str:

@@ -113,13 +113,7 @@ def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> li
     )
     edge = dict.fromkeys(best.at_edge, "at the end of its range: the best may lie beyond")
     places = [
-        (
-            f"  {n}",
-            _plain(at[n]),
-            f"({_plain(low[n])} … {_plain(high[n])})",
-            edge.get(n, ""),
-        )
-        for n in at
+        (f"  {n}", _plain(at[n]), f"({_plain(low[n])} … {_plain(high[n])})", edge.get(n, "")) for n in at
     ]
     return lines + _aligned(places)
 

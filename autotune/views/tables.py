@@ -14,6 +14,7 @@ from rich.text import Text
 from autotune.recommend.front import Candidate, Recommendation
 from autotune.recommend.summary import ratio_to, size_rows
 from autotune.views.text import (
+    calls_text,
     changed_text,
     decision_text,
     figure_text,
@@ -35,12 +36,7 @@ _US = 1e6
 
 
 def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]) -> Table:
-    """What was found on the machine, and what of the space is not available on it.
-
-    Args:
-        findings: (what, found) pairs, in the order in which they are shown.
-        dropped: Parameters and values that the machine cannot offer.
-    """
+    """What was found on the machine, and what of the space is not available on it."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -69,10 +65,7 @@ def effects_tables(
 ) -> RenderableType:
     """Main effects with their standard errors, a table for each objective, and what becomes of the factors.
 
-    Args:
-        objectives: What is judged, in the order of ``effects``.
-        effects: One analysis for each objective; significant effects have an asterisk.
-        screening: Which factors stay in the search and which are held at one value from here on.
+    Significant effects have an asterisk.
     """
     parts: list[RenderableType] = []
     for objective, analysis in zip(objectives, effects, strict=True):
@@ -108,12 +101,8 @@ def front_table(
 ) -> Table:
     """The Pareto front, the recommended setting marked, the stack's own defaults below it.
 
-    Args:
-        objectives: What is judged.
-        front: Best first in the first objective.
-        recommended: The point of the recommendation.
-        default: The point in which nothing is set; only what differs from it is shown.
-        baseline: The scores of the stack's own defaults, measured.
+    Candidates are in order, the best first in the first objective; of a point only what differs from the
+    default is shown.
     """
     against = baseline is not None
     headings = [h for o in objectives for h in (f"{o.name} [{o.unit}]", *(["gain"] if against else []))]
@@ -143,7 +132,7 @@ def size_tables(recommendation: Recommendation) -> RenderableType:
             *("size", *names, "tuned [µs]", "default [µs]", "speed-up (95 %)"),
             right=["size", "tuned [µs]", "default [µs]"],
         )
-        table.title = f"MPI_{collective.capitalize()}" + (f" on {comm_size} ranks" if comm_size else "")
+        table.title = calls_text(collective, comm_size)
         for row in group:
             gain = row.gain
             table.add_row(
@@ -158,12 +147,7 @@ def size_tables(recommendation: Recommendation) -> RenderableType:
 
 
 def campaigns_table(rows: Sequence[Mapping[str, Any]], unverified: int) -> RenderableType:
-    """Campaigns beside each other, one row each; simulated ones say so below.
-
-    Args:
-        rows: As ``compare --json`` prints them.
-        unverified: How many of them have not begun to verify anything.
-    """
+    """Campaigns beside each other, one row each as ``compare --json`` prints it, with notes below."""
     table = _table(
         *("campaign", "collective", "nodes", "ranks", "state", "launches", "speed-up (95 %)", "recommended"),
         right=["nodes", "ranks", "launches"],

@@ -26,6 +26,11 @@ def size_text(n_bytes: int) -> str:
     return f"{n_bytes} {_BINARY[power]}"
 
 
+def calls_text(collective: str, comm_size: int) -> str:
+    """A collective on a communicator: ``MPI_Allreduce on 16 ranks``."""
+    return f"MPI_{collective.capitalize()}" + (f" on {comm_size} ranks" if comm_size else "")
+
+
 def figure_text(value: float, sem: float = math.nan, unit: str = "") -> str:
     """A value with three digits and, where it is known, its standard error: ``1.350 ± 0.004 µs``.
 
@@ -84,13 +89,9 @@ def duration_text(seconds: float) -> str:
     if minutes == 0:
         return f"{rest} s"
     hours, minutes = divmod(minutes, 60)
-    return (
-        f"{hours} h {minutes} min"
-        if hours
-        else f"{minutes} min {rest} s"
-        if minutes < 10
-        else f"{minutes} min"
-    )
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes < 10 else f"{minutes} min"
 
 
 def changed_text(point: Point, default: Point) -> str:

@@ -53,7 +53,7 @@ OWNERS = {
     "torch": {"proposers"},
     "typer": {"cli"},
     "yaml": {"space", "scenario", "stacks.knobs.rules", "commands"},
-    "subprocess": {"stacks.installation", "stacks.knobs.child", "probe.native", "launchers"},
+    "subprocess": {"stacks.installation", "probe.native", "launchers"},
 }
 """Who may import a library: a room, or one module of it. Starting processes counts as one."""
 

@@ -10,7 +10,6 @@ from graphlib import CycleError, TopologicalSorter
 
 from autotune.errors import SpaceError, allowed
 from autotune.space import Dropped, Parameter, Space, Value
-from autotune.stacks.knobs.knob import Knob
 from autotune.stacks.knobs.levels import default_level, is_ordered, levels
 from autotune.stacks.knobs.rules import Class, Classed
 
@@ -38,12 +37,9 @@ def discovered_space(
 ) -> Space:
     """The job-wide parameters that can change speed on this machine.
 
-    Args:
-        knobs: Of all layers, classed.
-        facts: Of the stack (``facts`` of ``Stack``) and of a launch (``in_use``); ``nodes:N`` and
-            ``collective:NAME`` for what is to be tuned.
-        sizes: Message sizes that are measured, bytes.
-        include: Names of variables of class ``unknown`` to take as well.
+    Facts are those of the stack (``facts`` of ``Stack``) and of a launch (``in_use``), and ``nodes:N`` and
+    ``collective:NAME`` for what is to be tuned; sizes are in bytes; variables of class ``unknown`` are taken
+    where they are named.
 
     Returns:
         A space named ``discover``; ``dropped`` says of every other variable of class ``performance`` why it
@@ -179,13 +175,9 @@ def _parameter(
         default=default,
         ordered=not declared and is_ordered(knob),
         when=when,
-        apply=_apply(knob),
+        apply={knob.way.value: {knob.name: "{value}"}},
         description=knob.documentation[:200],
     )
-
-
-def _apply(knob: Knob) -> dict[str, object]:
-    return {knob.way.value: {knob.name: "{value}"}}
 
 
 def _text(value: Value) -> str:

@@ -39,13 +39,7 @@ _FAMILIES = {
 def openmpi_in_use(installation: Installation, fixed: Mapping[str, str], ranks: int = 2) -> frozenset[str]:
     """What Open MPI selects between ranks of this machine, by itself and over UCX.
 
-    Args:
-        installation: Which one.
-        fixed: Variables of every launch.
-        ranks: To start.
-
-    Returns:
-        ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…``.
+    Facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``.
 
     Raises:
         StackError: a launch does not end.

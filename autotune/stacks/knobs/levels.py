@@ -36,12 +36,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
 def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
     """Values to try, the default among them; numbers first and ascending.
 
-    Args:
-        knob: Of any kind.
-        sizes: Message sizes that are measured, bytes.
-
-    Returns:
-        The default alone where the type says nothing about others.
+    The default alone where the type says nothing about others; sizes are those that are measured, bytes.
     """
     if knob.keys:
         return _of_pairs(knob, sizes)
@@ -153,7 +148,8 @@ def _of_pairs(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
     """Of ``key:value`` pairs: all keys together, and where the values are costs each key on its own."""
     pairs = dict(item.partition(":")[::2] for item in knob.default.split(","))
     if knob.kind is Kind.BYTES:
-        common = default_level(_plain(knob, next(iter(pairs.values()), "")))
+        first = Knob(knob.layer, knob.version, knob.name, knob.kind, next(iter(pairs.values()), ""))
+        common = default_level(first)
         numbers = _bytes(common, sizes)
         return (knob.default, *numbers, *(word for word in knob.allowed if word != common))
     together = [",".join(f"{k}:{_times(v, f)}" for k, v in pairs.items()) for f in _COSTS if f != 1]
@@ -167,7 +163,3 @@ def _of_pairs(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
 
 def _times(quantity: str, factor: float) -> str:
     return next(iter(_scaled(quantity, (factor,))), quantity)
-
-
-def _plain(knob: Knob, default: str) -> Knob:
-    return Knob(knob.layer, knob.version, knob.name, knob.kind, default)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from autotune.errors import StackError, allowed
 from autotune.stacks.installation import Installation
@@ -11,8 +10,8 @@ from autotune.stacks.knobs import libfabric, mpich, openmpi, rules, ucx
 from autotune.stacks.knobs.knob import LAYERS, Knob
 from autotune.stacks.knobs.rules import Class, Classed
 
-_OWN = {"openmpi": "openmpi", "mpich": "mpich"}
-"""Flavour of an installation → the layer of its own variables."""
+_OWN = ("openmpi", "mpich")
+"""Flavours of an installation whose own variables are a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,7 @@ class Listing:
 
 
 def listings(installation: Installation, layers: Sequence[str] = ()) -> tuple[Listing, ...]:
-    """The layers of an installation that are there.
-
-    Args:
-        installation: Which MPI.
-        layers: Only these; one that is asked for and not there is an error.
+    """The layers of an installation that are there; one that is asked for and not there is an error.
 
     Raises:
         StackError: an unknown layer, one that is not installed, or one that cannot be asked.
@@ -72,15 +67,10 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
     Raises:
         StackError: it is there and cannot be asked.
     """
-    own = _OWN.get(installation.flavour)
-    if layer in _OWN.values():
-        if layer != own:
+    if layer in _OWN:
+        if layer != installation.flavour:
             return ()
-        return openmpi.read(installation.mpirun) if own == "openmpi" else mpich.read(installation.library)
-    folders = _folders(installation.library)
+        return openmpi.read(installation.mpirun) if layer == "openmpi" else mpich.read(installation.library)
+    beside = installation.library.parent  # libraries below an MPI lie in a folder of its own, or beside it
+    folders = (beside / "openmpi", beside / "mpich", beside)
     return libfabric.read(folders) if layer == "libfabric" else ucx.read(layer, folders)
-
-
-def _folders(library: Path) -> tuple[Path, ...]:
-    """Where the libraries below an MPI library may lie: in a folder of its own, or beside it."""
-    return library.parent / "openmpi", library.parent / "mpich", library.parent

@@ -8,7 +8,7 @@ import ctypes
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,50 +94,34 @@ class _Library:
         """Index of a variable → name of its category."""
         by_index: dict[int, str] = {}
         for index in range(self.count("category")):
-            name, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
-            text, text_length = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
-            variables, others = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
-            refer = ctypes.byref
-            self(
-                "category_get_info",
-                index,
-                name,
-                refer(length),
-                text,
-                refer(text_length),
-                refer(variables),
-                refer(others[0]),
-                refer(others[1]),
-            )
+            variables = ctypes.c_int()
+            name, _ = self._described("category", index, (), (variables, ctypes.c_int(), ctypes.c_int()))
             indices = (ctypes.c_int * max(1, variables.value))()
             self("category_get_cvars", index, variables, indices)
-            by_index |= dict.fromkeys(indices[: variables.value], name.value.decode())
+            by_index |= dict.fromkeys(indices[: variables.value], name)
         return by_index
 
     def variables(self) -> Iterator[tuple[str, str, str, int, str, str]]:
         """Name, datatype, value, level, category and documentation of each."""
         categories = self.categories()
-        refer = ctypes.byref
         for index in range(self.count("cvar")):
-            name, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
-            text, text_length = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
             verbosity, datatype, binding, scope = (ctypes.c_int() for _ in range(4))
-            self(
-                "cvar_get_info",
-                index,
-                name,
-                refer(length),
-                refer(verbosity),
-                refer(datatype),
-                refer(ctypes.c_void_p()),
-                text,
-                refer(text_length),
-                refer(binding),
-                refer(scope),
+            name, text = self._described(
+                "cvar", index, (verbosity, datatype, ctypes.c_void_p()), (binding, scope)
             )
             kind, value = self._value(index, datatype.value)
             level = (verbosity.value or _FIRST_VERBOSITY) - _FIRST_VERBOSITY
-            yield name.value.decode(), kind, value, level, categories.get(index, ""), text.value.decode()
+            yield name, kind, value, level, categories.get(index, ""), text
+
+    def _described(
+        self, what: str, index: int, between: Sequence[Any], behind: Sequence[Any]
+    ) -> tuple[str, str]:
+        """Name and text of a variable or category; fills what stands between these two and behind them."""
+        name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(_TEXT_BYTES)
+        length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(_TEXT_BYTES)
+        filled = map(ctypes.byref, (length, *between)), map(ctypes.byref, (text_length, *behind))
+        self(f"{what}_get_info", index, name, *filled[0], text, *filled[1])
+        return name.value.decode(), text.value.decode()
 
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
         """Datatype and value in force; the second byte of a handle of MPICH is the size of the datatype."""

@@ -69,7 +69,8 @@ class Rule:
 
     @cached_property
     def _expressions(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(re.compile(_expression(p)) for p in self.patterns if not _is_name(p))
+        globs = (p for p in self.patterns if not re.fullmatch(r"\w+", p))
+        return tuple(re.compile(_expression(p)) for p in globs)
 
     def names(self, name: str) -> bool:
         """Whether the rule lists this very name."""
@@ -164,10 +165,6 @@ def _refined(knob: Knob, rule: Rule) -> Knob:
     kind = rule.kind or knob.kind
     words = ("0", "1") if kind is Kind.BOOLEAN and not knob.allowed else knob.allowed
     return replace(knob, kind=kind, allowed=tuple(word for word in words if word not in rule.without))
-
-
-def _is_name(pattern: str) -> bool:
-    return re.fullmatch(r"\w+", pattern) is not None
 
 
 def _expression(pattern: str) -> str:

@@ -41,14 +41,9 @@ _SYNTAXES: tuple[tuple[str, Kind], ...] = (
 
 
 def read(layer: str, folders: Iterable[Path]) -> tuple[Knob, ...]:
-    """The variables of UCX, or of UCC, each parent of several of them among them.
+    """The variables of UCX, or of UCC, each parent of several of them among them; none where it is not there.
 
-    Args:
-        layer: ``ucx`` or ``ucc``.
-        folders: Where its libraries may lie; the loader's own places are tried last.
-
-    Returns:
-        Nothing where the layer is not installed.
+    Folders are where its libraries may lie; the loader's own places are tried last.
 
     Raises:
         StackError: it is there and cannot be asked.

@@ -26,6 +26,7 @@ from autotune.verification.paired_test import overall
 from autotune.views.report import plots, screening_plots
 from autotune.views.text import (
     advice_text,
+    calls_text,
     changed_text,
     decision_text,
     duration_text,
@@ -202,7 +203,7 @@ def _tables(chosen: Recommendation | None) -> list[dict[str, Any]]:
         ratios = [row.gain.ratio for row in rows]
         longest = max(min(max(ratios), 3 * median(ratios)), 1.0)  # one wild ratio must not hide the others
         tables.append({
-            "title": _table_title(collective, comm_size),
+            "title": calls_text(collective, comm_size),
             "figure": plots.curves([row.gain for row in rows]),
             "names": names,
             "rows": [_row(row, names, longest) for row in rows],
@@ -242,7 +243,7 @@ def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
                 "style": "slower" if slower else "faster" if c.decision == "still better" else "even",
             })  # fmt: skip
         figure = plots.verification(judged, one.differences, one.setting.gains)
-        groups.append({"title": _table_title(collective, comm_size), "figure": figure, "rows": rows})
+        groups.append({"title": calls_text(collective, comm_size), "figure": figure, "rows": rows})
     return {
         "what": changed_text(one.setting.point, space.untouched),
         "n_rules": len(one.setting.rules),
@@ -251,10 +252,6 @@ def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
         "complete": one.complete,
         "groups": groups,
     }
-
-
-def _table_title(collective: str, comm_size: int) -> str:
-    return f"MPI_{collective.capitalize()}" + (f" on {comm_size} ranks" if comm_size else "")
 
 
 def _front(
