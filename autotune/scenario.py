@@ -219,7 +219,9 @@ class Scenario:
             raise ScenarioError("collective and objectives must name at least one each")
         for section, names in _POSITIVE.items():
             for name in names:
-                _positive(f"{section}.{name}", getattr(getattr(self, section), name))
+                value = getattr(getattr(self, section), name)
+                if value is not None and value <= 0:
+                    raise ScenarioError(f"{section}.{name}={value}", "expected a number above zero")
         _among("mpi.from", self.mpi.origin, ("auto", "site", "wheel"))
         _among("probe.kind", self.probe.kind, ("mpi", "command"))
         if (self.probe.kind == "command") != bool(self.responses):
@@ -309,10 +311,6 @@ def defaults() -> Mapping[str, Any]:
 def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     """The scenario in a composed configuration; what a section of it lacks is as in ``defaults``.
 
-    Args:
-        document: Plain dictionaries, lists and scalars; keys as in ``conf/config.yaml``.
-        name: Of the ``conf`` option that was chosen.
-
     Raises:
         ScenarioError: an unknown or missing key, a value of the wrong type or out of range; the message names
             the key.
@@ -340,11 +338,11 @@ def restored(document: Mapping[str, Any]) -> Scenario:
 
 def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a document, and those that it lacks as they are in ``base``."""
-    found = {**base, **document}
+    merged = {**base, **document}
     for key in base.keys() & document.keys():
         if isinstance(base[key], Mapping) and isinstance(document[key], Mapping):
-            found[key] = _over(base[key], document[key])
-    return found
+            merged[key] = _over(base[key], document[key])
+    return merged
 
 
 def sizes_of(declared: Any) -> list[int]:
@@ -386,11 +384,6 @@ def sizes_of(declared: Any) -> list[int]:
 def _among(key: str, value: str, choices: Iterable[str]) -> None:
     if value not in choices:
         raise ScenarioError(f"{key}={value}", allowed(value, choices))
-
-
-def _positive(key: str, value: float | None) -> None:
-    if value is not None and value <= 0:
-        raise ScenarioError(f"{key}={value}", "expected a number above zero")
 
 
 def _path(key: str, text: str) -> None:

@@ -21,11 +21,7 @@ class SharedClock:
     """The clock of rank 0 as this rank knows it."""
 
     def __init__(self, sync: MPI.Intracomm) -> None:
-        """Estimate the offset for the first time; on every rank.
-
-        Args:
-            sync: The ranks that share the clock.
-        """
+        """Estimate the offset for the first time; on every rank that shares the clock."""
         self._sync = sync
         node = sync.Split_type(MPI.COMM_TYPE_SHARED)
         self._same_node = 0 in node.allgather(sync.rank)

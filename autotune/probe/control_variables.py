@@ -9,11 +9,6 @@ class ControlVariables:
     """What this process has set through MPI_T, and what was there before."""
 
     def __init__(self, tools: ToolInterface) -> None:
-        """Touch nothing yet.
-
-        Args:
-            tools: Of this process.
-        """
         self._tools = tools
         self._initial: dict[str, str] = {}
         self._now: dict[str, str] = {}

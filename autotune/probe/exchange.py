@@ -64,14 +64,6 @@ class Pool:
     """The buffers of one operation on one rank, large enough for all of its message sizes."""
 
     def __init__(self, operation: Operation, rank: int, size: int, largest_bytes: int) -> None:
-        """Allocate and touch.
-
-        Args:
-            operation: That works on them.
-            rank: Of this process.
-            size: Of the communicator.
-            largest_bytes: Of all message sizes.
-        """
         self._operation = operation
         self._sent = len(operation.sends(rank, size))
         # At least one block: rank 0 of an exclusive scan gets nothing, yet has to give a buffer.

@@ -20,12 +20,7 @@ from autotune.probe.loops import Loop, PythonLoop
 from autotune.probe.mpit import ToolInterface
 from autotune.probe.native import NativeLoop, load
 from autotune.probe.overhead import overhead_s
-from autotune.probe.proof import (
-    missing_environment,
-    ucx_contradiction,
-    unset_variables,
-    wrong_library,
-)
+from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.probe.rule_check import reach
 from autotune.probe.sweep import Sweep
@@ -34,13 +29,10 @@ from autotune.probe.ucx import unread
 
 
 def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:
-    """Measure the request in a directory and write the result there; the exit status.
+    """Measure the request in a directory and write the result there, if rank 0 sees it; the exit status.
 
-    Args:
-        world: All ranks of the launch.
-        directory: Of the launch; only rank 0 needs to see it.
-        environment: As the launcher gave it to this rank.
-        ucx_log: Where UCX writes what it does in this process; None: it was not asked to.
+    The environment is as the launcher gave it to this rank; UCX writes to its log what it does in this
+    process, unless it was not asked to.
     """
     tools = ToolInterface(MPI)
     try:
@@ -175,10 +167,8 @@ def _loop(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
 
 
 def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation:
-    loop = _loop(sync, kernel)
-    return (
-        WindowSynchronisation(sync, loop) if request.sync == "window" else BarrierSynchronisation(sync, loop)
-    )
+    way = WindowSynchronisation if request.sync == "window" else BarrierSynchronisation
+    return way(sync, _loop(sync, kernel))
 
 
 def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:

@@ -35,15 +35,9 @@ class Loop(Protocol):
     """Within which a rank that waits for an agreed moment enters the call."""
 
     def run(self, exchange: Exchange, calls: int, starts_s: Times | None = None) -> tuple[Times, Times]:
-        """When each call began and ended on this rank.
+        """When each call began and ended on this rank: two arrays ``(calls,)``, seconds of CLOCK_MONOTONIC.
 
-        Args:
-            exchange: What is called.
-            calls: How often.
-            starts_s: Shape ``(calls,)``, agreed moments on this rank's clock; None: a barrier before each.
-
-        Returns:
-            Two arrays ``(calls,)``, seconds of CLOCK_MONOTONIC.
+        Calls start at agreed moments on this rank's clock, shape ``(calls,)``; None: after a barrier each.
 
         Raises:
             MPI.Exception: a call failed.
@@ -63,11 +57,7 @@ class PythonLoop:
     wait_s = 5e-6
 
     def __init__(self, sync: MPI.Intracomm) -> None:
-        """Prepare the barrier.
-
-        Args:
-            sync: Communicator of the barrier, of the same ranks as those that are measured.
-        """
+        """Prepare the barrier, on a communicator of the ranks that are measured."""
         self._sync = sync
         self._partners = partners(sync.rank, sync.size)
         self._token, self._heard = np.zeros(1, np.uint8), np.zeros(1, np.uint8)

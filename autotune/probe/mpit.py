@@ -11,8 +11,9 @@ References:
 
 import ctypes
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,7 @@ class ToolInterface:
     """The control variables of this process."""
 
     def __init__(self, mpi: Any) -> None:
-        """Start MPI_T.
-
-        Args:
-            mpi: The module ``mpi4py.MPI``, with MPI initialised: components register their variables then.
+        """Start MPI_T for ``mpi4py.MPI``, with MPI initialised: components register their variables then.
 
         Raises:
             StackError: the library refuses MPI_T.
@@ -142,31 +140,16 @@ class ToolInterface:
 
     def _counted_bytes(self, session: ctypes.c_void_p, index: int) -> tuple[str, float]:
         """Name and value of one performance variable, if it is a single number of bytes."""
-        name, name_len = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
-        text, text_len = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
-        numbers = [ctypes.c_int() for _ in range(6)]
-        verbosity, kind, binding, read_only, continuous, atomic = numbers
+        verbosity, kind, binding, read_only, continuous, atomic = (ctypes.c_int() for _ in range(6))
         datatype, enumtype = self._handle_type(), ctypes.c_void_p()
         refer = ctypes.byref
-        self._call(
-            "pvar_get_info",
-            str(index),
-            index,
-            name,
-            refer(name_len),
-            refer(verbosity),
-            refer(kind),
-            refer(datatype),
-            refer(enumtype),
-            text,
-            refer(text_len),
-            refer(binding),
-            refer(read_only),
-            refer(continuous),
-            refer(atomic),
+        name, _ = described(
+            partial(self._call, "pvar_get_info", str(index), index),
+            (verbosity, kind, datatype, enumtype),
+            (binding, read_only, continuous, atomic),
         )
         number = _NUMBERS.get(self._kinds.get(datatype.value, ""))
-        if number is None or b"bytes" not in name.value:
+        if number is None or "bytes" not in name:
             raise StackError(f"performance variable {index} counts no bytes")
         handle, count = ctypes.c_void_p(), ctypes.c_int()
         self._call("pvar_handle_alloc", str(index), session, index, None, refer(handle), refer(count))
@@ -176,29 +159,18 @@ class ToolInterface:
             self._call("pvar_start", str(index), session, handle)
         value = number()
         self._call("pvar_read", str(index), session, handle, refer(value))
-        return name.value.decode(errors="replace"), float(value.value)
+        return name, float(value.value)
 
     def _bind(self, name: str) -> ControlVariable:
         index = ctypes.c_int()
         self._call("cvar_get_index", name, name.encode(), ctypes.byref(index))
-        name_buffer, name_len = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
-        text, text_len = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int(_TEXT_BYTES)
         verbosity, binding, scope = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         # MPI_T_enum is a pointer in every implementation, whatever the other handles are.
         datatype, enumtype = self._handle_type(), ctypes.c_void_p()
-        self._call(
-            "cvar_get_info",
-            name,
-            index,
-            name_buffer,
-            ctypes.byref(name_len),
-            ctypes.byref(verbosity),
-            ctypes.byref(datatype),
-            ctypes.byref(enumtype),
-            text,
-            ctypes.byref(text_len),
-            ctypes.byref(binding),
-            ctypes.byref(scope),
+        _, text = described(
+            partial(self._call, "cvar_get_info", name, index),
+            (verbosity, datatype, enumtype),
+            (binding, scope),
         )
         kind = self._kinds.get(datatype.value)
         if kind is None:
@@ -211,30 +183,20 @@ class ToolInterface:
             buffer = _NUMBERS[kind]()
         else:
             raise StackError(f"control variable {name} holds {count.value} numbers, not one")
-        names = self._enumerator(enumtype) or names_of_description(text.value.decode(errors="replace"))
+        names = self._enumerator(enumtype) or names_of_description(text)
         return ControlVariable(name, kind, names, int(handle.value or 0), buffer)
 
     def _enumerator(self, enumtype: ctypes.c_void_p) -> dict[str, int]:
         if not enumtype.value:
             return {}
-        text, length, items = (
-            ctypes.create_string_buffer(_NAME_BYTES),
-            ctypes.c_int(_NAME_BYTES),
-            ctypes.c_int(),
-        )
-        self._call("enum_get_info", "", enumtype, ctypes.byref(items), text, ctypes.byref(length))
+        text, length = ctypes.create_string_buffer(_NAME_BYTES), ctypes.c_int(_NAME_BYTES)
+        items, refer = ctypes.c_int(), ctypes.byref
+        self._call("enum_get_info", "", enumtype, refer(items), text, refer(length))
         names = {}
         for index in range(items.value):
             number, length.value = ctypes.c_int(), _NAME_BYTES
-            self._call(
-                "enum_get_item",
-                "",
-                enumtype,
-                ctypes.c_int(index),
-                ctypes.byref(number),
-                text,
-                ctypes.byref(length),
-            )
+            place = ctypes.c_int(index)
+            self._call("enum_get_item", "", enumtype, place, refer(number), text, refer(length))
             names[text.value.decode(errors="replace")] = number.value
         return names
 
@@ -242,6 +204,18 @@ class ToolInterface:
         code = getattr(self._lib, f"MPI_T_{function}")(*arguments)
         if code:
             raise StackError(f"MPI_T_{function} refused {about} (code {code})")
+
+
+def described(call: Callable[..., None], between: Iterable[Any], behind: Iterable[Any]) -> tuple[str, str]:
+    """The name and the text that a function of MPI_T tells, and the values between and behind them.
+
+    Variables, categories and the like are all described in this order.
+    """
+    name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(_TEXT_BYTES)
+    name_length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(_TEXT_BYTES)
+    first, last = (name_length, *between), (text_length, *behind)
+    call(name, *map(ctypes.byref, first), text, *map(ctypes.byref, last))
+    return name.value.decode(errors="replace"), text.value.decode(errors="replace")
 
 
 def named(value: str, enumerator: Mapping[str, int]) -> str:

@@ -38,18 +38,9 @@ class _Exchange(ctypes.Structure):
     """``struct exchange`` of kernel.c."""
 
     _fields_ = (
-        ("operation", ctypes.c_int),
-        ("rank", ctypes.c_int),
-        ("size", ctypes.c_int),
-        ("count", ctypes.c_int),
-        ("send", ctypes.c_void_p),
-        ("recv", ctypes.c_void_p),
-        ("counts", ctypes.c_void_p),
-        ("places", ctypes.c_void_p),
-        ("comm", ctypes.c_void_p),
-        ("datatype", ctypes.c_void_p),
-        ("sum", ctypes.c_void_p),
-        ("window", ctypes.c_void_p),
+        *((name, ctypes.c_int) for name in ("operation", "rank", "size", "count")),
+        *((name, ctypes.c_void_p) for name in ("send", "recv", "counts", "places")),
+        *((name, ctypes.c_void_p) for name in ("comm", "datatype", "sum", "window")),
     )
 
 
@@ -71,12 +62,7 @@ class NativeLoop:
     wait_s = 1e-6
 
     def __init__(self, sync: MPI.Intracomm, kernel: ctypes.CDLL) -> None:
-        """Prepare the barrier.
-
-        Args:
-            sync: Communicator of the barrier, of the same ranks as those that are measured.
-            kernel: As ``load`` gives it.
-        """
+        """Prepare the barrier, on a communicator of the ranks that are measured."""
         self._sync, self._kernel = sync, kernel
         pairs = np.array(partners(sync.rank, sync.size), np.int32).reshape(-1, 2)
         self._tell, self._hear = pairs[:, 0].copy(), pairs[:, 1].copy()
@@ -138,10 +124,7 @@ class NativeLoop:
 def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
     """The kernel, compiled on each node if it is not there yet; on every rank alike.
 
-    Args:
-        world: All ranks.
-        library: The MPI library that is loaded.
-        fallback: Directory for the kernel where the user's cache cannot be written.
+    It is kept in the fallback directory where the user's cache cannot be written.
 
     Raises:
         StackError: no compiler, it failed, or it belongs to another MPI; on all ranks if on any.

@@ -70,10 +70,6 @@ def _gathered(rank: int, size: int, to: int = 0) -> Blocks:
     return [((source,), to) for source in range(size)]
 
 
-def _everyone(_rank: int, size: int) -> Iterable[int]:
-    return range(size)
-
-
 def _one(_rank: int, _size: int) -> Sequence[int]:
     return (0,)
 
@@ -161,13 +157,11 @@ def _last(rank: int, size: int) -> bool:
 
 
 _ALL = (
-    Operation(
-        "allreduce", _one, _vector(_everyone), lambda x: lambda: x.comm.Allreduce(x.send, x.recv, x.sum)
-    ),
+    Operation("allreduce", _one, _vector(_each), lambda x: lambda: x.comm.Allreduce(x.send, x.recv, x.sum)),
     Operation(
         "reduce",
         _one,
-        _at(_root, _vector(_everyone)),
+        _at(_root, _vector(_each)),
         lambda x: lambda: x.comm.Reduce(x.send, x.recv, x.sum, 0),
     ),
     Operation("bcast", _from_root, _vector(lambda rank, _size: (0,) if rank else ()), _bcast),

@@ -12,14 +12,10 @@ _CALLS = 500
 
 
 def overhead_s(loop: Loop, collective: str) -> float:
-    """Median seconds of a timed call in which nothing travels.
+    """Median seconds of a timed call in which nothing travels, by a loop on a communicator of one rank.
 
     In C: no call at all, which leaves two readings of the clock. Through mpi4py: the same call on a
     communicator of one rank, which is mpi4py's own work and the library's way in and out.
-
-    Args:
-        loop: On a communicator of one rank.
-        collective: Of ``collectives.MEASURED``.
     """
     if isinstance(loop, NativeLoop):
         begins, ends = loop.run_nothing(_CALLS)

@@ -17,12 +17,7 @@ from autotune.probe.protocol import CellSamples, ProbeRequest
 
 
 def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...]:
-    """Every collective at every size on every communicator, with one sample, or refused as ``invalid``.
-
-    Args:
-        world: All ranks.
-        request: What is called; its choices are not looked at.
-    """
+    """Every collective at every size on every communicator, with one sample, or refused as ``invalid``."""
     cells: list[CellSamples] = []
     for comm_size in request.comm_sizes or (world.size,):
         comm = _first(world, comm_size)

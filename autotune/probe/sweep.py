@@ -87,15 +87,7 @@ class Sweep:
         synchronisation: Synchronisation,
         variables: ControlVariables,
     ) -> None:
-        """Make communicators, buffers and windows; on every rank of ``sync``.
-
-        Args:
-            request: What is measured.
-            collective: Of ``collectives.MEASURED``.
-            sync: The ranks that take part; decisions travel on it.
-            synchronisation: How they come together before each call.
-            variables: Of this process.
-        """
+        """Make communicators, buffers and windows; on every rank of ``sync``, on which decisions travel."""
         self._request, self._sync = request, sync
         self._synchronisation, self._variables = synchronisation, variables
         self._operation = OPERATIONS[collective]
@@ -122,12 +114,7 @@ class Sweep:
                 cell.exchange = pool.exchange(self._comms[key], cell.message_bytes, self._windows[key])
 
     def measure(self, budget_s: float, rng: np.random.Generator) -> tuple[CellSamples, ...]:
-        """Raw samples of every cell; complete on rank 0.
-
-        Args:
-            budget_s: For the timed part.
-            rng: Order of blocks; drawn from on rank 0 alone.
-        """
+        """Raw samples of every cell; complete on rank 0, which alone draws the order of blocks."""
         self._check(range(len(self._cells)))
         self._warm_up()
         rule = _rule(self._request, budget_s)

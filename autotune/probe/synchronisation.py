@@ -48,12 +48,6 @@ class BarrierSynchronisation:
     """A barrier of sends and receives before each call."""
 
     def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
-        """Begin with nothing.
-
-        Args:
-            sync: The ranks.
-            loop: How calls are timed.
-        """
         self.loop = loop
         self._sync = sync
         self._blocks: list[Times] = []
@@ -134,11 +128,8 @@ class WindowSynchronisation:
         starts = first + length_s * np.arange(count + 1)
         model = self._clock.model
         begins, ends = self.loop.run(exchange, count + 1, model.to_local(starts))
-        self._blocks.append(
-            _Block(
-                exchange, starts[1:], model.to_reference(begins)[1:], model.to_reference(ends)[1:], length_s
-            )
-        )
+        begins, ends = (model.to_reference(seen)[1:] for seen in (begins, ends))
+        self._blocks.append(_Block(exchange, starts[1:], begins, ends, length_s))
 
     def collect(self) -> list[Timed]:
         """As in ``Synchronisation``."""

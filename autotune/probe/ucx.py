@@ -122,11 +122,7 @@ def last_errors(directory: Path) -> tuple[str, ...]:
 
 
 def read_report(log: str) -> UcxReport:
-    """The report in a log.
-
-    Args:
-        log: Text of level ``info`` with ``UCX_PROTO_INFO=y``.
-    """
+    """The report in a log of level ``info`` with ``UCX_PROTO_INFO=y``."""
     lanes: dict[str, tuple[str, ...]] = {}
     protocols: list[Protocol] = []
     warnings: list[str] = []
@@ -146,11 +142,9 @@ def read_report(log: str) -> UcxReport:
 
 
 def contradiction(report: UcxReport, asked: Mapping[str, str]) -> str:
-    """In words, what UCX did otherwise than asked; empty: nothing.
+    """In words, what UCX did otherwise than the launch's variables ask; empty: nothing.
 
-    Args:
-        report: Of one process, after it has sent messages.
-        asked: Environment variables of the launch.
+    The report is of a process that has sent messages.
     """
     if not report.lanes:
         return "UCX is not in use: it reports no connection (is another pml or netmod selected?)"
@@ -158,10 +152,8 @@ def contradiction(report: UcxReport, asked: Mapping[str, str]) -> str:
         if "is not available" in warning:
             return f"UCX says: {warning}"
         if "unused environment variable" in warning:
-            unused = [
-                name for name in asked if re.search(rf"\b{re.escape(name)}\b", warning.partition("(")[0])
-            ]
-            if unused:
+            unused = warning.partition("(")[0]
+            if any(re.search(rf"\b{re.escape(name)}\b", unused) for name in asked):
                 return f"UCX says: {warning}"
     return _other_transports(report, asked.get("UCX_TLS", "")) or _other_threshold(
         report, asked.get("UCX_RNDV_THRESH", "")

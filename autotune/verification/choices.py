@@ -135,14 +135,9 @@ def choices(
 ) -> tuple[Choice, ...]:
     """What may be handed over.
 
-    Args:
-        space: What could be turned.
-        objectives: What was judged; with weights, those of the user's profile.
-        history: All observations.
-        chosen: What the campaign recommends: the best that is never slower.
-        verdict: What was verified.
-        one_row: Collectives for which the stack's files cannot tell message sizes apart.
-        max_loss: Differences below this share do not matter.
+    ``chosen`` is what the campaign recommends: the best that is never slower. Objectives have the weights of
+    the user's profile, if there is one; ``one_row`` names collectives for which the stack's files cannot tell
+    message sizes apart; differences below ``max_loss`` do not matter.
     """
     wanted = {ChoiceKind.OVERALL: [replace(objective, weights={}) for objective in objectives]}
     if any(objective.weights for objective in objectives):
@@ -159,19 +154,19 @@ def choices(
         )
         return Choice(kind, setting, changes, checked, prices)
 
-    found = [choice(ChoiceKind.NEVER_SLOWER, chosen, verdict.checked if verdict else Checked.NOT)]
+    listed = [choice(ChoiceKind.NEVER_SLOWER, chosen, verdict.checked if verdict else Checked.NOT)]
     for kind, judged in wanted.items():
         best = next(iter(recommendations(judged, space, made, one_row)), None)
         if best is None:
             continue
         if deploys(space, best) and best.point == chosen.point and deploys(space, chosen):
-            found.append(choice(kind, chosen, found[0].checked))
+            listed.append(choice(kind, chosen, listed[0].checked))
         elif (launched := _launched(best, verdict)) is not None:
             fresh = replace(launched.setting, gains=fresh_gains(space, launched.setting, launched))
-            found.append(choice(kind, fresh, Checked.REFUSED))
+            listed.append(choice(kind, fresh, Checked.REFUSED))
         else:
-            found.append(choice(kind, best, Checked.NOT))
-    return tuple(found)
+            listed.append(choice(kind, best, Checked.NOT))
+    return tuple(listed)
 
 
 def main_effect(
@@ -179,12 +174,7 @@ def main_effect(
 ) -> MainEffect | None:
     """The changed value whose launches lie the furthest behind those without it, in one slot.
 
-    Args:
-        space: What could be turned.
-        history: The launches before the verification.
-        baseline: The stack's own defaults.
-        slot: Where something is lost.
-        changes: The values among which one is looked for.
+    The history is that before the verification.
     """
     if slot not in baseline:
         return None
@@ -193,7 +183,7 @@ def main_effect(
         for o in history.sweeps
         if slot in (curve := envelope(space, [o]))
     ]
-    found = []
+    effects = []
     for name, value in changes.items():
         with_it = [d for point, d in ratios if point.get(name) == value]
         without = [d for point, d in ratios if point.get(name) == space.untouched.get(name)]
@@ -202,8 +192,8 @@ def main_effect(
             effect = MainEffect(
                 name, value, math.exp(fmean(with_it)), len(with_it), math.exp(other), len(without)
             )
-            found.append((fmean(with_it) - other, effect))
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+            effects.append((fmean(with_it) - other, effect))
+    return min(effects, key=lambda pair: pair[0])[1] if effects else None
 
 
 def _launched(setting: Recommendation, verdict: Verdict | None) -> VerificationRound | None:

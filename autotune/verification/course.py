@@ -172,10 +172,8 @@ class Course:
     def _round(self, setting: Recommendation, keeps: set[Slot], again: bool) -> VerificationRound:
         """One round as far as it got.
 
-        Args:
-            setting: What is compared.
-            keeps: Slots in which no rule is dropped.
-            again: Whether it was found better in the round before, and only its losses are in doubt.
+        No rule is dropped in the slots that it keeps; ``again``: the setting was found better in the round
+        before, and only its losses are in doubt.
         """
         share = SHARES[len(self.rounds)]
         earlier = self._earlier(setting, self.rounds)
@@ -254,18 +252,16 @@ class Course:
         self, setting: Recommendation, rounds: Iterable[VerificationRound]
     ) -> tuple[PairDifferences, ...]:
         """Pairs of earlier rounds, in the slots in which they made the same calls."""
-        found = []
-        for done in rounds:
-            if done.setting.point == setting.point:
-                found += [
-                    {
-                        slot: d
-                        for slot, d in pair.items()
-                        if choice_at(done.setting.rules, slot) == choice_at(setting.rules, slot)
-                    }
-                    for pair in done.differences
-                ]
-        return tuple(found)
+        return tuple(
+            {
+                slot: d
+                for slot, d in pair.items()
+                if choice_at(done.setting.rules, slot) == choice_at(setting.rules, slot)
+            }
+            for done in rounds
+            if done.setting.point == setting.point
+            for pair in done.differences
+        )
 
     def _needed(self, setting: Recommendation) -> set[Slot]:
         """Slots in which the stack's own choice, in this setting, was seen slower than the untouched stack.

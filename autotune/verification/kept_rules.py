@@ -23,13 +23,10 @@ def kept_rules(
     Between a size that holds and one that does not, the boundary lies where the line through both gains over
     ln size crosses zero; where it does not cross, the earlier one holds up to the later size.
 
-    Args:
-        rules: The per-size table.
-        judged: The slots, compared with the stack's own defaults; a table without any stays as it is.
-        stays: Slots whose rule stays although it is not better, because without it, in the same job-wide
-            setting, they would be slower.
-        one_row: Collectives for which the stack's files cannot tell sizes apart: their rule holds as a whole,
-            if it is better anywhere and loses nowhere.
+    A table without any slot judged stays as it is. In the slots that stay the rule holds although it is not
+    better, because without it, in the same job-wide setting, they would be slower. A collective of
+    ``one_row``, for which the stack's files cannot tell sizes apart, keeps its rule as a whole, if it is
+    better anywhere and loses nowhere.
     """
     tables: dict[tuple[str, int], list[Rule]] = defaultdict(list)
     for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):

@@ -195,11 +195,8 @@ def compare(
 def decided(judged: Iterable[Comparison], design: SequentialDesign, at_stake: Collection[Slot]) -> bool:
     """Whether more launches could change nothing about any slot.
 
-    Args:
-        judged: Every slot.
-        design: The loss that does not matter.
-        at_stake: Slots in which a rule could be dropped; elsewhere only a loss would change anything, and
-            as long as one is seen beyond ``max_loss`` without being sure, launches go on.
+    ``at_stake`` are slots in which a rule could be dropped; elsewhere only a loss would change anything, and
+    as long as one is seen beyond ``max_loss`` without being sure, launches go on.
     """
     return all(
         c.decision is not SlotDecision.CANNOT_TELL or (c.slot not in at_stake and c.gain >= design.least)
@@ -211,12 +208,7 @@ def may_still_win(comparison: Comparison, design: SequentialDesign, tail: float)
     """Whether the last look would find a gain if what was seen is two standard errors too little.
 
     The curtailment is not binding: the error rates hold whether it is heeded or not (Jennison, Turnbull,
-    ch. 10).
-
-    Args:
-        comparison: Of one slot, or of all together.
-        design: When the last look is.
-        tail: The error at one end of its interval there.
+    ch. 10). ``tail`` is the error at one end of the interval there.
     """
     from scipy.stats import t
 
@@ -237,12 +229,8 @@ def overall(
 ) -> Comparison:
     """The geometric mean of the speed-up over slots, with an interval from the spread between pairs.
 
-    Args:
-        differences: All pairs.
-        slots: Which slots count; None: those that every pair has.
-        alpha: One minus the level of the interval.
-        noise: Of launches which the search repeated; with it the variance is moderated as that of a slot is,
-            without it the pairs stand for themselves.
+    Slots are by default those that every pair has. With noise of launches which the search repeated the
+    variance is moderated as that of a slot is; without it the pairs stand for themselves.
     """
     common = set(slots) if slots is not None else set.intersection(*(set(pair) for pair in differences))
     if not common or not any(common <= set(pair) for pair in differences):
@@ -261,10 +249,6 @@ def trimmed(values: NDArray[np.float64], share: float = _TRIM) -> tuple[float, f
     With g = ⌊share · n⌋ values cut off at each end (none below five) and h = n − 2g left, the variance is
     SS_w / (h − 1), SS_w the sum of squared deviations of the winsorised values; that of the location is a
     1/h of it, with h − 1 degrees of freedom. For g = 0 these are the ordinary ones. NaN for one value.
-
-    Args:
-        values: Shape ``(n,)``.
-        share: Cut off at each end.
     """
     ordered, n = np.sort(values), len(values)
     cut = math.floor(share * n)
@@ -294,16 +278,16 @@ class _Prior:
         from scipy.optimize import brentq
         from scipy.special import polygamma
 
-        found = [(variance, left - 1) for _, variance, left in map(trimmed, values) if left > 1]
-        own = min((freedom for _, freedom in found), default=0)
-        variances = np.array([variance for variance, _ in found])
+        told = [(variance, left - 1) for _, variance, left in map(trimmed, values) if left > 1]
+        own = min((freedom for _, freedom in told), default=0)
+        variances = np.array([variance for variance, _ in told])
         behind = own + noise.freedom * (own < _LEAST_FREEDOM)
         squares = own * float(variances.mean()) if own else 0.0
         if own < _LEAST_FREEDOM:  # a pair is two launches
             squares += 2 * noise.squares
         common = squares / behind if behind else math.nan
         freedom = _PRIOR_FREEDOM
-        if len(found) > 2 and variances.min() > 0.0:
+        if len(told) > 2 and variances.min() > 0.0:
             apart = float(np.var(np.log(variances), ddof=1) - polygamma(1, own / 2))
             if apart > polygamma(1, freedom / 2):
                 freedom = 2 * brentq(lambda half: polygamma(1, half) - apart, 1e-3, freedom / 2)
@@ -315,11 +299,8 @@ class _Prior:
         if left < 2:
             return gain, math.nan, 0.0
         freedom = self.freedom + left - 1
-        return (
-            gain,
-            math.sqrt((self.freedom * self.variance + (left - 1) * variance) / freedom / left),
-            freedom,
-        )
+        pooled = (self.freedom * self.variance + (left - 1) * variance) / freedom
+        return gain, math.sqrt(pooled / left), freedom
 
 
 def _judge(

@@ -167,14 +167,14 @@ class Verifier:
 
         The defaults, where that leaves nothing; None before any setting was measured completely.
         """
-        return next(iter(self._found(history)), None)
+        return next(iter(self._recommended(history)), None)
 
     def _waiting(self, history: History) -> Iterator[Recommendation]:
         """What may be verified, in order."""
-        plainly = (plain(self.space, setting) for setting in self._found(history))
+        plainly = (plain(self.space, setting) for setting in self._recommended(history))
         return (setting for setting in plainly if deploys(self.space, setting))
 
-    def _found(self, history: History) -> tuple[Recommendation, ...]:
+    def _recommended(self, history: History) -> tuple[Recommendation, ...]:
         """What the search recommends of what it does not know to lose; kept until it has seen more."""
         made = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
         kept = self._kept.get("search", ((), ()))
@@ -183,8 +183,8 @@ class Verifier:
             judged = candidates(self.objectives, self.space, made)
             admitted = [c for c in judged if not known.losses(c)]
             safe = [c for c in admitted if not seen_slower(c.curve, known.baseline, self.design.max_loss)]
-            found = recommendations(self.objectives, self.space, made, self.one_row, (safe, admitted))
-            self._kept["search"] = kept = (made.observations, found)
+            settings = recommendations(self.objectives, self.space, made, self.one_row, (safe, admitted))
+            self._kept["search"] = kept = (made.observations, settings)
         return kept[1]
 
     def _draw(self, purpose: int, number: int, below: int) -> int:
@@ -194,12 +194,8 @@ class Verifier:
 def fresh_gains(space: Space, setting: Recommendation, last: VerificationRound) -> tuple[Gain, ...]:
     """The gains that fresh launches showed: shrunken, with standard errors that give their interval.
 
-    Where the setting makes the stack's own calls, there is nothing to gain.
-
-    Args:
-        space: What could be turned.
-        setting: What is handed over: that of the round, or what is left of it.
-        last: Its last round.
+    Where the setting, that of the last round or what is left of it, makes the stack's own calls, there is
+    nothing to gain.
     """
     reference = envelope(space, [o for o in last.launches if o.trial.subject is Subject.UNTOUCHED])
     alike = same_calls(space, setting, reference)

@@ -8,15 +8,16 @@ import ctypes
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autotune.probe.mpit import names_of_description
+from autotune.probe.mpit import described, names_of_description
 from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
 
-_NAME_BYTES, _TEXT_BYTES, _VALUE_BYTES = 512, 65536, 65536
+_TEXT_BYTES = 65536
 _FIRST_VERBOSITY = 220
 """MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1."""
 
@@ -95,7 +96,9 @@ class _Library:
         by_index: dict[int, str] = {}
         for index in range(self.count("category")):
             variables = ctypes.c_int()
-            name, _ = self._described("category", index, (), (variables, ctypes.c_int(), ctypes.c_int()))
+            name, _ = described(
+                partial(self, "category_get_info", index), (), (variables, ctypes.c_int(), ctypes.c_int())
+            )
             indices = (ctypes.c_int * max(1, variables.value))()
             self("category_get_cvars", index, variables, indices)
             by_index |= dict.fromkeys(indices[: variables.value], name)
@@ -106,28 +109,20 @@ class _Library:
         categories = self.categories()
         for index in range(self.count("cvar")):
             verbosity, datatype, binding, scope = (ctypes.c_int() for _ in range(4))
-            name, text = self._described(
-                "cvar", index, (verbosity, datatype, ctypes.c_void_p()), (binding, scope)
+            name, text = described(
+                partial(self, "cvar_get_info", index),
+                (verbosity, datatype, ctypes.c_void_p()),
+                (binding, scope),
             )
             kind, value = self._value(index, datatype.value)
             level = (verbosity.value or _FIRST_VERBOSITY) - _FIRST_VERBOSITY
             yield name, kind, value, level, categories.get(index, ""), text
 
-    def _described(
-        self, what: str, index: int, between: Sequence[Any], behind: Sequence[Any]
-    ) -> tuple[str, str]:
-        """Name and text of a variable or category; fills what stands between these two and behind them."""
-        name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(_TEXT_BYTES)
-        length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(_TEXT_BYTES)
-        filled = map(ctypes.byref, (length, *between)), map(ctypes.byref, (text_length, *behind))
-        self(f"{what}_get_info", index, name, *filled[0], text, *filled[1])
-        return name.value.decode(), text.value.decode()
-
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
         """Datatype and value in force; the second byte of a handle of MPICH is the size of the datatype."""
         handle, count = ctypes.c_void_p(), ctypes.c_int()
         self("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
-        buffer = ctypes.create_string_buffer(_VALUE_BYTES)
+        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
         self("cvar_read", handle, buffer)
         size, what = datatype >> 8 & 0xFF, datatype & 0xFF
         if size == 1:
