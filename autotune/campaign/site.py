@@ -14,7 +14,7 @@ from autotune.campaign.observing import Launches, Observers
 from autotune.errors import ScenarioError, StackError
 from autotune.resources import space_text
 from autotune.scenario import Scenario
-from autotune.space import Space
+from autotune.space import Space, check_words
 from autotune.space.given import fixed, text_of
 from autotune.space.joined import DISCOVER, joined
 from autotune.space.loader import load_space
@@ -101,6 +101,8 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     local = place.ranks if place.nodes == 1 else 0
     mca = {str(k): text_of(v) for k, v in scenario.mpi.mca.items()}
     env = {str(k): text_of(v) for k, v in scenario.mpi.env.items()}
+    for name, value in (*mca.items(), *env.items()):
+        check_words("mpi.mca and mpi.env", name, value)
     stack = dialect(installation.flavour).detect(installation, mca, env, local)
     name, knobs = scenario.space, None
     if name == DISCOVER:

@@ -193,4 +193,5 @@ def _lua(text: str) -> str:
 
 def _tcl(text: str) -> str:
     special = set('\\"$[]{};')
-    return '"' + "".join("\\" + c if c in special else c for c in text) + '"'
+    escaped = "".join("\\" + c if c in special else c for c in text)
+    return f'"{escaped}"'.replace("\n", "\\n")

@@ -26,7 +26,7 @@ from autotune.history.objectives import (
 )
 from autotune.history.trial import History, Phase, Rule
 from autotune.recommend.rules import rules_of
-from autotune.space import Point, Space
+from autotune.space import Point, Space, check_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,17 @@ class Provenance:
     """Values of the boot level: what the machine's firmware was set to."""
     parts: tuple[Part, ...] = ()
     """Of a merged one: the campaigns."""
+
+    def __post_init__(self) -> None:
+        """Refuse what a script could take for something else: it may come out of anybody's document.
+
+        Raises:
+            SpaceError: names that no variable has, or values that are no placement or of several lines.
+        """
+        for name, value in (*self.env, *self.both_sides):
+            check_words("env", name, value)
+        for name, value in self.placement:
+            check_words(name, name, value)
 
 
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:

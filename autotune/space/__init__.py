@@ -1,7 +1,17 @@
 """What can be turned: parameters, their levels and conditions, and the points they span."""
 
 from autotune.space.encoding import encode
-from autotune.space.parameter import Level, Parameter, Point, Value, size_in_bytes
+from autotune.space.parameter import Level, Parameter, Point, Value, check_words, size_in_bytes
 from autotune.space.space import Dropped, Space
 
-__all__ = ["Dropped", "Level", "Parameter", "Point", "Space", "Value", "encode", "size_in_bytes"]
+__all__ = [
+    "Dropped",
+    "Level",
+    "Parameter",
+    "Point",
+    "Space",
+    "Value",
+    "check_words",
+    "encode",
+    "size_in_bytes",
+]

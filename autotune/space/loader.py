@@ -3,6 +3,7 @@
 Pure: it takes text. Where a file lies is known to ``resources``.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import yaml
 
 from autotune.errors import SpaceError, allowed
-from autotune.space.parameter import Level, Parameter, Point, Value
+from autotune.space.parameter import Level, Parameter, Point, Value, check_words
 from autotune.space.space import Dropped, Space
 
 _SPACE_KEYS = ("name", "stack", "description", "parameters")
 _PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in ("name", "held_from"))
 _APPLY_KEYS = ("env", "mca", "cvar", "map_by", "bind_to")
+_HOLE = re.compile(r"\{[^{}]*\}")
+"""Of a template: what is filled in is checked again."""
 
 
 def load_space(text: str, name: str) -> Space:
@@ -97,9 +100,13 @@ def _parameter(name: str, declared: Any, space: str) -> Parameter:
     for key, target in apply.items():
         if by_value and key not in values:
             raise SpaceError(f"{where}: apply has {key!r}, which is none of its values", allowed(key, values))
-        for kind in target if by_value else (key,):
+        for kind, words in target.items() if by_value else ((key, target),):
             if kind not in _APPLY_KEYS:
                 raise SpaceError(f"{where}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
+            for variable, text in words.items() if isinstance(words, Mapping) else ((kind, words),):
+                check_words(kind, _HOLE.sub("x", str(variable)), _HOLE.sub("x", str(text)))
+    for value in values:
+        check_words("a parameter", name, str(value))
     return Parameter(
         name=name,
         values=values,

@@ -18,6 +18,9 @@ Value = str | int | float | bool
 """What a parameter can be set to: a JSON scalar."""
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLACEMENT = re.compile(r"[A-Za-z0-9_:=,./+-]*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FACTOR = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -27,6 +30,25 @@ def size_in_bytes(text: Value) -> float | None:
         return float(text)
     match = _SIZE.fullmatch(text.strip())
     return float(match[1]) * _FACTOR[match[2].lower()] if match else None
+
+
+def check_words(kind: str, name: str, value: str) -> None:
+    """Refuse names and values that scripts and command lines could take for something else.
+
+    Args:
+        kind: As in ``apply``: ``env``, ``mca``, ``cvar``, ``map_by`` or ``bind_to``.
+        name: Of the variable; of a placement its kind again.
+        value: What it is set to.
+
+    Raises:
+        SpaceError: no name of a variable, no placement, or a value with control characters.
+    """
+    if not _VARIABLE.fullmatch(name):
+        raise SpaceError(f"{name!r} is no name for {kind}", "letters, digits and _, the first no digit")
+    if kind in ("map_by", "bind_to") and not _PLACEMENT.fullmatch(value):
+        raise SpaceError(f"{kind} {value!r}", "a placement has letters, digits and any of : = , . / + - _")
+    if _CONTROL.search(value):
+        raise SpaceError(f"{name}={value!r}: control characters", "values on one line")
 
 
 class Level(StrEnum):

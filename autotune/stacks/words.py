@@ -11,7 +11,7 @@ from string import Formatter
 from typing import Any, ClassVar
 
 from autotune.errors import SpaceError, StackError, allowed
-from autotune.space import Parameter, Point, Space
+from autotune.space import Parameter, Point, Space, check_words
 from autotune.stacks import implementations
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Placement, Stack
@@ -130,7 +130,7 @@ def targets(
     at its own default.
 
     Raises:
-        SpaceError: a template names a parameter that is not in the point.
+        SpaceError: a template names what is not in the point, or gives no name of a variable.
     """
     value = point[parameter.name]
     by_value = any(key in parameter.values for key in parameter.apply)
@@ -150,7 +150,11 @@ def targets(
             )
         return str(template).format_map(fields)
 
-    return {
+    filled: dict[str, Any] = {
         kind: {fill(k): fill(v) for k, v in target.items()} if isinstance(target, Mapping) else fill(target)
         for kind, target in declared.items()
     }
+    for kind, target in filled.items():
+        for name, words in target.items() if isinstance(target, dict) else ((kind, target),):
+            check_words(kind, name, words)
+    return filled

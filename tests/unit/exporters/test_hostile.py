@@ -1,0 +1,126 @@
+"""Nothing in a space, a journal or a document is executed by what is exported: canaries in every place."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import AutotuneError, SpaceError, UserError
+from autotune.exporters import FORMATS, exporter
+from autotune.exporters.document import recommendation_of
+from autotune.recommend.front import Provenance, Recommendation
+from autotune.space import Parameter, Point, Space
+from autotune.space.loader import load_space
+from autotune.stacks.words import targets
+
+CANARIES = (
+    *("$(touch owned)", "`touch owned`", "; touch owned #", "'; touch owned; '", '"; touch owned; "'),
+    *("[exec touch owned]", "x) os.execute('touch owned') --", "!touch", "x\ntouch owned\n"),
+)
+EACH = pytest.mark.parametrize("canary", CANARIES)
+TEXT = """
+stack: openmpi
+parameters:
+  knob: {{values: [a, b], default: a, apply: {apply}}}
+"""
+
+
+@EACH
+@pytest.mark.parametrize("kind", ["env", "mca", "cvar"])
+def test_a_hostile_name_of_a_variable_is_refused_when_the_space_is_read(canary, kind):
+    with pytest.raises(SpaceError, match="is no name for"):
+        load_space(TEXT.format(apply=json.dumps({kind: {canary: "{value}"}})), "hostile")
+
+
+@EACH
+@pytest.mark.parametrize("kind", ["map_by", "bind_to"])
+def test_a_hostile_placement_is_refused_when_the_space_is_read(canary, kind):
+    with pytest.raises(SpaceError, match="a placement has"):
+        load_space(TEXT.format(apply=json.dumps({kind: canary})), "hostile")
+
+
+@EACH
+def test_a_hostile_name_of_a_parameter_is_refused(canary):
+    with pytest.raises(SpaceError, match="is no name for"):
+        load_space(json.dumps({"parameters": {canary: {"values": ["a", "b"]}}}), "hostile")
+
+
+@EACH
+@pytest.mark.parametrize("apply", [{"env": {"{value}": "1"}}, {"map_by": "{value}"}], ids=["env", "map_by"])
+def test_a_template_is_checked_as_it_is_filled(canary, apply):
+    parameter = Parameter("knob", ("a", canary), "a", apply=apply)
+    with pytest.raises(SpaceError):
+        targets(Space("hostile", (parameter,)), parameter, {"knob": canary})
+
+
+@EACH
+@pytest.mark.parametrize(
+    "source", [{"env": (("{}", "1"),)}, {"both_sides": (("{}", "1"),)}, {"placement": (("map_by", "{}"),)}]
+)
+def test_no_recommendation_can_hold_one(canary, source):
+    filled = {key: tuple((n.replace("{}", canary), v.replace("{}", canary)) for n, v in pairs)
+              for key, pairs in source.items()}  # fmt: skip
+    with pytest.raises(SpaceError):
+        Provenance("c", **filled)
+    document = json.loads(
+        next(iter(exporter("json").export(Recommendation(Point(), ()), Path("/site")).values()))
+    )
+    document["provenance"] |= {key: dict(pairs) for key, pairs in filled.items()}
+    with pytest.raises(UserError):
+        recommendation_of(json.dumps(document))
+
+
+SHELLS = {"env_sh": ("sh", "."), "env_csh": ("csh", "source"), "slurm": ("sh", "."), "intel": ("sh", "."),
+          "mvapich2": ("sh", "."), "mvapich3": ("sh", "."), "mpich_cvars": ("sh", ".")}  # fmt: skip
+
+
+@EACH
+@pytest.mark.parametrize("name", SHELLS)
+def test_scripts_run_and_the_canary_lives(canary, name, tmp_path):
+    shell, read = SHELLS[name]
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here")
+    value = canary.replace("\n", " ").strip()
+    source = Provenance(
+        campaign=canary, date=canary, stack=canary, stamp=canary, verified=canary, choices=(canary,),
+        env=(("UCX_A", value), ("OTHER", value)), placement=(("map_by", "ppr:2:node"), ("bind_to", "core")),
+        both_sides=(("UCX_B", value),), boot=((canary, canary),),
+    )  # fmt: skip
+    files = exporter(name).export(Recommendation(Point(), (), provenance=source), tmp_path)
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    srun = tmp_path / "bin/srun"
+    srun.parent.mkdir()
+    srun.write_text("#!/bin/sh\n")
+    srun.chmod(0o700)
+    for file in files:
+        subprocess.run(
+            [shell, "-c", f"{read} ./{file}"],
+            cwd=tmp_path,
+            env={"PATH": f"{srun.parent}:/bin:/usr/bin"},
+            capture_output=True,
+            check=False,
+            timeout=20,
+        )
+    assert not (tmp_path / "owned").exists()
+
+
+@EACH
+def test_a_canary_in_a_comment_stays_one(canary):
+    source = Provenance(campaign=canary, stack=canary, verified=canary, boot=((canary, canary),))
+    for name in FORMATS.keys() - {"summary"}:  # which nobody executes
+        try:
+            files = exporter(name).export(Recommendation(Point(), (), provenance=source), Path("/site"))
+        except AutotuneError:
+            continue
+        for text in files.values():
+            lines = [line for line in text.splitlines() if line.startswith("touch owned")]
+            assert not lines, name
+
+
+def test_names_that_are_in_use_are_names():
+    load_space(TEXT.format(apply='{"env": {"UCX_{value}_X": "{value}"}, "map_by": "ppr:2:node"}'), "well")
+    assert replace(Provenance(), env=(("OMPI_MCA_coll", "^ucc"),)).env
