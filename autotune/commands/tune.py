@@ -1,10 +1,10 @@
 """One campaign from its scenario to its files: what ``python -m autotune conf=…`` does once composed."""
 
+import contextlib
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,18 +19,20 @@ from autotune.campaign.loop import Campaign
 from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.strategy import Strategy
 from autotune.errors import (
+    STORAGE,
     CampaignError,
     ExitCode,
     HandedOver,
     Interrupted,
     ScenarioError,
+    StorageError,
     TableError,
     UserError,
 )
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.files import export_files, how_to_use
 from autotune.history.events import State, changed_event, ended_event, started_event
-from autotune.history.journal import FILE, Journal
+from autotune.history.journal import FILE, Journal, not_stored
 from autotune.history.objectives import Objective, scores
 from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.importers.profiles import read_profile
@@ -195,12 +197,13 @@ def _changes(campaign: Description, begun: Description) -> dict[str, Any]:
     return {key: asked[key] for key in CHANGEABLE if key != "campaign" and asked[key] != was[key]}
 
 
-@contextmanager
+@contextlib.contextmanager
 def _endings(journal: Journal, directory: Path) -> Iterator[None]:
     """Write how the work ended into the journal, and say how to go on.
 
     Raises:
         Interrupted: in place of KeyboardInterrupt.
+        StorageError: in place of an OSError that means a full or read-only disk.
     """
     try:
         yield
@@ -213,7 +216,11 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
             f"interrupted; nothing is lost in {directory}", "the same command continues the campaign"
         ) from exc
     except Exception as exc:
-        journal.append(ended_event(State.FAILED, reason=str(exc)))
+        full = isinstance(exc, OSError) and exc.errno in STORAGE
+        with contextlib.suppress(StorageError):
+            journal.append(ended_event(State.FAILED, reason=str(exc)))
+        if full and isinstance(exc, OSError):
+            raise not_stored(directory, exc) from exc
         raise
 
 

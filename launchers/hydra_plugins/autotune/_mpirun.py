@@ -2,11 +2,13 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.errors import ScenarioError, StackError, UserError
+from autotune.history.journal import not_stored
 from autotune.probe.protocol import ProbeResult
 from autotune.probe.ucx import last_errors
 from autotune.scenario import Scenario
@@ -19,6 +21,8 @@ from hydra_plugins.autotune._hosts import check, read_hostfile
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
 """Words and environment that make a launch on given nodes."""
 
+_ROOM_BYTES = 1 << 18
+"""Of a result: a launch that finds less may have failed for that alone."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
 
@@ -101,6 +105,7 @@ def run_here(
 
     Raises:
         StackError: it cannot be started.
+        StorageError: there is no room for its files.
     """
     log = request.directory
     (log / "command").write_text("\n".join(argv) + "\n")
@@ -111,20 +116,40 @@ def run_here(
     return outcome(log, ended)
 
 
+def check_room(directory: Path) -> None:
+    """Refuse to tell what became of a launch that found no room for its result.
+
+    Raises:
+        StorageError: nothing can be written there.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(bytes(_ROOM_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as exc:
+        raise not_stored(directory, exc) from exc
+
+
 def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
     """What a launch that has ended showed.
 
     The probe's completion record decides, not the exit code: launchers return 0 when a daemon is lost, and
     some stacks fail after everything was measured.
+
+    Raises:
+        StorageError: there is no result, and no room for one.
     """
     try:
         result = ProbeResult.read(directory)
     except UserError as exc:
+        check_room(directory)
         return LaunchOutcome("invalid", exc.on_one_line, duration_s=ended.duration_s)
     if result is not None:
         return LaunchOutcome(
             result.status, result.reason, result, ended.duration_s, hosts=tuple(dict.fromkeys(result.hosts))
         )
+    check_room(directory)
     if ended.exit_code is None:
         return LaunchOutcome("timeout", f"ended after {ended.duration_s:.0f} s", duration_s=ended.duration_s)
     if ended.exit_code == 0:
