@@ -78,6 +78,12 @@ def export(
             help="what to write: what no size pays for, the best on the whole, the best for objective.weights"
         ),
     ] = "never_slower",
+    prefix: Annotated[
+        Path | None, typer.Option(help="write a tree for a site there: module files, guarded by version")
+    ] = None,
+    mpi_module: Annotated[
+        str, typer.Option(help="with --prefix: the site's module of Open MPI; '': it has none")
+    ] = "openmpi",
     listing: Annotated[bool, typer.Option("--list", help="list the formats")] = False,
 ) -> None:
     """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
@@ -87,7 +93,7 @@ def export(
     if listing or not directories:
         verb.list_formats()
     else:
-        verb.export(tuple(directories), tuple(formats or ()), out, ChoiceKind(choice))
+        verb.export(tuple(directories), tuple(formats or ()), out, ChoiceKind(choice), prefix, mpi_module)
 
 
 @cli.command()

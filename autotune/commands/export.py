@@ -8,6 +8,9 @@ from autotune.errors import UserError
 from autotune.exporters import listing
 from autotune.exporters.files import export_files, how_to_use
 from autotune.exporters.merging import merged
+from autotune.exporters.site import site_tree
+from autotune.exporters.writing import write_files
+from autotune.recommend.front import Recommendation
 from autotune.stacks import dialect
 from autotune.verification.choices import ChoiceKind
 
@@ -23,10 +26,32 @@ def export(
     wanted: tuple[str, ...],
     out: Path | None,
     kind: ChoiceKind = ChoiceKind.NEVER_SLOWER,
+    prefix: Path | None = None,
+    module: str = "openmpi",
 ) -> None:
-    """Write the files of one recommendation, or of several as one."""
+    """Write the files of one recommendation, or of several as one.
+
+    Args:
+        directories: Of the campaigns.
+        wanted: Names of formats; none: those of the stack.
+        out: Where to; None: into the first campaign.
+        kind: Which choice of each campaign.
+        prefix: Write a tree for a site there, in place of the formats.
+        module: The site's module of the MPI.
+
+    Raises:
+        UserError: nothing to export, what a format cannot say, or no place for files.
+        StorageError: the disk is full or read-only.
+    """
     campaigns = [read_campaign(directory) for directory in directories]
     recommendation = merged([campaign.recommended(kind) for campaign in campaigns])
+    if prefix:
+        if wanted or out:
+            raise UserError(
+                "--prefix goes with neither --format nor --out", "its tree has formats of its own"
+            )
+        _write_tree(recommendation, prefix, module)
+        return
     target = out or directories[0] / "export"
     if len(directories) > 1 and out is None:
         raise UserError("several campaigns in one file", "say where to write it: --out DIR")
@@ -39,3 +64,12 @@ def export(
         sys.stdout.write("nothing is set: the stack's own defaults stay\n")
     if stamp := recommendation.provenance.stamp:
         sys.stdout.write(f"all of this is {stamp}: no MPI ran\n")
+
+
+def _write_tree(recommendation: Recommendation, prefix: Path, module: str) -> None:
+    tree = site_tree(recommendation, prefix, module)
+    write_files(tree.files, parents=True)
+    for path in tree.files:
+        sys.stdout.write(f"{path}\n")
+    sys.stdout.write("\n  or: ".join(["use it with:", *tree.uses]).replace("\n  or: ", "\n  ", 1) + "\n")
+    sys.stdout.write(f"take it back with:\n  {tree.back}\n")

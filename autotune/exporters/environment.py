@@ -38,7 +38,7 @@ class ShellScript:
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing it."""
-        return sourced(directory / SCRIPT, _forwarding(recommendation, directory))
+        return sourced(directory / SCRIPT, forwarding(recommendation, directory))
 
     def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
         """By its variables; rules are spoilt by an id that no collective has."""
@@ -73,7 +73,7 @@ class CShellScript:
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing it."""
-        command = _forwarding(recommendation, directory)
+        command = forwarding(recommendation, directory)
         return sourced(directory / "autotune-env.csh", command, "source").replace("!", "\\!")
 
 
@@ -113,8 +113,8 @@ class LmodModule:
             UserError: rules that ``coll_tuned`` cannot say.
         """
         path, how = directory.absolute() / "autotune.lua", [self.use(recommendation, directory)]
-        files = _script(recommendation, path, how, lambda n, v: f"setenv({_lua(n)}, {_lua(v)})", "--")
-        what = f"whatis({_lua('MPI collectives tuned by autotune: ' + recommendation.provenance.verified)})"
+        files = _script(recommendation, path, how, lambda n, v: f"setenv({lua(n)}, {lua(v)})", "--")
+        what = f"whatis({lua('MPI collectives tuned by autotune: ' + recommendation.provenance.verified)})"
         return files | {path.name: files[path.name] + what + "\n"}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
@@ -135,8 +135,8 @@ class ModuleFile:
             UserError: rules that ``coll_tuned`` cannot say.
         """
         path, how = directory.absolute() / "autotune", [self.use(recommendation, directory)]
-        files = _script(recommendation, path, how, lambda n, v: f"setenv {n} {_tcl(v)}")
-        what = _tcl("MPI collectives tuned by autotune: " + recommendation.provenance.verified)
+        files = _script(recommendation, path, how, lambda n, v: f"setenv {n} {tcl(v)}")
+        what = tcl("MPI collectives tuned by autotune: " + recommendation.provenance.verified)
         return files | {path.name: f"#%Module1.0\n{files[path.name]}module-whatis {what}\n"}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
@@ -146,10 +146,10 @@ class ModuleFile:
 
 def _loading(recommendation: Recommendation, directory: Path) -> str:
     folder = shlex.quote(str(directory.absolute()))
-    return f"module use {folder}; module load autotune; {_forwarding(recommendation, directory)}"
+    return f"module use {folder}; module load autotune; {forwarding(recommendation, directory)}"
 
 
-def _forwarding(recommendation: Recommendation, directory: Path) -> str:
+def forwarding(recommendation: Recommendation, directory: Path) -> str:
     """A line of ``mpirun`` that forwards what it does not forward by itself."""
     return mpirun(recommendation, forwarded=settings(recommendation, directory).other)
 
@@ -186,12 +186,14 @@ def _placement(recommendation: Recommendation) -> list[str]:
     return options
 
 
-def _lua(text: str) -> str:
+def lua(text: str) -> str:
+    """A string of Lua."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
-def _tcl(text: str) -> str:
+def tcl(text: str) -> str:
+    """A word of Tcl."""
     special = set('\\"$[]{};')
     escaped = "".join("\\" + c if c in special else c for c in text)
     return f'"{escaped}"'.replace("\n", "\\n")
