@@ -59,7 +59,10 @@ class Document:
             if key in values:
                 value, hint = values[key], field.hint
                 simple = type(value) is hint and hint in _WORDS and (self.own or hint is not float)
-                checked[field.name] = value if simple else self._value(hint, value, _join(where, key))
+                if not simple:
+                    named = field.members.get(value) if type(value) is str else None
+                    value = self._value(hint, value, _join(where, key)) if named is None else named
+                checked[field.name] = value
         try:
             return kind(**checked)
         except ValueError as exc:
@@ -143,6 +146,7 @@ class _Field:
     name: str
     hint: Any
     required: bool
+    members: Mapping[str, Enum]
 
 
 @cache
@@ -151,7 +155,10 @@ def _fields(kind: type, by_name: bool) -> Mapping[str, _Field]:
     hints = get_type_hints(kind)
     return {
         f.name if by_name else f.metadata.get("key", f.name): _Field(
-            f.name, hints[f.name], f.default is MISSING and f.default_factory is MISSING
+            f.name,
+            hints[f.name],
+            f.default is MISSING and f.default_factory is MISSING,
+            {m.value: m for m in hints[f.name]} if isinstance(hints[f.name], type(Enum)) else {},
         )
         for f in fields(kind)
     }

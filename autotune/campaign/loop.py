@@ -11,7 +11,7 @@ from autotune.campaign.failures import broken
 from autotune.campaign.ports import Listener, Store
 from autotune.campaign.strategy import Strategy
 from autotune.errors import CampaignError
-from autotune.history.events import history_of, observation_event, trial_event, unfinished
+from autotune.history.events import observation_event, replayed, trial_event
 from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.recommend.summary import Tally
 
@@ -42,8 +42,8 @@ class Campaign:
             CampaignError: the stack's own defaults cannot be measured, or no longer: the machine is broken.
             Interrupted: the user ended it; calling again continues.
         """
-        events = self.store.read()
-        history, pending = history_of(events), list(unfinished(events))
+        history, begun_before = replayed(self.store.read())
+        pending = list(begun_before)
         self.strategy = self.strategy.informed(history)
         tally = Tally(self.strategy.objectives, self.strategy.space)
         for observation in history:

@@ -21,7 +21,7 @@ from autotune.campaign.ports import Problem, Proposer
 from autotune.errors import UserError
 from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Phase, Subject, Trial
-from autotune.recommend.front import Candidate, candidates, ranked
+from autotune.recommend.front import Candidate, candidates, leaders, ranked
 from autotune.scenario import Budget
 from autotune.screening import (
     Effects,
@@ -257,23 +257,23 @@ class Strategy:
         its time with one fixed factor changed.
         """
         tried: set[str] = set()
+        best = list(leaders(self.objectives, self.space, history))
         searched = [i for i, o in enumerate(history) if o.trial.phase is Phase.SEARCH]
         for i in searched[-(-room // 2) :]:
             point = history.observations[i].trial.point
             if any(point.get(name, value) != value for name, value in fixed.items() if name not in tried):
-                one = self._next_freed(History(history.observations[:i]), fixed, tried)
+                one = self._next_freed(best[i], fixed, tried)
                 tried |= {one[0]} if one is not None and one[1] == point else set()
-        return self._next_freed(history, fixed, tried)
+        return self._next_freed(best[-1], fixed, tried)
 
     def _next_freed(
-        self, history: History, fixed: Mapping[str, Value], tried: Collection[str]
+        self, best: Candidate | None, fixed: Mapping[str, Value], tried: Collection[str]
     ) -> tuple[str, Point] | None:
         """The best setting so far with the first fixed factor that was not tried at its other level."""
-        judged = self._ranked(history)
-        for factor in self.design.factors if judged and self.design else ():
-            if factor.name in fixed and factor.name not in tried and factor.name in judged[0].point:
+        for factor in self.design.factors if best and self.design else ():
+            if factor.name in fixed and factor.name not in tried and best and factor.name in best.point:
                 other = factor.low if fixed[factor.name] == factor.high else factor.high
-                return factor.name, self.space.complete({**judged[0].point, factor.name: other})
+                return factor.name, self.space.complete({**best.point, factor.name: other})
         return None
 
     def _doubtful(self, history: History) -> Point | None:

@@ -17,10 +17,12 @@ Names of events and keys are only ever added.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from autotune.errors import JournalError
-from autotune.history.trial import History, Observation, Trial
+from autotune.history.trial import Cell, History, Observation, Trial
 from autotune.structure import Document, plain
 
 _REPAIR = "python -m autotune repair DIR   keeps everything that can be read"
@@ -84,30 +86,46 @@ def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
     Raises:
         JournalError: a key is missing, or its value is of the wrong type.
     """
+    estimates = event.get("estimates")
+    if isinstance(estimates, list):
+        estimates = [{**e, "cell": _cell_of(e.get("cell"))} if isinstance(e, dict) else e for e in estimates]
+        event = {**event, "estimates": estimates}
     return _EVENT.structured(Observation, {**event, "trial": trial}).believed()
 
 
-def history_of(events: Sequence[Mapping[str, Any]]) -> History:
-    """All observations of a journal.
+def _cell_of(document: Any) -> Any:
+    """The cell in a document, the same one for all launches; the document itself where it has flaws."""
+    try:
+        where = (document["collective"], document["comm_size"], document["message_bytes"])
+        return _cell(*where, *chain.from_iterable(document["choice"].items()))
+    except (KeyError, TypeError, AttributeError, JournalError):
+        return document
+
+
+@lru_cache(4096, typed=True)
+def _cell(collective: Any, comm_size: Any, message_bytes: Any, *choice: Any) -> Cell:
+    values = dict(zip(choice[::2], choice[1::2], strict=True))
+    document = {"collective": collective, "comm_size": comm_size, "message_bytes": message_bytes}
+    return _EVENT.structured(Cell, {**document, "choice": values})
+
+
+def replayed(events: Sequence[Mapping[str, Any]]) -> tuple[History, tuple[Trial, ...]]:
+    """All observations of a journal, and the trials that were never observed, being interrupted.
+
+    Those are one at most, unless observations were lost in a damaged journal.
 
     Raises:
         JournalError: an event that cannot be read, a trial or observation that is there twice, or an
             observation of no trial.
     """
-    return History(_read(events)[1])
-
-
-def unfinished(events: Sequence[Mapping[str, Any]]) -> tuple[Trial, ...]:
-    """The trials that were written but never observed: their launches were interrupted.
-
-    It is one at most, unless observations were lost in a damaged journal.
-
-    Raises:
-        JournalError: as ``history_of``.
-    """
     trials, observations = _read(events)
     done = {observation.trial.number for observation in observations}
-    return tuple(trial for trial in trials if trial.number not in done)
+    return History(observations), tuple(trial for trial in trials if trial.number not in done)
+
+
+def history_of(events: Sequence[Mapping[str, Any]]) -> History:
+    """All observations of a journal; raises as ``replayed``."""
+    return replayed(events)[0]
 
 
 def _read(events: Sequence[Mapping[str, Any]]) -> tuple[tuple[Trial, ...], tuple[Observation, ...]]:

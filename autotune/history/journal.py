@@ -84,7 +84,8 @@ class Journal:
         self._directory = directory
         self._file = locked(directory)
         try:
-            self._lines = len(read_events(directory))
+            self._fresh: Sequence[Mapping[str, Any]] | None = read_events(directory)
+            self._lines = len(self._fresh)
             self.torn_bytes = self._drop_torn_line()
             if not self._lines:
                 self.append({"event": "journal", "version": VERSION})
@@ -101,7 +102,7 @@ class Journal:
         Raises:
             StorageError: the disk is full or read-only; the journal is as it was.
         """
-        line = memoryview(sealed(event, self._lines + 1))
+        line, self._fresh = memoryview(sealed(event, self._lines + 1)), None
         before = os.fstat(self._file).st_size
         try:
             while line:
@@ -114,7 +115,8 @@ class Journal:
 
     def read(self) -> Sequence[Mapping[str, Any]]:
         """All events so far, oldest first."""
-        return read_events(self._directory)
+        events, self._fresh = self._fresh, None  # what was read to open it is nobody's yet
+        return read_events(self._directory) if events is None else events
 
     def close(self) -> None:
         """Release the lock."""

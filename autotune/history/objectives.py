@@ -123,7 +123,7 @@ Alternatives = Mapping[Slot, Mapping[Point, Winner]]
 
 def job_setting(space: Space, point: Point) -> Point:
     """The part of a point that a whole job must share (without what a file can choose per size)."""
-    return point.restricted({p.name for p in space.job if not p.per_size})
+    return point.restricted(space.job_wide)
 
 
 def slots(observations: Iterable[Observation]) -> tuple[Slot, ...]:
@@ -175,7 +175,9 @@ def alternatives(space: Space, observations: Iterable[Observation]) -> Alternati
     for observation in observations:
         launch_part = observation.trial.point.restricted(per_size)
         for estimate in observation.usable:
-            choice = Point.of({**launch_part, **estimate.cell.choice})
+            choice = estimate.cell.choice
+            if launch_part:
+                choice = Point.of({**launch_part, **choice})
             cells[slot_of(estimate.cell), choice].append(estimate)
     winners: dict[Slot, dict[Point, Winner]] = defaultdict(dict)
     for (slot, choice), estimates in cells.items():
@@ -244,7 +246,16 @@ def scores(
     wanted: Sequence[Slot] | None = None,
 ) -> tuple[Score, ...] | None:
     """The values of all objectives on the envelope of these observations; None where one is missing."""
-    curve = envelope(space, observations)
+    return scores_of(objectives, envelope(space, observations), observations, wanted)
+
+
+def scores_of(
+    objectives: Sequence[Objective],
+    curve: Envelope,
+    observations: Sequence[Observation],
+    wanted: Sequence[Slot] | None = None,
+) -> tuple[Score, ...] | None:
+    """The values of all objectives on an envelope, that of these observations; None where one is missing."""
     memory = [o.extra["memory_bytes"] for o in observations if o.ok and o.extra.get("memory_bytes")]
     peak = max(memory) if memory else math.nan
     judged = [score(objective, curve, wanted, peak) for objective in objectives]

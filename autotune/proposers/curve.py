@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autotune.campaign.ports import Problem, Suggestion
-from autotune.proposers.observations import launches, pool
+from autotune.proposers.observations import informative, launches, pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class Curve:
             note = "drawn: nothing has worked yet"
             return Suggestion(left[int(rng.integers(len(left)))], note) if left else None
         with warnings.catch_warnings(action="ignore"):  # BoTorch's imports warn about themselves
-            return self._choose(problem, seen, tried, rng, seed)
+            return self._choose(problem, informative(problem, seen), tried, rng, seed)
 
     def _choose(
         self,

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.campaign.ports import Problem
-from autotune.history.objectives import Objective, Score, scores, slots
+from autotune.history.objectives import Objective, Score, job_setting, scores, slots
 from autotune.history.trial import History, Observation
+from autotune.recommend.front import candidates
 from autotune.space import Point, Space, Value, encode
 
 ENUMERABLE = 4096
 """Spaces up to this size are enumerated; larger ones are sampled."""
+SHOWN = 512
+"""Launches that a model is shown at most: its cost grows with their cube, its memory with their square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,25 @@ class LaunchCosts:
 def launches(problem: Problem, history: History) -> list[Observation]:
     """The observations that tell about points of the problem's known space, in order."""
     return [o for o in history.of_points(problem.known) if o.trial.point in problem.known]
+
+
+def informative(problem: Problem, seen: list[Observation]) -> list[Observation]:
+    """What a model is shown of these launches, in order: all, or so many that its cost stays bounded.
+
+    Half of them are those of the best settings, with all their repeats; the rest is spread evenly over the
+    others in the order in which they were made, failed ones too, so that the space stays covered.
+    """
+    if len(seen) <= SHOWN:
+        return seen
+    space, costs = problem.known, dict[Point, float]()
+    for one in candidates(problem.objectives, space, History(tuple(seen))):
+        judged = zip(problem.objectives, one.scores, strict=True)
+        costs[job_setting(space, one.point)] = sum(cost(objective, score) for objective, score in judged)
+    of = [costs.get(job_setting(space, o.trial.point), math.inf) if o.ok else math.inf for o in seen]
+    order = np.argsort(of, kind="stable")
+    rest = np.sort(order[SHOWN // 2 :])
+    spread = rest[np.linspace(0, len(rest) - 1, SHOWN - SHOWN // 2).round().astype(int)]
+    return [seen[i] for i in sorted({*order[: SHOWN // 2], *spread})]
 
 
 def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:

@@ -5,9 +5,12 @@ candidates that no other beats in every objective.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
+from operator import is_
+from typing import TypeVar
 
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import (
@@ -22,11 +25,17 @@ from autotune.history.objectives import (
     job_setting,
     ratio_of,
     scores,
+    scores_of,
     slots,
 )
-from autotune.history.trial import History, Phase, Rule
+from autotune.history.trial import History, Observation, Phase, Rule
 from autotune.recommend.rules import rules_of
 from autotune.space import Point, Space, check_words
+
+T = TypeVar("T")
+
+REMEMBERED = 8192
+"""Settings whose candidates are kept: each launch adds one, and all the others are as they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +183,38 @@ class Provenance:
 
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:
     """All job-wide settings whose curves are complete, in order of appearance."""
-    sweeps = list(history.of_points(space))
-    wanted = slots(sweeps)
-    complete = []
-    for group in by_setting(space, sweeps).values():
-        judged = scores(objectives, space, group, wanted)
-        if judged is not None:
-            complete.append(Candidate(group[0].trial.point, envelope(space, group), judged, len(group)))
-    return tuple(complete)
+    sweeps = history.of_points(space)
+    wanted = tuple(sorted({slot for o in sweeps for slot in _slots(Same((o,)))}))
+    groups = by_setting(space, sweeps).values()
+    judged = (_candidate(Same(objectives), Same((space,)), Same(group), wanted) for group in groups)
+    return tuple(one for one in judged if one is not None)
+
+
+class Same(tuple[T, ...]):
+    """Things by which results are remembered: the very same ones, since comparing them would take as long."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and len(self) == len(other) and all(map(is_, self, other))
+
+
+@lru_cache(REMEMBERED)
+def _slots(launches: Same[Observation]) -> tuple[Slot, ...]:
+    return slots(launches)
+
+
+@lru_cache(REMEMBERED)
+def _candidate(
+    objectives: Same[Objective], space: Same[Space], group: Same[Observation], wanted: tuple[Slot, ...]
+) -> Candidate | None:
+    """What these launches of one setting come to; asked again after each further launch of any setting."""
+    curve = envelope(space[0], group)
+    judged = scores_of(objectives, curve, group, wanted)
+    return judged and Candidate(group[0].trial.point, curve, judged, len(group))
 
 
 def pareto_front(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -209,18 +242,37 @@ def ranked(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tupl
     The order is by the mean over the objectives of ln(value / best value), with equal weights: the
     compromise that gives up the least, in per cent, of what each objective could have.
     """
-    if not judged:
-        return ()
+    return tuple(sorted(judged, key=lambda candidate: loss(objectives, candidate)))
 
-    def loss(candidate: Candidate) -> float:
-        total = 0.0
-        for i, objective in enumerate(objectives):
-            values = [c.scores[i].value for c in judged]
-            best = max(values) if objective.maximise else min(values)
-            total += abs(math.log(candidate.scores[i].value / best))
-        return total
 
-    return tuple(sorted(judged, key=loss))
+def loss(objectives: Sequence[Objective], candidate: Candidate) -> float:
+    """What ``ranked`` goes by, but for the best values, which are the same for all."""
+    pairs = zip(objectives, candidate.scores, strict=True)
+    return sum(-math.log(score.value) if o.maximise else math.log(score.value) for o, score in pairs)
+
+
+def leaders(objectives: Sequence[Objective], space: Space, history: History) -> Iterator[Candidate | None]:
+    """The first of ``ranked`` of each beginning of a history, the empty one first, in one pass."""
+    groups: dict[Point, list[Observation]] = {}
+    judged: dict[Point, Candidate | None] = {}
+    losses: dict[Point, float] = {}
+    wanted: tuple[Slot, ...] = ()
+    best = Point()
+    yield None
+    for observation in history:
+        for told in History((observation,)).of_points(space) if observation.ok else ():
+            setting = job_setting(space, told.trial.point)
+            groups.setdefault(setting, []).append(told)
+            before, wanted = wanted, tuple(sorted({*wanted, *_slots(Same((told,)))}))
+            for changed in groups if wanted != before else (setting,):
+                one = _candidate(Same(objectives), Same((space,)), Same(groups[changed]), wanted)
+                judged[changed] = one
+                losses[changed] = loss(objectives, one) if one else math.inf
+            if wanted != before or setting == best:
+                best = min(losses, key=losses.__getitem__)
+            elif losses[setting] < losses.get(best, math.inf):
+                best = setting
+        yield judged.get(best)
 
 
 def in_force(rules: Sequence[Rule], curves: Alternatives) -> Envelope:

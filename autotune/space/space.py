@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -73,17 +74,22 @@ class Space:
             allowed(name, [p.name for p in self.parameters]),
         )
 
-    @property
+    @cached_property
     def job(self) -> tuple[Parameter, ...]:
         """The parameters that are fixed for a launch: levels ``launch`` and ``boot``."""
         return tuple(p for p in self.parameters if p.level is not Level.CALL)
 
-    @property
+    @cached_property
     def call(self) -> tuple[Parameter, ...]:
         """The parameters that are swept inside a launch."""
         return tuple(p for p in self.parameters if p.level is Level.CALL)
 
-    @property
+    @cached_property
+    def job_wide(self) -> frozenset[str]:
+        """Names of the parameters that a whole job must share: a file cannot choose them per size."""
+        return frozenset(p.name for p in self.job if not p.per_size)
+
+    @cached_property
     def default(self) -> Point:
         """The job-wide point in which nothing is set."""
         if self.listed is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import JournalError, LockedError
-from autotune.history.events import history_of, observation_event, trial_event, unfinished
+from autotune.history.events import history_of, observation_event, replayed, trial_event
 from autotune.history.journal import FILE, Journal, read_events, sealed
 from autotune.history.repair import salvaged
 from autotune.history.trial import Observation, Phase, Status, Trial
@@ -142,7 +142,7 @@ class TestRepair:
         lines = lines_of(text)
         places = [i for i, event in enumerate(EVENTS[:30]) if event["event"] == "observation"][2:4]
         left = salvaged(b"".join(line for i, line in enumerate(lines) if i - 1 not in places))
-        again = unfinished(left.events)
+        _, again = replayed(left.events)
         assert {trial.number for trial in again} >= {EVENTS[i]["trial"] for i in places}
         assert any("2 line(s)" in words for words in left.lost)
 
