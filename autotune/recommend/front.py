@@ -214,7 +214,7 @@ def _candidate(
     """What these launches of one setting come to; asked again after each further launch of any setting."""
     curve = envelope(space[0], group)
     judged = scores_of(objectives, curve, group, wanted)
-    return judged and Candidate(group[0].trial.point, curve, judged, len(group))
+    return Candidate(group[0].trial.point, curve, judged, len(group)) if judged else None
 
 
 def pareto_front(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tuple[Candidate, ...]:

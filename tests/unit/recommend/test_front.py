@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
+
 from autotune.history.trial import History, Phase, Subject, Trial
-from autotune.recommend.front import candidates, pareto_front, ranked, recommend, recommendations
+from autotune.recommend.front import candidates, leaders, pareto_front, ranked, recommend, recommendations
 from autotune.space import Point
 from tests.campaigns import OBJECTIVES, SPACE, World
 
@@ -61,3 +63,14 @@ def test_an_empty_choice_means_the_stack_decides():
         rule.choice != Point() or rule.min_bytes == 0
         for rule in recommend(OBJECTIVES, SPACE, history({"tls": "posix"})).rules
     )
+
+
+def test_the_leader_of_each_beginning_is_the_first_of_all_that_was_seen_by_then():
+    rng = np.random.default_rng(2)
+    seen = history(*map(dict, SPACE.draw(rng, 12)), *map(dict, SPACE.draw(rng, 12)))
+    by_one = []
+    for n in range(len(seen) + 1):
+        judged = ranked(OBJECTIVES, candidates(OBJECTIVES, SPACE, History(seen.observations[:n])))
+        by_one.append(judged[0] if judged else None)
+    assert list(leaders(OBJECTIVES, SPACE, seen)) == by_one
+    assert len({one.point for one in by_one if one}) > 2
