@@ -20,7 +20,7 @@ import numpy as np
 from autotune.campaign.failures import limit_s
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import Slot
-from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
+from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial, status_of
 from autotune.measure.location import Estimator, estimate
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest
 from autotune.scenario import Scenario
@@ -173,7 +173,7 @@ def launch_directory(directory: Path, trial: Trial) -> Path:
 
 def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median") -> Observation:
     """What may be believed of a launch that has ended."""
-    status, reason = _status(outcome.status, outcome.reason)
+    status, reason = outcome.status, outcome.reason
     result = outcome.result
     if result is None:
         if status is Status.OK:
@@ -199,7 +199,7 @@ def _estimate(cell: CellSamples, estimator: str) -> Estimate:
     what = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
     samples = cell.valid_s
     impossible = int(np.count_nonzero(~(np.isfinite(samples) & (samples >= 0))))
-    status, reason = _status(cell.status, cell.reason)
+    status, reason = status_of(cell.status, cell.reason)
     if status is Status.OK and impossible:
         status, reason = Status.INVALID, f"{impossible} of {len(samples)} samples are no times"
     if status is Status.OK and not len(samples):
@@ -213,11 +213,3 @@ def _estimate(cell: CellSamples, estimator: str) -> Estimate:
     return Estimate(
         what, located.value_s, sem_s, located.n, status, located.low_s, located.high_s, located.n_outliers
     )
-
-
-def _status(name: str, reason: str) -> tuple[Status, str]:
-    """The status of this name, and its reason."""
-    try:
-        return Status(name), reason
-    except ValueError:
-        return Status.INVALID, f"damaged result: unknown status {name!r}"

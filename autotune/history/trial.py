@@ -39,6 +39,13 @@ class Status(StrEnum):
     """Neither result nor exit status: a node, a daemon, or ourselves died."""
 
 
+def status_of(word: str, reason: str) -> tuple[Status, str]:
+    """The status that a result calls so, and its reason; one that nobody knows is a damaged result."""
+    if word in list(Status):
+        return Status(word), reason
+    return Status.INVALID, f"damaged result: unknown status {word!r}"
+
+
 class Phase(StrEnum):
     """Why a trial is run. Names are only ever added: journals keep them."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from autotune.history.trial import Trial
+from autotune.history.trial import Status, Trial
 from autotune.probe.protocol import Choice, Expectation, ProbeResult
 from autotune.space import Space
 
@@ -112,8 +112,8 @@ class LaunchRequest:
 class LaunchOutcome:
     """How one MPI run ended."""
 
-    status: str
-    """``ok``, ``invalid``, ``timeout``, ``crashed`` or ``lost`` of ``Status``."""
+    status: Status
+    """What became of it."""
     reason: str = ""
     """In words, where the status is not ``ok``."""
     result: ProbeResult | None = None

@@ -23,7 +23,7 @@ from autotune.campaign.observing import Measurement, launch_directory, observati
 from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, StackError, allowed
 from autotune.history.objectives import response_slot
-from autotune.history.trial import Observation, Subject, Trial
+from autotune.history.trial import Observation, Status, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import space_text
 from autotune.scenario import Scenario
@@ -101,11 +101,11 @@ class Command:
             for name, values in samples.items()
         )
         result = ProbeResult("ok", cells=cells, library=self.options.run[0])
-        return LaunchOutcome("ok", result=result, duration_s=time.monotonic() - started)
+        return LaunchOutcome(Status.OK, result=result, duration_s=time.monotonic() - started)
 
     def _once(
         self, folder: Path, point: Point, number: int, left_s: float
-    ) -> tuple[tuple[str, str] | None, dict[str, float], float]:
+    ) -> tuple[tuple[Status, str] | None, dict[str, float], float]:
         """One run: why it failed, or its responses; and how long it took."""
         out, err = folder / f"stdout.{number}", folder / f"stderr.{number}"
         file = self._file(folder)
@@ -119,15 +119,15 @@ class Command:
                 f"cannot start {words[0]}: {exc.strerror or exc}", "see probe.options.run"
             ) from exc
         if ended.exit_code is None:
-            return ("timeout", f"ended after {ended.duration_s:.0f} s"), {}, ended.duration_s
+            return (Status.TIMEOUT, f"ended after {ended.duration_s:.0f} s"), {}, ended.duration_s
         if ended.exit_code:
             last = " | ".join(err.read_text(errors="replace").split("\n")[-4:]).strip(" |")
-            return ("crashed", f"exit code {ended.exit_code}: {last[-300:]}"), {}, ended.duration_s
+            return (Status.CRASHED, f"exit code {ended.exit_code}: {last[-300:]}"), {}, ended.duration_s
         try:
             with (file or out).open("rb") as answer:
                 text = answer.read(_ANSWER_BYTES).decode(errors="replace")
         except OSError:
-            return ("invalid", f"no answer in {file}"), {}, ended.duration_s
+            return (Status.INVALID, f"no answer in {file}"), {}, ended.duration_s
         failed, answers = responses(text, self.options, tuple(self.goals))
         return failed, answers, ended.duration_s
 
@@ -152,38 +152,41 @@ def passed(options: Options, point: Point, directory: Path) -> tuple[list[str], 
 
 def responses(
     text: str, options: Options, names: Sequence[str]
-) -> tuple[tuple[str, str] | None, dict[str, float]]:
+) -> tuple[tuple[Status, str] | None, dict[str, float]]:
     """The responses in what a program answered, or (status, reason) where they cannot be used."""
     given: Any = {}
     if options.answer == "patterns":
         for name in names:
             match = re.search(options.patterns[name], text)
             if match is None:
-                return ("invalid", f"nothing matches {options.patterns[name]!r} for {name}"), {}
+                return (Status.INVALID, f"nothing matches {options.patterns[name]!r} for {name}"), {}
             given[name] = match[1]
     else:
         lines = [line for line in text.splitlines() if line.strip()]
         try:
             given = json.loads(text if options.file else (lines[-1] if lines else ""))
         except ValueError as exc:
-            return ("invalid", f"the answer is not JSON: {exc}: {text.strip()[-200:]!r}"), {}
+            return (Status.INVALID, f"the answer is not JSON: {exc}: {text.strip()[-200:]!r}"), {}
         if not isinstance(given, dict):
-            return ("invalid", f"the answer is not a JSON object: {str(given)[:200]}"), {}
+            return (Status.INVALID, f"the answer is not a JSON object: {str(given)[:200]}"), {}
     answers = {}
     for name in names:
         if name not in given:
             return (
-                "invalid",
+                Status.INVALID,
                 f"the answer lacks {name!r}; it has {', '.join(map(str, given)) or 'nothing'}",
             ), {}
         try:
             value = float(given[name])
         except (TypeError, ValueError):
-            return ("invalid", f"{name} = {given[name]!r} is not a number"), {}
+            return (Status.INVALID, f"{name} = {given[name]!r} is not a number"), {}
         if not math.isfinite(value):
-            return ("wrong_result", f"{name} = {value} is not finite"), {}
+            return (Status.WRONG_RESULT, f"{name} = {value} is not finite"), {}
         if value <= 0:
-            return ("invalid", f"{name} = {value:g}: responses are compared by ratio and must be above 0"), {}
+            return (
+                Status.INVALID,
+                f"{name} = {value:g}: responses are compared by ratio and must be above 0",
+            ), {}
         answers[name] = value
     return None, answers
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autotune.errors import ScenarioError, StackError, UserError
 from autotune.history.journal import not_stored
+from autotune.history.trial import Status, status_of
 from autotune.probe.protocol import ProbeResult
 from autotune.probe.ucx import last_errors
 from autotune.scenario import Scenario
@@ -144,19 +145,18 @@ def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
         result = ProbeResult.read(directory)
     except UserError as exc:
         check_room(directory)
-        return LaunchOutcome("invalid", exc.on_one_line, duration_s=ended.duration_s)
+        return LaunchOutcome(Status.INVALID, exc.on_one_line, duration_s=ended.duration_s)
     if result is not None:
-        return LaunchOutcome(
-            result.status, result.reason, result, ended.duration_s, hosts=tuple(dict.fromkeys(result.hosts))
-        )
+        said, hosts = status_of(result.status, result.reason), tuple(dict.fromkeys(result.hosts))
+        return LaunchOutcome(*said, result, ended.duration_s, hosts=hosts)
     check_room(directory)
     if ended.exit_code is None:
-        return LaunchOutcome("timeout", f"ended after {ended.duration_s:.0f} s", duration_s=ended.duration_s)
-    if ended.exit_code == 0:
-        return LaunchOutcome("lost", "the launcher returned 0 without a result", duration_s=ended.duration_s)
-    return LaunchOutcome(
-        "crashed", f"exit code {ended.exit_code}: {_last_words(directory)}", duration_s=ended.duration_s
-    )
+        said = Status.TIMEOUT, f"ended after {ended.duration_s:.0f} s"
+    elif ended.exit_code == 0:
+        said = Status.LOST, "the launcher returned 0 without a result"
+    else:
+        said = Status.CRASHED, f"exit code {ended.exit_code}: {_last_words(directory)}"
+    return LaunchOutcome(*said, duration_s=ended.duration_s)
 
 
 def _last_words(directory: Path, limit: int = 400) -> str:

@@ -24,7 +24,7 @@ from autotune.campaign.observing import Measurement, choices_of, launch_director
 from autotune.campaign.site import Site
 from autotune.errors import ScenarioError, allowed
 from autotune.history.lookup import rule_at
-from autotune.history.trial import Cell, Observation, Phase, Rule, Subject, Trial
+from autotune.history.trial import Cell, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.scenario import Scenario
@@ -61,7 +61,7 @@ class Replay:
         asked = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         point = self._known(asked)
         if point is None:
-            return LaunchOutcome("invalid", f"not in {self.recorded.space.name}: {asked}")
+            return LaunchOutcome(Status.INVALID, f"not in {self.recorded.space.name}: {asked}")
         number = _launched(directory, point)
         (directory / RECORD).write_text(json.dumps({"point": dict(point), "number": number}))
         if self.recorded.untouched and not asked:
@@ -69,8 +69,8 @@ class Replay:
         elif self.recorded.runs.get(point):
             cells = tuple(self._cells(trial, point, number))
         else:
-            return LaunchOutcome("crashed", f"every recorded run of {point} failed")
-        return LaunchOutcome("ok", result=ProbeResult("ok", cells=cells))
+            return LaunchOutcome(Status.CRASHED, f"every recorded run of {point} failed")
+        return LaunchOutcome(Status.OK, result=ProbeResult("ok", cells=cells))
 
     def _known(self, point: Point) -> Point | None:
         """The recorded point that is meant; the default where nothing is set."""

@@ -18,7 +18,7 @@ from autotune.campaign.observing import Measurement, choices_of, observation
 from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, UserError, allowed
 from autotune.history.lookup import choice_at
-from autotune.history.trial import Observation, Rule, Subject, Trial
+from autotune.history.trial import Observation, Rule, Status, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import folder, space_text
 from autotune.scenario import Scenario
@@ -82,18 +82,18 @@ class Simulated:
             cluster = NodeLayout(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
             fabric = Fabric(self.machine, cluster, settings_from(point))
         except UserError as exc:
-            return LaunchOutcome("invalid", exc.on_one_line)
+            return LaunchOutcome(Status.INVALID, exc.on_one_line)
         fate = self.truth.fate(point.items()) or self.faults.draw(rng)
         hosts = tuple(f"simulated{node:04d}" for node in range(fabric.cluster.nodes))
         if fate == "hang":
             reason = f"no result after {timeout_s:g} s"
-            return LaunchOutcome("timeout", reason, duration_s=timeout_s, hosts=hosts)
+            return LaunchOutcome(Status.TIMEOUT, reason, duration_s=timeout_s, hosts=hosts)
         if fate == "crash":
             reason = "rank 0 was ended by signal 11"
-            return LaunchOutcome("crashed", reason, duration_s=START_S, hosts=hosts)
+            return LaunchOutcome(Status.CRASHED, reason, duration_s=START_S, hosts=hosts)
         if fate == "lost_node":
             lost = hosts[rng.integers(len(hosts))]
-            return LaunchOutcome("lost", f"{lost} does not answer", duration_s=START_S, hosts=hosts)
+            return LaunchOutcome(Status.LOST, f"{lost} does not answer", duration_s=START_S, hosts=hosts)
         cells = list(self._cells(trial, point, fabric, rng))
         if fate == "wrong_result" and cells:
             at = int(rng.integers(len(cells)))
@@ -109,7 +109,7 @@ class Simulated:
             applied={name: str(value) for name, value in point.items()},
         )
         measuring = sum(float(cell.samples_s.sum()) for cell in cells)
-        return LaunchOutcome("ok", result=result, duration_s=START_S + measuring, hosts=hosts)
+        return LaunchOutcome(Status.OK, result=result, duration_s=START_S + measuring, hosts=hosts)
 
     def _cells(
         self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 
 from autotune.errors import HandedOver, Interrupted, StackError
+from autotune.history.trial import Status
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._mpirun import CommandLine, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
@@ -81,7 +82,7 @@ class InAllocation:
                 seen = run_here(request, *self.command(request, placement), limit_s)
         except Ending:
             self._leave(f"Slurm announced the end of job {self.job_id}")
-        if seen.status == "timeout" and limit_s < request.timeout_s and self._longest_s:
+        if seen.status is Status.TIMEOUT and limit_s < request.timeout_s and self._longest_s:
             self._leave(f"job {self.job_id} ends before the launch does")  # it will be made again
         self._longest_s = max(self._longest_s, seen.duration_s)
         if seen.result is None:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from autotune.errors import StackError
+from autotune.history.trial import Status
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest
 from hydra_plugins.autotune import _processes
 from hydra_plugins.autotune._mpirun import CommandLine, outcome
@@ -106,11 +107,11 @@ class TrialJobs:
     def _outcome(self, request: LaunchRequest, job: Job) -> LaunchOutcome:
         if job.verdict == WAITING:
             why = f"never started: {job.in_words()} after {self.queue_timeout_s:.0f} s"
-            return LaunchOutcome("lost", why, queue_s=self.queue_timeout_s)
+            return LaunchOutcome(Status.LOST, why, queue_s=self.queue_timeout_s)
         hosts = self.slurm.hostnames(job.nodelist) if job.nodelist else ()
         ended = outcome(request.directory, _ended(request.directory, self.slurm, job))
         if ended.result is None and job.verdict not in ("ok", "crashed", RUNNING):
-            ended = replace(ended, status=job.verdict, reason=f"{job.in_words()}; {ended.reason}")
+            ended = replace(ended, status=Status(job.verdict), reason=f"{job.in_words()}; {ended.reason}")
         elif ended.result is not None:
             Nodes(self.directory).write(hosts)
         return replace(ended, queue_s=job.queue_s, hosts=ended.hosts or hosts)

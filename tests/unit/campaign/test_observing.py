@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autotune.campaign.observing import Launches, Measurement, observation
 from autotune.history.events import observation_event, observation_of
-from autotune.history.trial import Phase, Status, Subject, Trial
+from autotune.history.trial import Phase, Status, Subject, Trial, status_of
 from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeResult
 from autotune.space import Point, Space
 from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
@@ -27,7 +27,7 @@ def cell(samples, size=8, status="ok"):
 
 
 def seen(*cells, **figures):
-    return observation(TRIAL, LaunchOutcome("ok", result=ProbeResult("ok", cells=cells, **figures)))
+    return observation(TRIAL, LaunchOutcome(Status.OK, result=ProbeResult("ok", cells=cells, **figures)))
 
 
 IMPOSSIBLE = {
@@ -45,7 +45,7 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("estimator", ["median", "mean", "minimum"])
 def test_what_no_call_can_take_is_not_usable_and_says_why(samples, estimator):
     result = ProbeResult("ok", cells=(cell(samples), cell(FINE, 1024)))
-    made = observation(TRIAL, LaunchOutcome("ok", result=result), estimator)
+    made = observation(TRIAL, LaunchOutcome(Status.OK, result=result), estimator)
     wild, fine = made.estimates
     if (estimator, max(samples)) not in (("minimum", 3.0), ("mean", 3.0)):  # they know less of a spread
         assert wild.status is Status.INVALID
@@ -68,7 +68,7 @@ def test_a_single_call_below_the_clocks_step_does_not_spoil_its_cell():
 
 def test_responses_of_a_program_have_no_clock():
     result = ProbeResult("ok", cells=(CellSamples("loss", 1, 1, {}, np.array([1e-12, 1.1e-12, 1e-12])),))
-    assert observation(TRIAL, LaunchOutcome("ok", result=result)).ok
+    assert observation(TRIAL, LaunchOutcome(Status.OK, result=result)).ok
 
 
 @pytest.mark.parametrize("value", [-1.0, math.inf, 1e300])
@@ -81,7 +81,7 @@ def test_other_figures_that_cannot_be_are_left_out(value):
 def test_a_clock_that_jumped_leaves_no_duration():
     result = ProbeResult("ok", cells=(cell(FINE),))
     for duration_s in (-3.0, math.nan, math.inf):
-        assert observation(TRIAL, LaunchOutcome("ok", result=result, duration_s=duration_s)).duration_s == 0
+        assert observation(TRIAL, LaunchOutcome(Status.OK, result=result, duration_s=duration_s)).duration_s == 0
 
 
 def test_the_reason_of_a_cell_survives_the_journal():
@@ -99,7 +99,7 @@ def test_the_reason_of_a_cell_survives_the_journal():
     ],
 )
 def test_a_status_that_nobody_knows_is_invalid(result):
-    made = observation(TRIAL, LaunchOutcome(result.status, result=result))
+    made = observation(TRIAL, LaunchOutcome(*status_of(result.status, ""), result=result))
     assert made.status is Status.INVALID
     assert "splendid" in made.reason
 

@@ -11,7 +11,7 @@ import pytest
 from autotune.campaign.observing import Launches, Measurement
 from autotune.exporters import exporter
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
-from autotune.history.trial import Rule
+from autotune.history.trial import Rule, Status
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point, Space
@@ -52,20 +52,20 @@ class Mpi:
         expect = probe.expect
         for name, wanted in {**expect.env, **expect.cvars, **expect.ucx_values}.items():
             if values.get(name) != wanted:
-                return LaunchOutcome("not_applied", f"{name} is {values.get(name)!r}")
+                return LaunchOutcome(Status.NOT_APPLIED, f"{name} is {values.get(name)!r}")
         rules = Path(values["coll_tuned_dynamic_rules_filename"]).read_text()
         bound = re.search(r"(?m)^(\d+) 99 ", rules)
         assert probe.reach
         assert (expect == Expectation()) == (bound is not None)
         if bound and any(size >= int(bound[1]) for size in self.dies_of):
-            return LaunchOutcome("crashed", "rank 0 was ended by signal 11")
+            return LaunchOutcome(Status.CRASHED, "rank 0 was ended by signal 11")
         cells = []
         for size in probe.sizes_bytes:
             refused = bound is not None and size >= int(bound[1]) and not self.deaf
             status = ("invalid", "MPI_ERR_ARG") if refused else ("ok", "")
             samples = np.array([] if refused else [1e-6, 1.1e-6])
             cells.append(CellSamples("allreduce", 2, size, {}, samples, *status))
-        return LaunchOutcome("ok", result=ProbeResult("ok", cells=tuple(cells)))
+        return LaunchOutcome(Status.OK, result=ProbeResult("ok", cells=tuple(cells)))
 
 
 def proof(tmp_path, launcher, rules=RULES, formats=("json", "openmpi_mca", "env_sh"), env=ENV):
@@ -139,7 +139,7 @@ def test_a_library_that_dies_where_only_small_calls_have_a_rule_could_not_be_che
 def test_a_first_launch_that_dies_refutes_nothing(tmp_path):
     class Dying:
         def run(self, request):
-            return LaunchOutcome("timeout", "ended after 10 s")
+            return LaunchOutcome(Status.TIMEOUT, "ended after 10 s")
 
     assert str(proof(tmp_path, Dying())) == "could not be checked: ended after 10 s"
     assert not refuted(tmp_path)
