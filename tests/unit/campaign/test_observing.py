@@ -81,7 +81,9 @@ def test_other_figures_that_cannot_be_are_left_out(value):
 def test_a_clock_that_jumped_leaves_no_duration():
     result = ProbeResult("ok", cells=(cell(FINE),))
     for duration_s in (-3.0, math.nan, math.inf):
-        assert observation(TRIAL, LaunchOutcome(Status.OK, result=result, duration_s=duration_s)).duration_s == 0
+        assert (
+            observation(TRIAL, LaunchOutcome(Status.OK, result=result, duration_s=duration_s)).duration_s == 0
+        )
 
 
 def test_the_reason_of_a_cell_survives_the_journal():
