@@ -4,7 +4,6 @@ Everything comes from the journal, so it can be read while the campaign runs, af
 machine without any MPI.
 """
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from autotune.campaign.conclusion import Conclusion, conclude
 from autotune.campaign.description import Description, campaign_in
 from autotune.campaign.strategy import Strategy
 from autotune.errors import UserError
-from autotune.history.events import State, history_of
-from autotune.history.journal import FILE, read_events
-from autotune.history.trial import History, Phase
+from autotune.history.events import State, replayed
+from autotune.history.journal import FILE, is_locked, read_events
+from autotune.history.trial import History, Phase, Trial
 from autotune.recommend.front import Recommendation
 from autotune.verification.choices import ChoiceKind
 
@@ -37,6 +36,8 @@ class CampaignDirectory:
     """How it stands."""
     reason: str
     """In words, where the state needs some."""
+    pending: tuple[Trial, ...] = ()
+    """Trials that were begun and not observed: under way where it is running."""
 
     @property
     def phase(self) -> Phase:
@@ -85,9 +86,9 @@ def read_campaign(directory: Path) -> CampaignDirectory:
     begun = campaign_in(events)
     if begun is None:
         raise UserError(f"{directory} holds no campaign", f"expected a directory with a {FILE}")
-    history = history_of(events)
+    history, pending = replayed(events)
     about = Strategy(begun).informed(history).campaign
-    return CampaignDirectory(directory, about, history, *_state(events))
+    return CampaignDirectory(directory, about, history, *_state(directory, events), pending)
 
 
 def last_written(directory: Path) -> str:
@@ -95,25 +96,11 @@ def last_written(directory: Path) -> str:
     return date.fromtimestamp((directory / FILE).stat().st_mtime).isoformat()
 
 
-def _state(events: Sequence[Mapping[str, Any]]) -> tuple[State, str]:
+def _state(directory: Path, events: Sequence[Mapping[str, Any]]) -> tuple[State, str]:
     """What the journal's last word is, and where it has none, whether anybody is still writing."""
     last = events[-1]
     if last["event"] == "ended":
         return State(last["state"]), str(last.get("reason", ""))
-    started = [e for e in events if e["event"] == "started"]
-    if started and _alive(int(started[-1]["pid"]), str(started[-1]["host"])):
+    if is_locked(directory):
         return State.RUNNING, ""
     return State.INTERRUPTED, "it was ended without a word; the same command continues it"
-
-
-def _alive(pid: int, host: str) -> bool:
-    """Whether the writer still lives; of another host nothing is known, so it is believed."""
-    if host != os.uname().nodename:
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

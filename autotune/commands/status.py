@@ -1,22 +1,44 @@
 """``status DIR``: how far a campaign is."""
 
 import sys
+import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.discovery import sizes_of
+from autotune.errors import UserError
+from autotune.history.events import State
+from autotune.history.journal import FILE, content
 from autotune.history.trial import Phase
 from autotune.recommend.front import Provenance
 from autotune.structure import plain
 from autotune.verification.choices import Choice
 from autotune.views.discovery import discovery_document, headline
 from autotune.views.documents import json_text
+from autotune.views.text import advice_text, duration_text
+
+JOBS = "slurm"
+"""Where the scripts and the output of a campaign's jobs are."""
 
 
 def status(directory: Path, as_json: bool) -> None:
-    """Print how far a campaign is."""
+    """Print how far a campaign is, and what it waits for.
+
+    Raises:
+        UserError: there is no campaign, and none in the queue.
+        JournalError: its journal is damaged or of a newer format.
+    """
+    submitted = (directory / JOBS).is_dir()
+    if submitted and not content(directory):
+        _waiting(directory, as_json)
+        return
     campaign = read_campaign(directory)
+    queue = _queue(directory) if submitted and campaign.state is not State.COMPLETE else ()
+    under_way = [trial.number for trial in campaign.pending if campaign.state is State.RUNNING]
+    for_s = time.time() - (directory / FILE).stat().st_mtime
+    queued_s = sum(o.queue_s for o in campaign.history)
     about, found = campaign.about, campaign.conclude()
     recommendation = found.recommendation
     provenance = recommendation.provenance if recommendation else Provenance()
@@ -35,6 +57,8 @@ def status(directory: Path, as_json: bool) -> None:
         "speedup": recommendation.speedup if recommendation and recommendation.gains else None,
         "choices": [_choice(choice) for choice in found.choices],
     }
+    waits = {"under_way": under_way, "queue": list(queue), "queued_s": queued_s}
+    document |= {key: value for key, value in waits.items() if value}
     if about.discovered is not None:
         document["discovery"] = discovery_document(about, sizes_of(campaign.history))
     if as_json:
@@ -51,15 +75,43 @@ def status(directory: Path, as_json: bool) -> None:
         f"{about.scenario.title}: {campaign.state}{why}, phase {campaign.phase}",
         f"  launches   {searched} of {document['budget_launches']}{fresh}: {counts}",
     ]
+    lines += [f"  now        launch {number}, for {duration_text(for_s)}" for number in under_way]
+    lines += [f"  queue      {job}" for job in queue]
+    if queued_s >= 1:
+        lines.append(f"  waited     {duration_text(queued_s)} in the queue, all launches together")
     if about.discovered is not None:
         lines.append(f"  discovery  {headline(about, about.discovered)}")
     if recommendation:
         gain = f", {recommendation.speedup:.2f}× the default" if recommendation.gains else ""
-        lines.append(f"  best       {recommendation.point}{gain} [{provenance.verified}]")
+        advice = advice_text(recommendation, about.space.untouched)
+        lines.append(f"  best       {advice}{gain} [{provenance.verified}]")
         lines += [f"  choice     {choice.text}" for choice in found.choices]
     if about.site.stamp:
         lines.append(f"  {about.site.stamp}")
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _waiting(directory: Path, as_json: bool) -> None:
+    """What there is of a campaign whose job has not begun it.
+
+    Raises:
+        UserError: no job will.
+    """
+    queue = _queue(directory)
+    if not queue:
+        raise UserError(
+            f"{directory}: its job ended before the campaign began",
+            f"see {directory / JOBS}/*_log.out; the same command begins it",
+        )
+    document = {"directory": str(directory), "state": "waiting", "queue": list(queue)}
+    lines = [f"{directory}: waiting, nothing is launched yet", *(f"  queue      {job}" for job in queue)]
+    sys.stdout.write(json_text(document) if as_json else "\n".join(lines) + "\n")
+
+
+def _queue(directory: Path) -> tuple[str, ...]:
+    """The campaign's jobs that wait or run, as its launcher words them."""
+    words: tuple[str, ...] = import_module("hydra_plugins.autotune._slurm").queue(directory)
+    return words
 
 
 def _choice(choice: Choice) -> dict[str, Any]:

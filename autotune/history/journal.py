@@ -14,6 +14,7 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,7 +220,7 @@ def locked(directory: Path) -> int:
             raise _no_file(directory / FILE, exc) from exc
         raise not_stored(directory, exc) from exc
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor)
         moved = os.fstat(descriptor).st_ino != (directory / FILE).stat().st_ino
     except OSError:
         moved = True
@@ -229,6 +230,21 @@ def locked(directory: Path) -> int:
             f"{directory} is being written by another process", "wait for it, or use another campaign.dir"
         )
     return descriptor
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether a process is writing the campaign: the kernel drops its lock however it ends."""
+    try:
+        descriptor = os.open(directory / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as exc:
+        return isinstance(exc, BlockingIOError)
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def check_ours(directory: Path) -> None:
@@ -249,6 +265,19 @@ def check_ours(directory: Path) -> None:
             )
         if found.st_mode & stat.S_IWOTH:
             raise JournalError(f"{path} can be written by everybody", f"chmod o-w {path}")
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a journal; ``is_locked`` of another process may be looking at this very moment.
+
+    Raises:
+        OSError: somebody holds it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(0.05)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _whole(text: str) -> float:

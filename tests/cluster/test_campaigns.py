@@ -116,9 +116,21 @@ def test_rules_that_han_keeps_calls_from_are_found_out(
 
 def test_a_job_for_the_whole_campaign(cluster: Cluster, tmp_path: Path) -> None:
     tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, "hydra.launcher.time=10"))
+    status = ("python", "-m", "autotune", "status", str(tuning.directory))
+    blocker = cluster.run("sbatch", "--parsable", "-N8", "-o", "/dev/null", "--wrap=sleep 600").stdout.strip()
+    wait_until(lambda: tuning.jobs().get(blocker) == "RUNNING")
     said = tuning.run()
     assert (said.returncode, said.stdout) == (0, "")
     assert "runs this campaign" in said.stderr
+    waiting = cluster.run(*status).stdout
+    assert "waiting, nothing is launched yet" in waiting
+    assert "is PENDING (" in waiting
+    cluster.run("scancel", blocker).check_returncode()
+    wait_until(lambda: tuning.launching(1), say=tuning)
+    running = cluster.run(*status).stdout
+    assert "running, phase baseline" in running
+    assert "now        launch 1, for " in running
+    assert "is RUNNING for " in running
     assert "runs this campaign already" in tuning.run().stderr
     wait_until(tuning.queue_is_empty)
     check_finished(tuning)

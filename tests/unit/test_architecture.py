@@ -66,7 +66,7 @@ OUTSIDE = {"resources", "probe", "launchers", "commands", "cli", "__main__"}
 """Rooms whose work is to touch the world; all others are the core."""
 
 TOUCHING = {
-    "campaign.directory": "the process and the time of a campaign that is running",
+    "campaign.directory": "the time of the journal's last event",
     "campaign.interruption": "the signals that end the work",
     "campaign.observing": "the directory of each launch",
     "campaign.site": "counts the cores of this machine",

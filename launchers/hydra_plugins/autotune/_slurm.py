@@ -17,6 +17,7 @@ Slurm says about the job.
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 from autotune.commands.tune import start_over
@@ -24,12 +25,14 @@ from autotune.errors import HandedOver, ScenarioError, StackError
 from autotune.scenario import Scenario
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Launcher, LaunchRequest, Placement
+from autotune.views.text import duration_text
 from hydra_plugins.autotune import _commands
 from hydra_plugins.autotune._mpirun import CommandLine, Mpirun
 from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, job_name, submit
 from hydra_plugins.autotune._slurm_inside import InAllocation
 from hydra_plugins.autotune._slurm_jobs import Slurm
 from hydra_plugins.autotune._slurm_trial import TrialJobs
+from hydra_plugins.autotune._slurm_words import WAITING
 
 JOB_ID = "SLURM_JOB_ID"
 """Set by Slurm in every allocation."""
@@ -111,6 +114,20 @@ def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, after: 
         warn_s=settings.margin_s + 30,
     )
     return submit(scenario.directory.absolute() / "slurm", settings, order, _this_command(), slurm)
+
+
+def queue(directory: Path) -> tuple[str, ...]:
+    """The jobs of a campaign that wait or run, in words; empty where Slurm is not here."""
+    try:
+        jobs = Slurm(patience_s=0.0, call_timeout_s=10.0).jobs(job_name(directory))
+    except StackError as exc:
+        return (exc.message,) if why_slurm() else ()
+    return tuple(
+        f"{job.in_words()} for {duration_text(time.time() - (began_s or time.time()))}: "
+        + (f"launch {int(rest[1:])}" if rest else "the campaign")
+        for rest, job in jobs
+        for began_s in (job.submitted_s if job.verdict == WAITING else job.started_s,)
+    )
 
 
 def _this_command() -> list[str]:

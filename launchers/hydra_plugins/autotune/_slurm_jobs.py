@@ -88,6 +88,17 @@ class Slurm:
         words = ["squeue", "-h", f"--user={getpass.getuser()}", f"--name={name}", "-o", "%i"]
         return "".join(self.ask(words).stdout.split()[:1])
 
+    def jobs(self, name: str) -> tuple[tuple[str, Job], ...]:
+        """What follows ``name`` in the names of our jobs that wait or run, each with the job.
+
+        Raises:
+            StackError: no answer for ``patience_s``.
+        """
+        reply = self.ask(["squeue", "-h", f"--user={getpass.getuser()}", "-o", "%i %j"])
+        named = [line.split(None, 1) for line in reply.stdout.splitlines()]
+        ours = [(words[1].removeprefix(name), words[0]) for words in named if words[1].startswith(name)]
+        return tuple((rest, job) for rest, job_id in ours if (job := self.job(job_id)))
+
     def starts_on(self, hosts: Sequence[str]) -> bool:
         """Whether every one of these nodes of our allocation starts a process when asked to."""
         words = ["srun", "--overlap", "--mpi=none", "--input=none", "--kill-on-bad-exit=1"]

@@ -1,0 +1,101 @@
+"""``status`` on campaigns in every state, and on what is none; its relatives say the same of the latter."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from autotune.cli import main
+from autotune.history.events import State, started_event
+from autotune.history.journal import FILE, Journal
+from tests.golden.test_campaigns import GOLDEN
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch, capsys):
+    """The exit code of a verb and everything that it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        code = main([*words])
+        told = capsys.readouterr()
+        return code, told.out + told.err
+
+    return run
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A campaign with some launches, whose last word is that a process which still lives has started."""
+    shutil.copytree(GOLDEN / "simulated", tmp_path / "campaign")
+    (tmp_path / "campaign").chmod(0o700)
+    path = tmp_path / "campaign" / FILE
+    lines = path.read_text().splitlines(keepends=True)
+    events = [json.loads(line)["event"] for line in lines]
+    kept = lines[: events.index("observation") + 4]
+    started = json.dumps(started_event(os.getpid(), os.uname().nodename)) + "\n"
+    path.write_text("".join([*kept[:2], started, *kept[3:]]))
+    return tmp_path / "campaign"
+
+
+def test_a_campaign_runs_as_long_as_its_lock_is_held(said, begun):
+    with Journal(begun):
+        code, words = said("status", "campaign")
+        assert code == 0
+        assert ": running, phase" in words
+    code, words = said("status", "campaign")
+    assert code == 0
+    assert "interrupted (it was ended without a word; the same command continues it)" in words
+
+
+def test_what_is_under_way_is_named_while_it_runs(said, begun):
+    lines = (begun / FILE).read_text().splitlines(keepends=True)
+    last = max(i for i, line in enumerate(lines) if json.loads(line)["event"] == "trial")
+    (begun / FILE).write_text("".join(lines[: last + 1]))
+    number = json.loads(lines[last])["number"]
+    assert "now        launch" not in said("status", "campaign")[1]
+    with Journal(begun):
+        assert f"now        launch {number}, for " in said("status", "campaign")[1]
+        assert json.loads(said("status", "campaign", "--json")[1])["under_way"] == [number]
+
+
+def test_a_job_that_ended_before_the_campaign_began_is_said_to_have(said, tmp_path):
+    (tmp_path / "campaign/slurm").mkdir(parents=True)
+    code, words = said("status", "campaign")
+    assert code == 2
+    assert "its job ended before the campaign began" in words
+    assert "slurm/*_log.out" in words
+
+
+VERBS = (("status",), ("compare",), ("report",), ("history",), ("export",), ("space", "--from"))
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda words: words[0])
+def test_every_verb_says_the_same_of_what_is_no_campaign(said, tmp_path, verb):
+    for name in ("empty", "foreign", "damaged"):
+        (tmp_path / name).mkdir(mode=0o700)
+    (tmp_path / "foreign/readme.txt").write_text("hello\n")
+    (tmp_path / "damaged" / FILE).write_text('{"event":"journal","version":1}\n{"event":\n')
+    for name in ("empty", "foreign", "nowhere"):
+        code, words = said(*verb, name)
+        assert (code, words.splitlines()[0]) == (2, f"autotune: {name} holds no campaign")
+    code, words = said(*verb, "damaged")
+    assert code == 3
+    assert "damaged/journal.jsonl, line 2 is damaged" in words
+    assert "repair damaged" in words
+
+
+@pytest.mark.parametrize("state", ["running", *(state for state in State if state is not State.RUNNING)])
+@pytest.mark.parametrize("verb", VERBS[:4], ids=lambda words: words[0])
+def test_verbs_that_only_look_work_in_every_state(said, begun, verb, state):
+    journal = Journal(begun)
+    if state != "running":
+        journal.append({"event": "ended", "state": state, "reason": "somehow"})
+        journal.close()
+    code, words = said(*verb, "campaign")
+    assert code == 0, words
+    if verb[0] in ("status", "compare"):
+        assert state in words
+    if state == "running":
+        journal.close()
