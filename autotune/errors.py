@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
     FINDING = 1, "a finding that is not a success"
     MISTAKE = 2, "a mistake in the input, or no usable MPI"
     STUCK = 3, "a campaign that cannot go on"
-    LOCKED = 4, "it cannot be written: another process writes the campaign, or the disk is full or read-only"
+    LOCKED = 4, "it cannot be written: another process writes the campaign, or the disk refuses it"
     INTERRUPTED = 130, "interrupted; the same command continues"
 
 
