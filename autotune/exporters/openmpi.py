@@ -41,23 +41,27 @@ class OpenMpiMca:
         notes += [f"in the environment of the job: {n}={v}" for n, v in deployed.environment_only.items()]
         use = self.use(recommendation, directory)
         text = _parameter_file(recommendation, directory, deployed.mca, use, notes)
-        ucx = {UCX_FILE: ucx_text(recommendation, deployed, use)} if deployed.ucx else {}
+        ucx = {UCX_FILE: ucx_text(recommendation, deployed, "")} if deployed.ucx else {}
         return {CONF_FILE: text, **deployed.files, **ucx}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By the variable that names parameter files, and that which names the directory of ``ucx.conf``."""
+        """By the variable that names parameter files.
+
+        UCX's variables stand on the line: of ``UCX_CONFIG_DIR`` each rank would warn as unused, although
+        it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n`` would hide misspelt names.
+        """
         if parted(directory / CONF_FILE):
             return ""
         deployed = settings(recommendation, directory)
-        named = _named(directory) | ucx_folder(deployed, directory)
         return mpirun(
             recommendation,
-            variables=named | deployed.environment_only,
-            forwarded=(*ucx_folder(deployed, directory), *deployed.environment_only),
+            stated({}, deployed.ucx),
+            _named(directory) | deployed.environment_only,
+            deployed.environment_only,
         )
 
     def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe | None:
-        """By the same variables; rules are spoilt by an id that no collective has."""
+        """By the same variable and ``UCX_CONFIG_DIR``; rules are spoilt by an id that no collective has."""
         if parted(spoilt / CONF_FILE):
             return None
 

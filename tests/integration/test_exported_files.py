@@ -222,5 +222,6 @@ def test_the_line_that_a_format_gives_puts_all_of_it_into_force(mpirun, tmp_path
     said = done.stdout + done.stderr
     assert "tag(posix/memory)" in said
     assert "sysv/" not in said
+    assert ("unused environment variable" in said) == (name == "ucx_conf")
     assert "allreduce:1016 SUCCESS" in said
     assert f"allreduce:1024 {'ERR_ARG' if rules else 'SUCCESS'}" in said
