@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from math import inf
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ from autotune.structure import Document, plain
 
 CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
 """Sections that may differ when a campaign is continued: none changes what its launches mean."""
+PATHS = (
+    *("campaign.dir", "cluster.hostfile", "discover.space", "mpi.mpirun"),
+    *("objective.weights", "space", "warm_start"),
+)
+"""Keys that name a file or a directory."""
 _POSITIVE = {"budget": ("launches", "seconds"), "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
              "launch": ("timeout_s",), "discover": ("launches", "seconds", "probe_s", "rounds"),
 }  # fmt: skip
@@ -244,16 +250,8 @@ class Scenario:
                 raise ScenarioError(
                     f"{key}={value}", "allowed: 0 " + ("or more" if high == inf else f"… {high}")
                 )
-        for key, path in (
-            ("campaign.dir", self.campaign.dir),
-            ("cluster.hostfile", self.cluster.hostfile),
-            ("discover.space", self.discover.space),
-            ("mpi.mpirun", self.mpi.mpirun),
-            ("objective.weights", self.objective.weights),
-            ("space", self.space),
-            ("warm_start", self.warm_start),
-        ):
-            _path(key, path or "")
+        for key in PATHS:
+            _path(key, attrgetter(key)(self) or "")
 
     @property
     def title(self) -> str:

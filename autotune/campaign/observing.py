@@ -167,7 +167,8 @@ def launch_directory(directory: Path, trial: Trial) -> Path:
     made = directory / "launches" / f"{trial.number:04d}"
     if made.exists():
         shutil.rmtree(made)
-    made.mkdir(parents=True)
+    made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made.mkdir(mode=0o700)
     return made
 
 

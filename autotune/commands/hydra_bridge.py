@@ -35,7 +35,7 @@ from autotune.errors import AutotuneError, ExitCode, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.journal import FILE
 from autotune.resources import folder
-from autotune.scenario import CHANGEABLE, Scenario, scenario_of
+from autotune.scenario import CHANGEABLE, PATHS, Scenario, scenario_of
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -119,6 +119,8 @@ class _Job:
     def _done(self, config: DictConfig) -> int:
         chosen = HydraConfig.get()
         name = str(chosen.runtime.choices["conf"])
+        for node, above in ((config, ""), (chosen.launcher, "hydra.launcher")):
+            _check_secrets(OmegaConf.to_container(node, resolve=False), above)
         document: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment] # a mapping
         place = document.setdefault("campaign", {})
         if isinstance(place, dict) and place.get("dir") is None:
@@ -132,6 +134,22 @@ class _Job:
         launcher = {} if named == "basic" else OmegaConf.to_container(chosen.launcher, resolve=True)
         site = connected(launcher, scenario, self.launches)  # type: ignore[arg-type] # a node is a mapping
         return self.task(site.asked(scenario), site)
+
+
+def _check_secrets(node: object, above: str) -> None:
+    """Refuse values out of the environment, but for paths: a secret would stand in journal and report.
+
+    Raises:
+        ScenarioError: with the key.
+    """
+    if isinstance(node, dict | list):
+        for key, inner in node.items() if isinstance(node, dict) else enumerate(node):
+            _check_secrets(inner, f"{above}.{key}".lstrip("."))
+    elif "oc.env" in str(node) and above not in PATHS:
+        raise ScenarioError(
+            f"{above} comes out of the environment, and would stand in journal and report",
+            "launches see the environment as it is; of what is no secret the shell fills in $NAME",
+        )
 
 
 def _do(words: Sequence[str], job: _Job) -> None:

@@ -4,8 +4,9 @@ Pure: it takes text. Where a file lies is known to ``resources``.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
+from string import Formatter
 from typing import Any
 
 import yaml
@@ -16,7 +17,8 @@ from autotune.space.space import Dropped, Space
 
 _SPACE_KEYS = ("name", "stack", "description", "parameters")
 _PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in ("name", "held_from"))
-_APPLY_KEYS = ("env", "mca", "cvar", "map_by", "bind_to")
+_VARIABLES = ("env", "mca", "cvar")
+_APPLY_KEYS = (*_VARIABLES, "map_by", "bind_to")
 _HOLE = re.compile(r"\{[^{}]*\}")
 """Of a template: what is filled in is checked again."""
 
@@ -37,7 +39,7 @@ def load_space(text: str, name: str) -> Space:
     declared = document.get("parameters")
     if not isinstance(declared, Mapping) or not declared:
         raise SpaceError(f"space {name!r} declares no parameters", "parameters: {NAME: {values: [...]}}")
-    parameters = tuple(_parameter(str(n), d, name) for n, d in declared.items())
+    parameters = tuple(_parameter(str(n), d, name, [*map(str, declared)]) for n, d in declared.items())
     return Space(name, parameters, stack=str(document.get("stack", "openmpi")))
 
 
@@ -80,7 +82,7 @@ def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _parameter(name: str, declared: Any, space: str) -> Parameter:
+def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> Parameter:
     where = f"space {space!r}, parameter {name!r}"
     if not isinstance(declared, Mapping):
         raise SpaceError(f"{where} must be a mapping", f"with the keys {', '.join(_PARAMETER_KEYS)}")
@@ -100,11 +102,10 @@ def _parameter(name: str, declared: Any, space: str) -> Parameter:
     for key, target in apply.items():
         if by_value and key not in values:
             raise SpaceError(f"{where}: apply has {key!r}, which is none of its values", allowed(key, values))
+        if by_value and not isinstance(target, Mapping):
+            raise SpaceError(f"{where}: apply.{key} must be a mapping", allowed("", _APPLY_KEYS))
         for kind, words in target.items() if by_value else ((key, target),):
-            if kind not in _APPLY_KEYS:
-                raise SpaceError(f"{where}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
-            for variable, text in words.items() if isinstance(words, Mapping) else ((kind, words),):
-                check_words(kind, _HOLE.sub("x", str(variable)), _HOLE.sub("x", str(text)))
+            _check_target(kind, words, {*names, "value", "collective"}, where)
     for value in values:
         check_words("a parameter", name, str(value))
     return Parameter(
@@ -121,6 +122,27 @@ def _parameter(name: str, declared: Any, space: str) -> Parameter:
         collectives=collectives,
         description=str(declared.get("description", "")),
     )
+
+
+def _check_target(kind: str, words: Any, fields: Collection[str], where: str) -> None:
+    """Refuse what could not be applied, before anything is launched."""
+    if kind not in _APPLY_KEYS:
+        raise SpaceError(f"{where}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
+    if isinstance(words, Mapping) != (kind in _VARIABLES):
+        expected = "NAME: VALUE" if kind in _VARIABLES else "text"
+        raise SpaceError(f"{where}: apply.{kind} = {words!r}", f"expected {expected}")
+    for pair in words.items() if isinstance(words, Mapping) else ((kind, words),):
+        for template in map(str, pair):
+            try:
+                named = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+            except ValueError as exc:
+                raise SpaceError(f"{where}: the template {template!r}: {exc}", "a brace is {{") from exc
+            if unknown := named - set(fields):
+                raise SpaceError(
+                    f"{where}: the template {template!r} names {', '.join(sorted(unknown))}",
+                    allowed(min(unknown), sorted(fields)),
+                )
+        check_words(kind, *(_HOLE.sub("x", str(part)) for part in pair))
 
 
 def _known(document: Mapping[Any, Any], keys: tuple[str, ...], where: str) -> None:

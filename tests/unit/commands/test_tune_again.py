@@ -1,4 +1,4 @@
-"""The same command on a campaign that is there already: complete, running, or to be started over."""
+"""A campaign and its directory: what gets into it, and the same command when it is there already."""
 
 import pytest
 
@@ -20,6 +20,31 @@ def tune(tmp_path, monkeypatch, capsys):
         return code, said.out + said.err
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("mpi.env.TOKEN=${oc.env:TOKEN}", "mpi.env.TOKEN"),
+        ("mpi.env.TOKEN='a ${oc.env:TOKEN}'", "mpi.env.TOKEN"),
+        ("collective=[${oc.env:TOKEN}]", "collective.0"),
+        ("hydra.launcher._target_=${oc.env:TOKEN}", "hydra.launcher._target_"),
+    ],
+)
+def test_a_secret_of_the_environment_reaches_no_journal(tune, tmp_path, monkeypatch, word, key):
+    monkeypatch.setenv("TOKEN", "hunter2")
+    code, said = tune(word)
+    assert code == ExitCode.MISTAKE
+    assert f"{key} comes out of the environment" in said
+    assert "hunter2" not in said
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_path_may_come_out_of_the_environment_and_is_for_the_user_alone(tune, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCRATCH", str(tmp_path / "scratch"))
+    assert tune("campaign.dir=${oc.env:SCRATCH}", "verify.enabled=false")[0] == 0
+    assert (tmp_path / "scratch").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "scratch/journal.jsonl").stat().st_mode & 0o777 == 0o600
 
 
 def exported(tmp_path):

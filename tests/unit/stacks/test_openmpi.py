@@ -8,7 +8,7 @@ import pytest
 from autotune.errors import SpaceError
 from autotune.history.trial import Phase, Rule, Subject, Trial
 from autotune.resources import space_text
-from autotune.space import Point
+from autotune.space import Parameter, Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks.installation import Installation
 from autotune.stacks.openmpi import RULES_FILE, OpenMpi, OpenMpiDialect
@@ -144,6 +144,6 @@ parameters:
 
 
 def test_a_template_that_names_nothing_known_is_refused():
-    space = load_space("parameters: {A: {values: [x, y], apply: {env: {A: '{nothing}'}}}}", "bad")
+    space = Space("bad", (Parameter("A", ("x", "y"), "x", apply={"env": {"A": "{nothing}"}}),))
     with pytest.raises(SpaceError, match=r"A: the template '\{nothing\}' names nothing"):
         environment(space, space.complete({"A": "y"}), {})
