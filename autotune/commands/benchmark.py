@@ -31,15 +31,9 @@ def benchmark(
 ) -> None:
     """Run all contests, print the standings, and write results and plot.
 
-    Args:
-        tables: A folder of CSV and Parquet files, or one of them.
-        proposers: Names, each with options if wanted: ``optuna:sampler=gp``.
-        launches: The budgets.
-        seeds: Contests of each proposer on each table.
-        out: A CSV of all results; the plot goes beside it as ``.html``. None: standings only.
-        call_level: Parameters swept inside each launch, in the tables that have them.
-        per_job: Parameters that a job must fix, in the tables that have them.
-        jobs: Processes.
+    Proposers are named with options if wanted: ``optuna:sampler=gp``. Parameters of ``call_level`` are swept
+    inside each launch, those of ``per_job`` a job must fix, in the tables that have them. All results go to a
+    CSV, with the plot beside it as ``.html``; without a file there are the standings only.
 
     Raises:
         UserError: no tables, budgets or seeds that make no contest, or a file that cannot be written.
@@ -63,11 +57,11 @@ def benchmark(
             if sys.stderr.isatty():
                 end = "\n" if number == len(tasks) else ""
                 sys.stderr.write(f"\r{number} of {len(tasks)} contests{end}")
-    found_standings = standings(results)
-    sys.stdout.write(standings_text(found_standings))
+    table = standings(results)
+    sys.stdout.write(standings_text(table))
     if out is not None:
         page = out.with_suffix(".html")
-        write_files({page: standings_page(found_standings)})
+        write_files({page: standings_page(table)})
         sys.stderr.write(f"{out}, {page}\n")
 
 

@@ -17,8 +17,8 @@ from autotune.views.text import advice_text, ratio_text
 def compare(directories: Sequence[Path], as_json: bool) -> None:
     """Print one line for each campaign: stack, size, state, gain, and what its recommendation changes."""
     campaigns = [read_campaign(directory) for directory in directories]
-    found = [campaign.conclude().recommendation for campaign in campaigns]
-    rows = [row(*pair) for pair in zip(campaigns, found, strict=True)]
+    recommended = [campaign.conclude().recommendation for campaign in campaigns]
+    rows = [row(*pair) for pair in zip(campaigns, recommended, strict=True)]
     if as_json:
         sys.stdout.write(json_text(rows))
         return
@@ -29,15 +29,15 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
     common = os.path.commonpath([d.absolute() for d in directories]) if len(directories) > 1 else ""
     for one, directory in zip(rows, directories, strict=True):
         one["directory"] = os.path.relpath(directory.absolute(), common) if common else str(directory)
-    unverified = sum(one is None or one.provenance.checked is Checked.NOT for one in found)
+    unverified = sum(one is None or one.provenance.checked is Checked.NOT for one in recommended)
     Console(width=None if sys.stdout.isatty() else 200).print(campaigns_table(rows, unverified))
 
 
-def row(campaign: CampaignDirectory, found: Recommendation | None) -> dict[str, Any]:
+def row(campaign: CampaignDirectory, chosen: Recommendation | None) -> dict[str, Any]:
     """What is compared of one campaign and its recommendation, as JSON values."""
     about = campaign.about
-    gain = found.speedup if found and found.gains else math.nan
-    low, high = speedup_interval(found) if found and found.gains else (math.nan, math.nan)
+    gain = chosen.speedup if chosen and chosen.gains else math.nan
+    low, high = speedup_interval(chosen) if chosen and chosen.gains else (math.nan, math.nan)
     return {
         "directory": str(campaign.path),
         "campaign": about.scenario.title,
@@ -52,6 +52,6 @@ def row(campaign: CampaignDirectory, found: Recommendation | None) -> dict[str, 
         "speedup_low": low,
         "speedup_high": high,
         "gain": ratio_text(gain, (low, high)),
-        "verified": (found.provenance if found else Provenance()).verified,
-        "advice": advice_text(found, about.space.untouched) if found else "",
+        "verified": (chosen.provenance if chosen else Provenance()).verified,
+        "advice": advice_text(chosen, about.space.untouched) if chosen else "",
     }

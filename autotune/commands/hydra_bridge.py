@@ -46,14 +46,8 @@ _DEFAULT_LAUNCHER = "hydra_plugins.autotune.mpirun.MpirunLauncher"
 """For scenarios that name none: Hydra's own default starts nothing that could be tuned."""
 
 _OPEN_SECTIONS = (
-    "fix.",
-    "responses.",
-    "mpi.mca.",
-    "mpi.env.",
-    "proposer.options.",
-    "probe.options.",
-    "simulate.",
-    "replay.",
+    *("fix.", "responses.", "mpi.mca.", "mpi.env.", "proposer.options.", "probe.options."),
+    *("simulate.", "replay."),
 )
 
 Task = Callable[[Scenario, "Site"], int]
@@ -63,13 +57,10 @@ Task = Callable[[Scenario, "Site"], int]
 def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
     """Do a task with the scenario that the words compose, or what Hydra's own options among them ask for.
 
-    Args:
-        task: Called with each composed scenario: several times in a multirun.
-        words: Hydra's: ``conf=NAME``, ``KEY=VALUE`` and its options.
-        launches: Whether a batch system may be given the work, and hosts be asked whether they are fit.
+    ``launches``: a batch system may be given the work, and hosts be asked whether they are fit.
 
     Returns:
-        The exit code, in a multirun the worst.
+        The exit code, in a multirun, which does the task several times, the worst.
 
     Raises:
         AutotuneError: with Hydra's complaints translated, and ``Interrupted`` for Ctrl-C, SIGTERM and SIGHUP.
@@ -194,8 +185,8 @@ def _search_path(asked: Namespace) -> Any:
     if asked.config_dir:
         if not Path(asked.config_dir).is_dir():
             raise ScenarioError(f"--config-dir {asked.config_dir}: no such directory")
-        found, before = f"file://{Path(asked.config_dir).absolute()}", SearchPathQuery(provider="schema")
-        path.prepend("command-line", found, before)
+        own, before = f"file://{Path(asked.config_dir).absolute()}", SearchPathQuery(provider="schema")
+        path.prepend("command-line", own, before)
     return path
 
 
@@ -213,12 +204,9 @@ def _summarise(directories: Sequence[Path]) -> None:
 
 
 def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = True) -> "Site":
-    """Where a scenario's launches are made.
+    """Where a scenario's launches are made, by the node of ``hydra.launcher``; empty: the default one.
 
-    Args:
-        launcher: The node of ``hydra.launcher``; empty: the default one.
-        scenario: What is to be launched.
-        launches: Whether it really will be, so that the launcher may prepare itself.
+    ``launches``: they really will be, so that the launcher may prepare itself.
 
     Raises:
         ScenarioError: a launcher that is not one of ours, or keys that it does not have.
@@ -242,10 +230,10 @@ def _check_launcher(node: Mapping[str, Any]) -> None:
     Raises:
         ScenarioError: another class, words that Hydra would act upon, or a value that it would resolve.
     """
-    found = [m.name for m in iter_modules(import_module(_LAUNCHERS).__path__) if not m.name.startswith("_")]
+    names = [m.name for m in iter_modules(import_module(_LAUNCHERS).__path__) if not m.name.startswith("_")]
     target = str(node.get("_target_"))
-    if target not in {f"{_LAUNCHERS}.{name}.{name.title()}Launcher" for name in found}:
-        raise ScenarioError(f"hydra.launcher: {target!r} is not a launcher of autotune", allowed("", found))
+    if target not in {f"{_LAUNCHERS}.{name}.{name.title()}Launcher" for name in names}:
+        raise ScenarioError(f"hydra.launcher: {target!r} is not a launcher of autotune", allowed("", names))
     inner = json.dumps({key: value for key, value in node.items() if key != "_target_"}, default=str)
     if acted := re.search(r'"_\w+_":|\$\{', inner):
         raise ScenarioError(f"hydra.launcher holds {acted[0]}", "its keys are plain ones with plain values")
@@ -255,11 +243,7 @@ def campaign_folder(parent: Path, words: Iterable[str]) -> Path:
     """Where a campaign lives: in a multirun in a folder of its own, named by what makes it another one.
 
     Commas would part Open MPI's lists of files, so the name has none; a campaign that once got a name with
-    commas is found there.
-
-    Args:
-        parent: For all combinations.
-        words: Of the command line, one value each; none outside of a multirun.
+    commas is found there. Words are those of the command line, one value each; none outside of a multirun.
     """
     varied = [w for w in words if re.split(r"[.=]", w.lstrip("+~"))[0] not in ("conf", *CHANGEABLE)]
     named = ",".join(varied).replace("/", "_")

@@ -17,11 +17,8 @@ def import_files(
 
     All files are read before anything is written, so one bad file leaves nothing half-done.
 
-    Args:
-        paths: Logs and tables; ``-`` is standard input.
-        out: ``*.parquet`` is written as Parquet, everything else as CSV; None: CSV to standard output.
-        comm_size: Ranks, for rows that do not say.
-        collective: Operation, for rows that do not say.
+    ``-`` is standard input; ``*.parquet`` is written as Parquet, everything else as CSV, to standard output
+    where no file is named. Ranks and operation are for rows that do not say.
 
     Raises:
         TableError: a file that cannot be read, or that is not a complete log or table.

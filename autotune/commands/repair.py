@@ -24,15 +24,15 @@ def repair(directory: Path) -> None:
     lock = locked(directory)
     try:
         damaged = content(directory)
-        found = salvaged(damaged)
-        if not found.lost:
+        salvage = salvaged(damaged)
+        if not salvage.lost:
             sys.stdout.write(f"{directory / FILE}: nothing is damaged\n")
             return
         fresh = directory / ".repair"
         try:
             shutil.rmtree(fresh, ignore_errors=True)
             with Journal(fresh) as journal:
-                for event in found.events:
+                for event in salvage.events:
                     journal.append(event)
             aside = _kept(directory, damaged)
             (fresh / FILE).replace(directory / FILE)
@@ -41,8 +41,10 @@ def repair(directory: Path) -> None:
             raise not_stored(directory, exc) from exc
     finally:
         os.close(lock)
-    kept = f"{directory / FILE}: {len(found.events)} events kept; the damaged journal is {aside.name}; lost:"
-    sys.stdout.write("\n".join([kept, *(f"  {words}" for words in found.lost)]) + "\n")
+    kept = (
+        f"{directory / FILE}: {len(salvage.events)} events kept; the damaged journal is {aside.name}; lost:"
+    )
+    sys.stdout.write("\n".join([kept, *(f"  {words}" for words in salvage.lost)]) + "\n")
 
 
 def _kept(directory: Path, damaged: bytes) -> Path:

@@ -34,22 +34,22 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
     """Everything that the campaign knows so far, and the files that were exported."""
     from autotune.views.report import ReportInput
 
-    about, found = campaign.about, campaign.conclude()
+    about, concluded = campaign.about, campaign.conclude()
     folder, wanted = campaign.path / "export", about.scenario.export
     formats = wanted or dialect(about.space.stack).formats
     exports = [str(path) for path in sorted(folder.glob("*")) if path.is_file()]
-    usable = found.recommendation if exports and not refuted(folder) else None
+    usable = concluded.recommendation if exports and not refuted(folder) else None
     state = f"{campaign.state} ({campaign.reason})" if campaign.reason else campaign.state.value
     return ReportInput(
         title=about.scenario.title,
         space=about.space,
         objectives=about.objectives,
         history=campaign.history,
-        recommendation=found.recommendation,
-        baseline=found.baseline,
-        effects=found.effects,
-        screening=found.screening,
-        rounds=found.verdict.rounds if found.verdict else (),
+        recommendation=concluded.recommendation,
+        baseline=concluded.baseline,
+        effects=concluded.effects,
+        screening=concluded.screening,
+        rounds=concluded.verdict.rounds if concluded.verdict else (),
         findings=about.site.findings,
         exports=exports,
         use=how_to_use(usable, formats, folder) if usable else "",

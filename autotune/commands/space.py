@@ -21,21 +21,21 @@ def space(directory: Path) -> None:
         UserError: there is no campaign, or its discovery is not complete.
     """
     campaign = read_campaign(directory)
-    about, found = campaign.about, campaign.about.discovered
-    if found is None:
+    about, result = campaign.about, campaign.about.discovered
+    if result is None:
         raise UserError(
             f"{directory} has discovered nothing", "run a campaign with space=discover to its search"
         )
     effects: dict[str, list[Effect]] = {}
-    for effect in found.active:
+    for effect in result.active:
         effects.setdefault(effect.change[0], []).append(effect)
     sizes = [size_text(size) for size in sizes_of(campaign.history)]
     above = [
         f"Discovered by {about.name} on {last_written(directory)}: {about.site.description}",
         f"{about.site.ranks} ranks, nodes: {about.site.nodes}; {', '.join(about.scenario.collective)}",
         *([str(about.site.stamp)] if about.site.stamp else []),
-        headline(about, found),
-        *remarks(found),
+        headline(about, result),
+        *remarks(result),
         f"times faster than the default at {' '.join(sizes)}:",
     ]
     beside = {name: [*_lines(mine)] for name, mine in effects.items()}

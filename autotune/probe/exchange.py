@@ -47,7 +47,7 @@ class Exchange:
     def correct(self) -> bool:
         """Whether the receive buffer holds what it must."""
         wanted = self.operation.receives(self.comm.rank, self.comm.size)
-        return all(np.array_equal(found, block) for found, block in self._blocks(self.recv, wanted))
+        return all(np.array_equal(held, block) for held, block in self._blocks(self.recv, wanted))
 
     def _lay(self, buffer: NDArray[Any], blocks: Blocks) -> None:
         for place, block in self._blocks(buffer, blocks):

@@ -232,7 +232,7 @@ def _linked(shared: Path, unknown: Path) -> set[Path]:
     if ldd is None:
         return {unknown}
     done = subprocess.run([ldd, str(shared)], capture_output=True, text=True, check=False)
-    return {Path(found).resolve() for found in re.findall(r"=> (/\S+)", done.stdout)}
+    return {Path(place).resolve() for place in re.findall(r"=> (/\S+)", done.stdout)}
 
 
 def _bound_to(library: Path, path: str) -> ctypes.CDLL:

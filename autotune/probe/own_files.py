@@ -17,10 +17,10 @@ def make_own(directory: Path) -> None:
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     directory.mkdir(mode=0o700, exist_ok=True)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "not a directory of the user's own", str(directory))
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         directory.chmod(0o700)
 
 
@@ -33,8 +33,8 @@ def opened_own(path: Path) -> Iterator[int]:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise PermissionError(errno.EPERM, "others could have written it", str(path))
         yield descriptor
     finally:

@@ -23,8 +23,8 @@ _HARMFUL_ROWS = 12
 
 def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str, Any] | None:
     """The discovery as JSON values; None where there was none."""
-    found = campaign.discovered
-    if found is None:
+    result = campaign.discovered
+    if result is None:
         return None
 
     def row(effect: Effect) -> dict[str, Any]:
@@ -40,72 +40,72 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
     return {
         "knobs": _n_knobs(campaign),
         "sizes": list(sizes),
-        "rate": found.rate,
-        "active": [row(e) for e in found.active],
-        "harmful": [row(e) for e in found.harmful],
-        "set_aside": [list(change) for _, change in found.set_aside],
-        "untold": [list(change) for _, change in found.untold],
+        "rate": result.rate,
+        "active": [row(e) for e in result.active],
+        "harmful": [row(e) for e in result.harmful],
+        "set_aside": [list(change) for _, change in result.set_aside],
+        "untold": [list(change) for _, change in result.untold],
     }
 
 
-def headline(campaign: Description, found: Found) -> str:
+def headline(campaign: Description, result: Found) -> str:
     """How many knobs there were, how many help, and of how many it could not be told."""
-    active = {effect.change[0] for effect in found.active}
-    untold = {name for _, (name, _) in found.untold} - active
+    active = {effect.change[0] for effect in result.active}
+    untold = {name for _, (name, _) in result.untold} - active
     unclear = f"; of {len(untold)} it could not be told" if untold else ""
     return f"of {_n_knobs(campaign)} knobs {len(active)} help here at some size{unclear}"
 
 
-def remarks(found: Found) -> Iterator[str]:
+def remarks(result: Found) -> Iterator[str]:
     """What else is to be said, a line each."""
     yield (
         f"helping: confirmed one at a time on fresh launches; slowing: by the screening; "
-        f"at most {found.rate:.0%} of either expected to be false"
+        f"at most {result.rate:.0%} of either expected to be false"
     )
-    if found.set_aside:
-        yield "launches fail with " + ", ".join(_words(change) for _, change in found.set_aside)
-    if found.untold:
-        some = ", ".join(_words(change) for _, change in found.untold[:_HARMFUL_ROWS])
-        more = len(found.untold) - _HARMFUL_ROWS
+    if result.set_aside:
+        yield "launches fail with " + ", ".join(_words(change) for _, change in result.set_aside)
+    if result.untold:
+        some = ", ".join(_words(change) for _, change in result.untold[:_HARMFUL_ROWS])
+        more = len(result.untold) - _HARMFUL_ROWS
         yield f"could not be told: {some}" + (f" and {more} more" if more > 0 else "")
 
 
-def rows(found: Found) -> list[tuple[Effect, str, list[tuple[str, str]]]]:
+def rows(result: Found) -> list[tuple[Effect, str, list[tuple[str, str]]]]:
     """Each effect with its name and, at each size, times faster with the style of its cell."""
-    helping = sorted(found.active, key=lambda e: sum(e.log_ratio))
-    slowing = sorted(found.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
+    helping = sorted(result.active, key=lambda e: sum(e.log_ratio))
+    slowing = sorted(result.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
     return [(effect, _words(effect.change), [*_cells(effect)]) for effect in (*helping, *slowing)]
 
 
 def discovery_parts(campaign: Description, sizes: Sequence[int]) -> Iterator[RenderableType]:
     """What a console shows."""
-    found = campaign.discovered
-    if found is None:
+    result = campaign.discovered
+    if result is None:
         return
-    yield Text(headline(campaign, found), "bold")
+    yield Text(headline(campaign, result), "bold")
     table = Table("knob = level", box=None, pad_edge=False, title_justify="left")
     for size in sizes:
         table.add_column(size_text(size), justify="right")
     styles = {"faster": "green", "slower": "red", "even": "dim"}
-    for effect, name, cells in rows(found):
+    for effect, name, cells in rows(result):
         shown = [Text(text, styles[style]) for text, style in cells]
         table.add_row(Text(name, "" if effect.confirmed else "dim"), *shown)
     if table.row_count:
         yield table
-    for line in remarks(found):
+    for line in remarks(result):
         yield Text(line, "dim")
 
 
 def discovery_section(campaign: Description, sizes: Sequence[int]) -> dict[str, Any] | None:
     """What the page shows; None where there was no discovery."""
-    found = campaign.discovered
-    if found is None:
+    result = campaign.discovered
+    if result is None:
         return None
     return {
-        "headline": headline(campaign, found),
+        "headline": headline(campaign, result),
         "sizes": [size_text(size) for size in sizes],
-        "rows": [(name, effect.confirmed, cells) for effect, name, cells in rows(found)],
-        "remarks": list(remarks(found)),
+        "rows": [(name, effect.confirmed, cells) for effect, name, cells in rows(result)],
+        "remarks": list(remarks(result)),
     }
 
 

@@ -40,8 +40,8 @@ def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for what, found in findings:
-        table.add_row(what, Text(found))
+    for what, finding in findings:
+        table.add_row(what, Text(finding))
     for i, one in enumerate(dropped):
         what = one.parameter if one.value is None else f"{one.parameter}={one.value}"
         table.add_row("dropped" if i == 0 else "", Text(f"{what}: {one.reason}", style="yellow"))

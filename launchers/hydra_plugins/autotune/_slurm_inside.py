@@ -109,11 +109,11 @@ class InAllocation:
         job = self.slurm.job(self.job_id)
         if job is None or job.verdict != RUNNING:
             words = job.in_words() if job else f"Slurm knows no job {self.job_id}"
-            return replace(ended, status="lost", reason=f"{words}; {ended.reason}")
+            return replace(ended, status=Status.LOST, reason=f"{words}; {ended.reason}")
         if not self.slurm.starts_on(placement.hosts):
             self._suspect = True
             down = ", ".join(self.slurm.unusable(placement.hosts)) or "a node"
-            return replace(ended, status="lost", reason=f"{down} does not answer; {ended.reason}")
+            return replace(ended, status=Status.LOST, reason=f"{down} does not answer; {ended.reason}")
         return ended
 
     def _wait_for_nodes(self) -> None:
