@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.scenario import Discover
+from autotune.scenario.sections import Discover
 from autotune.screening.discovery import Arm, Change, Course, Effect, Found, Run, found
 from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed

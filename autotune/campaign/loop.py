@@ -18,6 +18,9 @@ from autotune.recommend.summary import Tally
 Clock = Callable[[], float]
 """Seconds since some fixed moment."""
 
+RECENT = 8
+"""Launches by which the duration of the next one is judged."""
+
 
 @dataclass
 class Campaign:
@@ -32,7 +35,11 @@ class Campaign:
     listener: Listener
     """Is told."""
     clock: Clock
-    """For the budget of seconds."""
+    """For the budgets of time."""
+    deadline: float = math.inf
+    """On that clock: nothing is started that could not end by then."""
+    cut: bool = False
+    """Whether time was up before the verification was done."""
     _shown: set[Phase] = field(default_factory=set)
 
     def run(self) -> History:
@@ -53,7 +60,8 @@ class Campaign:
         while True:
             begun = pending.pop(0) if pending else None
             trial = begun or self.strategy.next_trial(history, self._out_of_time(started, history))
-            if trial is None:
+            self.cut = trial is not None and self._left_s(history) < _launch_s(history)
+            if trial is None or self.cut:
                 break
             if (strategy := self.strategy.informed(history)) is not self.strategy:
                 self.strategy = strategy
@@ -99,8 +107,20 @@ class Campaign:
         return verifier.design.launches if phase is Phase.VERIFY and verifier is not None else 0
 
     def _out_of_time(self, started: float, history: History) -> bool:
-        limit = self.strategy.budget.seconds
-        return limit is not None and self.clock() - started >= limit + _discovering_s(history)
+        """Whether the search must end: its own time is up, or the rest is for a round of the verification."""
+        verifier, limit = self.strategy.verifier, self.strategy.budget.seconds
+        spent = self.clock() - started - _discovering_s(history)
+        kept = 1 + (verifier.design.launches if verifier else 0)
+        own = limit is not None and (spent >= limit or spent + _launch_s(history) > limit)
+        return own or self._left_s(history) < kept * _launch_s(history)
+
+    def _left_s(self, history: History) -> float:
+        """Time for all that is to come."""
+        left_s, hours = self.deadline - self.clock(), self.strategy.budget.node_hours
+        if hours is None:
+            return left_s
+        granted_s = 3600 * hours / max(self.strategy.campaign.site.nodes, 1)
+        return min(left_s, granted_s - sum(o.duration_s for o in history))
 
 
 def _broken(history: History) -> CampaignError:
@@ -112,6 +132,11 @@ def _broken(history: History) -> CampaignError:
         "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine; "
         "then the same command continues, and what failed here is no point's fault",
     )
+
+
+def _launch_s(history: History) -> float:
+    """What a launch is expected to take: as long as the longest of the last few that worked."""
+    return max((o.duration_s + o.queue_s for o in history.observations[-RECENT:] if o.ok), default=0.0)
 
 
 def _discovering_s(history: History) -> float:

@@ -18,11 +18,11 @@ from autotune.campaign import failures
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.ports import Problem, Proposer
-from autotune.errors import UserError
+from autotune.errors import ScenarioError, UserError
 from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.recommend.front import Candidate, candidates, leaders, ranked
-from autotune.scenario import Budget
+from autotune.scenario.sections import Budget
 from autotune.screening import (
     Effects,
     ScreeningDesign,
@@ -66,10 +66,24 @@ class Strategy:
         """What is judged."""
         return self.campaign.objectives
 
-    @property
+    @cached_property
     def budget(self) -> Budget:
-        """Of all but the verification."""
-        return self.campaign.scenario.budget
+        """Of baseline, screening and search: what the limit on all phases leaves to them.
+
+        Raises:
+            ScenarioError: it leaves nothing.
+        """
+        wanted, scenario = self.campaign.scenario.budget, self.campaign.scenario
+        if wanted.total_launches is None:
+            return wanted
+        kept = self.verifier.design.launches if self.verifier else 0
+        kept += scenario.discover.launches if self.campaign.knobs is not None else 0
+        if wanted.total_launches <= kept:
+            raise ScenarioError(
+                f"budget.total_launches={wanted.total_launches}: {kept} go to what is not search",
+                "raise it, or lower discover.launches and verify.launches",
+            )
+        return replace(wanted, launches=min(wanted.launches, wanted.total_launches - kept))
 
     @cached_property
     def discovery(self) -> Discovery | None:
@@ -151,6 +165,9 @@ class Strategy:
         return trial and failures.patient(trial, self.campaign.scenario, self.space, history)
 
     def _next(self, history: History, time_is_up: bool) -> Trial | None:
+        total = self.campaign.scenario.budget.total_launches
+        if total is not None and len(history) >= total:
+            return None
         if self.discovery is not None and any(o.ok for o in history.of(Phase.BASELINE)):
             trial = self.discovery.next_trial(history, self._seed(history.next_number))
             return trial or self.informed(history).next_trial(history, time_is_up)

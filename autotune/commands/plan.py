@@ -1,39 +1,20 @@
 """``plan conf=…``: what a campaign would do and cost, before anything runs."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
+from autotune.campaign.costs import Share, shares
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.strategy import Strategy
 from autotune.commands.tune import strategy_of
 from autotune.scenario import Scenario
-from autotune.verification.rounds import MAX_ROUNDS
 from autotune.views.tables import design_table, machine_table
+from autotune.views.text import cost_text
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one phase takes of a campaign."""
-
-    phase: str
-    """Its name."""
-    launches: int
-    """Planned."""
-    most: int
-    """Where the verification has to try again."""
-
-    def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:
-        """Phase, launches and node-hours: all of them measuring alone … all of them timing out."""
-        count = str(self.launches) if self.launches == self.most else f"{self.launches} … {self.most}"
-        least_h, most_h = self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
-        return self.phase, count, f"{least_h:.2f} … {most_h:.2f}"
 
 
 def plan(scenario: Scenario, site: "Site") -> int:
@@ -63,7 +44,8 @@ def plan(scenario: Scenario, site: "Site") -> int:
     )
     console.print(table)
     console.print(
-        f"\na launch measures for {asked.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
+        f"\n{cost_text(phases)}\n"
+        f"a launch measures for {asked.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
         f"campaign: {asked.directory}\n",
         highlight=False,
     )
@@ -86,28 +68,4 @@ def _discovering(discovery: Discovery) -> str:
     return (
         f"discovery: {course.screening} launches with few knobs changed, the rest to confirm{limit}; each "
         f"measures for {discovery.wanted.probe_s:g} s\n  {arms}"
-    )
-
-
-def shares(strategy: Strategy) -> tuple[Share, ...]:
-    """The phases of a campaign with their launches.
-
-    A round of the verification ends earlier where fewer launches tell enough; where what was found does not
-    hold, the next best is verified in another round.
-    """
-    n_screening = strategy.design.n_runs if strategy.design and not strategy.discovery else 0
-    search = max(0, strategy.budget.launches - strategy.n_baseline - n_screening)
-    n_discovery = strategy.discovery.course.launches if strategy.discovery else 0
-    counts = {
-        "baseline": strategy.n_baseline,
-        "discovery": n_discovery,
-        "screening": n_screening,
-        "search": search,
-    }
-    round_launches = strategy.verifier.design.launches if strategy.verifier else 0
-    if not n_discovery:
-        del counts["discovery"]
-    return (
-        *(Share(phase, launches, launches) for phase, launches in counts.items()),
-        Share("verification", round_launches, round_launches * MAX_ROUNDS),
     )

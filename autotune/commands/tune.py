@@ -1,17 +1,20 @@
 """One campaign from its scenario to its files: what ``python -m autotune conf=…`` does once composed."""
 
 import contextlib
+import math
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from autotune.campaign.conclusion import conclude
+from autotune.campaign.costs import shares
 from autotune.campaign.description import Description, campaign_event, campaign_in, scenario_document
 from autotune.campaign.directory import last_written, read_campaign
 from autotune.campaign.interruption import check
@@ -42,6 +45,7 @@ from autotune.recommend.front import Recommendation
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks import dialect
 from autotune.views.console import CampaignConsole
+from autotune.views.text import cost_text
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -81,7 +85,11 @@ def tune(scenario: Scenario, site: "Site") -> int:
             if site.chosen:
                 console.print(site.chosen, highlight=False)
             screen.opening(_title(scenario, site), str(site.stamp), site.findings, site.space.dropped)
-            history = Campaign(strategy, _unless_interrupted(observer), journal, screen, time.monotonic).run()
+            console.print(cost_text(shares(strategy)), highlight=False, soft_wrap=True)
+            observe, clock = _unless_interrupted(observer), time.monotonic
+            deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
+            campaign = Campaign(strategy, observe, journal, screen, clock, deadline)
+            history = campaign.run()
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
             recommendation = _finish(begun, history, formats, directory, screen)
             proof = None
@@ -93,8 +101,22 @@ def tune(scenario: Scenario, site: "Site") -> int:
             if sound and formats:
                 screen.usable(how_to_use(recommendation, formats, folder))
             screen.stamped(str(site.stamp))
-        journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
+        if campaign.cut:
+            why = "budget.until or budget.node_hours was reached: with more of it the same command continues"
+            journal.append(ended_event(State.INTERRUPTED, reason=why))
+            console.print(why, highlight=False, soft_wrap=True)
+        else:
+            journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
     return ExitCode.WELL if sound else ExitCode.FINDING
+
+
+def seconds_until(time_of_day: str | None, now: datetime) -> float:
+    """Seconds to the next time that the clock shows this, as in ``08:00``; infinite without one."""
+    if not time_of_day:
+        return math.inf
+    hour, minute = map(int, time_of_day.split(":"))
+    then = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    return (then - now).total_seconds() % 86400
 
 
 def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:

@@ -12,6 +12,9 @@ from autotune.recommend.front import Gain, Recommendation
 from autotune.space import Point
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autotune.campaign.costs import Share
     from autotune.screening.decision import FactorDecision
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -92,6 +95,15 @@ def duration_text(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes < 10 else f"{minutes} min"
+
+
+def cost_text(phases: Sequence[Share]) -> str:
+    """How many launches a campaign has, of which phases, and how long they measure at least."""
+    together, most = sum(one.launches for one in phases), sum(one.most for one in phases)
+    total = str(together) if together == most else f"{together} … {most}"
+    each = ", ".join(f"{one.phase} {one.count}" for one in phases if one.most)
+    seconds = sum(one.launches * one.launch_s for one in phases)
+    return f"{total} launches ({each}); {duration_text(seconds)} of measuring, starting ranks not counted"
 
 
 def changed_text(point: Point, default: Point) -> str:

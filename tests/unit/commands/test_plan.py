@@ -1,6 +1,6 @@
 """What a plan says, and that it counts what a campaign then does."""
 
-from autotune.commands.plan import Share, shares
+from autotune.campaign.costs import Share, shares
 from autotune.history.journal import Journal
 from autotune.history.trial import Phase
 from tests.campaigns import Silent, World, strategy

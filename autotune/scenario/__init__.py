@@ -6,7 +6,7 @@ else. The dataclasses below say the types; ``scenario_of`` checks a composed con
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from math import inf
 from operator import attrgetter
@@ -19,6 +19,23 @@ from autotune.collectives import MEASURED
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import UNITS, Objective
 from autotune.resources import conf_text
+from autotune.scenario.sections import (
+    Baseline,
+    Budget,
+    CampaignPlace,
+    Cluster,
+    Confirm,
+    Discover,
+    Launch,
+    Limits,
+    Mpi,
+    Probe,
+    ProposerChoice,
+    Screening,
+    Stop,
+    Verify,
+    Weighing,
+)
 from autotune.space import size_in_bytes
 from autotune.structure import Document, plain
 
@@ -29,154 +46,11 @@ PATHS = (
     *("objective.weights", "space", "warm_start"),
 )
 """Keys that name a file or a directory."""
-_POSITIVE = {"budget": ("launches", "seconds"), "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
+_POSITIVE = {"budget": ("launches", "total_launches", "seconds", "node_hours"),
+             "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
              "launch": ("timeout_s",), "discover": ("launches", "seconds", "probe_s", "rounds"),
 }  # fmt: skip
 """Keys that are above zero, where they are set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Nodes and ranks."""
-
-    nodes: int
-    ppn: int | None
-    ranks: int | None
-    hosts: tuple[str, ...]
-    hostfile: str | None
-    comm_sizes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Mpi:
-    """Which MPI, and what is fixed for every launch of it, the baseline too."""
-
-    origin: str = field(metadata={"key": "from"})
-    mpirun: str | None
-    mca: Mapping[str, Any]
-    env: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The message sizes that one objective is judged on."""
-
-    min_bytes: int
-    max_bytes: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Weighing:
-    """Limits of each objective, and a profile that weighs the sizes."""
-
-    latency: Limits
-    bandwidth: Limits
-    memory: Limits
-    weights: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What the search may cost; the verification has its own."""
-
-    launches: int
-    seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """How the stack's own defaults are measured."""
-
-    launches: int
-
-
-@dataclass(frozen=True, slots=True)
-class Screening:
-    """The Plackett–Burman step."""
-
-    enabled: bool
-    foldover: bool
-    replicates: int
-    centre_points: int
-
-
-@dataclass(frozen=True, slots=True)
-class Discover:
-    """What comes before the search with ``space=discover``."""
-
-    space: str
-    launches: int
-    seconds: float | None
-    probe_s: float
-    share: float
-    rounds: int
-    rate: float
-    include: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ProposerChoice:
-    """Which proposer, with its own options."""
-
-    name: str
-    options: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """When the search ends before its budget."""
-
-    min_gain: float
-
-
-@dataclass(frozen=True, slots=True)
-class Confirm:
-    """The end of the search, in which its leaders are launched again."""
-
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verify:
-    """Baseline against recommendation on fresh launches."""
-
-    enabled: bool
-    launches: int
-    max_loss: float
-    error_rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """The measuring instrument."""
-
-    kind: str
-    budget_s: float
-    precision: float
-    min_samples: int
-    max_samples: int
-    timing: str
-    sync: str
-    check: bool
-    estimator: str
-    options: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One MPI run."""
-
-    timeout_s: float | None
-    queue_timeout_s: float
-    tool: str = field(metadata={"key": "with"})
-
-
-@dataclass(frozen=True, slots=True)
-class CampaignPlace:
-    """Where the campaign lives."""
-
-    dir: str
-    fresh: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +102,8 @@ class Scenario:
                 value = getattr(getattr(self, section), name)
                 if value is not None and value <= 0:
                     raise ScenarioError(f"{section}.{name}={value}", "expected a number above zero")
+        if not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", self.budget.until or "0:00"):
+            raise ScenarioError(f"budget.until={self.budget.until}", "expected a time of day such as '08:00'")
         _among("mpi.from", self.mpi.origin, ("auto", "site", "wheel"))
         _among("probe.kind", self.probe.kind, ("mpi", "command"))
         if (self.probe.kind == "command") != bool(self.responses):

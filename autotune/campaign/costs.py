@@ -1,0 +1,63 @@
+"""What a campaign will cost, before anything runs (steps 3 to 11 of the flow)."""
+
+from dataclasses import dataclass
+
+from autotune.campaign.strategy import Strategy
+from autotune.verification.rounds import MAX_ROUNDS
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one phase takes of a campaign."""
+
+    phase: str
+    """Its name."""
+    launches: int
+    """Planned."""
+    most: int
+    """Where the verification has to try again."""
+    launch_s: float = 0.0
+    """For which each of them measures, in seconds; what starts and ends it comes on top."""
+
+    @property
+    def count(self) -> str:
+        """How many."""
+        return str(self.launches) if self.launches == self.most else f"{self.launches} … {self.most}"
+
+    def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:
+        """Phase, launches and node-hours: all of them measuring alone … all of them timing out."""
+        least_h, most_h = self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
+        return self.phase, self.count, f"{least_h:.2f} … {most_h:.2f}"
+
+
+def shares(strategy: Strategy) -> tuple[Share, ...]:
+    """The phases of a campaign with their launches.
+
+    A round of the verification ends earlier where fewer launches tell enough; where what was found does not
+    hold, the next best is verified in another round.
+    """
+    scenario = strategy.campaign.scenario
+    n_screening = strategy.design.n_runs if strategy.design and not strategy.discovery else 0
+    search = max(0, strategy.budget.launches - strategy.n_baseline - n_screening)
+    n_discovery = strategy.discovery.course.launches if strategy.discovery else 0
+    counts = {
+        "baseline": strategy.n_baseline,
+        "discovery": n_discovery,
+        "screening": n_screening,
+        "search": search,
+    }
+    round_launches = strategy.verifier.design.launches if strategy.verifier else 0
+    probe_s, discover_s = scenario.probe.budget_s, scenario.discover.probe_s
+    if not n_discovery:
+        del counts["discovery"]
+    return (
+        *(Share(phase, n, n, discover_s if phase == "discovery" else probe_s) for phase, n in counts.items()),
+        Share("verification", round_launches, _most(strategy, sum(counts.values())), probe_s),
+    )
+
+
+def _most(strategy: Strategy, before: int) -> int:
+    """Launches of all rounds of the verification, as far as ``budget.total_launches`` has room for them."""
+    most = strategy.verifier.design.launches * MAX_ROUNDS if strategy.verifier else 0
+    total = strategy.budget.total_launches
+    return most if total is None else min(most, total - before)
