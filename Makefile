@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: tune test lint test-slow mpi-test cluster-test notebooks wheel-test all-tests clean
+.PHONY: tune test test-slow lint mpi-test cluster-test clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
@@ -67,3 +67,6 @@ cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; 
 
 clean: ## remove environments and caches
 	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich $(VENV)-intel .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+help: ## these lines
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)
