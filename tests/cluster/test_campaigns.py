@@ -114,8 +114,12 @@ def test_rules_that_han_keeps_calls_from_are_found_out(
     assert said in done.stdout, done.stdout + done.stderr
 
 
+EARLY = "hydra.launcher.prelude=['kill -USR1 $$']"
+"""Slurm's warning, before the program has a handler for it."""
+
+
 def test_a_job_for_the_whole_campaign(cluster: Cluster, tmp_path: Path) -> None:
-    tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, "hydra.launcher.time=10"))
+    tuning = Tuning(cluster, tmp_path / "campaign", (SLURM, "hydra.launcher.time=10", EARLY))
     status = ("python", "-m", "autotune", "status", str(tuning.directory))
     blocker = cluster.run("sbatch", "--parsable", "-N8", "-o", "/dev/null", "--wrap=sleep 600").stdout.strip()
     wait_until(lambda: tuning.jobs().get(blocker) == "RUNNING")

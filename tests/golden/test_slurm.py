@@ -37,6 +37,7 @@ CAMPAIGN = """\
 #SBATCH --time=2:00:00
 
 # setup
+trap '' USR1
 module load openmpi
 source /opt/site/env.sh
 
@@ -75,6 +76,24 @@ def test_the_script_of_a_campaign(sbatch: Path, tmp_path: Path) -> None:
     assert submit(tmp_path / "slurm", settings, order, ["python", "-m", "autotune"], Slurm()) == "42"
     expected = CAMPAIGN.format(folder=tmp_path / "slurm", python=sys.executable)
     assert (sbatch / "script").read_text() == expected
+
+
+def test_a_warning_that_comes_before_the_program_does_not_end_the_job(sbatch: Path, tmp_path: Path) -> None:
+    """It comes in the site's own lines, and again while the program has no handler of its own yet."""
+    raised = "import os, signal; os.kill(os.getpid(), signal.SIGUSR1); print('goes on')"
+    order, settings = Order("n", 1, 1, "2", warn_s=90), BatchSettings(prelude=("kill -USR1 $$",))
+    submit(tmp_path / "slurm", settings, order, [sys.executable, "-c", raised], Slurm())
+    inside = {"SLURM_JOB_ID": "42", "SLURM_JOB_NUM_NODES": "1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0",
+              "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}  # fmt: skip
+    done = subprocess.run(
+        ["bash", str(sbatch / "script")],
+        env=os.environ | inside,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.endswith("goes on\n"), done.stderr
 
 
 def test_the_script_of_a_trial_with_nothing_but_defaults(sbatch: Path, tmp_path: Path) -> None:

@@ -176,7 +176,8 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
         "ntasks_per_node": order.ppn,
         "wckey": None,  # submitit's own default is refused where keys are checked
         "stderr_to_stdout": True,
-        "setup": list(settings.prelude) or None,
+        # Ignored until the campaign heeds it, which asks for its time itself: it would end what still starts.
+        "setup": [*([f"trap '' {SIGNAL}"] if order.warn_s else []), *settings.prelude] or None,
         "use_srun": False,
         "additional_parameters": extra,
         **{key: value for key, value in known.items() if value},
