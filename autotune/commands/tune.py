@@ -139,7 +139,14 @@ def strategy_of(scenario: Scenario, site: "Site") -> Strategy:
     options = dict(scenario.proposer.options)
     if scenario.warm_start:
         earlier = read_campaign(Path(scenario.warm_start))
-        options["warm_start"] = (FinishedCampaign(earlier.about.space, earlier.history),)
+        finished = FinishedCampaign(earlier.about.space, earlier.history)
+        options["warm_start"] = (finished,)
+        if not finished.carried(site.space):
+            there, here = (str(dict(one.fix)) for one in (earlier.about.scenario, scenario))
+            sys.stderr.write(
+                f"warm_start={scenario.warm_start}: nothing carries over, for it never launched what is the "
+                f"default here (fixed there: {there}, here: {here})\n"
+            )
     campaign = Description(scenario, site.space, objectives_of(scenario, site), site.facts, site.knobs)
     return Strategy(campaign, proposer(scenario.proposer.name, **options))
 

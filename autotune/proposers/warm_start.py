@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.history.objectives import Envelope, Slot, envelope
-from autotune.history.trial import History
+from autotune.history.trial import History, Observation
 from autotune.proposers.curve_model import Curves
 from autotune.space import Point, Space
 
@@ -32,15 +32,26 @@ class FinishedCampaign:
     history: History
     """Its launches."""
 
+    def carried(self, space: Space) -> list[tuple[Point, Observation]]:
+        """The launches that tell about another space, each with its point there.
+
+        They do if every value exists there, and what one of the two spaces lacks stood at the stack's own: a
+        value that one campaign fixed is neither taken for a default nor for what was measured in the other.
+        None do without a launch of that space's default, which all are compared with.
+        """
+        launches = [
+            (_translated(o.trial.point, self.space, space), o) for o in self.history.of_points(self.space)
+        ]
+        found = [(point, launch) for point, launch in launches if point is not None and launch.ok]
+        return found if any(point == space.default for point, _ in found) else []
+
 
 def with_finished(
     seen: Curves, earlier: Sequence[FinishedCampaign], space: Space, slots: Sequence[Slot]
 ) -> Curves:
     """The launches of this campaign, and those of earlier ones as far as they carry over.
 
-    An earlier launch carries over if this campaign has measured its default, the earlier one its own, and
-    every value that the launch chose exists here too; parameters that one of the two lacks stand at their
-    default.
+    They do once this campaign has measured its default.
     """
     defaults = [row for point, row in zip(seen.points, seen.logs, strict=True) if point == space.default]
     if not defaults:
@@ -48,13 +59,11 @@ def with_finished(
     reference = np.mean(defaults, axis=0)
     points, logs = list(seen.points), list(seen.logs)
     for campaign in earlier:
-        launches = [o for o in campaign.history.of_points(campaign.space) if o.ok]
-        own = envelope(campaign.space, [o for o in launches if o.trial.point == campaign.space.default])
-        for launch in launches:
-            point = _translated(launch.trial.point, campaign.space, space)
-            if point is not None and own:
-                points.append(point)
-                logs.append(reference + _compared(envelope(campaign.space, [launch]), own, slots))
+        carried = campaign.carried(space)
+        own = envelope(campaign.space, [launch for point, launch in carried if point == space.default])
+        for point, launch in carried:
+            points.append(point)
+            logs.append(reference + _compared(envelope(campaign.space, [launch]), own, slots))
     n = len(points) - len(seen.points)
     sems = np.vstack([seen.sems, np.full((n, len(slots)), np.nan)])
     return Curves(points, np.array(logs), sems, np.r_[seen.doubts, np.full(n, DOUBT)])
@@ -63,9 +72,9 @@ def with_finished(
 def _translated(point: Point, old: Space, new: Space) -> Point | None:
     """The point in the words of the new space; None where a value does not exist there."""
     here = {p.name for p in new.job}
-    if any(p.name not in here and point.get(p.name, p.default) != p.default for p in old.job):
+    if any(p.name not in here and point.get(p.name, p.unset) != p.unset for p in old.job):
         return None
-    values = {p.name: point.get(p.name, p.default) for p in new.job}
+    values = {p.name: point.get(p.name, p.unset) for p in new.job}
     return new.complete(values) if all(values[p.name] in p.values for p in new.job) else None
 
 

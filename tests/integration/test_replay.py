@@ -93,6 +93,18 @@ def test_a_finished_campaign_starts_another_one_warm(table: Path, tmp_path: Path
     assert first.trial.point == Point.of({"algorithm": "ring", "segment": 4096})
 
 
+def test_a_warm_start_from_a_campaign_that_fixed_something_else_says_that_nothing_carries_over(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay(table, tmp_path / "c", "proposer=random", "budget.launches=3", "fix.algorithm=ring") == 0
+    capsys.readouterr()
+    warm = ("proposer=curve", "budget.launches=2", f"warm_start={tmp_path / 'c'}")
+    assert replay(table, tmp_path / "d", *warm) == 0
+    said = capsys.readouterr().err
+    assert "nothing carries over" in said
+    assert "(fixed there: {'algorithm': 'ring'}, here: {})" in said
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [

@@ -78,3 +78,43 @@ def test_what_is_measured_here_overrules_what_was_measured_elsewhere() -> None:
     warm = Curve(warm_start=(FinishedCampaign(OLD, HISTORY),)).propose(problem, history, 0)
     assert warm is not None
     assert warm.point["x"] != "c"
+
+
+FIXED_OLD = OLD.fix({"x": "c"})
+AT_C = History(
+    (
+        seen(1, {"x": "c", "nps": 1}, {8: 5.0, 2048: 10.0}),
+        seen(2, {"x": "c", "nps": 4}, {8: 2.5, 2048: 5.0}),
+    )
+)
+"""A campaign with ``fix.x=c``, where c is much slower than the default."""
+SLOTS = [("bcast", 16, 8), ("bcast", 16, 2048)]
+
+
+def carried(old: Space, history: History, new: Space) -> dict[str, list[float]]:
+    here = Curves([new.default], np.array([[0.0, 1.0]]), np.zeros((1, 2)))
+    found = with_finished(here, [FinishedCampaign(old, history)], new, SLOTS)
+    return {str(p): list(row) for p, row in zip(found.points[1:], found.logs[1:], strict=True)}
+
+
+def test_a_value_that_was_fixed_there_is_not_taken_for_the_default_here() -> None:
+    assert carried(FIXED_OLD, AT_C, NEW) == {}  # nobody measured what is the default here
+    lacking = Space("lacking", (Parameter("nps", (1, 4), 1),))
+    assert carried(FIXED_OLD, AT_C, lacking) == {}
+    assert FinishedCampaign(FIXED_OLD, AT_C).carried(lacking) == []
+
+
+def test_what_is_fixed_here_was_not_measured_by_launches_that_lack_it() -> None:
+    lacking = Space("lacking", (Parameter("nps", (1, 4), 1),))
+    history = History((seen(1, {"nps": 1}, {8: 1.0, 2048: 2.0}), seen(2, {"nps": 4}, {8: 0.1, 2048: 0.2})))
+    assert carried(lacking, history, OLD.fix({"x": "c"})) == {}
+    assert set(carried(lacking, history, OLD)) == {"nps=1, x=a", "nps=4, x=a"}
+
+
+def test_launches_at_the_fixed_value_are_compared_with_each_other() -> None:
+    found = carried(OLD, HISTORY, OLD.fix({"x": "c"}))
+    assert set(found) == {"nps=1, x=c", "nps=4, x=c"}
+    assert found["nps=1, x=c"] == pytest.approx([0, 1])  # not by how much c is faster than a
+    assert found["nps=4, x=c"] == pytest.approx([math.log(0.1 / 0.5), 1 + math.log(0.1 / 1.0)])
+    again = carried(FIXED_OLD, AT_C, OLD.fix({"x": "c"}))
+    assert again["nps=4, x=c"] == pytest.approx([math.log(0.5), 1 + math.log(0.5)])
