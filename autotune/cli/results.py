@@ -1,5 +1,6 @@
 """Verbs that look at a campaign's directory, and hand over what it found."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,6 +12,11 @@ from autotune.cli.app import Dir, Json, Out, cli
 @cli.command()
 def status(directory: Dir, as_json: Json = False) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
+    from autotune.commands.kept_status import kept
+
+    if (said := kept(directory, as_json)) is not None:
+        sys.stdout.write(said)
+        return
     from autotune.commands import status as verb
 
     verb.status(directory, as_json)

@@ -8,6 +8,7 @@ from typing import Any
 
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.discovery import sizes_of
+from autotune.commands.kept_status import LONG, keep
 from autotune.errors import UserError
 from autotune.history.events import State
 from autotune.history.journal import FILE, content
@@ -61,9 +62,6 @@ def status(directory: Path, as_json: bool) -> None:
     document |= {key: value for key, value in waits.items() if value}
     if about.discovered is not None:
         document["discovery"] = discovery_document(about, sizes_of(campaign.history))
-    if as_json:
-        sys.stdout.write(json_text(document))
-        return
     why = f" ({campaign.reason})" if campaign.reason else ""
     verified = len(campaign.history.of(Phase.VERIFY))
     discovering = len(campaign.history.of(Phase.DISCOVERY))
@@ -88,7 +86,10 @@ def status(directory: Path, as_json: bool) -> None:
         lines += [f"  choice     {choice.text}" for choice in found.choices]
     if about.site.stamp:
         lines.append(f"  {about.site.stamp}")
-    sys.stdout.write("\n".join(lines) + "\n")
+    text, values = "\n".join(lines) + "\n", json_text(document)
+    sys.stdout.write(values if as_json else text)
+    if len(campaign.history) >= LONG and campaign.state is not State.RUNNING and not submitted:
+        keep(directory, text, values)
 
 
 def _waiting(directory: Path, as_json: bool) -> None:

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from autotune.cli import main
-from autotune.history.events import State, started_event
+from autotune.commands.kept_status import KEPT
+from autotune.history.events import State, ended_event, started_event
 from autotune.history.journal import FILE, Journal
 from tests.golden.test_campaigns import GOLDEN
 
@@ -99,3 +100,20 @@ def test_verbs_that_only_look_work_in_every_state(said, begun, verb, state):
         assert state in words
     if state == "running":
         journal.close()
+
+
+def test_what_was_said_of_a_long_campaign_is_said_at_once_while_its_journal_is_as_it_was(
+    said, begun, monkeypatch
+):
+    monkeypatch.setattr("autotune.commands.status.LONG", 3)
+    first = said("status", "campaign"), said("status", "campaign", "--json")
+    assert (begun / KEPT).stat().st_mode & 0o777 == 0o600
+    with monkeypatch.context() as nothing_is_read:
+        nothing_is_read.setattr("autotune.commands.status.status", None)
+        assert (said("status", "campaign"), said("status", "campaign", "--json")) == first
+    with Journal(begun) as journal:
+        assert ": running, phase" in said("status", "campaign")[1]
+        journal.append(ended_event(State.FAILED, reason="the disk"))
+    assert "failed (the disk)" in said("status", "campaign")[1]
+    (begun / KEPT).write_text("{")
+    assert "failed (the disk)" in said("status", "campaign")[1]
