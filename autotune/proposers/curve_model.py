@@ -12,7 +12,8 @@ Gaussian process over the mixed parameters of its own:
     κ_d = exp(−θ_d · δ_d(x_d, x'_d)),
 
 an unknown level, a correction of the expectation, and what the parameters do, jointly and one by one, with
-``priors.dissimilarity`` as δ_d. Hyperparameters are the maximum of the posterior density, so that a handful
+``priors.dissimilarity`` as δ_d; a parameter of one family acts within that family, so that alone it comes
+with those that it depends on. Hyperparameters are the maximum of the posterior density, so that a handful
 of launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
 
 Notation: n launches, q points, m slots, R coefficients, D parameters; all times on the log scale.
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from autotune.history.objectives import Slot
-    from autotune.space import Point, Space
+    from autotune.space import Parameter, Point, Space
 
 SIGNAL = 0.7
 """Prior standard deviation of ln t that parameters account for, beyond what names say."""
@@ -53,7 +54,7 @@ SMOOTH_OCTAVES = 4.0
 """Length, in doublings of the message size, over which curves bend."""
 NUGGET = 0.05
 """Prior of the launch-to-launch standard deviation of ln t that standard errors do not show."""
-UNLIKE = 1.5
+UNLIKE, UNLIKE_ON_SCALE = 2.0, 1.0
 """Prior of θ, over the square root of the number of parameters: how soon unlike values tell nothing."""
 ADDITIVE = 0.5
 """Share w of what parameters do one by one."""
@@ -133,6 +134,10 @@ class CurveModel:
         self._basis, self._weights, self._residual = _slot_basis(slots)
         self._seen = seen
         self._free = [p for p in space.job if len(p.values) > 1 or p.when]
+        self._together = torch.tensor(
+            [[float(q is p or q.name in _above(space, p)) for q in self._free] for p in self._free],
+            dtype=torch.float64,
+        ).reshape(len(self._free), len(self._free))
         self._unlike = [dissimilarity(p, {slot[0] for slot in slots}) for p in self._free]
         self._codes = self._code(seen.points)
         self._expected, targets, noise = self._project(seen)
@@ -214,7 +219,7 @@ class CurveModel:
         if len(self._free):
             exponents = hyper.theta[:, None, None] * distances
             jointly = torch.exp(-exponents.sum(0))
-            singly = torch.exp(-exponents).mean(0) if len(self._free) > 1 else jointly
+            singly = torch.exp(-torch.einsum("de,enm->dnm", self._together, exponents)).mean(0)
             shape = (1 - ADDITIVE) * jointly + ADDITIVE * singly
         else:
             shape = torch.ones(e.shape[1], f.shape[1], dtype=torch.float64)
@@ -227,7 +232,8 @@ class CurveModel:
 
         r, d = len(self._weights), len(self._free)
         raw = torch.zeros(d + 2 * r, dtype=torch.float64, requires_grad=True)
-        scale = math.log(UNLIKE / math.sqrt(max(d, 1)))
+        medians = [UNLIKE_ON_SCALE if p.positions() else UNLIKE for p in self._free]
+        scale = torch.as_tensor(np.log(medians) - 0.5 * math.log(max(d, 1)))
 
         def unpack(v: torch.Tensor) -> _Hyper:
             """Log-normal priors: ``v`` is standard normal."""
@@ -293,6 +299,12 @@ class _Data:
             self.targets[:, chosen],
             self.noise[:, chosen],
         )
+
+
+def _above(space: Space, parameter: Parameter) -> set[str]:
+    """The parameters on whose values it depends whether this one is active."""
+    parents = [q for q in space.job if q.name in parameter.when]
+    return {q.name for q in parents}.union(*(_above(space, q) for q in parents))
 
 
 def _cholesky(k: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:

@@ -36,6 +36,9 @@ ADAPTIVE = 0.3
 """How far a stack's own choice usually is from the best family, on the log scale."""
 DEPARTURE = 0.1
 """What changing any other parameter costs on average: defaults were chosen by people who measured."""
+EDGE = 0.2
+"""What either end of a family's own scale costs against its middle: a radix or a segment is mostly best inside,
+and a family that is tried once should be tried there."""
 UNKNOWN = 0.2
 """The same for an algorithm whose name says nothing."""
 
@@ -86,7 +89,8 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
 def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]) -> NDArray[np.float64]:
     """How far above the best family each point should be, shape ``(n_points, n_slots)``, on the log scale.
 
-    A parameter whose names say nothing costs ``DEPARTURE`` where it is not at its default.
+    A parameter whose names say nothing costs ``DEPARTURE`` where it is not at its default, or up to ``EDGE``
+    where only some family has it.
     """
     total = np.zeros((len(points), len(slots)))
     for parameter in space.job:
@@ -96,6 +100,10 @@ def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]
             if not parameter.when:  # else nothing stood there before its condition held
                 changed = [point.get(parameter.name) != parameter.default for point in points]
                 total += DEPARTURE * np.array(changed)[:, None]
+            else:
+                at = {None: 0.5, **parameter.positions()}
+                offs = [2 * at.get(point.get(parameter.name), 0.5) - 1 for point in points]
+                total += EDGE * np.square(offs)[:, None]
             continue
         best = np.min(known, axis=0)
         for row, point in zip(total, points, strict=True):

@@ -92,6 +92,20 @@ def test_names_lead_the_second_launch() -> None:
     assert suggestion.point["algorithm"] == "recursive_doubling"
 
 
+def test_every_unknown_family_is_seen_before_one_of_them_is_searched_from_end_to_end() -> None:
+    names = ("default", "wren", "heron", "osprey")
+    radix = Parameter("radix", tuple(range(2, 33)), 2, ordered=True, when={"algorithm": ("wren",)})
+    space = Space("s", (Parameter("algorithm", names, "default", per_size=True), radix))
+    history = History((seen(1, space.default, {8: 20.0, 1024: 25.0}),))
+    for number in range(2, 6):
+        suggestion = Curve().propose(Problem(space, (LATENCY,)), history, 0)
+        assert suggestion is not None
+        history = history.plus([seen(number, suggestion.point, {8: 21.0, 1024: 24.0})])
+    assert {o.trial.point["algorithm"] for o in list(history)[:5]} == set(names)
+    [first, *_] = [o.trial.point["radix"] for o in history if "radix" in o.trial.point]
+    assert 5 <= first <= 12
+
+
 def test_it_ends_when_the_gain_is_below_what_is_asked_for() -> None:
     names = [f"a{i}" for i in range(12)]
     space = Space("s", (Parameter("x", tuple(names), "a0", per_size=True),))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from autotune.history.objectives import Slot
-from autotune.proposers.priors import DEPARTURE, UNKNOWN, dissimilarity, expected_excess
+from autotune.proposers.priors import DEPARTURE, EDGE, UNKNOWN, dissimilarity, expected_excess
 from autotune.space import Parameter, Point, Space
 
 SMALL: Slot = ("allreduce", 256, 8)
@@ -46,6 +46,15 @@ def test_other_parameters_cost_a_little_when_changed() -> None:
     space = Space("s", (Parameter("UCX_TLS", ("all", "tcp"), "all"),))
     found = expected_excess(space, [Point.of({"UCX_TLS": v}) for v in ("all", "tcp")], [SMALL, LARGE])
     assert found == pytest.approx(np.array([[0.0, 0.0], [DEPARTURE, DEPARTURE]]))
+
+
+def test_a_family_is_expected_to_be_best_in_the_middle_of_its_scale() -> None:
+    radix = Parameter("radix", (2, 8, 32), 2, ordered=True, when={"algorithm": ("tree",)})
+    space = Space("s", (Parameter("algorithm", ("flat", "tree"), "flat"), radix))
+    points = [Point.of({"algorithm": "tree", "radix": r}) for r in (2, 8, 32)]
+    low, middle, high = expected_excess(space, points, [SMALL])[:, 0]
+    assert low - middle == pytest.approx(EDGE)
+    assert high == pytest.approx(low)
 
 
 def test_operations_without_families_expect_nothing() -> None:
