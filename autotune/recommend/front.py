@@ -6,7 +6,7 @@ candidates that no other beats in every objective.
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from operator import is_
@@ -29,6 +29,7 @@ from autotune.history.objectives import (
     slots,
 )
 from autotune.history.trial import History, Observation, Phase, Rule
+from autotune.recommend.posterior import posterior
 from autotune.recommend.rules import rules_of
 from autotune.space import Point, Space, check_words
 
@@ -290,6 +291,20 @@ def gains(tuned: Envelope, baseline: Envelope) -> tuple[Gain, ...]:
     )
 
 
+def believed(
+    objectives: Sequence[Objective], space: Space, judged: Sequence[Candidate]
+) -> tuple[Candidate, ...]:
+    """The same candidates with the scores that all launches together make believable."""
+    points, launches = [c.point for c in judged], [c.launches for c in judged]
+    columns = []
+    for i in range(len(objectives) if judged else 0):
+        found = posterior(space, points, [math.log(c.scores[i].value) for c in judged], launches)
+        values = [(ratio_of(mean), sd) for mean, sd in zip(found.mean, found.sd, strict=True)]
+        columns.append([Score(value, value * float(sd)) for value, sd in values])
+    rows = zip(*columns, strict=True)
+    return tuple(replace(c, scores=tuple(row)) for c, row in zip(judged, rows, strict=True))
+
+
 def recommendations(
     objectives: Sequence[Objective],
     space: Space,
@@ -300,7 +315,8 @@ def recommendations(
     """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
 
     The stack's own defaults take part: settings that are not a better compromise than the untouched stack are
-    left out, and where nothing is left, the recommendation is to change nothing.
+    left out, and where nothing is left, the recommendation is to change nothing. Judged is what all launches
+    together make believable, so that the luckiest of many settings does not lead.
 
     Only sweeps and the baseline count. ``one_row`` names collectives for which the stack's files cannot tell
     message sizes apart, ``among`` fronts of which candidates, one after the other; None: of all measured.
@@ -311,9 +327,11 @@ def recommendations(
     judged = candidates(objectives, space, history)
     own = scores(objectives, space, untouched, tuple(baseline)) if judged else None
     default = Candidate(space.default, baseline, own, len(untouched)) if own else None
+    known = believed(objectives, space, judged)
     by_point: dict[Point, Recommendation] = {}
     for rivals in (judged,) if among is None else among:
-        front = pareto_front(objectives, rivals)
+        admitted = {c.point for c in rivals}
+        front = pareto_front(objectives, [c for c in known if c.point in admitted])
         for candidate in ranked(objectives, (*front, default) if default else front):
             if candidate is default:
                 break

@@ -7,8 +7,9 @@ and job move all of its times together. In one objective, with y the logarithm o
 
     y(x) = level + f(x) + noise / √launches,  cov f = a [½ Π_d κ_d + ½ mean_d κ_d],  κ_d = exp(−θ_d δ_d),
 
-δ_d the distance on the scale of parameter d, or whether two values differ. Most parameters do nothing: θ has
-a wide prior whose median falls with their number. Hyperparameters are the mode of their posterior density.
+δ_d the squared distance on the scale of parameter d, or whether two values differ. Most parameters do
+nothing: θ has a wide prior whose median falls with their number. Hyperparameters are the mode of their posterior
+density.
 
 Notation: n settings, D parameters, v the logarithms of the hyperparameters over their prior medians.
 
@@ -29,9 +30,9 @@ from autotune.space import Point, Space
 
 _FEWEST = 4
 """Settings below which nothing can be learnt from the others."""
-_LEVEL, _SIGNAL, _NOISE = 1.0, 0.3, 0.03
+_LEVEL, _SIGNAL, _NOISE = 1.0, 0.3, 0.05
 """Prior standard deviations of level, f and one launch; recorded campaigns show launches 2 to 5 % apart."""
-_UNLIKE = 1.5
+_UNLIKE = 0.7
 """Prior median of θ, over √D."""
 _SPREADS = (1.5, 1.0, 0.7)
 """Prior standard deviations of the logarithms of θ, √a and noise."""
@@ -53,7 +54,7 @@ class Posterior:
     """Standard deviation of one launch."""
 
     def worth_of_another(self) -> Array:
-        """What one more launch of each setting is expected to gain by turning the choice, less being better."""
+        """What one more launch of each setting would gain by turning the choice; less is better."""
         from scipy.special import ndtr
 
         shift = self.sd**2 / np.sqrt(self.sd**2 + self.noise**2)
@@ -63,7 +64,9 @@ class Posterior:
         return worth
 
 
-def posterior(space: Space, points: Sequence[Point], logs: Sequence[float], launches: Sequence[int]) -> Posterior:
+def posterior(
+    space: Space, points: Sequence[Point], logs: Sequence[float], launches: Sequence[int]
+) -> Posterior:
     """What is believed of these settings.
 
     Args:
@@ -93,13 +96,16 @@ class _Process:
     """Behind each."""
 
     def fitted(self) -> Array:
-        """v at the mode of its posterior density."""
+        """The v at the mode of its posterior density."""
         from scipy.optimize import minimize
 
         some = np.sort(np.argsort(np.abs(self.y), kind="stable")[:_FITTED])
         part = _Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some])
         start = np.zeros(len(self.distances) + 2)
-        found: Array = minimize(part.loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 40}).x
+        bounds = [(-3 * s, 3 * s) for s in self._spreads()]
+        found: Array = minimize(
+            part.loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40}
+        ).x
         return found
 
     def loss(self, v: Array) -> tuple[float, Array]:
@@ -147,11 +153,14 @@ def _inverse(matrix: Array) -> tuple[Array, float]:
 
 def _distances(space: Space, points: Sequence[Point]) -> Array:
     """δ for each parameter that varies, or for one that does not where none does."""
-    layers = []
+    layers: list[list[list[float]]] = []
     for parameter in space.job:
         values = [point.get(parameter.name) for point in points]
         if len(set(values)) > 1:
             at = parameter.positions()
-            layer = [[abs(at[a] - at[b]) if a in at and b in at else float(a != b) for b in values] for a in values]
+            layer = [
+                [(at[a] - at[b]) ** 2 if a in at and b in at else float(a != b) for b in values]
+                for a in values
+            ]
             layers.append(layer)
-    return np.array(layers or [np.zeros((len(points),) * 2)], dtype=float)
+    return np.array(layers) if layers else np.zeros((1, len(points), len(points)))

@@ -1,0 +1,46 @@
+"""The judge of settings, against what was planted."""
+
+import numpy as np
+import pytest
+
+from autotune.recommend.posterior import Posterior, _distances, _Process, posterior
+from autotune.space import Parameter, Space
+
+SCALE = tuple(2**k for k in range(8))
+SPACE = Space("s", (Parameter("x", SCALE, 1, ordered=True), Parameter("y", ("a", "b", "c"), "a")))
+POINTS = list(SPACE.points())
+TRUTH = np.array([0.05 * (SCALE.index(p["x"]) - 3) ** 2 + 0.3 * (p["y"] != "b") for p in POINTS])
+
+
+def test_what_is_chosen_is_better_than_what_was_luckiest() -> None:
+    rng = np.random.default_rng(0)
+    lost = []
+    for _ in range(30):
+        logs = TRUTH + 0.1 * rng.standard_normal(len(POINTS))
+        found = posterior(SPACE, POINTS, list(logs), [1] * len(POINTS))
+        lost.append((TRUTH[np.argmin(found.mean)], TRUTH[np.argmin(logs)]))
+    believed, luckiest = np.mean(lost, axis=0) - TRUTH.min()
+    assert believed < 0.8 * luckiest
+
+
+def test_many_launches_are_believed_and_few_settings_are_taken_as_they_are() -> None:
+    found = posterior(SPACE, POINTS, list(TRUTH), [1000] * len(POINTS))
+    assert found.mean == pytest.approx(TRUTH, abs=0.01)
+    few = posterior(SPACE, POINTS[:3], [3.0, 1.0, 2.0], [1, 1, 1])
+    assert list(few.mean) == [3.0, 1.0, 2.0]
+
+
+def test_the_gradient_is_that_of_the_density() -> None:
+    process = _Process(_distances(SPACE, POINTS), TRUTH - TRUTH.mean(), np.arange(1.0, len(POINTS) + 1))
+    v = np.array([0.3, -0.4, 0.2, 0.5])
+    _, gradient = process.loss(v)
+    for i, step in enumerate(1e-5 * np.eye(len(v))):
+        slope = (process.loss(v + step)[0] - process.loss(v - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(slope, rel=1e-4)
+
+
+def test_another_launch_goes_to_what_can_turn_the_choice() -> None:
+    found = Posterior(np.array([1.0, 1.01, 1.02, 2.0]), np.array([0.01, 0.01, 0.05, 0.05]), 0.03)
+    worth = found.worth_of_another()
+    assert np.argmax(worth) == 2
+    assert worth[3] == pytest.approx(0.0, abs=1e-9)
