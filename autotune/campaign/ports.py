@@ -39,6 +39,8 @@ class Problem:
     """What is judged, on the envelope."""
     min_gain: float = 0.0
     """Stop when the expected relative gain falls below this."""
+    max_loss: float | None = None
+    """Relative loss against the untouched stack at any size that rules a setting out; None: none does."""
     whole: Space | None = None
     """Where the history comes from, if that is more than ``space``: a screening varied what is now fixed."""
 

@@ -11,6 +11,7 @@ for all but the verification, which has its own.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from autotune.campaign.ports import Problem, Proposer
 from autotune.errors import ScenarioError, UserError
 from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Phase, Subject, Trial
-from autotune.recommend.front import Candidate, candidates, leaders, ranked
+from autotune.recommend.front import Candidate, candidates, leaders, loss
+from autotune.recommend.posterior import posterior
 from autotune.scenario.sections import Budget
 from autotune.screening import (
     Effects,
@@ -41,8 +43,8 @@ from autotune.stacks import dialect
 from autotune.verification.paired_test import SequentialDesign
 from autotune.verification.rounds import Verifier
 
-_LEADERS, _LAUNCHES_OF_A_LEADER = 6, 3
-"""So many settings are launched again, until each leads by so many launches."""
+_WORTH_A_LAUNCH = 1e-3
+"""Relative gain that another launch of a leader must promise."""
 
 
 @dataclass(frozen=True)
@@ -257,8 +259,10 @@ class Strategy:
             if (again := self._freed(history, fixed, room)) is not None:
                 return self._searched(number, again[1], f"{again[0]} again, at the best setting")
             spaces = [self.space]
+        wanted = self.campaign.scenario
+        max_loss = wanted.verify.max_loss if self.verifier else None
         for space in spaces:
-            problem = Problem(space, self.objectives, self.campaign.scenario.stop.min_gain, whole=self.space)
+            problem = Problem(space, self.objectives, wanted.stop.min_gain, max_loss, self.space)
             # One seed for all: a proposer that replays its own decisions must draw the same ones again.
             suggestion = self.proposer.propose(
                 problem, failures.settled(history), self.campaign.scenario.seed
@@ -294,20 +298,21 @@ class Strategy:
         return None
 
     def _doubtful(self, history: History) -> Point | None:
-        """The best of the settings that lead by too few launches; None where none does.
+        """The setting whose next launch gains most by changing what is recommended; None where none does.
 
         Launches of one setting differ by several per cent, so the best of many that were launched once is
         mostly the luckiest. A leader that was lucky falls behind when it is launched again.
         """
-        judged = self._ranked(history)
-        for candidate in judged[:_LEADERS]:
-            if candidate.launches < _LAUNCHES_OF_A_LEADER and candidate.point in self.space:
-                return candidate.point
-        return None
-
-    def _ranked(self, history: History) -> tuple[Candidate, ...]:
-        """All settings so far, the best compromise first."""
-        return ranked(self.objectives, candidates(self.objectives, self.space, history))
+        known = self.verifier.known(history) if self.verifier else None
+        judged = candidates(self.objectives, self.space, history)
+        judged = tuple(c for c in judged if known is None or not known.losses(c))
+        if len(judged) < 2:
+            return None
+        costs = [loss(self.objectives, c) / len(self.objectives) for c in judged]
+        found = posterior(self.space, [c.point for c in judged], costs, [c.launches for c in judged])
+        worth = zip(found.worth_of_another(), judged, strict=True)
+        open_ones = [(gain, c.point) for gain, c in worth if gain > _WORTH_A_LAUNCH and c.point in self.space]
+        return max(open_ones, key=itemgetter(0))[1] if open_ones else None
 
     def _searched(self, number: int, point: Point, note: str) -> Trial:
         return Trial(number, Phase.SEARCH, point, seed=self._seed(number), note=note)

@@ -17,12 +17,13 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autotune.history.objectives import by_setting, envelope, job_setting
+from autotune.history.trial import Subject
 from autotune.proposers.curve_model import Curves
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 
 PROMISING = 96
 """Hypervolumes are computed for so many candidates: those that promise most in any one objective."""
+SLACK = 0.03
+"""Loss on the log scale that is left to noise when a setting is asked whether it loses anywhere."""
+SURE = 0.1
+"""Measured loss on the log scale beyond which a setting is no rival: more than launches differ by."""
+HOPE = 0.02
+"""Least chance of a setting to lose nowhere: the model may be wrong."""
 MEMORY: Slot = ("memory", 0, 0)
 """Peak memory is one more slot of the curve; of several launches the largest counts."""
 
@@ -56,6 +63,8 @@ class SearchState:
     """Of the launches that succeeded."""
     envelopes: dict[Point, NDArray[np.float64]]
     """Job-wide setting → ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
+    limit: NDArray[np.float64]
+    """ln t that no setting may exceed, shape ``(m,)``; infinite where none is known."""
 
     @classmethod
     def of(cls, problem: Problem, seen: Sequence[Observation]) -> SearchState:
@@ -79,6 +88,7 @@ class SearchState:
             _weights(problem, slots),
             Curves(points, logs[some], sems[some]),
             {setting: np.where(np.isnan(row), np.inf, row) for setting, row in envelopes.items()},
+            _limit(problem, good, slots),
         )
 
     def leaders(self, n: int = 3) -> list[Point]:
@@ -108,21 +118,22 @@ class SearchState:
             gain = expected_improvement(known, predicted.mean, predicted.sd) @ self.weights.mean(axis=0)
             return gain, gain
         after = self._after(settings, predicted.draw(samples, seed))
+        allowed = self._chance_to_lose_nowhere(settings, predicted, samples, seed)
         now = self._costs()
         if not len(now):
             promise = -after.mean(axis=0).mean(axis=-1)
-            return promise - promise.min(), np.full(len(points), math.inf)
+            return (promise - promise.min() + 1e-3) * allowed, np.full(len(points), math.inf)
         mean, sd = after.mean(axis=0), after.std(axis=0) + 1e-9
         each = expected_improvement(now.min(axis=0), mean, sd)
         if len(self.weights) == 1:
-            return each[:, 0], each[:, 0]
+            return each[:, 0] * allowed, each[:, 0] * allowed
         joint_mean, joint_sd = after.mean(axis=2).mean(axis=0), after.mean(axis=2).std(axis=0) + 1e-9
         jointly = expected_improvement(now.mean(axis=1).min(), joint_mean, joint_sd)
-        gain = np.maximum(each.max(axis=1), jointly)
+        gain = np.maximum(each.max(axis=1), jointly) * allowed
         promising = np.argsort(-gain, kind="stable")[:PROMISING]
         # The closed form breaks ties among points whose samples never reach the front.
-        rank = 1e-6 * jointly
-        rank[promising] += _hypervolume_gain(now, after[:, promising])
+        rank = 1e-6 * jointly * allowed
+        rank[promising] += _hypervolume_gain(now, after[:, promising]) * allowed[promising]
         return rank, gain
 
     def worth_of_repeating(self) -> dict[Point, float]:
@@ -148,9 +159,24 @@ class SearchState:
             worth[point] = float(np.nansum(share * turn))
         return worth
 
+    def _chance_to_lose_nowhere(
+        self, settings: Sequence[Point], predicted: Prediction, samples: int, seed: int
+    ) -> NDArray[np.float64]:
+        """Of each candidate's setting, shape ``(q,)``: by what is smooth in drawn curves.
+
+        What curves do at single sizes cannot be predicted and would rule out everything alike.
+        """
+        if np.isinf(self.limit).all():
+            return np.ones(len(settings))
+        smooth = replace(predicted, residual_sd=np.zeros_like(predicted.residual_sd))
+        loses = (self._joined(settings, smooth.draw(samples, seed)) > self.limit + SLACK).any(axis=-1)
+        chance: NDArray[np.float64] = np.maximum(1.0 - loses.mean(axis=0), HOPE)
+        return chance
+
     def _costs(self) -> NDArray[np.float64]:
-        """Costs of the settings whose curves are complete, shape ``(n_settings, o)``."""
-        costs = [self._cost(curve) for curve in self.envelopes.values()]
+        """Costs of the complete settings that are not sure to lose anywhere, shape ``(n_settings, o)``."""
+        limit = self.limit + SURE
+        costs = [self._cost(curve) for curve in self.envelopes.values() if (curve <= limit).all()]
         complete = [c for c in costs if np.isfinite(c).all()]
         return np.array(complete).reshape(len(complete), len(self.weights))
 
@@ -161,15 +187,19 @@ class SearchState:
 
     def _after(self, settings: Sequence[Point], draws: NDArray[np.float64]) -> NDArray[np.float64]:
         """Costs of each candidate's setting once the candidate shows a drawn curve, shape ``(S, q, o)``."""
+        return self._cost(self._joined(settings, draws))
+
+    def _joined(self, settings: Sequence[Point], draws: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Each candidate's setting once the candidate shows a drawn curve, shape ``(S, q, m)``."""
         nothing = np.full(len(self.slots), np.inf)
         before = np.array([self.envelopes.get(setting, nothing) for setting in settings])
-        joined = np.minimum(before, draws)
+        joined: NDArray[np.float64] = np.minimum(before, draws)
         if MEMORY in self.slots:
             j = self.slots.index(MEMORY)
             joined[..., j] = np.where(
                 np.isfinite(before[:, j]), np.maximum(before[:, j], draws[..., j]), draws[..., j]
             )
-        return self._cost(joined)
+        return joined
 
 
 def expected_improvement(
@@ -202,6 +232,15 @@ def _hypervolume_gain(now: NDArray[np.float64], after: NDArray[np.float64]) -> N
         gains += (torch.minimum(gained, high) - low).clamp_min(0).prod(-1)
     mean: NDArray[np.float64] = gains.mean(0).numpy()
     return mean
+
+
+def _limit(problem: Problem, good: Sequence[Observation], slots: Sequence[Slot]) -> NDArray[np.float64]:
+    """What the untouched stack takes in each slot, and the loss that is allowed; memory has no limit."""
+    untouched = [o for o in good if o.trial.subject is Subject.UNTOUCHED]
+    if problem.max_loss is None or not untouched:
+        return np.full(len(slots), np.inf)
+    times, _ = _arrays(envelope(problem.known, untouched), [], slots)
+    return np.where(np.isnan(times), np.inf, times - math.log1p(-problem.max_loss))
 
 
 def _arrays(

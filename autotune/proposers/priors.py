@@ -37,8 +37,8 @@ ADAPTIVE = 0.3
 DEPARTURE = 0.1
 """What changing any other parameter costs on average: defaults were chosen by people who measured."""
 EDGE = 0.2
-"""What either end of a family's own scale costs against its middle: a radix or a segment is mostly best inside,
-and a family that is tried once should be tried there."""
+"""What either end of a family's own scale (radix, segment) costs against its middle: the best value is mostly
+inside, and a family that is tried once should be tried there."""
 UNKNOWN = 0.2
 """The same for an algorithm whose name says nothing."""
 
@@ -101,8 +101,8 @@ def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]
                 changed = [point.get(parameter.name) != parameter.default for point in points]
                 total += DEPARTURE * np.array(changed)[:, None]
             else:
-                at = {None: 0.5, **parameter.positions()}
-                offs = [2 * at.get(point.get(parameter.name), 0.5) - 1 for point in points]
+                at = parameter.positions()
+                offs = [2 * at.get(point.get(parameter.name, ""), 0.5) - 1 for point in points]
                 total += EDGE * np.square(offs)[:, None]
             continue
         best = np.min(known, axis=0)

@@ -297,9 +297,10 @@ def believed(
     """The same candidates with the scores that all launches together make believable."""
     points, launches = [c.point for c in judged], [c.launches for c in judged]
     columns = []
-    for i in range(len(objectives) if judged else 0):
-        found = posterior(space, points, [math.log(c.scores[i].value) for c in judged], launches)
-        values = [(ratio_of(mean), sd) for mean, sd in zip(found.mean, found.sd, strict=True)]
+    for i, objective in enumerate(objectives if judged else ()):
+        sign = -1 if objective.maximise else 1
+        found = posterior(space, points, [sign * math.log(c.scores[i].value) for c in judged], launches)
+        values = [(ratio_of(sign * mean), sd) for mean, sd in zip(found.mean, found.sd, strict=True)]
         columns.append([Score(value, value * float(sd)) for value, sd in values])
     rows = zip(*columns, strict=True)
     return tuple(replace(c, scores=tuple(row)) for c, row in zip(judged, rows, strict=True))

@@ -36,15 +36,15 @@ _UNLIKE = 0.7
 """Prior median of θ, over √D."""
 _SPREADS = (1.5, 1.0, 0.7)
 """Prior standard deviations of the logarithms of θ, √a and noise."""
-_FITTED = 128
-"""Hyperparameters are fitted to at most so many settings, those that score best; all are judged."""
+_FITTED, _JUDGED = 128, 512
+"""So many settings are fitted to, from the best to the worst, and so many judged: the others are too bad."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What is believed of the scores' logarithms."""
+    """What is believed of the costs."""
 
     mean: Array
     """Shape ``(n,)``."""
@@ -65,23 +65,25 @@ class Posterior:
 
 
 def posterior(
-    space: Space, points: Sequence[Point], logs: Sequence[float], launches: Sequence[int]
+    space: Space, points: Sequence[Point], costs: Sequence[float], launches: Sequence[int]
 ) -> Posterior:
     """What is believed of these settings.
 
     Args:
         space: Of the settings.
         points: One of each setting.
-        logs: Logarithms of their scores.
+        costs: Logarithms of their scores, less is better.
         launches: How many are behind each.
     """
-    y, n = np.array(logs, dtype=float), np.array(launches, dtype=float)
-    if len(y) < _FEWEST or not np.isfinite(y).all():
-        return Posterior(y, _NOISE / np.sqrt(n), _NOISE)
-    centre = float(np.median(y))
-    model = _Process(_distances(space, points), y - centre, n)
-    mean, sd, noise = model.judged(model.fitted())
-    return Posterior(centre + mean, sd, noise)
+    mean, n = np.array(costs, dtype=float), np.array(launches, dtype=float)
+    sd, noise = _NOISE / np.sqrt(n), _NOISE
+    best = np.argsort(mean, kind="stable")[:_JUDGED]
+    if len(best) >= _FEWEST and np.isfinite(mean[best]).all():
+        centre = float(np.median(mean[best]))
+        model = _Process(_distances(space, [points[i] for i in best]), mean[best] - centre, n[best])
+        mean[best], sd[best], noise = model.judged(model.fitted())
+        mean[best] += centre
+    return Posterior(mean, sd, noise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ class _Process:
         """The v at the mode of its posterior density."""
         from scipy.optimize import minimize
 
-        some = np.sort(np.argsort(np.abs(self.y), kind="stable")[:_FITTED])
+        n = len(self.y)
+        some = np.linspace(0, n - 1, min(n, _FITTED)).round().astype(int)
         part = _Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some])
         start = np.zeros(len(self.distances) + 2)
         bounds = [(-3 * s, 3 * s) for s in self._spreads()]

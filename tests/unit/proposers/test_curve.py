@@ -148,6 +148,36 @@ def test_failures_keep_it_away_from_what_fails() -> None:
     assert suggestion.point["tls"] == "all"
 
 
+def test_what_loses_somewhere_is_left_alone_however_good_it_is_elsewhere() -> None:
+    """Tcp is much better at large sizes and a third slower at small ones, whatever stands beside it."""
+    scale = ("1k", "2k", "4k", "8k", "16k", "32k")
+    space = Space(
+        "s", (Parameter("tls", ("all", "tcp"), "all"), Parameter("rndv", scale, "1k", ordered=True))
+    )
+
+    def run(number: int, tls: str, rndv: str, subject: Subject = Subject.SWEEP) -> Observation:
+        small, large = {"all": (2.0, 9000.0), "tcp": (2.7, 4000.0)}[tls]
+        times = {8: small, 64: 1.1 * small, 1 << 20: large, 1 << 22: 4 * large}
+        return seen(number, Point.of({"tls": tls, "rndv": rndv}), times, subject=subject)
+
+    history = History(
+        (
+            run(1, "all", "1k", Subject.UNTOUCHED),
+            run(2, "tcp", "1k"),
+            run(3, "all", "32k"),
+            run(4, "tcp", "32k"),
+        )
+    )
+
+    def chosen(max_loss: float | None) -> object:
+        suggestion = Curve().propose(Problem(space, (LATENCY,), max_loss=max_loss), history, 0)
+        assert suggestion is not None
+        return suggestion.point["tls"]
+
+    assert chosen(None) == "tcp"
+    assert chosen(0.01) == "all"
+
+
 def test_two_objectives_reach_the_front_of_a_trade_off() -> None:
     """x trades latency for bandwidth, y only costs: the front is where y is lowest."""
     scale = ("1", "2", "4", "8", "16")
