@@ -8,8 +8,8 @@ and job move all of its times together. In one objective, with y the logarithm o
     y(x) = level + f(x) + noise / √launches,  cov f = a [½ Π_d κ_d + ½ mean_d κ_d],  κ_d = exp(−θ_d δ_d),
 
 δ_d the squared distance on the scale of parameter d, or whether two values differ. Most parameters do
-nothing: θ has a wide prior whose median falls with their number. Hyperparameters are the mode of their posterior
-density.
+nothing: θ has a wide prior whose median falls with their number. Hyperparameters are the mode of their
+posterior density.
 
 Notation: n settings, D parameters, v the logarithms of the hyperparameters over their prior medians.
 
