@@ -47,7 +47,7 @@ OWNERS = {
     "pyarrow": {"importers"},
     "pyDOE3": {"screening"},
     "rich": {"views", "commands"},
-    "scipy": {"measure", "simulate", "screening", "verification", "proposers"},
+    "scipy": {"measure", "simulate", "screening", "recommend", "verification", "proposers"},
     "smac": {"proposers"},
     "submitit": {"launchers"},
     "torch": {"proposers"},
