@@ -21,7 +21,10 @@ from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 
-from autotune.simulate import JobSettings, Machine, NodeLayout, machine_from, predict
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.model import predict
+from autotune.simulate.settings import JobSettings
 
 NODES = 8
 PPNS = (1, 8, 36)
@@ -153,7 +156,9 @@ def predicted(collective: str, algorithm: str, ppn: int, size: int) -> float:
     # Buffered sends between nodes; inside them one copy at the speed of the loopback.
     settings = JobSettings(tls="self,sm,rc", rndv_intra_bytes=0, rndv_inter_bytes=inf, zcopy_bytes=inf)
     return float(
-        predict(ideal_machine(), NodeLayout(NODES, ppn), settings, collective, algorithm, 0, [size])[0]
+        predict(Fabric(ideal_machine(), NodeLayout(NODES, ppn), settings), collective, algorithm, 0, [size])[
+            0
+        ]
     )
 
 

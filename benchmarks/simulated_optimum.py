@@ -23,7 +23,10 @@ import numpy as np
 from autotune.campaign.directory import read_campaign
 from autotune.history.objectives import Objective, Winner, score
 from autotune.resources import folder, space_text
-from autotune.simulate import Fabric, NodeLayout, machine_from, predict_on, settings_from
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import machine_from
+from autotune.simulate.model import predict
+from autotune.simulate.settings import settings_from
 from autotune.space import Point
 from autotune.space.loader import load_space
 
@@ -46,7 +49,7 @@ def cost(point: Point) -> float:
     """Mean over the objectives of the logarithm of their value, less is better; noise-free."""
     fabric = Fabric(MACHINE, NodeLayout(NODES, PPN), settings_from(point))
     curves = [
-        predict_on(
+        predict(
             fabric,
             "allreduce",
             str(choice.get("algorithm", "default")),

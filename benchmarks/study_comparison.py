@@ -17,7 +17,10 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from autotune.simulate import Machine, NodeLayout, machine_from, predict, settings_from
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.model import predict
+from autotune.simulate.settings import settings_from
 
 Point = tuple[tuple[str, str], ...]
 """Values of FACTORS, in their order."""
@@ -71,7 +74,9 @@ class Case:
     def curve(self, point: Point) -> np.ndarray:
         """The model's times over the sizes, seconds."""
         settings = settings_from({**dict(point), "component": COMPONENTS[self.row["component"]]})
-        return predict(self.machine, self.cluster, settings, self.row["collective"], "default", 0, SIZES)
+        return predict(
+            Fabric(self.machine, self.cluster, settings), self.row["collective"], "default", 0, SIZES
+        )
 
     def _score(self, point: Point) -> float:
         """Geometric mean of the model's times over the sizes, seconds."""

@@ -11,30 +11,28 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import yaml
 
 from autotune.campaign.observing import measurement_of
+from autotune.campaign.site import Site
 from autotune.errors import CampaignError, ScenarioError, TableError, allowed
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Observation, Phase, Trial
 from autotune.importers import read
 from autotune.resources import folder
 from autotune.scenario import Scenario
-from autotune.simulate import JobSettings, Machine, machine_from
 from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.settings import JobSettings
 from autotune.views.text import size_text
-
-if TYPE_CHECKING:
-    from autotune.campaign.site import Site
 
 _RENDEZVOUS = "1k"
 _REPEATS = 7
 
 
-def from_here(scenario: Scenario, site: "Site", base: str, out: Path | None) -> int:
+def from_here(scenario: Scenario, site: Site, base: str, out: Path | None) -> int:
     """Measure this machine under a composed scenario.
 
     Raises:
@@ -90,7 +88,7 @@ def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
     return _written(_base(base), base, series, ", ".join(p.name for p in paths), out)
 
 
-def chosen_hosts(site: "Site") -> str:
+def chosen_hosts(site: Site) -> str:
     """Where it was measured, for the comment in the file."""
     return ", ".join(site.placement.hosts) or "this machine"
 

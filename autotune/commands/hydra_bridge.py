@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Never
+from typing import Any, Never
 
 from hydra import version
 from hydra._internal.hydra import Hydra
@@ -30,15 +30,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from autotune.campaign.interruption import check, heeded
+from autotune.campaign.site import Site
 from autotune.commands.keys import groups, keys_of
 from autotune.errors import AutotuneError, ExitCode, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.journal import FILE
 from autotune.resources import folder
 from autotune.scenario import CHANGEABLE, PATHS, Scenario, scenario_of
-
-if TYPE_CHECKING:
-    from autotune.campaign.site import Site
 
 _LAUNCHERS = "hydra_plugins.autotune"
 """Where the modules of our launchers are; those that begin with an underscore are none."""
@@ -50,7 +48,7 @@ _OPEN_SECTIONS = (
     *("simulate.", "replay."),
 )
 
-Task = Callable[[Scenario, "Site"], int]
+Task = Callable[[Scenario, Site], int]
 """What to do with a composed scenario; returns the exit code."""
 
 
@@ -203,7 +201,7 @@ def _summarise(directories: Sequence[Path]) -> None:
         compare(directories, as_json=False)
 
 
-def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = True) -> "Site":
+def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = True) -> Site:
     """Where a scenario's launches are made, by the node of ``hydra.launcher``; empty: the default one.
 
     ``launches``: they really will be, so that the launcher may prepare itself.

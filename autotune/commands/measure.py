@@ -3,20 +3,17 @@
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autotune.campaign.observing import measurement_of
+from autotune.campaign.site import Site
 from autotune.commands.history import print_or_write
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.scenario import Scenario
 from autotune.space.given import point_of
 
-if TYPE_CHECKING:
-    from autotune.campaign.site import Site
 
-
-def measure(scenario: Scenario, site: "Site", points: tuple[str, ...], out: Path | None) -> int:
+def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path | None) -> int:
     """Launch the point once, or the stack's own defaults where none is given, and print every cell.
 
     Raises:

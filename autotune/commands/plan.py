@@ -1,23 +1,19 @@
 """``plan conf=…``: what a campaign would do and cost, before anything runs."""
 
-from typing import TYPE_CHECKING
-
 from rich.console import Console
 from rich.table import Table
 
 from autotune.campaign.costs import Share, shares
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.observing import measurement_of
+from autotune.campaign.site import Site
 from autotune.commands.tune import strategy_of
 from autotune.scenario import Scenario
 from autotune.views.tables import design_table, machine_table
 from autotune.views.text import cost_text
 
-if TYPE_CHECKING:
-    from autotune.campaign.site import Site
 
-
-def plan(scenario: Scenario, site: "Site") -> int:
+def plan(scenario: Scenario, site: Site) -> int:
     """Print what can be tuned, the launches of each phase, their node-hours and the screening's design.
 
     The lower figure of node-hours is the measuring itself, which the scenario sets; the upper one is reached

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -20,6 +20,7 @@ from autotune.campaign.directory import last_written, read_campaign
 from autotune.campaign.interruption import check
 from autotune.campaign.loop import Campaign
 from autotune.campaign.observing import Observer, measurement_of
+from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
 from autotune.errors import (
     STORAGE,
@@ -47,11 +48,8 @@ from autotune.stacks import dialect
 from autotune.views.console import CampaignConsole
 from autotune.views.text import cost_text
 
-if TYPE_CHECKING:
-    from autotune.campaign.site import Site
 
-
-def tune(scenario: Scenario, site: "Site") -> int:
+def tune(scenario: Scenario, site: Site) -> int:
     """Run the campaign, or what is left of it, and export what it recommends.
 
     Returns:
@@ -129,7 +127,7 @@ def _unless_interrupted(observer: Observer) -> Callable[[Trial], Observation]:
     return observe
 
 
-def strategy_of(scenario: Scenario, site: "Site") -> Strategy:
+def strategy_of(scenario: Scenario, site: Site) -> Strategy:
     """Which trial is next, in the campaign of a scenario at a site.
 
     Raises:
@@ -151,7 +149,7 @@ def strategy_of(scenario: Scenario, site: "Site") -> Strategy:
     return Strategy(campaign, proposer(scenario.proposer.name, **options))
 
 
-def objectives_of(scenario: Scenario, site: "Site") -> tuple[Objective, ...]:
+def objectives_of(scenario: Scenario, site: Site) -> tuple[Objective, ...]:
     """What is judged, weighed by the scenario's profile of calls where it names one.
 
     A call's share of an application's time is its count times its duration, which is not known before
@@ -280,7 +278,7 @@ def _finish(
     return recommendation
 
 
-def _title(scenario: Scenario, site: "Site") -> str:
+def _title(scenario: Scenario, site: Site) -> str:
     if scenario.responses:
         return f"{scenario.title}: {site.description}"
     what = ", ".join(scenario.collective)

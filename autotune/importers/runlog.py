@@ -4,11 +4,9 @@ Launchers put marks in front of lines, several runs stand in one file, and runs 
 of the formats get clean numbered lines and common checks.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from autotune.errors import TableError
 from autotune.importers.measurement import Measurement
@@ -49,7 +47,7 @@ class Log:
     """Whether the last line is complete, that is, ended by a line feed."""
 
     @classmethod
-    def of(cls, text: str, name: str) -> Log:
+    def of(cls, text: str, name: str) -> Self:
         """The log in a text."""
         lines = tuple(_MARK.sub("", line).rstrip() for line in text.splitlines())
         return cls(name, lines, terminated=text.endswith("\n"))

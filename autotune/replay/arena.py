@@ -9,30 +9,22 @@ Notation: a *configuration* is a job-wide point with a call-level choice; *exces
 that the table has, as the geometric mean over the slots: 1.00 is perfect.
 """
 
-from __future__ import annotations
-
 import math
 import time
 import zlib
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.campaign.ports import Problem
-from autotune.history.objectives import Objective, by_setting, envelope, job_setting, slot_of
+from autotune.campaign.ports import Problem, Proposer
+from autotune.history.objectives import Objective, Slot, by_setting, envelope, job_setting, slot_of
 from autotune.history.trial import Estimate, History, Observation, Phase, Status, Trial
 from autotune.measure.location import estimate
+from autotune.replay.recorded_table import RecordedTable, Run
 from autotune.space import Point
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from autotune.campaign.ports import Proposer
-    from autotune.history.objectives import Slot
-    from autotune.replay.recorded_table import RecordedTable, Run
 
 Configuration = tuple[Point, Point]
 """Job-wide point and call-level choice."""

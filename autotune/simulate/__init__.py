@@ -14,39 +14,3 @@
 
 Nothing here reads a file or a clock; all randomness comes from generators that are passed in.
 """
-
-from autotune.simulate.algorithms import algorithms
-from autotune.simulate.fabric import Fabric, NodeLayout
-from autotune.simulate.machine import Machine, machine_from
-from autotune.simulate.model import predict, predict_on
-from autotune.simulate.noise import (
-    QUIET,
-    RELIABLE,
-    Faults,
-    NoiseModel,
-    disturbance_from,
-    job_factor,
-    launch_factor,
-    sample,
-)
-from autotune.simulate.settings import JobSettings, settings_from
-
-__all__ = [
-    "QUIET",
-    "RELIABLE",
-    "Fabric",
-    "Faults",
-    "JobSettings",
-    "Machine",
-    "NodeLayout",
-    "NoiseModel",
-    "algorithms",
-    "disturbance_from",
-    "job_factor",
-    "launch_factor",
-    "machine_from",
-    "predict",
-    "predict_on",
-    "sample",
-    "settings_from",
-]

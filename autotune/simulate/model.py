@@ -1,7 +1,7 @@
 """The model's one question: how long does this collective take there, with these settings, at these sizes?
 
-Place in the flow: (`Machine`, `NodeLayout`, `JobSettings`, collective, algorithm, segment size, sizes) →
-seconds. No noise (that is ``noise``), no randomness, no clock.
+Place in the flow: (`Fabric`, collective, algorithm, segment size, sizes) → seconds. No noise (that is
+``noise``), no randomness, no clock.
 """
 
 from collections.abc import Sequence
@@ -12,36 +12,11 @@ from numpy.typing import NDArray
 from autotune.errors import ScenarioError
 from autotune.simulate.algorithms import model_of, run
 from autotune.simulate.components import by_component
-from autotune.simulate.fabric import Fabric, NodeLayout
-from autotune.simulate.machine import Machine
+from autotune.simulate.fabric import Fabric
 from autotune.simulate.schedule import Group, makespan
-from autotune.simulate.settings import JobSettings
 
 
 def predict(
-    machine: Machine,
-    cluster: NodeLayout,
-    settings: JobSettings,
-    collective: str,
-    algorithm: str,
-    segment_bytes: int,
-    sizes_bytes: Sequence[int] | NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Time of one call until its last rank has returned, seconds, shape (n_sizes,).
-
-    The algorithm is one of `algorithms(collective, ranks)`, without effect where another component than
-    ``tuned`` answers, as in reality; segments of 0 bytes are whole messages. Sizes are counted as in `Cell`:
-    the vector of a rank for allreduce, bcast, reduce, one block for the others; of no meaning to a barrier.
-
-    Raises:
-        ScenarioError: If the ranks do not fit the nodes, or the machine lacks the transport that is asked
-            for.
-        SpaceError: If the model does not know the collective or the algorithm.
-    """
-    return predict_on(Fabric(machine, cluster, settings), collective, algorithm, segment_bytes, sizes_bytes)
-
-
-def predict_on(
     fabric: Fabric,
     collective: str,
     algorithm: str,
@@ -49,8 +24,11 @@ def predict_on(
     sizes_bytes: Sequence[int] | NDArray[np.float64],
     comm_size: int = 0,
 ) -> NDArray[np.float64]:
-    """As `predict`, on a job that was placed before: for many curves of one launch, shape (n_sizes,).
+    """Time of one call of a placed job until its last rank has returned, seconds, shape (n_sizes,).
 
+    The algorithm is one of `algorithms(collective, ranks)`, without effect where another component than
+    ``tuned`` answers, as in reality; segments of 0 bytes are whole messages. Sizes are counted as in `Cell`:
+    the vector of a rank for allreduce, bcast, reduce, one block for the others; of no meaning to a barrier.
     The communicator is the first ``comm_size`` ranks; 0: all. Components other than ``tuned`` are taken to
     have whole nodes.
 

@@ -1,31 +1,24 @@
 """A campaign as it goes: a progress bar in a terminal, one plain line for each launch elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from autotune.campaign.description import Description
 from autotune.campaign.discovery import sizes_of
-from autotune.history.trial import Phase, Subject
-from autotune.recommend.front import candidates, pareto_front
+from autotune.history.objectives import Objective, Score
+from autotune.history.trial import History, Phase, Subject, Trial
+from autotune.recommend.front import Recommendation, candidates, pareto_front
 from autotune.recommend.summary import Step, ratio_to, speedup_interval
+from autotune.screening import Effects, ScreeningDesign, ScreeningResult
+from autotune.space import Dropped, Space
 from autotune.views.discovery import discovery_parts
 from autotune.views.tables import design_table, effects_tables, front_table, machine_table, size_tables
 from autotune.views.text import advice_text, duration_text, figure_text, ratio_text
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from autotune.campaign.description import Description
-    from autotune.history.objectives import Objective, Score
-    from autotune.history.trial import History, Trial
-    from autotune.recommend.front import Recommendation
-    from autotune.screening import Effects, ScreeningDesign, ScreeningResult
-    from autotune.space import Dropped, Space
 
 _PLAIN_WIDTH = 120
 
@@ -61,7 +54,7 @@ class CampaignConsole:
                 transient=True,
             )
 
-    def __enter__(self) -> CampaignConsole:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

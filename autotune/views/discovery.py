@@ -1,21 +1,16 @@
 """What a discovery found, in words and in a table (console, page and ``status --json``)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from autotune.campaign.description import Description
 from autotune.screening.discovery import Effect, Found
 from autotune.views.text import size_text
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from autotune.campaign.description import Description
 
 _HARMFUL_ROWS = 12
 """Of what only slows down, the worst are shown."""

@@ -9,21 +9,17 @@ What follows it: ``surfaces`` → response → ``coefficients`` (of codes in [�
 responses on the scale of the analysis (logarithms on log scale).
 """
 
-from __future__ import annotations
-
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotune.history.objectives import ratio_of
+from autotune.screening.effects import Effect, Effects
+from autotune.screening.follow_up import FollowUp
+from autotune.screening.surface import Surface
+from autotune.screening.table import Response, TableScreening
 from autotune.structure import plain
 from autotune.views.text import decision_text
-
-if TYPE_CHECKING:
-    from autotune.screening.effects import Effect, Effects
-    from autotune.screening.follow_up import FollowUp
-    from autotune.screening.surface import Surface
-    from autotune.screening.table import Response, TableScreening
 
 
 def json_text(document: Any, ascii_only: bool = True) -> str:

@@ -7,18 +7,16 @@ a table.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING
 
 from autotune.history.trial import Cell, Estimate, History, Observation, Status
+from autotune.importers import Measurement
 from autotune.space import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import pandas as pd
-
-    from autotune.importers import Measurement
 
 FORMATS = ("csv", "parquet")
 """What a table can be written as."""

@@ -1,21 +1,16 @@
 """A screening of anybody's table and what follows it, as text for a terminal of any width."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from autotune.history.objectives import ratio_of
+from autotune.screening.alias import Alias
+from autotune.screening.by_hand import Sensitivity
+from autotune.screening.effects import Effects, Scale
+from autotune.screening.follow_up import FollowUp
+from autotune.screening.surface import Surface
+from autotune.screening.table import Response, TableScreening
 from autotune.views.text import decision_text, p_text
-
-if TYPE_CHECKING:
-    from autotune.screening.alias import Alias
-    from autotune.screening.by_hand import Sensitivity
-    from autotune.screening.effects import Effects, Scale
-    from autotune.screening.follow_up import FollowUp
-    from autotune.screening.surface import Surface
-    from autotune.screening.table import Response, TableScreening
 
 _SHOWN_ALIASES = 6
 

@@ -1,18 +1,19 @@
 """Tables for the terminal: pure functions from the campaign's data to something that rich can print."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from autotune.history.objectives import Objective, Score
 from autotune.recommend.front import Candidate, Recommendation
 from autotune.recommend.summary import ratio_to, size_rows
+from autotune.screening import Effects, ScreeningDesign, ScreeningResult
+from autotune.space import Dropped, Point
 from autotune.views.text import (
     calls_text,
     changed_text,
@@ -23,11 +24,6 @@ from autotune.views.text import (
     size_text,
     verdict,
 )
-
-if TYPE_CHECKING:
-    from autotune.history.objectives import Objective, Score
-    from autotune.screening import Effects, ScreeningDesign, ScreeningResult
-    from autotune.space import Dropped, Point
 
 VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}
 """How a speed-up is coloured."""

@@ -3,19 +3,13 @@
 Notation: ``±`` is one standard error; an interval ``(a … b)`` is 95 %.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from autotune.campaign.costs import Share
 from autotune.recommend.front import Gain, Recommendation
+from autotune.screening.decision import FactorDecision
 from autotune.space import Point
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from autotune.campaign.costs import Share
-    from autotune.screening.decision import FactorDecision
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 

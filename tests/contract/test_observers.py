@@ -17,7 +17,8 @@ from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Tr
 from autotune.probe.protocol import Choice
 from autotune.replay.recorded_table import read_recorded
 from autotune.resources import folder
-from autotune.simulate import Faults, NoiseModel, machine_from
+from autotune.simulate.machine import machine_from
+from autotune.simulate.noise import Faults, NoiseModel
 from autotune.space import Level, Parameter, Point, Space
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import LaunchRequest, Placement, Rendering

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autotune.simulate import machine_from
+from autotune.simulate.machine import machine_from
 
 
 def autotune(*words, cwd):

@@ -9,7 +9,11 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from autotune.simulate import JobSettings, Machine, NodeLayout, algorithms, machine_from, predict
+from autotune.simulate.algorithms import algorithms
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.model import predict
+from autotune.simulate.settings import JobSettings
 
 _FILE = Path(__file__).parents[2] / "conf" / "machine" / "bm_optimized3_36.yaml"
 MACHINE = machine_from(yaml.safe_load(_FILE.read_text()))
@@ -46,7 +50,7 @@ def test_with_one_protocol_and_one_algorithm_more_bytes_never_take_less_time(
     assume((collective, algorithm) not in BY_RULES and algorithm != "default")
     # Above the size from which vectors can be split among the ranks.
     sizes = SIZES[8 * cluster.ranks <= SIZES]
-    took = predict(MACHINE, cluster, eager, collective, algorithm, 0, sizes)
+    took = predict(Fabric(MACHINE, cluster, eager), collective, algorithm, 0, sizes)
     assert (np.diff(took) >= -1e-12).all()
 
 
@@ -60,8 +64,8 @@ def test_more_bandwidth_is_never_slower(
     chosen = JobSettings(
         tls="self,sm,rc", rndv_intra_bytes=rndv or inf, rndv_inter_bytes=rndv or inf, zcopy_bytes=8192
     )
-    slow = predict(MACHINE, cluster, chosen, collective, algorithm, 0, SIZES)
-    fast = predict(_faster(MACHINE, factor), cluster, chosen, collective, algorithm, 0, SIZES)
+    slow = predict(Fabric(MACHINE, cluster, chosen), collective, algorithm, 0, SIZES)
+    fast = predict(Fabric(_faster(MACHINE, factor), cluster, chosen), collective, algorithm, 0, SIZES)
     assert (fast <= slow * (1 + 1e-9)).all()
 
 
@@ -72,7 +76,7 @@ def test_one_node_does_not_care_about_the_network(case: tuple[NodeLayout, str, s
     alone = NodeLayout(1, cluster.ppn)
     assume(algorithm in algorithms(collective, alone.ranks))
     a, b = (
-        predict(MACHINE, alone, JobSettings(tls=tls), collective, algorithm, 0, SIZES)
+        predict(Fabric(MACHINE, alone, JobSettings(tls=tls)), collective, algorithm, 0, SIZES)
         for tls in ("self,sm,rc", "self,sm,tcp")
     )
     np.testing.assert_array_equal(a, b)
@@ -82,7 +86,13 @@ def test_one_node_does_not_care_about_the_network(case: tuple[NodeLayout, str, s
 @settings(max_examples=20, deadline=None)
 def test_with_one_rank_a_node_the_layout_does_not_matter(nodes: int, collective: str) -> None:
     block, cyclic = (
-        predict(MACHINE, NodeLayout(nodes, 1), JobSettings(mapping=mapping), collective, "default", 0, SIZES)
+        predict(
+            Fabric(MACHINE, NodeLayout(nodes, 1), JobSettings(mapping=mapping)),
+            collective,
+            "default",
+            0,
+            SIZES,
+        )
         for mapping in ("block", "cyclic")
     )
     np.testing.assert_array_equal(block, cyclic)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autotune.simulate import Machine, machine_from
+from autotune.simulate.machine import Machine, machine_from
 from benchmarks.study_comparison import MACHINE, Case, document
 
 STUDY = Path(__file__).parents[2] / "docs" / "data" / "study_ucx_nodes.csv"

@@ -4,8 +4,6 @@ Plotly's script is packed into the page once, compressed; it is unpacked by the 
 page still has every number: figures come in addition to tables, never in their place.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import math
@@ -14,14 +12,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotune.history.objectives import Envelope, Objective, Score, ratio_of, score
 from autotune.history.trial import History, Subject
 from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
 from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
+from autotune.screening import Effects, ScreeningResult
 from autotune.space import Space
+from autotune.verification.course import VerificationRound
 from autotune.verification.paired_test import overall
 from autotune.views.report import plots, screening_plots
 from autotune.views.text import (
@@ -37,10 +37,6 @@ from autotune.views.text import (
     size_text,
     verdict,
 )
-
-if TYPE_CHECKING:
-    from autotune.screening import Effects, ScreeningResult
-    from autotune.verification.course import VerificationRound
 
 _US = 1e6
 

@@ -9,16 +9,15 @@ from autotune.history.objectives import Objective, Score, ratio_of
 from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Candidate, Gain
 from autotune.recommend.summary import Step
+from autotune.space import Point
+from autotune.verification.paired_test import Comparison
+from autotune.verification.pairs import PairDifferences
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
 from autotune.views.text import changed_text, figure_text, ratio_text, size_text, verdict
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-    from autotune.space import Point
-    from autotune.verification.paired_test import Comparison
-    from autotune.verification.pairs import PairDifferences
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
 _PHASES = {Phase.SCREENING: AMBER, Phase.SEARCH: BLUE, Phase.VERIFY: TEAL}

@@ -1,20 +1,16 @@
 """The report's figures of the screening, as plotly's JSON: pure functions of its analyses."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autotune.history.objectives import Objective
+from autotune.recommend.contours import Contours
+from autotune.screening import Effects
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
 from autotune.views.text import figure_text, p_text
 
-if TYPE_CHECKING:
-    from autotune.recommend.contours import Contours
-    from autotune.screening import Effects
 _GRID = 41
 """Points of the contours on each side."""
 

@@ -22,22 +22,20 @@ from autotune.history.trial import Observation, Rule, Status, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.resources import folder, space_text
 from autotune.scenario import Scenario
-from autotune.simulate import (
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.model import predict
+from autotune.simulate.noise import (
     QUIET,
     RELIABLE,
-    Fabric,
     Faults,
-    Machine,
-    NodeLayout,
     NoiseModel,
     disturbance_from,
     launch_factor,
-    machine_from,
-    predict_on,
     sample,
-    settings_from,
 )
 from autotune.simulate.planted import NOTHING_PLANTED, UNSET, Truth, truth_from
+from autotune.simulate.settings import settings_from
 from autotune.space import Parameter, Point, Space
 from autotune.space.given import fixed
 from autotune.space.joined import DISCOVER
@@ -153,7 +151,7 @@ def _curve(
 ) -> np.ndarray:
     """The model's times with these call-level values, shape (n_sizes,)."""
     algorithm = str(values.get("algorithm", "default"))
-    return predict_on(fabric, collective, algorithm, int(values.get("segsize", 0)), sizes, comm_size)
+    return predict(fabric, collective, algorithm, int(values.get("segsize", 0)), sizes, comm_size)
 
 
 def _deployed(

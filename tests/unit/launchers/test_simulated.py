@@ -10,17 +10,11 @@ import yaml
 from autotune.campaign.observing import Measurement
 from autotune.history.trial import Phase, Rule, Subject, Trial
 from autotune.probe.protocol import CellSamples
-from autotune.simulate import (
-    QUIET,
-    RELIABLE,
-    Faults,
-    Machine,
-    NodeLayout,
-    NoiseModel,
-    machine_from,
-    predict,
-    settings_from,
-)
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.model import predict
+from autotune.simulate.noise import QUIET, RELIABLE, Faults, NoiseModel
+from autotune.simulate.settings import settings_from
 from autotune.space import Level, Parameter, Point, Space
 from autotune.stacks.ports import LaunchOutcome, Placement
 from hydra_plugins.autotune._simulated import Simulated
@@ -71,7 +65,13 @@ def cells(outcome: LaunchOutcome) -> list[CellSamples]:
 def test_every_cell_that_was_asked_for_has_the_time_of_the_model(machine: Machine) -> None:
     found = cells(simulated(machine, STILL).run(trial_of()))
     expected = [
-        predict(machine, NodeLayout(4, 8), settings_from({"component": "tuned"}), "allreduce", name, 0, SIZES)
+        predict(
+            Fabric(machine, NodeLayout(4, 8), settings_from({"component": "tuned"})),
+            "allreduce",
+            name,
+            0,
+            SIZES,
+        )
         for name in NAMES
     ]
     assert [(c.values["algorithm"], c.message_bytes) for c in found] == [(a, s) for a in NAMES for s in SIZES]
@@ -98,7 +98,7 @@ def test_a_seed_is_a_job(machine: Machine) -> None:
 
 def test_untouched_is_the_stack_with_its_own_component(machine: Machine) -> None:
     found = cells(simulated(machine, STILL).run(trial_of(subject=Subject.UNTOUCHED)))
-    han = predict(machine, NodeLayout(4, 8), settings_from({}), "allreduce", "default", 0, SIZES)
+    han = predict(Fabric(machine, NodeLayout(4, 8), settings_from({})), "allreduce", "default", 0, SIZES)
     np.testing.assert_allclose([c.samples_s[0] for c in found], han)
     assert all(c.values == {} for c in found)
 

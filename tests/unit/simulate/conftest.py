@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autotune.simulate import Machine, machine_from
+from autotune.simulate.machine import Machine, machine_from
 
 MACHINES = Path(__file__).parents[3] / "conf" / "machine"
 

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from autotune.errors import TableError
-from autotune.simulate import JobSettings, Machine, machine_from
 from autotune.simulate.calibrate import EAGER, Series, check, expected, fit, machine_text
+from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.settings import JobSettings
 
 SIZES = tuple(float(1 << i) for i in range(3, 22))
 RENDEZVOUS = JobSettings(rndv_intra_bytes=0, rndv_inter_bytes=0)

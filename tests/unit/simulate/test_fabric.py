@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from autotune.errors import ScenarioError
-from autotune.simulate import Fabric, JobSettings, Machine, NodeLayout
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine
 from autotune.simulate.protocols import DOMAIN, NETWORK, NODE, SELF, SOCKET
+from autotune.simulate.settings import JobSettings
 
 MIB = np.array([float(1 << 20)])
 CACHED, SPILLED = np.zeros(1), np.ones(1)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from autotune.errors import ScenarioError
-from autotune.simulate import Machine, machine_from
+from autotune.simulate.machine import Machine, machine_from
 
 MACHINES = Path(__file__).parents[3] / "conf" / "machine"
 

@@ -2,9 +2,12 @@ import numpy as np
 import pytest
 
 from autotune.errors import SpaceError
-from autotune.simulate import JobSettings, Machine, NodeLayout, algorithms, predict, settings_from
-from autotune.simulate.algorithms import model_of
+from autotune.simulate.algorithms import algorithms, model_of
 from autotune.simulate.decisions import ALLREDUCE, BCAST, fixed_choice
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine
+from autotune.simulate.model import predict
+from autotune.simulate.settings import JobSettings, settings_from
 
 COLLECTIVES = ("allreduce", "reduce", "reduce_scatter", "barrier", "allgather", "alltoall", "bcast")
 SIZES = [1 << i for i in range(0, 24, 3)]
@@ -21,31 +24,39 @@ def test_every_algorithm_and_component_takes_a_finite_time(
 ) -> None:
     for algorithm in algorithms(collective, cluster.ranks):
         for segment_bytes in (0, 4096):
-            took = predict(machine, cluster, JobSettings(), collective, algorithm, segment_bytes, SIZES)
+            took = predict(
+                Fabric(machine, cluster, JobSettings()), collective, algorithm, segment_bytes, SIZES
+            )
             assert took.shape == (len(SIZES),)
             assert np.isfinite(took).all(), algorithm
             assert (took >= 0).all(), algorithm
             assert cluster.ranks == 1 or (took > 1e-8).all(), algorithm
     for component in ("han", "hcoll", "ucc"):
-        took = predict(machine, cluster, JobSettings(component=component), collective, "default", 0, SIZES)
+        took = predict(
+            Fabric(machine, cluster, JobSettings(component=component)), collective, "default", 0, SIZES
+        )
         assert np.isfinite(took).all()
 
 
 def test_every_machine_runs(any_machine: Machine) -> None:
-    took = predict(any_machine, NodeLayout(4, 16), JobSettings(), "allreduce", "default", 0, SIZES)
+    took = predict(Fabric(any_machine, NodeLayout(4, 16), JobSettings()), "allreduce", "default", 0, SIZES)
     assert (np.diff(took) > -1e-6).sum() > 3
     assert 1e-6 < took[0] < 1e-3
 
 
 def test_an_inter_node_latency_is_overheads_and_wire(machine: Machine) -> None:
     rc = machine.transports["rc"]
-    took = predict(machine, NodeLayout(2, 1), JobSettings(tls="self,sm,rc"), "barrier", "two_proc", 0, [0])
+    took = predict(
+        Fabric(machine, NodeLayout(2, 1), JobSettings(tls="self,sm,rc")), "barrier", "two_proc", 0, [0]
+    )
     np.testing.assert_allclose(took, rc.latency_s + 2 * rc.overhead_s, rtol=1e-9)
 
 
 def test_large_messages_move_at_the_bandwidth_of_the_nic(machine: Machine) -> None:
     size = 1 << 24
-    took = predict(machine, NodeLayout(2, 8), JobSettings(tls="self,sm,rc"), "alltoall", "linear", 0, [size])
+    took = predict(
+        Fabric(machine, NodeLayout(2, 8), JobSettings(tls="self,sm,rc")), "alltoall", "linear", 0, [size]
+    )
     floor = 8 * 8 * size / machine.transports["rc"].bytes_per_s
     assert floor < took[0] < 1.5 * floor
 
@@ -53,7 +64,7 @@ def test_large_messages_move_at_the_bandwidth_of_the_nic(machine: Machine) -> No
 def test_small_and_large_messages_want_different_algorithms(machine: Machine) -> None:
     names = [name for name in algorithms("allreduce", 288) if name != "default"]
     curves = [
-        predict(machine, NodeLayout(8, 36), JobSettings(), "allreduce", name, 0, [4096, 1 << 22])
+        predict(Fabric(machine, NodeLayout(8, 36), JobSettings()), "allreduce", name, 0, [4096, 1 << 22])
         for name in names
     ]
     small, large = np.argmin(curves, axis=0)
@@ -63,7 +74,7 @@ def test_small_and_large_messages_want_different_algorithms(machine: Machine) ->
 
 def test_segments_help_a_pipeline_and_too_small_ones_do_not(machine: Machine) -> None:
     whole, good, tiny = (
-        predict(machine, NodeLayout(8, 4), JobSettings(), "bcast", "pipeline", segment, [1 << 22])[0]
+        predict(Fabric(machine, NodeLayout(8, 4), JobSettings()), "bcast", "pipeline", segment, [1 << 22])[0]
         for segment in (0, 65536, 64)
     )
     assert good < whole / 3
@@ -72,7 +83,7 @@ def test_segments_help_a_pipeline_and_too_small_ones_do_not(machine: Machine) ->
 
 def test_a_component_answers_whatever_algorithm_is_forced(machine: Machine) -> None:
     ring, bruck = (
-        predict(machine, NodeLayout(4, 8), JobSettings(component="ucc"), "allgather", name, 0, SIZES)
+        predict(Fabric(machine, NodeLayout(4, 8), JobSettings(component="ucc")), "allgather", name, 0, SIZES)
         for name in ("ring", "bruck")
     )
     np.testing.assert_array_equal(ring, bruck)
@@ -80,7 +91,13 @@ def test_a_component_answers_whatever_algorithm_is_forced(machine: Machine) -> N
 
 def test_a_collective_that_a_component_lacks_falls_to_tuned(machine: Machine) -> None:
     han, tuned = (
-        predict(machine, NodeLayout(4, 8), JobSettings(component=component), "alltoall", "default", 0, SIZES)
+        predict(
+            Fabric(machine, NodeLayout(4, 8), JobSettings(component=component)),
+            "alltoall",
+            "default",
+            0,
+            SIZES,
+        )
         for component in ("han", "tuned")
     )
     np.testing.assert_array_equal(han, tuned)
@@ -90,13 +107,13 @@ def test_two_level_components_win_for_small_allreduces_on_many_nodes(machine: Ma
     sizes = [8, 64, 512]
     best = np.min(
         [
-            predict(machine, NodeLayout(8, 36), JobSettings(), "allreduce", a, 0, sizes)
+            predict(Fabric(machine, NodeLayout(8, 36), JobSettings()), "allreduce", a, 0, sizes)
             for a in algorithms("allreduce", 288)
         ],
         axis=0,
     )
     hcoll = predict(
-        machine, NodeLayout(8, 36), JobSettings(component="hcoll"), "allreduce", "default", 0, sizes
+        Fabric(machine, NodeLayout(8, 36), JobSettings(component="hcoll")), "allreduce", "default", 0, sizes
     )
     assert (hcoll < best).all()
 
@@ -120,18 +137,20 @@ def test_every_setting_of_the_space_matters_somewhere(machine: Machine, point: d
     def curves(values: dict[str, str | int]) -> np.ndarray:
         settings = settings_from({"UCX_TLS": "self,sm,rc", **values})
         calls = [("alltoall", "pairwise"), ("allgather", "ring"), ("allreduce", "rabenseifner")]
-        return np.array([predict(machine, NodeLayout(4, 16), settings, c, a, 0, SIZES) for c, a in calls])
+        return np.array(
+            [predict(Fabric(machine, NodeLayout(4, 16), settings), c, a, 0, SIZES) for c, a in calls]
+        )
 
     assert np.abs(curves(point) / curves({}) - 1).max() > 0.03
 
 
 def test_unknown_names_are_refused_with_what_is_known(machine: Machine) -> None:
     with pytest.raises(SpaceError, match="no model of 'gossip'"):
-        predict(machine, NodeLayout(2, 2), JobSettings(), "gossip", "default", 0, [8])
+        predict(Fabric(machine, NodeLayout(2, 2), JobSettings()), "gossip", "default", 0, [8])
     with pytest.raises(SpaceError, match="did you mean 'ring'"):
-        predict(machine, NodeLayout(2, 2), JobSettings(), "allreduce", "rings", 0, [8])
+        predict(Fabric(machine, NodeLayout(2, 2), JobSettings()), "allreduce", "rings", 0, [8])
     with pytest.raises(SpaceError, match="two_proc"):
-        predict(machine, NodeLayout(2, 2), JobSettings(), "alltoall", "two_proc", 0, [8])
+        predict(Fabric(machine, NodeLayout(2, 2), JobSettings()), "alltoall", "two_proc", 0, [8])
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from autotune.errors import ScenarioError
-from autotune.simulate import QUIET, Faults, NoiseModel, job_factor, launch_factor, sample
+from autotune.simulate.noise import QUIET, Faults, NoiseModel, job_factor, launch_factor, sample
 
 
 def test_samples_lie_around_the_prediction(rng: np.random.Generator) -> None:

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
-from autotune.simulate import Fabric, JobSettings, Machine, NodeLayout
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine
 from autotune.simulate.schedule import Group, exchange, makespan, ring
+from autotune.simulate.settings import JobSettings
 
 SIZES = 8.0 * 4.0 ** np.arange(10)
 

@@ -3,7 +3,7 @@ from math import inf
 import pytest
 
 from autotune.errors import SpaceError
-from autotune.simulate import JobSettings, settings_from
+from autotune.simulate.settings import JobSettings, settings_from
 
 
 def test_nothing_set_is_the_stack_as_it_is() -> None:
