@@ -118,11 +118,9 @@ class Command:
             raise StackError(
                 f"cannot start {words[0]}: {exc.strerror or exc}", "see probe.options.run"
             ) from exc
-        if ended.exit_code is None:
-            return (Status.TIMEOUT, f"ended after {ended.duration_s:.0f} s"), {}, ended.duration_s
-        if ended.exit_code:
-            last = " | ".join(err.read_text(errors="replace").split("\n")[-4:]).strip(" |")
-            return (Status.CRASHED, f"exit code {ended.exit_code}: {last[-300:]}"), {}, ended.duration_s
+        if ended.exit_code != 0:
+            status = Status.TIMEOUT if ended.exit_code is None else Status.CRASHED
+            return (status, f"{ended.cause}: {_processes.last_words(err, out)}"), {}, ended.duration_s
         try:
             with (file or out).open("rb") as answer:
                 text = answer.read(_ANSWER_BYTES).decode(errors="replace")

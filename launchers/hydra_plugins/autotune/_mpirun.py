@@ -22,6 +22,8 @@ from hydra_plugins.autotune._hosts import check, read_hostfile
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
 """Words and environment that make a launch on given nodes."""
 
+_REASON = 400
+"""Characters of what a launch said that stand in its reason."""
 _ROOM_BYTES = 1 << 18
 """Of a result: a launch that finds less may have failed for that alone."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -150,23 +152,15 @@ def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
         said, hosts = status_of(result.status, result.reason), tuple(dict.fromkeys(result.hosts))
         return LaunchOutcome(*said, result, ended.duration_s, hosts=hosts)
     check_room(directory)
+    status, cause = Status.CRASHED, ended.cause
     if ended.exit_code is None:
-        said = Status.TIMEOUT, f"ended after {ended.duration_s:.0f} s"
+        status = Status.TIMEOUT
     elif ended.exit_code == 0:
-        said = Status.LOST, "the launcher returned 0 without a result"
-    else:
-        said = Status.CRASHED, f"exit code {ended.exit_code}: {_last_words(directory)}"
-    return LaunchOutcome(*said, duration_s=ended.duration_s)
+        status, cause = Status.LOST, "the launcher returned 0 without a result"
+    return LaunchOutcome(status, f"{cause}: {_last_words(directory)}", duration_s=ended.duration_s)
 
 
-def _last_words(directory: Path, limit: int = 400) -> str:
+def _last_words(directory: Path) -> str:
     """What UCX called an error, else the end of what the launch printed: a reason that says something."""
-    errors = last_errors(directory)
-    if errors:
-        return " | ".join(errors)[:limit]
-    for name in ("stderr", "stdout"):
-        text = (directory / name).read_text(errors="replace").strip()
-        if text:
-            lines = [line.strip(" -*#") for line in text.splitlines()]
-            return " | ".join(line for line in lines if line)[-limit:]
-    return "it printed nothing"
+    errors = " | ".join(last_errors(directory))[:_REASON]
+    return errors or _processes.last_words(directory / "stderr", directory / "stdout", limit=_REASON)

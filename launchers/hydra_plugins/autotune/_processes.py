@@ -45,6 +45,19 @@ class Ended:
     duration_s: float
     """Wall time."""
 
+    @property
+    def cause(self) -> str:
+        """Why, in words; shells and launchers tell of a signal by 128 and its number."""
+        if self.exit_code is None:
+            return f"ended after {self.duration_s:.0f} s"
+        number = -self.exit_code if self.exit_code < 0 else self.exit_code - 128
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            return f"exit code {self.exit_code}"
+        memory = ", which the kernel also sends for want of memory" if name == "SIGKILL" else ""
+        return f"exit code {self.exit_code} ({name}{memory})"
+
 
 def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path, timeout_s: float) -> Ended:
     """Run a command to its end, or end it with everything that it started.
@@ -85,6 +98,15 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
         _tell(guard, 0)
         _finish(process, outputs)
     return Ended(exit_code, time.monotonic() - started)
+
+
+def last_words(*files: Path, limit: int = 300) -> str:
+    """The end of the first of these outputs that says anything, on one line."""
+    for file in files:
+        lines = [line.strip(" -*#") for line in file.read_text(errors="replace").splitlines()]
+        if text := " | ".join(line for line in lines[-limit:] if line):
+            return text[-limit:]
+    return "it printed nothing"
 
 
 @dataclass

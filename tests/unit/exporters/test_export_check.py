@@ -138,7 +138,7 @@ def test_a_library_that_dies_where_only_small_calls_have_a_rule_could_not_be_che
 
 def test_a_first_launch_that_dies_refutes_nothing(tmp_path):
     class Dying:
-        def run(self, request):
+        def run(self, _):
             return LaunchOutcome(Status.TIMEOUT, "ended after 10 s")
 
     assert str(proof(tmp_path, Dying())) == "could not be checked: ended after 10 s"

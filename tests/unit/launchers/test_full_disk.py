@@ -25,14 +25,14 @@ print(run_here(request, sys.argv[1:], {}, 60.0))
 
 
 def mounted(script: str, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [*MOUNTED, f"mount -t tmpfs -o size=64k none /mnt; set +e; {script}", "sh", *words]
+    command = [*MOUNTED, f"mount -t tmpfs -o size=32k none /mnt; set +e; {script}", "sh", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_a_campaign_stops_where_the_disk_is_full_and_goes_on_where_there_is_room():
     done = mounted(
         f"{TUNE} budget.launches=400; echo $?; wc -l < /mnt/here/journal.jsonl; "
-        f"mount -o remount,size=8m /mnt; {TUNE} budget.launches=12; echo $?; head -5 /mnt/here/journal.jsonl"
+        f"mount -o remount,size=8m /mnt; {TUNE} budget.launches=4; echo $?; head -5 /mnt/here/journal.jsonl"
     )
     assert "Traceback" not in done.stderr
     assert done.stderr.count("autotune: ") == 1
@@ -61,4 +61,4 @@ def test_a_launch_that_found_no_room_is_not_booked_as_a_crash(fills):
 
 def test_with_room_it_is_a_crash(tmp_path: Path):
     done = mounted('mount -o remount,size=8m /mnt; "$@"', sys.executable, "-c", MPIRUN, "sh", "-c", "exit 1")
-    assert "status='crashed'" in done.stdout
+    assert "'crashed'" in done.stdout

@@ -158,7 +158,7 @@ def test_nodes_that_never_answer_again_end_the_work(inside):
 
 def test_a_launch_that_fails_by_itself_is_no_fault_of_the_nodes(inside):
     launcher, request = inside(Answers(), measures=False)
-    assert launcher.run(request).reason == "the launcher returned 0 without a result"
+    assert launcher.run(request).reason == "the launcher returned 0 without a result: it printed nothing"
 
 
 def test_the_announced_end_is_heeded_between_launches(inside):
