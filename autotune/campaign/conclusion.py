@@ -37,12 +37,7 @@ class Conclusion:
 
 
 def conclude(campaign: Description, history: History, date: str) -> Conclusion:
-    """What a campaign has found so far.
-
-    Args:
-        campaign: What was asked for, and of which space.
-        history: All observations.
-        date: Of the last launch.
+    """What a campaign has found so far, the date being that of its last launch.
 
     Raises:
         ScenarioError: a verification with a rate out of its range.

@@ -66,9 +66,7 @@ class Discovery:
     def next_trial(self, history: History, seed: int) -> Trial | None:
         """The next trial; None when the discovery is complete.
 
-        Args:
-            history: All observations, some good ones of the untouched stack among them.
-            seed: Of the trial.
+        The history has some good observations of the untouched stack among others.
         """
         limit = self.wanted.seconds
         spent = sum(o.duration_s for o in history.of(Phase.DISCOVERY))

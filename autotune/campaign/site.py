@@ -88,9 +88,7 @@ class Site:
 def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Site:
     """The site of a real MPI: found, asked what it is, and the space cut to what it has.
 
-    Args:
-        scenario: What the user asked for.
-        connect: From the installation to the launcher.
+    ``connect`` makes the launcher of the installation.
 
     Raises:
         StackError: no MPI, or one that fails.

@@ -159,9 +159,7 @@ class Strategy:
     def next_trial(self, history: History, time_is_up: bool = False) -> Trial | None:
         """The next trial; None when there is none left within the budget of launches.
 
-        Args:
-            history: All observations so far.
-            time_is_up: Whether the budget of seconds is spent, so that only the verification is left.
+        ``time_is_up``: the budget of seconds is spent, so that only the verification is left.
         """
         trial = self._next(history, time_is_up)
         return trial and failures.patient(trial, self.campaign.scenario, self.space, history)

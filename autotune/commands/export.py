@@ -31,13 +31,8 @@ def export(
 ) -> None:
     """Write the files of one recommendation, or of several as one.
 
-    Args:
-        directories: Of the campaigns.
-        wanted: Names of formats; none: those of the stack.
-        out: Where to; None: into the first campaign.
-        kind: Which choice of each campaign.
-        prefix: Write a tree for a site there, in place of the formats.
-        module: The site's module of the MPI.
+    By default in the formats of the stack, into the first campaign; or with a prefix a tree for a site there,
+    whose module of the MPI can be named.
 
     Raises:
         UserError: nothing to export, what a format cannot say, or no place for files.

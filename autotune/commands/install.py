@@ -22,9 +22,7 @@ from autotune.stacks.installation import find
 def install(directory: Path, unasked: bool = False) -> None:
     """Merge the recommendation into the user's own files: Open MPI's and, where it is needed, UCX's.
 
-    Args:
-        directory: Of the campaign.
-        unasked: Install without a question what no real MPI has shown, or what was not verified.
+    ``unasked``: without a question what no real MPI has shown, or what was not verified.
 
     Raises:
         AutotuneError: such a result, and nobody said yes.

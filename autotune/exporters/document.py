@@ -110,10 +110,6 @@ class Summary:
 def recommendation_of(text: str, name: str = "recommendation.json") -> Recommendation:
     """The recommendation in a JSON document.
 
-    Args:
-        text: The document.
-        name: Of its file, for messages.
-
     Raises:
         UserError: no such document, or of a newer version.
     """

@@ -108,13 +108,7 @@ def check_export(
 ) -> Proof | None:
     """Launch under the files that lie in a directory, and leave the outcome beside them.
 
-    Args:
-        formats: What was exported; the first one that can be checked is.
-        recommendation: What was exported.
-        directory: Where to.
-        observers: Of the campaign's site.
-        measurement: Of the campaign's launches.
-        space: Of the campaign.
+    Of these formats the first one that can be checked is.
 
     Returns:
         What was found; None where no format can be checked, or nothing is set.

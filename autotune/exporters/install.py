@@ -31,9 +31,7 @@ class Rest:
 def merged(theirs: bytes | None, block: str) -> bytes:
     """A parameter file with our block at its end, in place of an earlier one.
 
-    Args:
-        theirs: The file as it is; None where there is none.
-        block: ``key = value`` lines and comments, as exported.
+    ``theirs`` is the file as it is, if there is one; a block is ``key = value`` lines and comments.
 
     Raises:
         UserError: the file holds half a block, so somebody edited the markers.

@@ -25,11 +25,8 @@ def mpirun(
 ) -> str:
     """A line of ``mpirun`` that places the ranks.
 
-    Args:
-        recommendation: Whose placement.
-        words: Further options, quoted.
-        variables: Set for this one command.
-        forwarded: Names of variables for ranks on other nodes too: Open MPI forwards only its own.
+    Words are further options, quoted; variables are set for this one command; the variables named to
+    be forwarded reach ranks on other nodes too: Open MPI forwards only its own.
     """
     assigned = [f"{name}={shlex.quote(value)}" for name, value in (variables or {}).items()]
     forward = [f"-x {name}" for name in forwarded]

@@ -90,10 +90,6 @@ def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:
 def check_family(recommendation: Recommendation, family: str) -> None:
     """Refuse what was measured on another MPI: its algorithms have other names and other speeds.
 
-    Args:
-        recommendation: What is to be deployed.
-        family: Whose format it is, one of ``FAMILIES``.
-
     Raises:
         UserError: measured on another family.
     """
@@ -149,9 +145,7 @@ def settings(recommendation: Recommendation, directory: Path) -> DeployedSetting
     A forced algorithm beside a rules file would decide alone on Open MPI 5.0 and be ignored on 4.1: they are
     never exported together.
 
-    Args:
-        recommendation: What to deploy.
-        directory: Where the rules file will lie.
+    The directory is where the rules file will lie.
 
     Raises:
         UserError: an algorithm is forced for a collective that the rules do not cover, or a rule that

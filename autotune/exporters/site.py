@@ -34,10 +34,7 @@ class Tree:
 def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree:
     """The files below a prefix; those of other versions beside them are left alone.
 
-    Args:
-        recommendation: What is to be deployed.
-        prefix: Where the site keeps its tunings.
-        module: The site's module of this MPI, which must be loaded; empty: it has none.
+    The module is the site's own of this MPI, which must be loaded; empty: it has none.
 
     Raises:
         UserError: not measured on a real Open MPI, or rules that ``coll_tuned`` cannot say.

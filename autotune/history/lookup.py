@@ -19,9 +19,7 @@ T = TypeVar("T")
 def table_starts(measured: Sequence[int], exact: Collection[int] = ()) -> dict[int, int]:
     """First communicator size → measured size whose table holds from there (0: the stack decides), ascending.
 
-    Args:
-        measured: Communicator sizes with a table, ascending, distinct.
-        exact: Those whose table must not be used by a larger communicator.
+    Measured sizes are ascending and distinct; exact ones have a table that a larger one must not use.
     """
     starts: dict[int, int] = {}
     end = 2  # the smallest communicator that no table covers yet

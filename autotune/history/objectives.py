@@ -215,11 +215,8 @@ def score(
     weights that sum to one; a response: as the program gave it. Standard errors are carried to first order:
     sem = value · sqrt(Σ (w·sem_t/t)²).
 
-    Args:
-        objective: What to compute.
-        curve: The envelope.
-        wanted: All slots that a complete curve has; None: those of ``curve``.
-        memory_bytes: For objective ``memory``: peak resident set.
+    ``wanted`` are all slots that a complete curve has; None: those of ``curve``. ``memory_bytes`` is the peak
+    resident set, for objective ``memory``.
     """
     if objective.name == "memory":
         return None if math.isnan(memory_bytes) else Score(memory_bytes / 2**20, 0.0)

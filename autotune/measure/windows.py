@@ -118,9 +118,8 @@ def clock_offset(t_send_s: ArrayLike, t_remote_s: ArrayLike, t_recv_s: ArrayLike
 def clock_drift(offsets: list[ClockOffset]) -> Clock:
     """Line through offsets taken at different times, each weighted by 1 / bound².
 
-    Args:
-        offsets: At least one; one alone gives drift 0. Spread them over the launch: a drift of 1 µs/s shows
-            against a bound of 0.2 µs only after a good part of a second.
+    One alone gives drift 0. Spread them over the launch: a drift of 1 µs/s shows against a bound of 0.2 µs
+    only after a good part of a second.
 
     Raises:
         ValueError: No offsets.

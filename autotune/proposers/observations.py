@@ -101,12 +101,7 @@ def pool(
 ) -> list[Point]:
     """Points that were not tried: all of a small space, else up to ``n`` drawn ones.
 
-    Args:
-        space: Where they come from.
-        rng: For the drawing.
-        n: How many to draw from a space that is too large to be enumerated.
-        tried: What is left out.
-        around: Points whose neighbours are added in a large space.
+    In a large space the neighbours of the points ``around`` are added.
     """
     if space.size <= max(n, ENUMERABLE):
         candidates = dict.fromkeys(space.points())

@@ -22,13 +22,8 @@ def mpirun_argv(
 ) -> list[str]:
     """The command line of ``mpirun`` for one launch.
 
-    Args:
-        flavour: Of ``stacks.DIALECTS``.
-        mpirun: Path of the launcher.
-        placement: Ranks, nodes, mapping and binding.
-        env: Variables that every rank must see; only their names are used.
-        program: What every rank executes.
-        extra: Further words of the scenario, placed before the program.
+    Of the variables that every rank must see only the names are used; ``extra`` are further words of the
+    scenario, placed before the program.
 
     Raises:
         StackError: a flavour that has no command line here.
@@ -42,11 +37,7 @@ def srun_argv(mpi: str, placement: Placement, program: Sequence[str], extra: Seq
 
     The environment needs no words: ``srun`` forwards all of its own.
 
-    Args:
-        mpi: Slurm's plugin for the MPI, such as ``pmix``.
-        placement: Ranks, nodes, mapping and binding.
-        program: What every rank executes.
-        extra: Further words of the scenario, placed before the program.
+    ``mpi`` is Slurm's plugin for the MPI, such as ``pmix``.
 
     Raises:
         StackError: a mapping or binding that ``srun`` has no word for.

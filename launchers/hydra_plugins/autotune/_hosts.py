@@ -81,13 +81,8 @@ def check(
 ) -> tuple[Answer, ...]:
     """The answer of every host, all being fit.
 
-    Args:
-        hosts: Names.
-        agent: Words that start a command on a host, such as ``ssh``.
-        python: Path of the interpreter that will run the ranks.
-        mpirun: Path of the launcher.
-        env: Variables that the project needs to be found there.
-        timeout_s: How long a host may take to answer.
+    Each is asked by words that start a command on a host, such as ``ssh``; variables are those that the
+    project needs to be found there.
 
     Raises:
         StackError: a host that does not answer, or has other versions than most; all such are named.

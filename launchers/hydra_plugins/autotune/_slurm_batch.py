@@ -189,12 +189,7 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
 
     A queue that is full and a controller that is away are waited for, with growing pauses.
 
-    Args:
-        folder: For scripts and logs; on a file system that the nodes see.
-        settings: What the scenario says.
-        order: The job.
-        words: The command; never read by a shell.
-        slurm: For its patience.
+    The folder is for scripts and logs, on a file system that the nodes see; no shell reads the words.
 
     Raises:
         StackError: Slurm refuses the job, or does not answer for ``slurm.patience_s``.
