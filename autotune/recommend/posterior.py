@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.space import Point, Space
+from autotune.space import Point, Space, Value
 
 _FEWEST = 4
 """Settings below which nothing can be learnt from the others."""
@@ -149,21 +149,24 @@ class _Process:
 def _inverse(matrix: Array) -> tuple[Array, float]:
     from scipy.linalg import cho_factor, cho_solve
 
-    factor = cho_factor(matrix + 1e-9 * np.eye(len(matrix)), lower=True)
+    factor = cho_factor(matrix + 1e-9 * matrix.max() * np.eye(len(matrix)), lower=True)
     inverse: Array = cho_solve(factor, np.eye(len(matrix)))
     return inverse, 2 * float(np.log(np.diag(factor[0])).sum())
 
 
 def _distances(space: Space, points: Sequence[Point]) -> Array:
-    """δ for each parameter that varies, or for one that does not where none does."""
-    layers: list[list[list[float]]] = []
+    """δ for each parameter that varies, or for one that does not where none does.
+
+    A value beside the scale lies over its middle, one further: so δ is a squared distance of some space, and
+    the covariance positive definite.
+    """
+    layers: list[Array] = []
     for parameter in space.job:
         values = [point.get(parameter.name) for point in points]
         if len(set(values)) > 1:
-            at = parameter.positions()
-            layer = [
-                [(at[a] - at[b]) ** 2 if a in at and b in at else float(a != b) for b in values]
-                for a in values
-            ]
-            layers.append(layer)
+            at: dict[Value | None, float] = dict(parameter.positions().items())
+            x = np.array([at.get(value, 0.5) for value in values])
+            kinds = [None if value in at else (value,) for value in values]
+            apart = np.array([[float(a != b) for b in kinds] for a in kinds])
+            layers.append((x[:, None] - x) ** 2 + apart)
     return np.array(layers) if layers else np.zeros((1, len(points), len(points)))

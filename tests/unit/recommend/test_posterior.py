@@ -39,6 +39,15 @@ def test_the_gradient_is_that_of_the_density() -> None:
         assert gradient[i] == pytest.approx(slope, rel=1e-4)
 
 
+def test_values_beside_a_scale_leave_the_covariance_positive_definite() -> None:
+    values = ("auto", *(f"{2**k}k" for k in range(9)))
+    space = Space("s", tuple(Parameter(f"p{i}", values, "auto", ordered=True) for i in range(3)))
+    points = space.draw(np.random.default_rng(0), 60)
+    for theta in (0.1, 1.0, 10.0):
+        smallest = np.linalg.eigvalsh(np.exp(-theta * _distances(space, points)).mean(axis=0))[0]
+        assert smallest > -1e-9
+
+
 def test_another_launch_goes_to_what_can_turn_the_choice() -> None:
     found = Posterior(np.array([1.0, 1.01, 1.02, 2.0]), np.array([0.01, 0.01, 0.05, 0.05]), 0.03)
     worth = found.worth_of_another()
