@@ -1,12 +1,14 @@
 """What the history of a campaign says, computed once (step 10 of the flow)."""
 
+import math
 from dataclasses import dataclass, replace
 
 from autotune.campaign.description import Description
 from autotune.campaign.strategy import Strategy
-from autotune.history.objectives import Envelope, envelope
+from autotune.history.objectives import Envelope, envelope, ratio_of
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Checked, Provenance, Recommendation, recommend
+from autotune.recommend.summary import speedup_interval
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Level, Point
 from autotune.stacks import dialect
@@ -30,6 +32,17 @@ class Conclusion:
     """What was found, after the verification what held; None before any setting was measured completely."""
     choices: tuple[Choice, ...] = ()
     """What may be handed over, the recommendation first."""
+
+    @property
+    def speedup(self) -> tuple[float, tuple[float, float]]:
+        """The geometric mean over all sizes, with 95 %: of fresh launches, else of the search."""
+        chosen = self.recommendation
+        if chosen is None or not chosen.gains:
+            return math.nan, (math.nan, math.nan)
+        total = self.verdict.rounds[-1].total if self.verdict else None
+        if total is None:
+            return chosen.speedup, speedup_interval(chosen)
+        return ratio_of(total.gain), (ratio_of(total.low), ratio_of(total.high))
 
     def choice(self, kind: ChoiceKind) -> Choice | None:
         """The choice of a kind; None where there is none, as without a profile of calls."""

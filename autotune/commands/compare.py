@@ -1,15 +1,14 @@
 """``compare``: campaigns beside each other, and the summary at the end of a multirun."""
 
-import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.directory import CampaignDirectory, read_campaign
-from autotune.recommend.front import Checked, Provenance, Recommendation
-from autotune.recommend.summary import speedup_interval
+from autotune.recommend.front import Checked, Provenance
 from autotune.views.documents import json_text
 from autotune.views.text import advice_text, ratio_text
 
@@ -17,8 +16,8 @@ from autotune.views.text import advice_text, ratio_text
 def compare(directories: Sequence[Path], as_json: bool) -> None:
     """Print one line for each campaign: stack, size, state, gain, and what its recommendation changes."""
     campaigns = [read_campaign(directory) for directory in directories]
-    recommended = [campaign.conclude().recommendation for campaign in campaigns]
-    rows = [row(*pair) for pair in zip(campaigns, recommended, strict=True)]
+    found = [campaign.conclude() for campaign in campaigns]
+    rows = [row(*pair) for pair in zip(campaigns, found, strict=True)]
     if as_json:
         sys.stdout.write(json_text(rows))
         return
@@ -29,15 +28,14 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
     common = os.path.commonpath([d.absolute() for d in directories]) if len(directories) > 1 else ""
     for one, directory in zip(rows, directories, strict=True):
         one["directory"] = os.path.relpath(directory.absolute(), common) if common else str(directory)
-    unverified = sum(one is None or one.provenance.checked is Checked.NOT for one in recommended)
+    made = [one.recommendation for one in found]
+    unverified = sum(one is None or one.provenance.checked is Checked.NOT for one in made)
     Console(width=None if sys.stdout.isatty() else 200).print(campaigns_table(rows, unverified))
 
 
-def row(campaign: CampaignDirectory, chosen: Recommendation | None) -> dict[str, Any]:
-    """What is compared of one campaign and its recommendation, as JSON values."""
-    about = campaign.about
-    gain = chosen.speedup if chosen and chosen.gains else math.nan
-    low, high = speedup_interval(chosen) if chosen and chosen.gains else (math.nan, math.nan)
+def row(campaign: CampaignDirectory, found: Conclusion) -> dict[str, Any]:
+    """What is compared of one campaign and of what it has found, as JSON values."""
+    about, chosen, (gain, (low, high)) = campaign.about, found.recommendation, found.speedup
     return {
         "directory": str(campaign.path),
         "campaign": about.scenario.title,

@@ -80,7 +80,7 @@ def status(directory: Path, as_json: bool) -> None:
     if about.discovered is not None:
         lines.append(f"  discovery  {headline(about, about.discovered)}")
     if recommendation:
-        gain = f", {recommendation.speedup:.2f}× the default" if recommendation.gains else ""
+        gain = f", {found.speedup[0]:.2f}× the default" if recommendation.gains else ""
         advice = advice_text(recommendation, about.space.untouched)
         lines.append(f"  best       {advice}{gain} [{provenance.verified}]")
         lines += [f"  choice     {choice.text}" for choice in found.choices]

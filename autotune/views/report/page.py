@@ -22,7 +22,6 @@ from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speed
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Space
 from autotune.verification.course import VerificationRound
-from autotune.verification.paired_test import overall
 from autotune.views.report import plots, screening_plots
 from autotune.views.text import (
     advice_text,
@@ -135,8 +134,7 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
         return
     verdicts = [verdict(gain) for gain in chosen.gains]
     ratio, interval, where = chosen.speedup, speedup_interval(chosen), "in the search, not verified"
-    if inputs.rounds and len(inputs.rounds[-1].differences) > 1:
-        total = overall(inputs.rounds[-1].differences)
+    if inputs.rounds and (total := inputs.rounds[-1].total):
         ratio, interval = ratio_of(total.gain), (ratio_of(total.low), ratio_of(total.high))
         where = f"on {len(inputs.rounds[-1].launches)} fresh launches"
     yield {

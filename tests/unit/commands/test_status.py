@@ -61,6 +61,13 @@ def test_what_is_under_way_is_named_while_it_runs(said, begun):
         assert json.loads(said("status", "campaign", "--json")[1])["under_way"] == [number]
 
 
+def test_verbs_give_one_number_for_one_speed_up(said, tmp_path):
+    shutil.copytree(GOLDEN / "simulated", tmp_path / "campaign")
+    (row,) = json.loads(said("compare", "campaign", "--json")[1])
+    assert row["verified"].startswith(f"verified: {row['gain']} on ")
+    assert f", {row['speedup']:.2f}× the default [{row['verified']}]" in said("status", "campaign")[1]
+
+
 def test_a_job_that_ended_before_the_campaign_began_is_said_to_have(said, tmp_path):
     (tmp_path / "campaign/slurm").mkdir(parents=True)
     code, words = said("status", "campaign")

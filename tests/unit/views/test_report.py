@@ -271,6 +271,7 @@ def test_the_verification_shows_promise_and_fresh_launches_side_by_side(inputs):
     assert row[1].startswith("1.44×")
     assert row[2].startswith("0.90× (")
     assert row[4] == "slower"
+    assert "fresh launches, this size by itself" in document.texts  # the other table's are drawn to the mean
     assert [text for text in document.texts if text.startswith("Round ")] == [
         f"Round {n}: UCX_RNDV_THRESH=4k, UCX_TLS=self,sysv, {len(inputs.recommendation.rules)} rules"
         for n in (2, 1)
