@@ -1,14 +1,16 @@
 """What launches that failed lead to, as functions of the history (steps 4 and 9 of the flow).
 
 A launch can be the victim of its machine rather than of its point. So a point whose launch failed in a way
-that may pass is launched once more, as soon as another launch has ended well; where several points in a row
-are lost, the untouched stack says whether the machine still works; and what failed beside it tells nothing of
-its point. A launch that hangs costs a multiple of those that did not.
+that may pass, or whose curve has a gap by a wrong result, is launched once more, as soon as another one has
+ended well; where several points in a row are lost, the untouched stack says whether the machine still works;
+and what failed beside it tells nothing of its point. A launch that hangs costs a multiple of those that did
+not.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from autotune.history.objectives import slot_of
 from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
 from autotune.scenario import Scenario
 from autotune.space import Space
@@ -31,7 +33,7 @@ def second_try(history: History) -> Trial | None:
     Where second tries mostly fail too, failures here do not pass, and none is made any more.
     """
     tries = [o for o in told(history) if o.trial.repeats]
-    in_vain = sum(not o.ok for o in tries)
+    in_vain = sum(not (o.ok and _final(o)) for o in tries)
     if in_vain > _IN_VAIN + (len(tries) - in_vain) + _SHARE_IN_VAIN * len(history):
         return None
     made = {o.trial.repeats for o in history}
@@ -42,7 +44,7 @@ def second_try(history: History) -> Trial | None:
             return waiting
         searched = trial.phase in (Phase.SCREENING, Phase.SEARCH)
         fresh = searched and not trial.repeats and trial.number not in made
-        if waiting is None and fresh and observation.status in _MAY_PASS:
+        if waiting is None and fresh and not _final(observation):
             waiting = trial
     return None
 
@@ -119,6 +121,14 @@ def patient(trial: Trial, scenario: Scenario, space: Space, history: History) ->
         return trial
     longest_s = max(_SHORTEST_S, _TIMES * max(made)) * (2 if trial.repeats else 1)
     return replace(trial, timeout_s=longest_s) if longest_s < limit_s(scenario) else trial
+
+
+def _final(observation: Observation) -> bool:
+    """Whether making it again would show no more: it failed for good, or wrong results left no gap."""
+    if not observation.ok:
+        return observation.status not in _MAY_PASS
+    wrong = {slot_of(e.cell) for e in observation.estimates if e.status is Status.WRONG_RESULT}
+    return wrong <= {slot_of(e.cell) for e in observation.usable}
 
 
 def _untouched(run: list[Observation]) -> int:

@@ -47,6 +47,23 @@ def test_what_failed_is_launched_once_more_after_another_launch_went_well(status
     assert len(history) == 24  # a second try is one of the budget's launches
 
 
+@pytest.mark.parametrize("gap", [True, False])
+def test_a_gap_in_a_curve_by_a_wrong_result_is_measured_once_more(gap):
+    class Wrong(World):
+        def observe(self, trial):
+            seen, bad = super().observe(trial), trial.phase is Phase.SEARCH and trial.number % 5 == 0
+            lost = [e for e in seen.estimates if e.cell.message_bytes == 8][: None if gap else 1]
+            worse = (replace(e, status=Status.WRONG_RESULT) if e in lost else e for e in seen.estimates)
+            return replace(seen, estimates=tuple(worse)) if bad and not trial.repeats else seen
+
+    history = run(lambda t: None, world=Wrong())
+    assert all(o.ok for o in history)
+    again = [o.trial.repeats for o in history if o.trial.repeats]
+    assert bool(again) == gap
+    assert len(set(again)) == len(again)
+    assert all(number % 5 == 0 for number in again)
+
+
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.INVALID, Status.NOT_APPLIED])
 def test_what_cannot_pass_is_not_launched_again(status):
     assert not any(o.trial.repeats for o in run(at_first_sight(status)))
