@@ -3,6 +3,22 @@
 ``Sequential`` runs the jobs of a multirun in this process, one after another.
 """
 
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher as Sequential
+from collections.abc import Callable
+from dataclasses import make_dataclass
 
-__all__ = ["Sequential"]
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher as Sequential
+from hydra.core.config_store import ConfigStore
+
+__all__ = ["Sequential", "offered"]
+
+
+def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type[Sequential]]:
+    """Offers the class of a module of that name as ``hydra/launcher=NAME``, with a dataclass of keys."""
+
+    def stored(launcher: type[Sequential]) -> type[Sequential]:
+        target = ("_target_", str, f"hydra_plugins.autotune.{name}.{launcher.__name__}")
+        node = make_dataclass(f"{name.title()}Conf", [target], bases=(keys,))
+        ConfigStore.instance().store(group="hydra/launcher", name=name, node=node, provider="autotune")
+        return launcher
+
+    return stored

@@ -1,24 +1,16 @@
 """Hydra launcher ``auto``: Slurm where it is, else mpirun where hosts are given, else a simulated cluster."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hydra.core.config_store import ConfigStore
-
-from hydra_plugins.autotune._plugin import Sequential
+from hydra_plugins.autotune._plugin import Sequential, offered
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
     from autotune.scenario import Scenario
 
 
-@dataclass
-class AutoConf:
-    """Keys of ``hydra.launcher`` for ``auto``; a certain launcher's keys need ``hydra/launcher=NAME``."""
-
-    _target_: str = "hydra_plugins.autotune.auto.AutoLauncher"
-
-
+@offered("auto")
 class AutoLauncher(Sequential):
     """Takes the launcher that this machine offers and says which."""
 
@@ -59,6 +51,3 @@ def _taken(scenario: "Scenario") -> tuple[Any, str]:
     from hydra_plugins.autotune.simulated import SimulatedLauncher
 
     return SimulatedLauncher(), "launcher simulated: neither Slurm nor hosts are here"
-
-
-ConfigStore.instance().store(group="hydra/launcher", name="auto", node=AutoConf, provider="autotune")

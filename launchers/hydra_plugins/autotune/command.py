@@ -1,24 +1,15 @@
 """Hydra launcher ``command``: any program as the instrument, ``conf=command`` or ``probe=command``."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hydra.core.config_store import ConfigStore
-
-from hydra_plugins.autotune._plugin import Sequential
+from hydra_plugins.autotune._plugin import Sequential, offered
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
     from autotune.scenario import Scenario
 
 
-@dataclass
-class CommandConf:
-    """Keys of ``hydra.launcher`` for ``command``; what is run stands in ``probe.options``."""
-
-    _target_: str = "hydra_plugins.autotune.command.CommandLauncher"
-
-
+@offered("command")
 class CommandLauncher(Sequential):
     """Runs jobs of a multirun one after another, and a program for each launch of a campaign."""
 
@@ -31,6 +22,3 @@ class CommandLauncher(Sequential):
         from hydra_plugins.autotune._command import command_site
 
         return command_site(scenario)
-
-
-ConfigStore.instance().store(group="hydra/launcher", name="command", node=CommandConf, provider="autotune")

@@ -7,9 +7,7 @@ postponed: a dataclass could not resolve them.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hydra.core.config_store import ConfigStore
-
-from hydra_plugins.autotune._plugin import Sequential
+from hydra_plugins.autotune._plugin import Sequential, offered
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -20,12 +18,12 @@ if TYPE_CHECKING:
 class MpirunConf:
     """Keys of ``hydra.launcher`` for ``mpirun``."""
 
-    _target_: str = "hydra_plugins.autotune.mpirun.MpirunLauncher"
     extra: list[str] = field(default_factory=list)  # further words for mpirun's command line
     agent: list[str] = field(default_factory=lambda: ["ssh"])  # what starts a command on another host
     check_hosts: bool = True  # ask each host first whether it has the same MPI, Python and project
 
 
+@offered("mpirun", MpirunConf)
 class MpirunLauncher(Sequential):
     """Runs jobs of a multirun one after another, and the launches of each campaign by ``mpirun``."""
 
@@ -63,6 +61,3 @@ class MpirunLauncher(Sequential):
         placed = on_hosts(scenario)
         agent = self.agent if placed.cluster.hosts else ()
         return mpi_site(placed, lambda installation: Mpirun(installation, self.extra, agent))
-
-
-ConfigStore.instance().store(group="hydra/launcher", name="mpirun", node=MpirunConf, provider="autotune")

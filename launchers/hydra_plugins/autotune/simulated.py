@@ -1,24 +1,15 @@
 """Hydra launcher ``simulated``: ``hydra/launcher=simulated``, a modelled cluster from ``machine=``."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hydra.core.config_store import ConfigStore
-
-from hydra_plugins.autotune._plugin import Sequential
+from hydra_plugins.autotune._plugin import Sequential, offered
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
     from autotune.scenario import Scenario
 
 
-@dataclass
-class SimulatedConf:
-    """Keys of ``hydra.launcher`` for ``simulated``."""
-
-    _target_: str = "hydra_plugins.autotune.simulated.SimulatedLauncher"
-
-
+@offered("simulated")
 class SimulatedLauncher(Sequential):
     """Runs jobs of a multirun one after another; the launches of each campaign are computed."""
 
@@ -31,8 +22,3 @@ class SimulatedLauncher(Sequential):
         from hydra_plugins.autotune._simulated import simulated_site
 
         return simulated_site(scenario)
-
-
-ConfigStore.instance().store(
-    group="hydra/launcher", name="simulated", node=SimulatedConf, provider="autotune"
-)

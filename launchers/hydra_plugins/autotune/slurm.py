@@ -7,9 +7,7 @@ postponed: a dataclass could not resolve them.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hydra.core.config_store import ConfigStore
-
-from hydra_plugins.autotune._plugin import Sequential
+from hydra_plugins.autotune._plugin import Sequential, offered
 
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 class SlurmConf:
     """Keys of ``hydra.launcher`` for ``slurm``; empty: the site's default."""
 
-    _target_: str = "hydra_plugins.autotune.slurm.SlurmLauncher"
     allocation: str = "auto"  # inside, campaign, trial; auto: inside an allocation, else campaign
     partition: str = ""  # or several, with commas
     account: str = ""
@@ -36,6 +33,7 @@ class SlurmConf:
     extra: list[str] = field(default_factory=list)  # further words for mpirun or srun
 
 
+@offered("slurm", SlurmConf)
 class SlurmLauncher(Sequential):
     """Runs jobs of a multirun one after another, and the launches of each campaign under Slurm."""
 
@@ -75,6 +73,3 @@ class SlurmLauncher(Sequential):
             for key, value in self.settings.items()
         }
         return BatchSettings(**values)
-
-
-ConfigStore.instance().store(group="hydra/launcher", name="slurm", node=SlurmConf, provider="autotune")
