@@ -81,8 +81,8 @@ class Mpich:
     """Algorithm without parameters of its own → what it needs, in the words of ``stacks.mpich``."""
     forcible: tuple[str, ...] = ()
     """Further ones, which a variable can force but a selection tree cannot name without their parameters."""
-    sized: bool = True
-    """Whether a selection tree knows its message size."""
+    size: str = "avg_msg_size"
+    """What a selection tree can ask for its size: any other condition aborts. Empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,8 @@ _COMMUTATIVE = {
     "recursive_doubling": (),
     "recursive_halving": ("commutative",),
 }
+
+_TOTAL = "total_msg_size"
 
 _ALL = (
     Collective(
@@ -166,10 +168,10 @@ _ALL = (
         mpich=Mpich(
             {
                 "binomial": (),
-                "circ_graph": ("commutative",),
                 "smp": ("commutative", "parent"),
                 "reduce_scatter_gather": ("built_in", "count"),
-            }
+            },
+            ("circ_graph",),
         ),
         intel=_words("shumilin binomial topology_shumilin topology_binomial rabenseifner"),
     ),
@@ -194,10 +196,9 @@ _ALL = (
                 "binomial": (),
                 "scatter_recursive_doubling_allgather": (),
                 "scatter_ring_allgather": (),
-                "circ_graph": (),
                 "smp": ("parent",),
             },
-            ("tree", "pipelined_tree"),
+            _words("tree pipelined_tree circ_graph"),
         ),
         intel=_words(
             "binomial recursive_doubling ring topology_binomial topology_recursive_doubling topology_ring "
@@ -218,8 +219,9 @@ _ALL = (
             han=True,
         ),
         mpich=Mpich(
-            {"brucks": (), "recursive_doubling": ("pow2",), "ring": (), "circ_graph": ()},
-            _words("k_brucks recexch_doubling recexch_halving"),
+            {"brucks": (), "recursive_doubling": ("pow2",), "ring": ()},
+            _words("k_brucks recexch_doubling recexch_halving circ_graph"),
+            _TOTAL,
         ),
         intel=_words("recursive_doubling bruck ring topology_gatherv_bcast knomial"),
     ),
@@ -236,7 +238,7 @@ _ALL = (
             {"sparbit": (5, 0)},
             han=True,
         ),
-        mpich=Mpich({"brucks": (), "recursive_doubling": ("pow2",), "ring": ()}),
+        mpich=Mpich({"brucks": (), "recursive_doubling": ("pow2",), "ring": ()}, size=_TOTAL),
         intel=_words("recursive_doubling bruck ring topology_gatherv_bcast"),
     ),
     Collective(
@@ -259,7 +261,7 @@ _ALL = (
         aliases=("all-to-allv",),
         costs="alltoall",
         openmpi=OpenMpi(4, ("linear", "pairwise"), own_names=_BASIC),
-        mpich=Mpich({"scattered": ("no_inplace",)}),
+        mpich=Mpich({"scattered": ("no_inplace",)}, size=_TOTAL),
     ),
     Collective(
         "alltoallw",
@@ -275,7 +277,7 @@ _ALL = (
         Pattern.ALL_TO_ONE,
         costs="blocks",
         openmpi=OpenMpi(9, ("linear", "binomial", "linear_sync"), Lookup.ROOT, _BASIC, han=True),
-        mpich=Mpich({"binomial": ()}),
+        mpich=Mpich({"binomial": ()}, size=_TOTAL),
         intel=_words("binomial topology_binomial shumilin"),
     ),
     Collective("gatherv", Size.BLOCK, Pattern.ALL_TO_ONE, measured=False, openmpi=OpenMpi(10)),
@@ -285,7 +287,7 @@ _ALL = (
         Pattern.ONE_TO_ALL,
         costs="blocks",
         openmpi=OpenMpi(15, ("linear", "binomial", "linear_nb"), Lookup.ROOT, _BASIC, han=True),
-        mpich=Mpich({"binomial": ()}),
+        mpich=Mpich({"binomial": ()}, size=_TOTAL),
         intel=_words("binomial topology_binomial shumilin"),
     ),
     Collective("scatterv", Size.BLOCK, Pattern.ONE_TO_ALL, measured=False, openmpi=OpenMpi(16)),
@@ -300,7 +302,7 @@ _ALL = (
             Lookup.TOTAL,
             {"nonoverlapping": "non-overlapping"},
         ),
-        mpich=Mpich({"noncommutative": (), **_COMMUTATIVE}),
+        mpich=Mpich({"noncommutative": (), **_COMMUTATIVE}, size=_TOTAL),
         intel=_words(
             "recursive_halving pairwise recursive_doubling reduce_scatterv topology_reduce_scatterv"
         ),
@@ -313,14 +315,14 @@ _ALL = (
         openmpi=OpenMpi(
             13, _words("linear recursive_doubling recursive_halving butterfly"), Lookup.TOTAL, _BASIC
         ),
-        mpich=Mpich({"noncommutative": ("pow2",), **_COMMUTATIVE}),
+        mpich=Mpich({"noncommutative": ("pow2",), **_COMMUTATIVE}, size=_TOTAL),
     ),
     Collective(
         "barrier",
         Size.NONE,
         Pattern.ALL_TO_ALL,
         openmpi=OpenMpi(6, _words("linear double_ring recursive_doubling bruck two_proc tree"), han=True),
-        mpich=Mpich({"smp": ("parent",)}, ("k_dissemination", "recexch"), sized=False),
+        mpich=Mpich({"smp": ("parent",)}, ("k_dissemination", "recexch"), size=""),
         intel=_words(
             "dissemination recursive_doubling topology_dissemination topology_recursive_doubling "
             "binomial_gather_scatter topology_binomial_gather_scatter"
@@ -331,7 +333,7 @@ _ALL = (
         Size.VECTOR,
         Pattern.ALL_TO_ALL,
         openmpi=OpenMpi(14, ("linear", "recursive_doubling")),
-        mpich=Mpich({"smp": ("commutative", "consecutive"), "recursive_doubling": ()}, sized=False),
+        mpich=Mpich({"smp": ("consecutive",), "recursive_doubling": ()}, size=""),
         intel=("partial_results_gathering", "topology_partial_results_gathering"),
     ),
     Collective(
@@ -339,7 +341,7 @@ _ALL = (
         Size.VECTOR,
         Pattern.ALL_TO_ALL,
         openmpi=OpenMpi(8, ("linear", "recursive_doubling")),
-        mpich=Mpich({"recursive_doubling": ()}, sized=False),
+        mpich=Mpich({"recursive_doubling": ()}, size=""),
         intel=("partial_results_gathering", "partial_results_gathering_layout"),
     ),
     Collective("pingpong", Size.MESSAGE, Pattern.PAIR, aliases=("latency",)),

@@ -77,7 +77,7 @@ class MpichSelection:
             tuned: mpich.Tree = {}
             for owner, end in zip(starts.values(), [*ends, None], strict=True):
                 condition = "comm_size=any" if end is None else f"comm_size<{end}"
-                tuned[condition] = _sizes(collective, by_size[owner], generic) if owner else generic
+                tuned[condition] = _sizes(collective, by_size[owner], generic, owner) if owner else generic
             inter = {k: v for k, v in whole.items() if k == "comm_type=inter"}
             tree[f"collective={collective}"] = {"comm_type=intra": tuned, **inter} if inter else tuned
         variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(directory.absolute() / TREE_FILE)}
@@ -89,13 +89,14 @@ class MpichSelection:
         return by_script(directory / SCRIPT)
 
 
-def _sizes(collective: str, table: list[Rule], generic: mpich.Tree) -> mpich.Tree:
-    """One communicator size: conditions on the message size, which MPICH counts as the benchmarks do."""
+def _sizes(collective: str, table: list[Rule], generic: mpich.Tree, comm_size: int) -> mpich.Tree:
+    """One communicator size: conditions on the message size, counted as the tree can ask for it."""
     leaves = [mpich.leaf(collective, algorithm_of(rule), generic) for rule in table]
     if len(leaves) == 1:
         return leaves[0]
-    if collective in mpich.NO_SIZE:
+    condition, messages = mpich.size_condition(collective, comm_size)
+    if not condition:
         return generic
-    bounds = [rule.min_bytes for rule in table[1:]]
-    tree = {f"avg_msg_size<{bound}": below for bound, below in zip(bounds, leaves, strict=False)}
-    return {**tree, "avg_msg_size=any": leaves[-1]}
+    bounds = [rule.min_bytes * messages for rule in table[1:]]
+    tree = {f"{condition}<{bound}": below for bound, below in zip(bounds, leaves, strict=False)}
+    return {**tree, f"{condition}=any": leaves[-1]}

@@ -25,9 +25,6 @@ Tree = dict[str, Any]
 
 _MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
 
-NO_SIZE = frozenset(name for name, known in _MPICH.items() if not known.sized)
-"""Collectives for which the tree knows no message size."""
-
 _GUARDS = {
     "commutative": ("is_commutative=yes", "is_commutative=no", True),
     "built_in": ("is_op_built_in=yes", "is_op_built_in=no", True),
@@ -50,6 +47,12 @@ def algorithms(collective: str) -> tuple[str, ...]:
         raise UserError(f"MPICH offers no algorithms for {collective!r}", allowed(collective, _MPICH))
     known = _MPICH[collective]
     return (DEFAULT, *known.algorithms, *known.forcible)
+
+
+def size_condition(collective: str, comm_size: int) -> tuple[str, int]:
+    """What the tree can ask for the size of a collective, and how many messages that is; empty: nothing."""
+    condition = _MPICH[collective].size
+    return condition, comm_size if condition.startswith("total") else 1
 
 
 def check(collective: str, algorithm: str) -> str:
@@ -77,7 +80,7 @@ def leaf(collective: str, algorithm: str, otherwise: Tree) -> Tree:
     needs = _MPICH[collective].algorithms
     if algorithm not in needs:
         raise UserError(
-            f"MPICH's {collective} algorithm {algorithm!r} has parameters, which a tree would have to repeat",
+            f"MPICH's {collective} algorithm {algorithm!r} has no name that its selection tree knows",
             "export mpich_cvars instead: it forces one algorithm for all sizes",
         )
     tree: Tree = {f"algorithm=MPIR_{collective.capitalize()}_intra_{algorithm}": {}}

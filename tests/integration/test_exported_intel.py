@@ -4,12 +4,15 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autotune.exporters import exporter
+from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
+from autotune.stacks.intel import algorithm_id
 
 pytestmark = pytest.mark.intel
 
@@ -83,6 +86,30 @@ def test_each_exported_row_is_used_for_its_sizes(intel, tmp_path):
     assert kinds(intel, exported(tmp_path, rows)) == by_size("parts", "whole", "parts")
     rows = [rule(0, "recursive_doubling"), rule(4096, "ring"), rule(65536, "recursive_doubling")]
     assert kinds(intel, exported(tmp_path, rows)) == by_size("whole", "parts", "whole")
+
+
+NAMES = ("recursive_doubling", "rabenseifner", "reduce_bcast", "ring")
+
+
+@pytest.fixture(scope="session")
+def alone(intel):
+    """Algorithm → what it does at each size where it is forced for all."""
+    return {name: kinds(intel, str(algorithm_id("allreduce", name))) for name in NAMES}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_rows_of_a_random_winner_are_used_for_their_sizes(intel, alone, tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    starts = [0, *sorted(rng.choice(range(8, 2 * SIZES[-1], 8), rng.integers(1, 4), replace=False))]
+    rows = [
+        rule(int(start), name) for start, name in zip(starts, rng.choice(NAMES, len(starts)), strict=True)
+    ]
+    expected = {
+        (n, size): alone[str(choice_at(rows, ("allreduce", 4, size))["algorithm"])][n, size]
+        for n in (2, 3, 4)
+        for size in SIZES
+    }
+    assert kinds(intel, exported(tmp_path, rows)) == expected
 
 
 @pytest.mark.parametrize(
