@@ -1,8 +1,11 @@
 """Any program as the instrument: a whole campaign on a script, and every way in which it can fail."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -24,21 +27,21 @@ GOOD = (
 )
 
 
-def tune(cwd, body, *words, program=PROGRAM):
+def command(cwd, body, *words, program=PROGRAM):
+    """The command line of a campaign, whose files are written."""
     (cwd / "space.yaml").write_text(SPACE)
     (cwd / "program.py").write_text(program.format(body=body))
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "autotune", "conf=command", "space=space.yaml"),
-            *(f"probe.options.run=[{sys.executable},program.py]", "responses.runtime_s=min"),
-            *("budget.launches=14", "probe.max_samples=2", "probe.budget_s=5", "proposer=random"),
-            *("verify.enabled=false", *words),
-        ],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    return [
+        *(sys.executable, "-m", "autotune", "conf=command", "space=space.yaml"),
+        *(f"probe.options.run=[{sys.executable},program.py]", "responses.runtime_s=min"),
+        *("budget.launches=14", "probe.max_samples=2", "probe.budget_s=5", "proposer=random"),
+        *("verify.enabled=false", *words),
+    ]
+
+
+def tune(cwd, body, *words, program=PROGRAM):
+    line = command(cwd, body, *words, program=program)
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=240)
 
 
 def status(cwd):
@@ -129,3 +132,33 @@ def test_options_that_are_wrong(tmp_path, words, expected):
     done = tune(tmp_path, GOOD, *words)
     assert done.returncode == 2
     assert expected in done.stderr, done.stderr
+
+
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open("pids", "a") as file:
+    file.write(f"{os.getpid()}\\n")
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["SIGKILL", "two Ctrl-C"])
+def test_a_program_that_ignores_sigterm_does_not_outlive_its_campaign(tmp_path, how):
+    silent, pids = subprocess.DEVNULL, tmp_path / "pids"
+    line = command(tmp_path, STUBBORN, program="{body}")
+    driver = subprocess.Popen(line, cwd=tmp_path, stdout=silent, stderr=silent)
+    while not pids.exists() or not pids.read_text():
+        assert driver.poll() is None
+        time.sleep(0.02)
+    driver.send_signal(how)
+    if how is signal.SIGINT:
+        time.sleep(0.2)
+        driver.send_signal(how)
+    assert driver.wait(60) != 0
+    (pid,) = map(int, pids.read_text().split())
+    deadline = time.monotonic() + 30
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(pid, 0)
+            time.sleep(0.05)
