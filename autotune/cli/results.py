@@ -33,7 +33,9 @@ def repair(directory: Dir) -> None:
 @cli.command()
 def history(
     directory: Dir,
-    table_format: Annotated[str, typer.Option("--format", help="csv or parquet")] = "csv",
+    table_format: Annotated[
+        str, typer.Option("--format", help="csv or parquet; default: as --out ends")
+    ] = "",
     out: Out = None,
 ) -> None:
     """Print all measurements as a table, a row for each trial and cell (CSV to stdout by default)."""

@@ -6,32 +6,39 @@ from pathlib import Path
 from autotune.campaign.directory import read_campaign
 from autotune.errors import TableError, allowed
 from autotune.exporters.writing import write_files
+from autotune.views.frames import FORMATS, Frame, history_frame, table_bytes
 
 
 def history(directory: Path, table_format: str, out: Path | None) -> None:
-    """Print or write all measurements.
+    """Print or write all measurements; raises as ``format_of`` and ``print_or_write``."""
+    wanted = format_of(out, table_format)
+    print_or_write(history_frame(read_campaign(directory).history), out, wanted)
+
+
+def format_of(out: Path | None, table_format: str = "") -> str:
+    """The format of a table: where none is asked for, that of the file's name.
 
     Raises:
         TableError: an unknown format, or Parquet without a file.
     """
-    from autotune.views.frames import FORMATS, history_frame, table_bytes
-
-    if table_format not in FORMATS:
-        raise TableError(f"--format {table_format}", allowed(table_format, FORMATS))
-    if table_format == "parquet" and out is None:
+    wanted = table_format or ("parquet" if out and out.suffix == ".parquet" else "csv")
+    if wanted not in FORMATS:
+        raise TableError(f"--format {wanted}", allowed(wanted, FORMATS))
+    if wanted == "parquet" and out is None:
         raise TableError(
             "Parquet is binary and does not go to the terminal", "name a file: --out history.parquet"
         )
-    print_or_write(table_bytes(history_frame(read_campaign(directory).history), table_format), out)
+    return wanted
 
 
-def print_or_write(table: bytes, out: Path | None) -> None:
-    """Write a table into a file, or where none is named to standard output.
+def print_or_write(frame: Frame, out: Path | None, table_format: str = "") -> None:
+    """Write a table into a file, or where none is named to standard output; raises as ``format_of`` too.
 
     Raises:
         UserError: the file cannot be written.
         StorageError: the disk is full or read-only.
     """
+    table = table_bytes(frame, format_of(out, table_format))
     if out is None:
         sys.stdout.write(table.decode())
     else:

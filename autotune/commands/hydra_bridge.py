@@ -272,6 +272,11 @@ def _translated(exc: Exception) -> AutotuneError:
             f"{key}={values}: one value or several?",
             f"""one value: "{key}='{values}'"; a list: "{key}=[{values}]"; a campaign for each: -m""",
         )
+    if missing := re.match(
+        r"In '.*?': Could not find '(.+?)/(\S+)' Available options in '.*?': (.*?) Config", text
+    ):
+        group, name, options = missing.groups()
+        return ScenarioError(f"{group}={name}: there is none", allowed(name, options.split()))
     if text.startswith("Config group override must be"):
         return ScenarioError(text, f"these take the name of an option: {', '.join(groups())}, hydra/launcher")
     if isinstance(exc, OverrideParseException):

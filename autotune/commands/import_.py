@@ -28,10 +28,9 @@ def import_files(
     records = [
         _completed(measurement, comm_size, collective) for path in paths for measurement in read(*_text(path))
     ]
-    from autotune.views.frames import measurement_frame, table_bytes
+    from autotune.views.frames import measurement_frame
 
-    table_format = "parquet" if out and out.suffix == ".parquet" else "csv"
-    print_or_write(table_bytes(measurement_frame(records), table_format), out)
+    print_or_write(measurement_frame(records), out)
     if out is not None:
         sys.stderr.write(
             f"{len(records)} rows of {len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}\n"

@@ -22,7 +22,7 @@ def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path |
         UserError: the table cannot be written.
         StorageError: the disk is full or read-only.
     """
-    from autotune.views.frames import history_frame, table_bytes
+    from autotune.views.frames import history_frame
 
     trial = Trial(
         number=1,
@@ -36,8 +36,7 @@ def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path |
         observation = site.observer(measurement, site.space, Path(folder)).observe(trial)
     for note in observation.notes:
         sys.stderr.write(f"{note}\n")
-    table_format = "parquet" if out and out.suffix == ".parquet" else "csv"
-    print_or_write(table_bytes(history_frame(History((observation,))), table_format), out)
+    print_or_write(history_frame(History((observation,))), out)
     if not observation.ok:
         raise CampaignError(f"the launch was {observation.status}: {observation.reason}")
     return ExitCode.WELL

@@ -62,10 +62,12 @@ def worth(
         UserError: nothing was measured against the default, or the run's time is not known.
         TableError: the profile calls nothing of what was measured.
     """
-    run_s = application_s or profile.application_s
+    run_s = profile.application_s if application_s is None else application_s
     if not gains:
         raise UserError("the recommendation gains nothing that could be added up", "it is the default itself")
-    if not run_s:
+    if run_s is not None and not 0 < run_s < math.inf:
+        raise UserError(f"a run of {run_s:g} s", "--application-s: its wall time in seconds, above 0")
+    if run_s is None:
         raise UserError(f"{profile.source} does not say how long a run takes", "give --application-s SECONDS")
     collectives = {gain.slot[0] for gain in gains}
     tuned = [c for c in profile.calls if any(c.means(name) for name in collectives)]

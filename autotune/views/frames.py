@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from autotune.history.trial import Cell, Estimate, History, Observation, Status
 from autotune.importers import Measurement
@@ -17,6 +17,9 @@ from autotune.space import Value
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Frame: TypeAlias = "pd.DataFrame"
+"""A table, for those who only hand it on."""
 
 FORMATS = ("csv", "parquet")
 """What a table can be written as."""

@@ -43,6 +43,10 @@ def autotune(*words, cwd):
         (["measure", "conf=allreduce_local", "--point", "UCX_TLS=self,posix"], "--point pml=ucx"),
         (["measure", "conf=allreduce_local", "--point"], "'--point' requires an argument"),
         (["status", "nowhere"], "holds no campaign"),
+        (
+            ["plan", "conf=allreduce_loca"],
+            "conf=allreduce_loca: there is none\n  did you mean 'allreduce_local'?",
+        ),
         (["statsu", "nowhere"], "statsu"),
         (["history", "nowhere", "--format", "xml"], "csv, parquet"),
         (["export", "nowhere"], "holds no campaign"),

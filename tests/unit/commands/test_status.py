@@ -112,7 +112,7 @@ def test_verbs_that_only_look_work_in_every_state(said, begun, verb, state):
 def test_what_was_said_of_a_long_campaign_is_said_at_once_while_its_journal_is_as_it_was(
     said, begun, monkeypatch
 ):
-    monkeypatch.setattr("autotune.commands.status.LONG", 3)
+    monkeypatch.setattr("autotune.commands.status.LONG", 2)
     first = said("status", "campaign"), said("status", "campaign", "--json")
     assert (begun / KEPT).stat().st_mode & 0o777 == 0o600
     with monkeypatch.context() as nothing_is_read:

@@ -55,6 +55,9 @@ def test_the_time_of_a_run_must_be_known():
     with pytest.raises(UserError, match="how long a run takes"):
         worth(calls, [gain(8, 3, 5)], 1.0)
     assert worth(calls, [gain(8, 3, 5)], 1.0, application_s=10.0).application_s == 10.0
+    for nonsense in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(UserError, match="a run of"):
+            worth(calls, [gain(8, 3, 5)], 1.0, application_s=nonsense)
 
 
 def test_a_profile_of_something_else_is_refused():

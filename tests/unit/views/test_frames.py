@@ -116,11 +116,11 @@ def test_an_empty_history_still_has_its_columns():
 
 def test_csv_goes_to_standard_output_or_a_file(history, capsys, tmp_path):
     frame = history_frame(history)
-    print_or_write(table_bytes(frame, "csv"), None)
+    print_or_write(frame, None)
     shown = capsys.readouterr().out
     assert shown.splitlines()[1] == "1,baseline,untouched,ok,,,,,allreduce,2,8,,,2.8,0.056,2.66,2.94,40,3"
     assert shown.splitlines()[4] == "3,search,sweep,timeout,ended after 60 s,64k,False," + "," * 11
-    print_or_write(table_bytes(frame, "csv"), tmp_path / "history.csv")
+    print_or_write(frame, tmp_path / "history.csv")
     assert (tmp_path / "history.csv").read_text() == shown
     assert len(pd.read_csv(io.StringIO(shown))) == len(frame)
 
@@ -137,4 +137,9 @@ def test_what_cannot_be_written_is_said(tmp_path):
     with pytest.raises(TableError, match="--out"):
         print_history(tmp_path, "parquet", None)
     with pytest.raises(UserError, match="cannot write"):
-        print_or_write(b"", tmp_path / "nowhere" / "history.csv")
+        print_or_write(pd.DataFrame(), tmp_path / "nowhere" / "history.csv")
+
+
+def test_a_file_has_the_format_of_its_name(history, tmp_path):
+    print_or_write(history_frame(history), tmp_path / "history.parquet")
+    assert len(pd.read_parquet(tmp_path / "history.parquet")) == 5
