@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from autotune.campaign.ports import Problem
     from autotune.history.objectives import Envelope, Slot
     from autotune.history.trial import Observation
-    from autotune.proposers.curve_model import Prediction
+    from autotune.proposers.curve_model import CurveModel, Prediction
     from autotune.space import Point, Space
 
 PROMISING = 96
@@ -90,6 +90,22 @@ class SearchState:
             {setting: np.where(np.isnan(row), np.inf, row) for setting, row in envelopes.items()},
             _limit(problem, good, slots),
         )
+
+    def believed(self, model: CurveModel) -> SearchState:
+        """The same with what the model believes of several settings, not what single launches showed."""
+        if len(self.envelopes) == 1:
+            return self
+        points = list(dict.fromkeys(self.curves.points))
+        means: dict[Point, NDArray[np.float64]] = {}
+        for point, mean in zip(points, model.predict(points).mean, strict=True):
+            setting = job_setting(self.space, point)
+            means[setting] = np.minimum(means.get(setting, mean), mean)
+        told = np.array([slot != MEMORY for slot in self.slots])
+        envelopes = {
+            setting: np.where(told & np.isfinite(curve), means.get(setting, curve), curve)
+            for setting, curve in self.envelopes.items()
+        }
+        return replace(self, envelopes=envelopes)
 
     def leaders(self, n: int = 3) -> list[Point]:
         """The points of the launches with the lowest mean costs, around which to look."""

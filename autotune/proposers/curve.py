@@ -78,6 +78,7 @@ class Curve:
 
             curves = with_finished(curves, self.warm_start, problem.known, state.slots)
         model = CurveModel(problem.known, state.slots, curves)
+        believed = state.believed(model)
         works = _chances(problem.known, seen)
         suggestion, worth, known = None, 0.0, set(tried)
         points = pool(problem.space, rng, self.candidates, known, around=state.leaders())
@@ -85,7 +86,7 @@ class Curve:
         for _ in range(1 + ROUNDS):
             if not points:
                 break
-            ranks, gains = state.gains(points, model.predict(points), self.samples, seed)
+            ranks, gains = believed.gains(points, model.predict(points), self.samples, seed)
             chances = works(points)
             order = np.argsort(-ranks * chances, kind="stable")
             best = int(order[0])

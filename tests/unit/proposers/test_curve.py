@@ -178,6 +178,21 @@ def test_what_loses_somewhere_is_left_alone_however_good_it_is_elsewhere() -> No
     assert chosen(0.01) == "all"
 
 
+def test_a_lucky_launch_is_not_the_mark_that_others_must_beat() -> None:
+    from autotune.proposers.curve_model import CurveModel
+
+    scale = tuple(f"{2**k}k" for k in range(10))
+    space = Space("s", (Parameter("rndv", scale, "1k", ordered=True),))
+    times = dict.fromkeys(scale, 2.0) | {"8k": 1.8}
+    rows = enumerate(times.items(), start=1)
+    history = [seen(i, Point.of({"rndv": v}), {8: t, 1024: 4 * t}) for i, (v, t) in rows]
+    standing = SearchState.of(Problem(space, (LATENCY,)), history)
+    believed = standing.believed(CurveModel(space, standing.slots, standing.curves))
+    lucky = Point.of({"rndv": "8k"})
+    assert np.all(believed.envelopes[lucky] > standing.envelopes[lucky])
+    assert believed.envelopes.keys() == standing.envelopes.keys()
+
+
 def test_two_objectives_reach_the_front_of_a_trade_off() -> None:
     """x trades latency for bandwidth, y only costs: the front is where y is lowest."""
     scale = ("1", "2", "4", "8", "16")
