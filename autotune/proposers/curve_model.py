@@ -16,7 +16,7 @@ an unknown level, a correction of the expectation, and what the parameters do, j
 with those that it depends on. Hyperparameters are the maximum of the posterior density, so that a handful
 of launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
 
-Notation: n launches, q points, m slots, R coefficients, D parameters; all times on the log scale.
+Notation: n launches, q points, m slots, R coefficients, D parameters with V values; times on the log scale.
 
 References:
     C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, §2.2, §5.4.1.
@@ -134,18 +134,27 @@ class CurveModel:
         self._basis, self._weights, self._residual = _slot_basis(slots)
         self._seen = seen
         self._free = [p for p in space.job if len(p.values) > 1 or p.when]
-        self._together = torch.tensor(
-            [[float(q is p or q.name in _above(space, p)) for q in self._free] for p in self._free],
-            dtype=torch.float64,
-        ).reshape(len(self._free), len(self._free))
-        self._unlike = [dissimilarity(p, {slot[0] for slot in slots}) for p in self._free]
+        kinds = {slot[0] for slot in slots}
+        tables = [torch.as_tensor(dissimilarity(p, kinds)) for p in self._free]
+        above = [_above(space, p) for p in self._free]
+        self._owner = torch.repeat_interleave(
+            torch.tensor([len(table) for table in tables], dtype=torch.long)
+        )
+        blocks = torch.block_diag
+        self._unlike = blocks(*tables).double()  # type: ignore[no-untyped-call] # torch leaves it untyped
+        alone = [torch.full_like(t, not mine) for t, mine in zip(tables, above, strict=True)]
+        self._single = blocks(*alone).double()  # type: ignore[no-untyped-call] # torch leaves it untyped
+        self._families = [
+            torch.tensor([q is p or q.name in mine for q in self._free])[self._owner]
+            for p, mine in zip(self._free, above, strict=True)
+            if mine
+        ]
         self._codes = self._code(seen.points)
         self._expected, targets, noise = self._project(seen)
-        distances = torch.as_tensor(self._distance(self._codes, self._codes))  # (D, n, n)
-        data = _Data(distances, *(torch.as_tensor(a.T) for a in (self._expected, targets, noise)))
+        data = _Data(self._codes, *(torch.as_tensor(a.T) for a in (self._expected, targets, noise)))
         self._hyper = self._fit(data.some(FITTED), steps)
         with torch.no_grad():
-            k = self._kernel(distances, data.e, data.e, self._hyper)
+            k = self._kernel(data.codes, data.codes, data.e, data.e, self._hyper)
             self._chol = _cholesky(k, data.noise + self._hyper.nugget[:, None])
             self._solved = torch.cholesky_solve(data.targets[..., None], self._chol)  # (R, n, 1)
             self._e = data.e
@@ -158,8 +167,7 @@ class CurveModel:
         excess = expected_excess(self._space, points, self._slots)
         e = torch.as_tensor((excess @ self._basis).T)
         with torch.no_grad():
-            distances = torch.as_tensor(self._distance(codes, self._codes))
-            across = self._kernel(distances, e, self._e, self._hyper)
+            across = self._kernel(codes, self._codes, e, self._e, self._hyper)
             mean = (across @ self._solved)[..., 0].numpy().T  # (q, R)
             half = torch.linalg.solve_triangular(self._chol, across.transpose(-1, -2), upper=False)
             weights = torch.as_tensor(self._weights)[:, None]
@@ -172,22 +180,17 @@ class CurveModel:
             self._residual,
         )
 
-    def _code(self, points: Sequence[Point]) -> NDArray[np.int64]:
-        """The index of each value, the last one for "not active", shape ``(n_points, D)``."""
-        tables = [{v: i for i, v in enumerate(p.values)} for p in self._free]
-        rows = [
-            [
-                len(t) if point.get(p.name) is None else t[point[p.name]]
-                for p, t in zip(self._free, tables, strict=True)
-            ]
-            for point in points
-        ]
-        return np.array(rows, dtype=np.int64).reshape(len(points), len(self._free))
+    def _code(self, points: Sequence[Point]) -> torch.Tensor:
+        """Which value each parameter has, the last one "not active", one-hot, shape ``(n_points, V)``."""
+        import torch
 
-    def _distance(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.float64]:
-        """δ of all pairs, shape ``(D, len(a), len(b))``."""
-        distances = [u[a[:, d][:, None], b[:, d][None, :]] for d, u in enumerate(self._unlike)]
-        return np.array(distances).reshape(len(self._unlike), len(a), len(b))
+        columns = [torch.zeros(len(points), 0, dtype=torch.float64)]
+        values = [dict(point) for point in points]
+        for p in self._free:
+            at = {v: i for i, v in enumerate(p.values)}
+            codes = [at.get(mine[p.name], len(at)) if p.name in mine else len(at) for mine in values]
+            columns.append(torch.eye(len(at) + 1, dtype=torch.float64)[codes])
+        return torch.cat(columns, 1)
 
     def _project(self, seen: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
@@ -210,19 +213,23 @@ class CurveModel:
         return excess @ self._basis, np.array(targets), np.array(variances) + off
 
     def _kernel(
-        self, distances: torch.Tensor, e: torch.Tensor, f: torch.Tensor, hyper: _Hyper
+        self, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor, f: torch.Tensor, hyper: _Hyper
     ) -> torch.Tensor:
-        """Covariances of the coefficients, shape ``(R, n_1, n_2)``."""
+        """Covariances of the coefficients, shape ``(R, n_1, n_2)``.
+
+        Sums over parameters are products of one-hot codes with one table of all values: with many parameters
+        and launches nothing of shape ``(D, n_1, n_2)`` is made.
+        """
         import torch
 
         weights = torch.as_tensor(self._weights)[:, None, None]
-        if len(self._free):
-            exponents = hyper.theta[:, None, None] * distances
-            jointly = torch.exp(-exponents.sum(0))
-            singly = torch.exp(-torch.einsum("de,enm->dnm", self._together, exponents)).mean(0)
-            shape = (1 - ADDITIVE) * jointly + ADDITIVE * singly
-        else:
-            shape = torch.ones(e.shape[1], f.shape[1], dtype=torch.float64)
+        shape = torch.ones(len(a), len(b), dtype=torch.float64)
+        if self._free:
+            exponents = hyper.theta[self._owner][:, None] * self._unlike  # (V, V), block by block
+            singly = a @ (torch.exp(-exponents) * self._single) @ b.T
+            for family in self._families:
+                singly = singly + torch.exp(-(a * family) @ exponents @ b.T)
+            shape = (1 - ADDITIVE) * torch.exp(-a @ exponents @ b.T) + ADDITIVE * singly / len(self._free)
         covariance: torch.Tensor = weights * (LEVEL**2 + hyper.amplitude[:, None, None] * shape)
         return covariance + DOUBT**2 * e[:, :, None] * f[:, None, :]
 
@@ -246,7 +253,7 @@ class CurveModel:
         def closure() -> torch.Tensor:
             optimiser.zero_grad()
             hyper = unpack(raw)
-            k = self._kernel(data.distances, data.e, data.e, hyper)
+            k = self._kernel(data.codes, data.codes, data.e, data.e, hyper)
             chol = _cholesky(k, data.noise + hyper.nugget[:, None])
             half: torch.Tensor = torch.linalg.solve_triangular(chol, data.targets[..., None], upper=False)
             logdet = torch.diagonal(chol, dim1=-2, dim2=-1).log().sum()
@@ -278,8 +285,8 @@ class _Hyper:
 class _Data:
     """The launches as the coefficients see them."""
 
-    distances: torch.Tensor
-    """δ, shape ``(D, n, n)``."""
+    codes: torch.Tensor
+    """One-hot, shape ``(n, V)``."""
     e: torch.Tensor
     """Expectations, shape ``(R, n)``."""
     targets: torch.Tensor
@@ -294,7 +301,7 @@ class _Data:
             return self
         chosen = np.linspace(0, n - 1, most).round().astype(int)
         return _Data(
-            self.distances[:, chosen][:, :, chosen],
+            self.codes[chosen],
             self.e[:, chosen],
             self.targets[:, chosen],
             self.noise[:, chosen],
