@@ -125,10 +125,14 @@ def rows(
     for column in columns:
         if math.isnan(column.unit):
             log.fail(start, f"{column.title!r} does not say its unit", f"write it like '{column.title} (us)'")
-    empty = True
+    empty, decimals = True, set[int]()
     for number, line in enumerate(log.lines[start:], start + 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
+        last = len(line.rpartition(".")[2]) if re.search(r"\.\d*$", line) else 0
+        if number == len(log.lines) and not log.terminated and len(decimals) == 1 and last < min(decimals):
+            log.fail(number, f"the table is cut off in its last number: {line[-20:]!r}", "copy it again")
+        decimals.add(last)
         cells = _split(line, delimiter)
         if len(cells) != len(columns):
             log.fail(

@@ -75,3 +75,20 @@ def test_the_operation_may_stand_in_the_name(name, collective):
 def test_what_cannot_be_read_says_where(text, words):
     with pytest.raises(TableError, match=words):
         read(text, "t.csv")
+
+
+ROWS = "Size,Latency (us)\n8,1.25\n16,1.50\n32,2.75"
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_table_that_is_cut_off_in_its_last_number_is_noticed_by_its_decimals(cut):
+    assert len(figures(ROWS)) == 3
+    with pytest.raises(TableError, match="cut off in its last number"):
+        figures(ROWS[:-cut])
+
+
+@pytest.mark.parametrize(
+    "text", [ROWS[:-1] + "\n", ROWS.replace("1.50", "1.5")[:-1], "Size,Time (us)\n8,12\n16,1"]
+)
+def test_a_number_with_fewer_decimals_can_be_whole(text):
+    figures(text)
