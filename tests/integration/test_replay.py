@@ -53,8 +53,14 @@ def test_a_campaign_finds_the_envelope_of_the_table(
     failed = [o for o in record.history if not o.ok]
     assert [o.trial.point for o in failed] == [Point.of({"algorithm": "linear"})]
     assert str(record.about.site.stamp) == "REPLAYED (from site_allreduce.csv)"
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "all of this is REPLAYED (from site_allreduce.csv): no MPI ran"
+    stamped = "all of this is REPLAYED (from site_allreduce.csv): no MPI ran"
+    assert capsys.readouterr().out.splitlines()[-1] == stamped
+    assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=9", "seed=4") == 0
+    again = capsys.readouterr().out
+    assert "is complete" in again.replace("\n", " ")
+    assert again.splitlines()[-1] == stamped
+    assert main(["export", str(tmp_path / "c"), "--format", "json"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == stamped
 
 
 def test_the_default_is_recommended_where_it_is_best(tmp_path: Path) -> None:

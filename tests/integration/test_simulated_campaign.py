@@ -25,11 +25,6 @@ def test_everything_is_stamped(finished):
     cwd, shown = finished
     directory = cwd / "campaigns/allreduce_8node"
     assert shown.splitlines()[-1] == "all of this is SIMULATED (uncalibrated): no MPI ran"
-    again = autotune("conf=allreduce_8node", "proposer=random", "budget.launches=24", cwd=cwd).stdout
-    assert "is complete" in again
-    assert again.splitlines()[-1] == shown.splitlines()[-1]
-    exported = autotune("export", str(directory), "--format", "json", cwd=cwd).stdout
-    assert exported.splitlines()[-1] == shown.splitlines()[-1]
     for path in (directory / "export").iterdir():
         assert "SIMULATED (uncalibrated)" in path.read_text(), path
     status = json.loads(autotune("status", str(directory), "--json", cwd=cwd).stdout)
