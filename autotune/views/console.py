@@ -26,7 +26,7 @@ _HEADINGS = {
     Phase.BASELINE: "Baseline: the stack's own defaults",
     Phase.DISCOVERY: "Discovery: which of all knobs do anything here",
     Phase.SCREENING: "Screening: which parameters matter",
-    Phase.SEARCH: "Search: the best values of those that do",
+    Phase.SEARCH: "Search: the best values of what is open",
     Phase.VERIFY: "Verification: fresh launches of both",
 }
 
