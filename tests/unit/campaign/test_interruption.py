@@ -16,6 +16,18 @@ from hydra_plugins.autotune._processes import run
 EACH = pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 
 
+@pytest.fixture(autouse=True)
+def _heard():
+    """Who runs the tests under ``nohup``, or in the background of a shell, has us ignore signals."""
+    before = [(number, signal.getsignal(number)) for number in SIGNALS]
+    for number, was in before:
+        if was is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, was in before:
+        signal.signal(number, was)
+
+
 @EACH
 def test_a_signal_in_a_destructor_is_not_lost(number):
     class Hit:
@@ -102,7 +114,10 @@ def test_a_campaign_whose_terminal_is_closed_ends_resumable(tmp_path):
             assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(signal.SIGHUP)
-        _, said = process.communicate(timeout=60)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert b"the same command continues" in said
     assert b"Traceback" not in said
