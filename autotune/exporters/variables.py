@@ -8,7 +8,7 @@ from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.settings import algorithm_of, by_script, check_family, exports, one_algorithm, tables
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
-from autotune.stacks import intel, mpich
+from autotune.stacks import mpich
 
 _LARGEST_BYTES = 2**31 - 1
 
@@ -127,6 +127,6 @@ def _intel_ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> lis
         )
     ends = [*(rule.min_bytes - 1 for rule in table[1:]), _LARGEST_BYTES]
     return [
-        f"{intel.algorithm_id(collective, name)}:{rule.min_bytes}-{end}"
+        f"{mpich.intel_id(collective, name)}:{rule.min_bytes}-{end}"
         for rule, name, end in zip(table, names, ends, strict=True)
     ]

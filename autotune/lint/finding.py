@@ -1,7 +1,9 @@
 """One thing that is wrong in a file, and for which stack."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import PurePath
 
 from autotune.errors import UserError, allowed
@@ -62,3 +64,13 @@ def version_of(mpi: str) -> tuple[int, int]:
     if mpi not in STACKS:
         raise UserError(f"--mpi {mpi}", allowed(mpi, STACKS))
     return STACKS[mpi]
+
+
+def meant(name: str, known: Collection[str]) -> str:
+    """The known name that one resembles so closely that it can only be a slip; empty for none, or itself."""
+    if name in known:
+        return ""
+    if close := get_close_matches(name, known, n=1, cutoff=0.9):
+        return close[0]
+    # Letters that changed places count twice above: too much in a short name.
+    return next((k for k in get_close_matches(name, known, n=3, cutoff=0.8) if sorted(k) == sorted(name)), "")

@@ -6,9 +6,8 @@ from difflib import get_close_matches
 
 from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, Assignment, Source
-from autotune.lint.finding import Finding
+from autotune.lint.finding import Finding, meant
 from autotune.lint.runtime import of_the_runtime, runtime
-from autotune.lint.spelling import meant
 from autotune.stacks import coll_tuned
 
 _FORCED = re.compile(r"coll_tuned_(\w+?)_algorithm(?:_(\w+))?")

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from autotune.lint.assignment import Assignment
-from autotune.lint.finding import Finding, Notes
-from autotune.lint.spelling import meant
+from autotune.lint.finding import Finding, Notes, meant
 
 COMMON = (
     *("UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_THRESH", "UCX_RNDV_SCHEME", "UCX_ZCOPY_THRESH"),

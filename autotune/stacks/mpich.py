@@ -25,6 +25,9 @@ Tree = dict[str, Any]
 
 _MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
 
+_INTEL: Mapping[str, tuple[str, ...]] = {c.name: c.intel for c in COLLECTIVES.values() if c.intel}
+"""What Intel MPI, which is made from MPICH, calls its algorithms in ``I_MPI_ADJUST_*``."""
+
 _GUARDS = {
     "commutative": ("is_commutative=yes", "is_commutative=no", True),
     "built_in": ("is_op_built_in=yes", "is_op_built_in=no", True),
@@ -109,6 +112,22 @@ def installed_tree(library: Path) -> Tree:
     raise StackError(
         f"{library} holds no collective-selection tree", "MPICH 4 and 5 have one; Intel MPI and MVAPICH 2 not"
     )
+
+
+def intel_id(collective: str, name: str) -> int:
+    """The id of an algorithm, given by its name or as the id itself.
+
+    Raises:
+        UserError: Intel MPI lets nobody choose for this collective, or has no such algorithm.
+    """
+    if collective not in _INTEL:
+        raise UserError(f"Intel MPI adjusts no {collective}", allowed(collective, _INTEL))
+    if name.isdecimal():
+        return int(name)
+    known = _INTEL[collective]
+    if name not in known:
+        raise UserError(f"Intel MPI has no {collective} algorithm {name!r}", allowed(name, known))
+    return known.index(name) + 1
 
 
 class MpichDialect(Dialect):

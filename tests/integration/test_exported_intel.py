@@ -12,7 +12,7 @@ from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
-from autotune.stacks.intel import algorithm_id
+from autotune.stacks.mpich import intel_id
 
 pytestmark = pytest.mark.intel
 
@@ -94,7 +94,7 @@ NAMES = ("recursive_doubling", "rabenseifner", "reduce_bcast", "ring")
 @pytest.fixture(scope="session")
 def alone(intel):
     """Algorithm → what it does at each size where it is forced for all."""
-    return {name: kinds(intel, str(algorithm_id("allreduce", name))) for name in NAMES}
+    return {name: kinds(intel, str(intel_id("allreduce", name))) for name in NAMES}
 
 
 @pytest.mark.parametrize("seed", range(10))
