@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: tune test test-slow lint mpi-test cluster-test clean help
+.PHONY: tune test test-slow lint mpi-test cluster-test kill-test fuzz clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
@@ -64,6 +64,12 @@ mpi-test: $(VENV)/.test $(VENV)-openmpi41/.done $(VENV)-mpich/.done $(VENV)-inte
 cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; slurmctld slurmd slurm-client munge)
 	$(BIN)/python -m tests.cluster run -- true
 	$(BIN)/python -m pytest tests/cluster -m cluster
+
+kill-test: $(VENV)/.test ## 200 kills of campaigns, simulated and real, at random moments
+	$(BIN)/python -m tests.kills
+
+fuzz: $(VENV)/.test ## 100,000 damaged inputs, a tenth for each reader, in 8 GB of addresses
+	ulimit -v 8000000; OPENBLAS_NUM_THREADS=1 FUZZ_EXAMPLES=10000 $(BIN)/python -m pytest -o timeout=0 tests/property/test_readers.py
 
 clean: ## remove environments and caches
 	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich $(VENV)-intel .mypy_cache .ruff_cache .pytest_cache .hypothesis

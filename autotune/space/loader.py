@@ -92,6 +92,8 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
     }
     union = list(dict.fromkeys(v for listed in collectives.values() for v in listed))
     values = _scalars(declared.get("values", union), f"{where}: values")
+    if not values:
+        raise SpaceError(f"{where} has no values", "values: a list, or collectives with a list for each")
     level = declared.get("level", Level.LAUNCH.value)
     if level not in list(Level):
         raise SpaceError(f"{where}: level {level!r}", allowed(level, list(Level)))
