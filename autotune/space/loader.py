@@ -31,7 +31,7 @@ def load_space(text: str, name: str) -> Space:
     """
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError as exc:
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise SpaceError(f"space {name!r} is no YAML: {exc}") from exc
     if not isinstance(document, Mapping):
         raise SpaceError(f"space {name!r} must be a mapping", f"with the keys {', '.join(_SPACE_KEYS)}")
@@ -87,6 +87,9 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
     if not isinstance(declared, Mapping):
         raise SpaceError(f"{where} must be a mapping", f"with the keys {', '.join(_PARAMETER_KEYS)}")
     _known(declared, _PARAMETER_KEYS, where)
+    for key in ("collectives", "when", "value_requires"):
+        if not isinstance(declared.get(key, {}), Mapping):
+            raise SpaceError(f"{where}: {key} must be a mapping", "of names to lists")
     collectives = {
         str(k): _scalars(v, f"{where}: collectives") for k, v in declared.get("collectives", {}).items()
     }
@@ -119,8 +122,8 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
         ordered=_flag(declared, "ordered", where),
         when={str(k): _scalars(v, f"{where}: when") for k, v in declared.get("when", {}).items()},
         apply=dict(apply),
-        requires=_tokens(declared.get("requires", ())),
-        value_requires={k: _tokens(v) for k, v in declared.get("value_requires", {}).items()},
+        requires=_tokens(declared.get("requires", ()), where),
+        value_requires={k: _tokens(v, where) for k, v in declared.get("value_requires", {}).items()},
         collectives=collectives,
         description=str(declared.get("description", "")),
     )
@@ -160,7 +163,9 @@ def _flag(declared: Mapping[str, Any], key: str, where: str) -> bool:
     return value
 
 
-def _tokens(listed: Any) -> tuple[str, ...]:
+def _tokens(listed: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(listed, str | list | tuple):
+        raise SpaceError(f"{where} requires {listed!r}", "allowed: a word, or a list of words")
     return (listed,) if isinstance(listed, str) else tuple(str(token) for token in listed)
 
 
