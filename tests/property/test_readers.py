@@ -26,7 +26,7 @@ from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, Choice, ProbeR
 from autotune.replay.recorded_table import read_recorded
 from autotune.resources import conf_text, space_text
 from autotune.scenario import defaults, scenario_of
-from autotune.simulate import machine_from
+from autotune.simulate.machine import machine_from
 from autotune.space.loader import load_space
 from tests.golden.test_campaigns import GOLDEN
 
