@@ -25,8 +25,11 @@ $(VENV)/.dev: $(VENV)/.test
 tune: $(VENV)/.tune ## tune MPI_Allreduce on this machine, for real
 	$(BIN)/python -m autotune conf=allreduce_local
 
+QUICK = not slow and not cluster and not mpi41 and not mpich and not intel
+# What starts no MPI runs on two cores at once; what does needs both.
 test: $(VENV)/.test ## everything that takes minutes at most
-	$(BIN)/python -m pytest -m "not slow and not cluster and not mpi41 and not mpich and not intel"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "$(QUICK) and not mpi"
+	$(BIN)/python -m pytest -m "$(QUICK) and mpi"
 
 test-slow: $(VENV)/.test ## whole campaigns
 	$(BIN)/python -m pytest -m "slow and not cluster"
