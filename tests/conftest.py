@@ -1,10 +1,16 @@
 """What all tests share: a clean environment, and no silent skipping in CI."""
 
 import os
+import signal
 
 import pytest
 
 MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "intel", "cluster", "simgrid"}
+
+
+# As on a terminal, however the tests were started: a shell lets its background jobs ignore Ctrl-C, nohup SIGHUP.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
