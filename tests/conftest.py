@@ -8,7 +8,7 @@ import pytest
 MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "intel", "cluster", "simgrid"}
 
 
-# As on a terminal, however the tests were started: a shell lets its background jobs ignore Ctrl-C, nohup SIGHUP.
+# As on a terminal, however the tests were started: background jobs of a shell ignore Ctrl-C, nohup SIGHUP.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

@@ -159,7 +159,10 @@ OBSERVERS: dict[str, Callable[[Path], Case]] = {
     "Simulated": simulated,
     "World": world,
 }
-ELSEWHERE = {"Machine": "the true speeds of tests/unit/verification/test_rounds.py, drawn from one stream"}
+ELSEWHERE = {
+    "Machine": "the true speeds of tests/unit/verification/test_rounds.py, drawn from one stream",
+    "Wrong": "a machine with wrong results in tests/unit/campaign/test_failures.py",
+}
 LAUNCHERS_ELSEWHERE = {
     "InAllocation": "tests/unit/launchers/test_slurm_inside.py and tests/cluster",
     "TrialJobs": "tests/cluster",
