@@ -1,6 +1,7 @@
-"""A campaign that an earlier version began is continued as that version would have, up to its verification.
+"""A campaign that an earlier version began is continued as that version would have, but for what is searched.
 
-From there on the rules of this version hold, which want fewer launches.
+What stands in its journal stays; design and baseline are made as planned. What is searched and verified
+from there on follows the rules of this version, which searches otherwise and wants fewer launches to verify.
 """
 
 import json
@@ -18,11 +19,11 @@ WORDS = (
 LINES = (GOLDEN / "simulated" / "journal.jsonl").read_bytes().splitlines(keepends=True)
 
 
-def searched(lines):
-    """Trials and observations before the verification: neither depends on when and where they were made."""
+def planned(lines):
+    """Trials and observations that no search chose: neither depends on when and where they were made."""
     events = [opened(line.rstrip(b"\n")).event for line in lines]
     found = [e for e in events if e["event"] in ("trial", "observation")]
-    fresh = {e["number"] for e in found if e.get("phase") == "verify"}
+    fresh = {e["number"] for e in found if e.get("phase") in ("search", "verify")}
     ours = {"timeout_s"}  # of a single trial, which that version had none of
     kept = ({k: v for k, v in e.items() if k not in ours} for e in found)
     return [rounded(e) for e in kept if e.get("number", e.get("trial")) not in fresh]
@@ -41,5 +42,5 @@ def test_it_goes_on_with_the_same_trials_and_sees_the_same(tmp_path, whole, torn
     assert done.returncode == 0, done.stdout + done.stderr
     continued = (directory / "journal.jsonl").read_bytes().splitlines(keepends=True)
     assert continued[:whole] == LINES[:whole]
-    assert searched(continued) == searched(LINES)
+    assert planned(continued) == planned(LINES)
     assert json.loads(continued[-1])["state"] == "complete"
