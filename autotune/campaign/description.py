@@ -104,6 +104,8 @@ class Description:
 def scenario_document(campaign: Description) -> dict[str, Any]:
     """Its scenario as the journal keeps it."""
     scenario = dict(plain(campaign.scenario))
+    unlimited = {key for key, value in scenario["budget"].items() if value is None} - {"seconds"}
+    scenario["budget"] = {key: value for key, value in scenario["budget"].items() if key not in unlimited}
     if campaign.knobs is None:
         del scenario["discover"]  # of no meaning there, and nothing that an earlier version wrote
     return scenario
