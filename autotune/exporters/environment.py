@@ -5,7 +5,7 @@ beside the rules file that the variables point to.
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autotune.exporters.export_check import Recipe
@@ -18,23 +18,56 @@ from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
 SCRIPT = "autotune-env.sh"
 """Name of the script for sh."""
+_WHAT = "MPI collectives tuned by autotune: "
 
 
-class ShellScript:
-    """A script for sh, bash, zsh and ksh."""
+class Script:
+    """A file with a line for each variable, beside the rules file; each language says what differs."""
 
-    name = "env_sh"
-    summary = f"{SCRIPT}: environment for srun or mpirun, to be sourced (sh, bash)"
+    name = file = sign = ""
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The script and, where sizes are told apart, the rules file.
+        """The file and, where sizes are told apart, the rules file.
 
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
         """
-        path = directory.absolute() / SCRIPT
-        how = [self.use(recommendation, directory), sourced(path, _srun(recommendation, PROGRAM))]
-        return _script(recommendation, path, how, lambda n, v: f"export {n}={shlex.quote(v)}")
+        deployed = settings(recommendation, directory.absolute())
+        how = self.how(recommendation, directory.absolute())
+        use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(how)]
+        head = commented([*remarks(recommendation), "", *use], self.sign or "#")
+        lines = [self.line(name, value) for name, value in deployed.environment.items()]
+        text = "\n".join([*head, *lines]) + "\n"
+        return {self.file: self.whole(text, recommendation), **deployed.files}
+
+    def how(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
+        """The ways to use it, for its head."""
+        return [self.use(recommendation, directory)]
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By loading it as a module."""
+        folder = shlex.quote(str(directory.absolute()))
+        return f"module use {folder}; module load autotune; {forwarding(recommendation, directory)}"
+
+    def line(self, name: str, value: str) -> str:
+        """One variable, as a POSIX shell sets it."""
+        return f"export {name}={shlex.quote(value)}"
+
+    def whole(self, text: str, recommendation: Recommendation) -> str:
+        """What stands before and behind head and lines."""
+        return text
+
+
+class ShellScript(Script):
+    """A script for sh, bash, zsh and ksh."""
+
+    name, file = "env_sh", SCRIPT
+    summary = f"{SCRIPT}: environment for srun or mpirun, to be sourced (sh, bash)"
+
+    def how(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
+        """Under ``mpirun``, and under ``srun``."""
+        srun = sourced(directory / SCRIPT, _srun(recommendation, PROGRAM))
+        return [self.use(recommendation, directory), srun]
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing it."""
@@ -51,102 +84,70 @@ class ShellScript:
         )
 
 
-class CShellScript:
-    """The same for csh and tcsh."""
+class CShellScript(Script):
+    """The same for csh and tcsh; inside their quotes an exclamation mark still recalls history."""
 
-    name = "env_csh"
+    name, file = "env_csh", "autotune-env.csh"
     summary = "autotune-env.csh: the same for csh and tcsh"
-
-    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The script and, where sizes are told apart, the rules file.
-
-        Raises:
-            UserError: rules that ``coll_tuned`` cannot say.
-        """
-        # Inside quotes of csh an exclamation mark still recalls history.
-        return _script(
-            recommendation,
-            directory.absolute() / "autotune-env.csh",
-            [self.use(recommendation, directory)],
-            lambda n, v: f"setenv {n} {shlex.quote(v)}".replace("!", "\\!"),
-        )
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing it."""
         command = forwarding(recommendation, directory)
-        return sourced(directory / "autotune-env.csh", command, "source").replace("!", "\\!")
+        return sourced(directory / self.file, command, "source").replace("!", "\\!")
+
+    def line(self, name: str, value: str) -> str:
+        """One variable."""
+        return f"setenv {name} {shlex.quote(value)}".replace("!", "\\!")
 
 
-class SlurmSnippet:
+class SlurmSnippet(Script):
     """Lines for a batch script."""
 
-    name = "slurm"
+    name, file = "slurm", "autotune.slurm"
     summary = "autotune.slurm: lines for a Slurm batch script, placement included"
 
-    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The snippet and, where sizes are told apart, the rules file.
-
-        Raises:
-            UserError: rules that ``coll_tuned`` cannot say.
-        """
-        path = directory.absolute() / "autotune.slurm"
-        how = ["put these lines into the batch script, the last one in place of its srun"]
-        files = _script(recommendation, path, how, lambda n, v: f"export {n}={shlex.quote(v)}")
-        return files | {path.name: f"{files[path.name]}{_srun(recommendation, 'your_program')}\n"}
+    def how(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
+        """In the words of somebody who reads these very lines."""
+        return ["put these lines into the batch script, the last one in place of its srun"]
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing it, less its last line."""
-        path = shlex.quote(str(directory.absolute() / "autotune.slurm"))
+        path = shlex.quote(str(directory.absolute() / self.file))
         return f"put the lines of {path} into the batch script, the last one in place of its srun"
 
+    def whole(self, text: str, recommendation: Recommendation) -> str:
+        """With the line that starts the program."""
+        return f"{text}{_srun(recommendation, 'your_program')}\n"
 
-class LmodModule:
+
+class LmodModule(Script):
     """A module file in Lua."""
 
-    name = "lmod"
+    name, file, sign = "lmod", "autotune.lua", "--"
     summary = "autotune.lua: module file for Lmod"
 
-    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The module file and, where sizes are told apart, the rules file.
+    def line(self, name: str, value: str) -> str:
+        """One variable."""
+        return f"setenv({lua(name)}, {lua(value)})"
 
-        Raises:
-            UserError: rules that ``coll_tuned`` cannot say.
-        """
-        path, how = directory.absolute() / "autotune.lua", [self.use(recommendation, directory)]
-        files = _script(recommendation, path, how, lambda n, v: f"setenv({lua(n)}, {lua(v)})", "--")
-        what = f"whatis({lua('MPI collectives tuned by autotune: ' + recommendation.provenance.verified)})"
-        return files | {path.name: files[path.name] + what + "\n"}
-
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By loading it."""
-        return _loading(recommendation, directory)
+    def whole(self, text: str, recommendation: Recommendation) -> str:
+        """With what ``module whatis`` shows."""
+        return f"{text}whatis({lua(_WHAT + recommendation.provenance.verified)})\n"
 
 
-class ModuleFile:
+class ModuleFile(Script):
     """A module file in Tcl."""
 
-    name = "modulefile"
+    name, file = "modulefile", "autotune"
     summary = "autotune: module file for Environment Modules (Tcl; Lmod reads it too)"
 
-    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The module file and, where sizes are told apart, the rules file.
+    def line(self, name: str, value: str) -> str:
+        """One variable."""
+        return f"setenv {name} {tcl(value)}"
 
-        Raises:
-            UserError: rules that ``coll_tuned`` cannot say.
-        """
-        path, how = directory.absolute() / "autotune", [self.use(recommendation, directory)]
-        files = _script(recommendation, path, how, lambda n, v: f"setenv {n} {tcl(v)}")
-        what = tcl("MPI collectives tuned by autotune: " + recommendation.provenance.verified)
-        return files | {path.name: f"#%Module1.0\n{files[path.name]}module-whatis {what}\n"}
-
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By loading it."""
-        return _loading(recommendation, directory)
-
-
-def _loading(recommendation: Recommendation, directory: Path) -> str:
-    folder = shlex.quote(str(directory.absolute()))
-    return f"module use {folder}; module load autotune; {forwarding(recommendation, directory)}"
+    def whole(self, text: str, recommendation: Recommendation) -> str:
+        """With the first line that marks such a file, and what ``module whatis`` shows."""
+        return f"#%Module1.0\n{text}module-whatis {tcl(_WHAT + recommendation.provenance.verified)}\n"
 
 
 def forwarding(recommendation: Recommendation, directory: Path) -> str:
@@ -156,21 +157,6 @@ def forwarding(recommendation: Recommendation, directory: Path) -> str:
 
 def _srun(recommendation: Recommendation, program: str) -> str:
     return " ".join(["srun", "--mpi=pmix", *_placement(recommendation), program])
-
-
-def _script(
-    recommendation: Recommendation,
-    path: Path,
-    how: Sequence[str],
-    line: Callable[[str, str], str],
-    sign: str = "#",
-) -> dict[str, str]:
-    """A file with one line for each variable, and the rules file."""
-    deployed = settings(recommendation, path.parent)
-    use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(how)]
-    head = commented([*remarks(recommendation), "", *use], sign)
-    lines = [line(name, value) for name, value in deployed.environment.items()]
-    return {path.name: "\n".join([*head, *lines]) + "\n", **deployed.files}
 
 
 def _placement(recommendation: Recommendation) -> list[str]:
