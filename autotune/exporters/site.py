@@ -37,7 +37,7 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
     The module is the site's own of this MPI, which must be loaded; empty: it has none.
 
     Raises:
-        UserError: not measured on a real Open MPI, or rules that ``coll_tuned`` cannot say.
+        UserError: not measured on a real Open MPI, rules that ``coll_tuned`` cannot say, or nothing to set.
     """
     check_family(recommendation, "openmpi")
     found = re.search(r"^Open MPI (\d+[\w.]*)", recommendation.provenance.stack)
@@ -54,6 +54,12 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
             "MODULEPATH, a list of directories, can hold everything else",
         )
     folder, modules = prefix / f"openmpi-{version}", prefix / "modulefiles"
+    deployed = settings(recommendation, folder)
+    if not deployed.environment:
+        raise UserError(
+            f"{recommendation.provenance.campaign}: the stack's own defaults stay",
+            "no variable is set, so a site has nothing to load",
+        )
     loaded = f"autotune/{folder.name}"
     command = forwarding(recommendation, folder)
     uses = (
@@ -62,7 +68,6 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
     )
     named = (folder, modules / loaded, modules / f"{loaded}.lua")
     back = f"rm -r {' '.join(shlex.quote(str(path)) for path in named)}"
-    deployed = settings(recommendation, folder)
     head = [*remarks(recommendation), "", *(f"use: {line}" for line in uses), f"take it back: {back}"]
     values = deployed.environment.items()
     wrong = f"autotune: measured on Open MPI {version}, the mpirun here is another one: nothing is set"

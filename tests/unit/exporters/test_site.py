@@ -7,6 +7,7 @@ import pytest
 
 from autotune.errors import UserError
 from autotune.exporters.site import site_tree
+from autotune.space import Point
 from tests.golden.test_exports import MPICH_BY_SIZE, OPENMPI
 
 
@@ -44,3 +45,9 @@ def test_other_mpis_and_paths_that_no_list_holds_are_refused():
     for prefix in ("/opt:2", "/opt/$USER", "/opt/{a}"):
         with pytest.raises(UserError, match=r"cannot be found below a directory with [:${]"):
             site_tree(OPENMPI, Path(prefix), "")
+
+
+def test_where_the_defaults_stay_there_is_nothing_to_load():
+    defaults = replace(OPENMPI, rules=(), point=Point(), provenance=replace(OPENMPI.provenance, env=()))
+    with pytest.raises(UserError, match="the stack's own defaults stay"):
+        site_tree(defaults, Path("/opt"), "")
