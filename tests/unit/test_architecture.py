@@ -71,6 +71,7 @@ TOUCHING = {
     "campaign.observing": "the directory of each launch",
     "campaign.site": "counts the cores of this machine",
     "exporters.export_check": "the files of the launches that check an export",
+    "exporters.user_files": "reads the parameter files in the user's home",
     "exporters.writing": "writes files whole or not at all",
     "history.journal": "locks, appends and syncs the journal",
     "importers.table": "opens the files that it reads",
