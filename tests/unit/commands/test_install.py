@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from autotune.cli import main
 from autotune.commands import install, lint
 from autotune.errors import StackError
+from autotune.exporters import user_files
 from autotune.recommend.front import Checked, Recommendation
 from autotune.space import Point
 from tests.golden.test_exports import MPICH_BY_SIZE, OPENMPI
@@ -28,7 +29,7 @@ def home(tmp_path, monkeypatch):
         raise StackError("no mpirun found")
 
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
-    monkeypatch.setattr(install, "find", nothing)
+    monkeypatch.setattr(user_files, "find", nothing)
     monkeypatch.setattr(lint, "find", nothing)
     recommends(monkeypatch, GOOD)
     (tmp_path / "me").mkdir()
