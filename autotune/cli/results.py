@@ -23,6 +23,14 @@ def status(directory: Dir, as_json: Json = False) -> None:
 
 
 @cli.command()
+def watch(directory: Dir) -> None:
+    """Show how far a campaign is until it ends; nothing of it is touched."""
+    from autotune.commands import watch as verb
+
+    verb.watch(directory)
+
+
+@cli.command()
 def repair(directory: Dir) -> None:
     """Write a damaged journal anew with all that can be read, keep the old one, and say what was lost."""
     from autotune.commands import repair as verb

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,26 @@ from autotune.views.discovery import discovery_document, headline
 from autotune.views.documents import json_text
 from autotune.views.text import advice_text, duration_text
 
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a campaign is."""
+
+    document: dict[str, Any]
+    """As JSON values."""
+    lines: tuple[str, ...]
+    """In words."""
+    going_on: bool
+    """Whether it runs, or waits for a job to begin it."""
+    for_good: bool = False
+    """Whether it stays so, and took so long to conclude that it is kept."""
+
+    @property
+    def text(self) -> str:
+        """For a terminal."""
+        return "\n".join(self.lines) + "\n"
+
+
 JOBS = "slurm"
 """Where the scripts and the output of a campaign's jobs are."""
 
@@ -28,13 +49,25 @@ def status(directory: Path, as_json: bool) -> None:
     """Print how far a campaign is, and what it waits for.
 
     Raises:
+        AutotuneError: as ``progress``.
+    """
+    now = progress(directory)
+    values = json_text(now.document)
+    sys.stdout.write(values if as_json else now.text)
+    if now.for_good:
+        keep(directory, now.text, values)
+
+
+def progress(directory: Path) -> Progress:
+    """How far a campaign is, and what it waits for.
+
+    Raises:
         UserError: there is no campaign, and none in the queue.
         JournalError: its journal is damaged or of a newer format.
     """
     submitted = (directory / JOBS).is_dir()
     if submitted and not content(directory):
-        _waiting(directory, as_json)
-        return
+        return _waiting(directory)
     campaign = read_campaign(directory)
     queue = _queue(directory) if submitted and campaign.state is not State.COMPLETE else ()
     under_way = [trial.number for trial in campaign.pending if campaign.state is State.RUNNING]
@@ -86,13 +119,12 @@ def status(directory: Path, as_json: bool) -> None:
         lines += [f"  choice     {choice.text}" for choice in found.choices]
     if about.site.stamp:
         lines.append(f"  {about.site.stamp}")
-    text, values = "\n".join(lines) + "\n", json_text(document)
-    sys.stdout.write(values if as_json else text)
-    if len(campaign.history) >= LONG and campaign.state is not State.RUNNING and not submitted:
-        keep(directory, text, values)
+    running = campaign.state is State.RUNNING
+    for_good = len(campaign.history) >= LONG and not running and not submitted
+    return Progress(document, tuple(lines), running or bool(queue), for_good)
 
 
-def _waiting(directory: Path, as_json: bool) -> None:
+def _waiting(directory: Path) -> Progress:
     """What there is of a campaign whose job has not begun it.
 
     Raises:
@@ -105,8 +137,8 @@ def _waiting(directory: Path, as_json: bool) -> None:
             f"see {directory / JOBS}/*_log.out; the same command begins it",
         )
     document = {"directory": str(directory), "state": "waiting", "queue": list(queue)}
-    lines = [f"{directory}: waiting, nothing is launched yet", *(f"  queue      {job}" for job in queue)]
-    sys.stdout.write(json_text(document) if as_json else "\n".join(lines) + "\n")
+    lines = (f"{directory}: waiting, nothing is launched yet", *(f"  queue      {job}" for job in queue))
+    return Progress(document, lines, going_on=True)
 
 
 def _queue(directory: Path) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from threading import Timer
 
 import pytest
 
@@ -48,6 +49,15 @@ def test_a_campaign_runs_as_long_as_its_lock_is_held(said, begun):
     code, words = said("status", "campaign")
     assert code == 0
     assert "interrupted (it was ended without a word; the same command continues it)" in words
+
+
+def test_watching_ends_with_the_campaign(said, begun):
+    writer = Journal(begun)
+    Timer(0.3, writer.close).start()
+    code, words = said("watch", "campaign")
+    assert code == 0
+    assert "interrupted" in words
+    assert words.split() == said("status", "campaign")[1].split()
 
 
 def test_what_is_under_way_is_named_while_it_runs(said, begun):
