@@ -62,7 +62,11 @@ class Verdict:
         last = self.rounds[-1]
         whole = last.total or overall(last.differences)
         interval = f" ({ratio_of(whole.low):.2f} … {ratio_of(whole.high):.2f})" if last.total else ""
-        return f"verified: {ratio_of(whole.gain):.2f}×{interval} on {len(last.launches)} fresh launches"
+        said = f"{ratio_of(whole.gain):.2f}×{interval} on {len(last.launches)} fresh launches"
+        won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
+        if whole.low > 0.0 or not won:
+            return f"verified: {said}"
+        return f"verified: faster at {', '.join(won)}; {said}"
 
     @property
     def _refused(self) -> str:

@@ -97,6 +97,21 @@ def test_what_is_really_better_is_confirmed_on_as_few_launches_as_tell():
     assert verdict.text.endswith("on 4 fresh launches")
 
 
+def test_what_is_surely_faster_at_one_size_alone_is_not_said_of_the_whole():
+    rng = np.random.default_rng(2)
+
+    def seen(tls, choice, size):
+        return 1e-6 * (1 + size / 1024) * (0.55 if tls == "self,posix" and size == 16 else 1.0)
+
+    def true(tls, choice, size):
+        return seen(tls, choice, size) * (1.0 if size == 16 else np.exp(rng.normal(0, 0.7)))
+
+    machine = Machine(true, seen=seen)
+    verdict = verifier().verdict(run(verifier(), machine, searched(machine)))
+    assert verdict.recommendation.point == point("self,posix")
+    assert verdict.text.startswith("verified: faster at 16 B of allreduce; ")
+
+
 def lucky(choice, size):
     return choice == RING and size == 1024
 
