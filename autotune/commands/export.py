@@ -66,5 +66,6 @@ def _write_tree(recommendation: Recommendation, prefix: Path, module: str) -> No
     write_files(tree.files, parents=True)
     for path in tree.files:
         sys.stdout.write(f"{path}\n")
-    sys.stdout.write("\n  or: ".join(["use it with:", *tree.uses]).replace("\n  or: ", "\n  ", 1) + "\n")
+    ways = "\n  or: ".join(tree.uses)
+    sys.stdout.write(f"use it with:\n  {ways}\n")
     sys.stdout.write(f"take it back with:\n  {tree.back}\n")

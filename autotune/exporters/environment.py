@@ -24,7 +24,8 @@ _WHAT = "MPI collectives tuned by autotune: "
 class Script:
     """A file with a line for each variable, beside the rules file; each language says what differs."""
 
-    name = file = sign = ""
+    name = file = ""
+    sign = "#"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The file and, where sizes are told apart, the rules file.
@@ -35,7 +36,7 @@ class Script:
         deployed = settings(recommendation, directory.absolute())
         how = self.how(recommendation, directory.absolute())
         use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(how)]
-        head = commented([*remarks(recommendation), "", *use], self.sign or "#")
+        head = commented([*remarks(recommendation), "", *use], self.sign)
         lines = [self.line(name, value) for name, value in deployed.environment.items()]
         text = "\n".join([*head, *lines]) + "\n"
         return {self.file: self.whole(text, recommendation), **deployed.files}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autotune.errors import UserError
 from autotune.exporters import exporter
-from autotune.exporters.environment import SCRIPT, forwarding, lua, tcl
+from autotune.exporters.environment import SCRIPT, LmodModule, ModuleFile, ShellScript, forwarding, lua, tcl
 from autotune.exporters.launch_line import sourced
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.settings import check_family, settings
@@ -78,7 +78,7 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
         f'  *"(Open MPI) {version}"[!0-9A-Za-z.]*) ;;',
         f"  *) echo {shlex.quote(wrong)} >&2; return 1 2>/dev/null || exit 1 ;;",
         "esac",
-        *(f"export {name}={shlex.quote(value)}" for name, value in values),
+        *(ShellScript().line(name, value) for name, value in values),
     ]
     in_tcl = [
         "#%Module1.0",
@@ -94,7 +94,7 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
         "    break",
         "  }",
         "}",
-        *(f"setenv {name} {tcl(value)}" for name, value in values),
+        *(ModuleFile().line(name, value) for name, value in values),
     ]
     in_lua = [
         *commented(head, "--"),
@@ -107,7 +107,7 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
         f"    LmodError({lua(wrong)})",
         "  end",
         "end",
-        *(f"setenv({lua(name)}, {lua(value)})" for name, value in values),
+        *(LmodModule().line(name, value) for name, value in values),
     ]
     files = {
         folder / name: text

@@ -97,7 +97,10 @@ def test_a_variable_of_ucx_that_is_not_read_is_found_out(place, tmp_path):
     recommendation = Recommendation(Point(), (), provenance=Provenance("c", env=env))
     export_files(recommendation, FORMATS, tmp_path)
     measurement = measurement_of(scenario, site.placement.ranks)
-    check = lambda: check_export(FORMATS, recommendation, tmp_path, site.observer, measurement, site.space)  # noqa: E731
+
+    def check():
+        return check_export(FORMATS, recommendation, tmp_path, site.observer, measurement, site.space)
+
     proof = check()
     assert proof.holds, str(proof)
     file = tmp_path / "ucx.conf"

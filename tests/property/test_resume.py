@@ -36,7 +36,10 @@ class Fragile(Memory):
 
 def run(store, name="random"):
     planned = strategy(LAUNCHES, proposer=name, seed=11, verify={"launches": 12})
-    fails = lambda t: Status.CRASHED if t.point.get("tls") == "tcp" and t.seed % 3 == 0 else None  # noqa: E731
+
+    def fails(t):
+        return Status.CRASHED if t.point.get("tls") == "tcp" and t.seed % 3 == 0 else None
+
     return Campaign(planned, World(fails=fails).observe, store, Silent(), lambda: 0.0).run()
 
 

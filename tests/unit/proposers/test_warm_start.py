@@ -29,7 +29,7 @@ def seen(
 ) -> Observation:
     cells = {Cell(collective, 16, size): t for size, t in times.items()}
     estimates = tuple(Estimate(cell, t, 0.01 * t, 9) for cell, t in cells.items())
-    return Observation(Trial(number, Phase.SEARCH, Point.of(dict(values))), Status.OK, estimates)  # type: ignore[arg-type]
+    return Observation(Trial(number, Phase.SEARCH, Point.of(dict(values))), Status.OK, estimates)
 
 
 HISTORY = History(
