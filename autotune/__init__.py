@@ -19,12 +19,26 @@ step  what         who                         in → out
 12    export       ``exporters``, ``views``    recommendation → parameter files, tables, page
 ====  ===========  ==========================  =====================================================
 
-The only arrows back (9 → 4 and 11 → 4) go through the journal. Importing this package imports nothing else.
+The only arrows back (9 → 4 and 11 → 4) go through the journal. Importing this package imports nothing else:
+what it offers to notebooks and scripts, ``Campaign`` and ``load_space``, is fetched when it is first used.
 """
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 try:
     __version__ = version("autotune")
 except PackageNotFoundError:  # a source tree on PYTHONPATH, never installed
     __version__ = "0+unknown"
+
+__all__ = ["Campaign", "__version__", "load_space"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        return getattr(import_module("autotune.commands.api"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

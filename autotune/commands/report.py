@@ -23,11 +23,16 @@ def report(directory: Path, out: Path | None) -> None:
         UserError: there is no campaign, or the file cannot be written.
         StorageError: the disk is full or read-only.
     """
+    target = out or directory / "report.html"
+    write_page(read_campaign(directory), target)
+    sys.stdout.write(f"{target}\n")
+
+
+def write_page(campaign: CampaignDirectory, target: Path) -> None:
+    """Write the page of a campaign; raises as ``report``."""
     from autotune.views.report import page
 
-    target = out or directory / "report.html"
-    write_files({target: page(report_input(read_campaign(directory)))})
-    sys.stdout.write(f"{target}\n")
+    write_files({target: page(report_input(campaign))})
 
 
 def report_input(campaign: CampaignDirectory) -> "ReportInput":

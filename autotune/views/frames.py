@@ -11,8 +11,13 @@ from collections.abc import Iterable, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, TypeAlias
 
+from autotune.campaign.costs import Share
+from autotune.history.objectives import ratio_of
 from autotune.history.trial import Cell, Estimate, History, Observation, Status
 from autotune.importers import Measurement
+from autotune.recommend.front import Recommendation
+from autotune.recommend.summary import size_rows
+from autotune.screening import Effects
 from autotune.space import Value
 
 if TYPE_CHECKING:
@@ -37,6 +42,17 @@ _IMPORTED = {
     "iterations": "Int64",
     "bandwidth_MBps": "Float64",
 }
+_EFFECTS = {
+    **dict.fromkeys(("objective", "factor", "low", "high"), "string"),
+    **dict.fromkeys(("effect", "std_err", "effect_low", "effect_high"), "float64"),
+    "scale": "string",
+    **dict.fromkeys(("ratio", "p_value", "contribution"), "float64"),
+    "active": "bool",
+}
+_GAINS = dict.fromkeys(
+    ("tuned_us", "tuned_sem_us", "default_us", "default_sem_us", "speedup", "speedup_low", "speedup_high"),
+    "float64",
+)
 _US = 1e6
 _DECIMALS = 6  # of a µs: no clock sees a picosecond, and tables without 2.8000000000000003 are easier to read
 
@@ -96,6 +112,66 @@ def measurement_frame(measurements: Iterable[Measurement]) -> pd.DataFrame:
     ]
     kinds = _IMPORTED | {f"label.{name}" if name in _IMPORTED else name: "string" for name in labels}
     return pd.DataFrame(rows, columns=list(kinds), dtype=object).astype(kinds)
+
+
+def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
+    """A row for each factor and objective of a screening, in the design's order.
+
+    Columns: ``objective``, ``factor``, ``low``, ``high``; ``effect`` with ``std_err``, ``effect_low`` and
+    ``effect_high`` (95 %), on ``scale`` (``log``: of logarithms); ``ratio``, value at high over value at low,
+    known on log scale alone; ``p_value``, ``contribution`` in per cent, ``active``.
+    """
+    import pandas as pd
+
+    rows = [
+        [
+            *(analysis.response, e.factor, str(e.low), str(e.high), e.effect, e.std_err, *e.interval()),
+            *(analysis.scale, ratio_of(e.effect) if analysis.scale == "log" else None),
+            *(e.p_value, e.contribution, e.active),
+        ]
+        for analysis in effects
+        for e in analysis.effects
+    ]
+    return pd.DataFrame(rows, columns=list(_EFFECTS), dtype=object).astype(_EFFECTS)
+
+
+def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
+    """A row for each measured size of a recommendation.
+
+    Columns: ``collective``, ``comm_size``, ``message_bytes``, the per-size parameters by name, ``tuned_us``,
+    ``tuned_sem_us``, ``default_us``, ``default_sem_us``, ``speedup`` with ``speedup_low`` and
+    ``speedup_high`` (95 %).
+    """
+    import pandas as pd
+
+    rows = size_rows(recommendation) if recommendation else ()
+    names = list(dict.fromkeys(name for row in rows for name in row.choice))
+    kinds = {**_SLOT, **{_column(n): _kind(r.choice[n] for r in rows if n in r.choice) for n in names}}
+    kinds |= _GAINS
+    values = [
+        [*row.gain.slot, *(row.choice.get(name) for name in names)]
+        + [round(s * _US, _DECIMALS) for s in (row.gain.tuned_s, row.gain.tuned_sem_s)]
+        + [round(s * _US, _DECIMALS) for s in (row.gain.default_s, row.gain.default_sem_s)]
+        + [row.gain.ratio, *row.gain.interval]
+        for row in rows
+    ]
+    return pd.DataFrame(values, columns=list(kinds), dtype=object).astype(kinds)
+
+
+def plan_frame(phases: Iterable[Share], nodes: int, timeout_s: float) -> pd.DataFrame:
+    """A row for each phase: ``launches`` planned, ``most`` there can be, and node-hours of both.
+
+    ``node_hours`` is that of measuring alone; ``node_hours_most`` is reached where ``most`` launches all
+    last ``timeout_s``.
+    """
+    import pandas as pd
+
+    hours = nodes / 3600
+    rows = [
+        (its.phase, its.launches, its.most, its.launches * its.launch_s * hours, its.most * timeout_s * hours)
+        for its in phases
+    ]
+    return pd.DataFrame(rows, columns=["phase", "launches", "most", "node_hours", "node_hours_most"])
 
 
 def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the option's name

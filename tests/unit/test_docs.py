@@ -37,6 +37,13 @@ def test_example_spaces_load(text):
         assert point in space
 
 
+@pytest.mark.parametrize("text", blocks("reference.md", "python"), ids=lambda text: text.split()[3])
+def test_python_in_the_reference_runs(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(text, {})  # noqa: S102 - our own document
+    assert (tmp_path / "campaigns/allreduce_8node/report.html").exists()
+
+
 def test_every_key_of_a_search_space_is_documented():
     text = (DOCS / "search_spaces.md").read_text(encoding="utf-8")
     rows = set(re.findall(r"^\| `([a-z_]+)", text, re.MULTILINE))

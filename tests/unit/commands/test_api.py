@@ -1,0 +1,161 @@
+"""The Python API does what the command line does, on the same journal."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import autotune
+from autotune import Campaign, load_space
+from autotune.cli import main
+from autotune.errors import JournalError, ScenarioError, SpaceError, UserError
+from autotune.history.events import State
+
+WORDS = ("hydra/launcher=simulated", "proposer=random", "sizes=[8,4k,1M]")
+SHORT = ("budget.launches=16", "verify.launches=8")
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("api")
+    campaign = Campaign("allreduce_8node", *WORDS, *SHORT, f"campaign.dir={folder / 'ran'}")
+    planned = campaign.plan()
+    assert not campaign.directory.exists()  # nothing written before it is run
+    assert "not begun" in repr(campaign)
+    assert campaign.run(quiet=True) == 0
+    return campaign, planned
+
+
+def journal_of(directory):
+    """What was tried and seen, wherever in the journal it stands."""
+    events = map(json.loads, (directory / "journal.jsonl").read_text().splitlines())
+    told = [e for e in events if e["event"] in ("trial", "observation")]
+    return [{key: value for key, value in e.items() if key not in ("line", "crc")} for e in told]
+
+
+def test_it_makes_the_trials_that_the_command_makes(ran, tmp_path, capsys):
+    campaign, _ = ran
+    assert main(["conf=allreduce_8node", *WORDS, *SHORT, f"campaign.dir={tmp_path / 'command'}"]) == 0
+    assert journal_of(campaign.directory) == journal_of(tmp_path / "command")
+    assert campaign.state is State.COMPLETE
+    assert sorted(path.name for path in (campaign.directory / "export").iterdir()) == sorted(
+        path.name for path in (tmp_path / "command" / "export").iterdir()
+    )
+
+
+def test_the_history_is_the_table_that_the_verb_writes(ran, tmp_path):
+    campaign, _ = ran
+    table = tmp_path / "history.parquet"
+    assert main(["history", str(campaign.directory), "--out", str(table)]) == 0
+    pd.testing.assert_frame_equal(campaign.history, pd.read_parquet(table), check_dtype=False)
+
+
+def test_a_plan_counts_what_was_then_launched(ran):
+    campaign, planned = ran
+    by_phase = campaign.history.groupby("phase")["trial"].nunique()
+    launches = planned.set_index("phase")["launches"]
+    for phase in ("baseline", "screening", "search"):
+        assert by_phase[phase] == launches[phase] > 0
+    assert by_phase["verify"] <= planned.set_index("phase")["most"]["verification"]
+    assert (planned["node_hours"] <= planned["node_hours_most"]).all()
+
+
+def test_effects_and_gains_are_those_of_the_campaign(ran):
+    campaign, _ = ran
+    effects, gains = campaign.effects, campaign.gains
+    assert set(effects["objective"]) == {"latency", "bandwidth"}
+    assert set(effects["factor"]) <= set(campaign.space.job_wide)
+    strongest = effects[effects["objective"] == "latency"].sort_values("p_value").iloc[0]
+    assert strongest["effect_low"] < strongest["effect"] < strongest["effect_high"]
+    assert list(gains["message_bytes"]) == [8, 4096, 1048576]
+    assert (gains["default_us"] / gains["tuned_us"]).tolist() == pytest.approx(
+        gains["speedup"].tolist(), rel=1e-4
+    )
+    assert campaign.verdict is not None
+    assert campaign.verdict.recommendation.point == campaign.recommendation.point
+
+
+def test_files_and_page_go_where_they_are_asked_to(ran, tmp_path):
+    campaign, _ = ran
+    paths = campaign.export("json", out=tmp_path / "files")
+    assert [path.parent for path in paths] == [tmp_path / "files"]
+    assert json.loads(paths[0].read_text())
+    page = campaign.report(tmp_path / "page.html")
+    assert page.read_text().startswith("<!doctype html>")
+    with pytest.raises(UserError, match="choice=best"):
+        campaign.export(choice="best")
+    with pytest.raises(UserError):
+        campaign.export("floppy")
+
+
+def test_an_opened_campaign_goes_on_where_it_was_cut(ran, tmp_path):
+    campaign, _ = ran
+    whole = (campaign.directory / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    (cut / "journal.jsonl").write_bytes(b"".join(whole[:15]))
+    opened = Campaign.open(cut)
+    assert opened.state is State.INTERRUPTED
+    seen = len(opened.history)
+    assert opened.recommendation is None or opened.verdict is None
+    assert opened.run(quiet=True) == 0
+    assert len(opened.history) > seen  # read anew
+    assert journal_of(cut) == journal_of(campaign.directory)
+    with pytest.raises(UserError, match="has begun"):
+        opened.plan()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("no_such_scenario",), "no_such_scenario"),
+        (("allreduce_8node", "budgt.launches=3"), "budgt"),
+        (("allreduce_8node", "-m", "seed=1,2"), "-m is for the command line"),
+        (("allreduce_8node", "--cfg=job"), "--cfg is for the command line"),
+        (("allreduce_8node", "conf=command"), "conf is for the command line"),
+    ],
+)
+def test_mistakes_are_told_when_they_are_made(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ScenarioError, match=said):
+        Campaign(*words)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_campaign_is_not_opened(tmp_path):
+    with pytest.raises(UserError, match="holds no campaign"):
+        Campaign.open(tmp_path)
+    (tmp_path / "journal.jsonl").write_text("{}\nnonsense\n{}\n")
+    with pytest.raises(JournalError):
+        Campaign.open(tmp_path)
+
+
+def test_spaces_by_name_and_by_path(tmp_path):
+    shipped = load_space("openmpi_ucx_local")
+    assert "UCX_TLS" in shipped.job_wide
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("parameters: {UCX_TLS: {values: [all, self], default: all}}\n")
+    assert [p.name for p in load_space(mine).parameters] == ["UCX_TLS"]
+    with pytest.raises(SpaceError, match="no such search space"):
+        load_space("openmpi_ucx_locl")
+
+
+def test_the_package_offers_what_its_stub_declares():
+    assert dir(autotune) == ["Campaign", "__version__", "load_space"]
+    stub = (Path(autotune.__file__).parent / "__init__.pyi").read_text()
+    for name in dir(autotune):
+        assert name in stub
+        assert getattr(autotune, name)
+    with pytest.raises(AttributeError, match="Compaign"):
+        autotune.Compaign  # noqa: B018 - the access itself is tested
+
+
+def test_another_thread_is_told_what_it_may_not_do(ran):
+    campaign, _ = ran
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: campaign.state).result() is State.COMPLETE
+        for work in (campaign.run, campaign.resume, campaign.plan):
+            with pytest.raises(UserError, match="main thread"):
+                pool.submit(work).result()
