@@ -111,6 +111,33 @@ def screen(
 
 
 @cli.command()
+def model(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="CSV or Parquet, a row for each measurement")
+    ],
+    response: Annotated[str, typer.Option(help="column that was measured")],
+    terms: Annotated[str, typer.Option(help="columns that explain it, between commas")],
+    log2: Annotated[
+        str, typer.Option(help="columns, the response among them, whose logarithm is taken")
+    ] = "",
+    intercept: Annotated[
+        bool, typer.Option("--intercept/--no-intercept", help="a constant beside the terms")
+    ] = True,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="only these rows; or several")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="write an HTML page with measured, fitted, residuals")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a table by least squares, and say what the fit hides: unequal scatter, steps, LogGP's terms."""
+    from autotune.commands import model as verb
+
+    verb.model(table, verb.formula(response, terms, log2, intercept), tuple(where or ()), plot, as_json)
+
+
+@cli.command()
 def benchmark(
     tables: Annotated[Path, typer.Option(help="folder of recorded tables, or one of them")],
     proposers: Annotated[

@@ -80,6 +80,11 @@ class _Column:
     """Factor to this project's unit; not a number where the title should say one."""
 
 
+def meaning(title: str) -> str:
+    """What a column of that title holds: a name of ``SHARED``, empty where it is none."""
+    return _column(title, SHARED).name
+
+
 def announces(log: Log, kinds: Mapping[str, Kind] = _MEASURED) -> bool:
     """Whether the first line of the table names a size and one more of the kinds that are not shared."""
     return _readable(_header(log, kinds)[2])

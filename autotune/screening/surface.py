@@ -222,7 +222,10 @@ def _optimum(
 
     sign = 1.0 if goal == "min" else -1.0
     n = len(names)
-    draws = rng.multivariate_normal(np.zeros(len(beta)), covariance, size=_N_DRAWS, method="eigh")
+    # Cholesky's factor is unique; eigenvectors have signs that differ between processors.
+    scales = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
+    factor = np.linalg.cholesky(covariance / np.outer(scales, scales)) if covariance.any() else 0 * covariance
+    draws = rng.standard_normal((_N_DRAWS, len(beta))) @ (factor.T * scales)
     draws = beta + draws / np.sqrt(rng.chisquare(df, size=(_N_DRAWS, 1)) / df)
     candidates = np.vstack([x, rng.uniform(-1, 1, size=(_N_CANDIDATES, n)), _corners(n)])
     heights = sign * (_columns(candidates, terms) @ np.vstack([beta, draws]).T)

@@ -155,6 +155,8 @@ class Table:
     """Their names."""
     rows: Sequence[Row]
     """Text by column."""
+    places: Sequence[int] = ()
+    """Row of each in the file, as an editor counts; without them all follow the header."""
 
     def check(self, factors: Sequence[str], responses: Sequence[str], block: str | None) -> None:
         """Check that all these are columns, each in one role.
@@ -208,6 +210,47 @@ class Table:
             values[index] = value
         return values
 
+    def numbers(self, column: str, *, positive: bool = False) -> NDArray[np.float64]:
+        """Numbers, or sizes such as ``64k`` in bytes; nan where the field is empty.
+
+        Raises:
+            TableError: a field that is no finite number, or not above 0 where it has to be.
+        """
+        values = np.full(len(self.rows), math.nan)
+        for index, row in enumerate(self.rows):
+            if not (text := row[column]):
+                continue
+            value = _number(text)
+            value = size_in_bytes(text) if value is None else value
+            if value is None or not math.isfinite(value):
+                raise self._wrong(
+                    index, column, f"{text!r} is not a finite number", "leave it empty if it was not measured"
+                )
+            if positive and value <= 0:
+                raise self._wrong(index, column, f"{text} has no logarithm", f"leave {column} out of --log2")
+            values[index] = value
+        return values
+
+    def where(self, column: str, text: str) -> Table:
+        """The rows that have a text in a column; numbers are compared as numbers.
+
+        Raises:
+            TableError: an unknown column, or no such row.
+        """
+        if column not in self.columns:
+            raise TableError(f"{self.name} has no column {column!r}", allowed(column, self.columns))
+        wanted = _number(text)
+        kept = [
+            (self._place(index), row)
+            for index, row in enumerate(self.rows)
+            if row[column] == text or (wanted is not None and _number(row[column]) == wanted)
+        ]
+        if not kept:
+            known = dict.fromkeys(row[column] for row in self.rows)
+            raise TableError(f"{self.name} has no row with {column}={text}", allowed(text, list(known)[:20]))
+        places, rows = zip(*kept, strict=True)
+        return Table(self.name, self.columns, rows, places)
+
     def factor(self, column: str) -> Column:
         """The factor in a column.
 
@@ -242,7 +285,11 @@ class Table:
 
     def _wrong(self, index: int, column: str, what: str, hint: str = "") -> TableError:
         """An error about one field."""
-        return TableError(f"{self.name}, row {index + 2}, column {column}: {what}", hint)
+        return TableError(f"{self.name}, row {self._place(index)}, column {column}: {what}", hint)
+
+    def _place(self, index: int) -> int:
+        """The row in the file of one of these rows."""
+        return self.places[index] if self.places else index + 2
 
     def _too_many(self, column: str, texts: list[str], levels: list[str]) -> TableError:
         """Why a column with words among its three or more levels is not a factor."""
@@ -252,7 +299,7 @@ class Table:
         few = ", ".join(levels[:4]) + (", …" if len(levels) > 4 else "")
         return TableError(
             f"{self.name}, column {column}: {len(levels)} levels ({few}) that are not numbers; "
-            f"{levels[2]!r} in row {texts.index(levels[2]) + 2} is the third",
+            f"{levels[2]!r} in row {self._place(texts.index(levels[2]))} is the third",
             "a factor of words has two levels",
         )
 

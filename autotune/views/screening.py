@@ -21,7 +21,7 @@ def screening_text(screening: TableScreening) -> str:
     for response, analysis in zip(screening.responses, screening.analyses, strict=True):
         lines += ["", *_response_lines(response, analysis)]
     lines += ["", "* significant at 5 %. What to do:"]
-    lines += _aligned([(d.factor, decision_text(d), d.reason) for d in screening.decisions])
+    lines += aligned([(d.factor, decision_text(d), d.reason) for d in screening.decisions])
     return "\n".join(lines) + "\n"
 
 
@@ -36,7 +36,7 @@ def follow_up_text(fitted: FollowUp) -> str:
         lines += ["", f"overlaid optimum (weights: {weights}): {reached}"]
         place = fitted.numbers(fitted.overlay.codes).items()
         lines.append(f"  at {', '.join(f'{name}={_plain(number)}' for name, number in place)}")
-        lines += _aligned([
+        lines += aligned([
             (name, _natural(value, fitted.scale), f"desirability {fitted.overlay.each[name]:.3f}")
             for name, value in fitted.overlay.values.items()
         ])  # fmt: skip
@@ -49,7 +49,7 @@ def sensitivity_text(seen: Sensitivity) -> str:
     rows = [("factor", *([asked] if asked else []), "effect seen with 80 %")]
     for name, effect in seen.detectable.items():
         rows.append((name, *([f"{100 * seen.power[name]:.0f} %"] if asked else []), f"{effect:.3g}"))
-    return "\n".join([f"where a run scatters by {seen.sigma:g}:", *_aligned(rows)]) + "\n"
+    return "\n".join([f"where a run scatters by {seen.sigma:g}:", *aligned(rows)]) + "\n"
 
 
 def _response_lines(response: Response, analysis: Effects) -> list[str]:
@@ -60,7 +60,7 @@ def _response_lines(response: Response, analysis: Effects) -> list[str]:
         star = " *" if effect.active else ""
         span, share = f"{effect.low} → {effect.high}", _figure(effect.contribution, "{:.1f} %")
         rows.append((effect.factor, span, analysis.text(effect), p_text(effect.p_value) + star, share))
-    lines += _aligned(rows)
+    lines += aligned(rows)
     scatter = _figure(math.sqrt(analysis.noise.variance), "{:.3g}")
     parts = "/".join(f"{getattr(analysis.efficiency, key):.0f}" for key in ("d", "a", "g"))
     margin = _figure(analysis.lenth.margin, "{:.3g}")
@@ -91,7 +91,7 @@ def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> li
     for its in surface.coefficients:
         name = "·".join(its.factors) or "mean"
         rows.append((name, f"{its.value:+.4g} ± {its.std_err:.2g}", p_text(its.p_value)))
-    lines += _aligned(rows)
+    lines += aligned(rows)
     shares = (surface.r_squared, surface.adjusted_r_squared, surface.predicted_r_squared)
     fit = "/".join(_figure(share, "{:.3f}") for share in shares)
     lines.append(
@@ -110,7 +110,7 @@ def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> li
     places = [
         (f"  {n}", _plain(at[n]), f"({_plain(low[n])} … {_plain(high[n])})", edge.get(n, "")) for n in at
     ]
-    return lines + _aligned(places)
+    return lines + aligned(places)
 
 
 def _better(response: Response) -> str:
@@ -130,7 +130,8 @@ def _figure(value: float, pattern: str) -> str:
     return pattern.format(value) if math.isfinite(value) else "—"
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows as lines, a column under the other."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()

@@ -49,6 +49,7 @@ OWNERS = {
     "rich": {"views", "commands"},
     "scipy": {"measure", "simulate", "screening", "recommend", "verification", "proposers"},
     "smac": {"proposers"},
+    "statsmodels": {"screening"},
     "submitit": {"launchers"},
     "torch": {"proposers"},
     "typer": {"cli"},

@@ -1,0 +1,108 @@
+"""Costs of a collective in LogGP's terms: start-ups by the number of messages, gaps by the bytes.
+
+A collective's time is ``a + b·(messages in a row) + c·(bytes in a row)``, and its algorithm says how many
+those are for P ranks and m bytes: ``b`` is latency and overhead of a message, ``c`` the gap of a byte.
+
+References:
+    A. Alexandrov et al., "LogGP: incorporating long messages into the LogP model", SPAA 1995.
+    R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
+    IJHPCA 19 (2005) 49–66, section 4.
+    J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10
+    (2007) 127–143.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+FORMS: Mapping[str, Callable[[Vector, Vector], tuple[Vector, Vector]]] = {
+    "one root to all": lambda p, m: (p - 1, (p - 1) * m),
+    "tree": lambda p, m: (np.ceil(np.log2(p)), np.ceil(np.log2(p)) * m),
+    "pipeline": lambda p, m: (p - 1, m),
+    "scatter and allgather": lambda p, m: (np.ceil(np.log2(p)) + p - 1, 2 * m * (p - 1) / p),
+    "each with each": lambda p, m: (np.log2(p), m * (p - 1) / p),
+}
+"""How an algorithm communicates → (ranks, bytes) → messages and bytes one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """The form that fits a table best; its coefficients are not negative."""
+
+    form: str
+    """Of ``FORMS``."""
+    start: float
+    """What every call costs, in units of the response."""
+    message: float
+    """What each message in a row costs."""
+    byte: float
+    """What each byte in a row costs."""
+    aic: float
+    """Akaike's criterion on the scale of the response, comparable with a least-squares model of it."""
+    fitted: Vector
+    """(n,) the response, on its scale."""
+
+
+def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:
+    """The form with the least AIC.
+
+    Args:
+        p: (n,) ranks.
+        m: (n,) message sizes in bytes.
+        y: (n,) response, not transformed.
+        log: errors are relative: the fit is by least squares of logarithms to base 2.
+
+    Returns:
+        None where a table has fewer rows than coefficients, ranks below 1, sizes below 0 or a response that
+        is not above 0.
+    """
+    if len(y) < 4 or p.min() < 1 or m.min() < 0 or y.min() <= 0:
+        return None
+    models = [_fitted(form, p, m, y, log) for form in FORMS]
+    return min(models, key=lambda model: model.aic)
+
+
+def _fitted(form: str, p: Vector, m: Vector, y: Vector, log: bool) -> CostModel:
+    design = np.column_stack([np.ones(len(y)), *FORMS[form](p, m)])
+    beta = _relative(design, y) if log else _linear(design, y)
+    fitted = design @ beta
+    scaled, measured = (np.log2(fitted), np.log2(y)) if log else (fitted, y)
+    rest = max(float(np.sum((measured - scaled) ** 2)), np.finfo(float).tiny)
+    n = len(y)
+    # Of the normal likelihood, as statsmodels counts it: without a parameter for the variance.
+    aic = n * (math.log(2 * math.pi * rest / n) + 1) + 2 * design.shape[1]
+    start, message, byte = beta.tolist()
+    return CostModel(form, start, message, byte, aic, scaled)
+
+
+def _linear(design: Vector, y: Vector) -> Vector:
+    from scipy.optimize import nnls
+
+    lengths = np.linalg.norm(design, axis=0)
+    lengths[lengths == 0] = 1
+    beta: Vector = nnls(design / lengths, y)[0] / lengths
+    return beta
+
+
+def _relative(design: Vector, y: Vector) -> Vector:
+    """Coefficients by least squares of log₂, from the fit of relative errors."""
+    from scipy.optimize import least_squares
+
+    start = _linear(design / y[:, None], np.ones(len(y)))
+    # Scaled by what each column adds at its largest, so that all unknowns are of one size; the start is kept
+    # off the edge, where a zero cannot move.
+    scale = y.max() / np.where(design.max(axis=0) > 0, design.max(axis=0), 1)
+    floor = np.maximum(start / scale, 1e-9)
+
+    def misfit(x: Vector) -> Vector:
+        ratio: Vector = np.log2(np.maximum(design @ (x * scale), 1e-300)) - np.log2(y)
+        return ratio
+
+    fit = least_squares(misfit, floor, bounds=(0, np.inf), x_scale=floor)
+    beta: Vector = fit.x * scale
+    return beta
