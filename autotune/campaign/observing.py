@@ -153,6 +153,7 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
         sync=options.sync,
         check=options.check,
         memory="memory" in scenario.objectives,
+        loop=scenario.loop,
     )
     return Measurement(probe, limit_s(scenario), options.estimator, scenario.discover.probe_s)
 
@@ -211,6 +212,5 @@ def _estimate(cell: CellSamples, estimator: str) -> Estimate:
         located = estimate(samples, estimator)
     # One sample says nothing about its error: take it as large as the value, so that nobody relies on it.
     sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
-    return Estimate(
-        what, located.value_s, sem_s, located.n, status, located.low_s, located.high_s, located.n_outliers
-    )
+    figures = (located.value_s, sem_s, located.n, status, located.low_s, located.high_s, located.n_outliers)
+    return Estimate(what, *figures, cell.over_ranks_s)

@@ -11,6 +11,7 @@ It never sees a space, a trial or a launcher.
 ``mpit``               MPI_T variables of the loaded library: read, write, enumerators
 ``ucx``                what UCX's own log says
 ``sweep``              cells of one collective: rounds of blocks, checks of results
+``tight``              the same with each cell's calls back to back, as OSU and IMB time them
 ``rule_check``         which calls the library refuses, without any agreement between ranks
 ``control_variables``  those of choices, one choice in force at a time
 ``operations``         one declaration for each collective: who sends what, who must find what, the call

@@ -25,6 +25,7 @@ from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequ
 from autotune.probe.rule_check import reach
 from autotune.probe.sweep import Sweep
 from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
+from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
 
 
@@ -137,7 +138,8 @@ def _measure(
     for number, (collective, size) in enumerate(tasks):
         sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
-            sweep = Sweep(request, collective, sync, _synchronisation(request, sync, kernel), variables)
+            way = TightSweep if request.loop == "tight" else Sweep
+            sweep = way(request, collective, sync, _synchronisation(request, sync, kernel), variables)
             cells += sweep.measure(left_s / (len(tasks) - number), rng)
             left_s = max(0.0, left_s - sweep.timed_s)
             sweep.close()

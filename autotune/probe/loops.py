@@ -16,11 +16,10 @@ import time
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
+from mpi4py import MPI
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from mpi4py import MPI
-
     from autotune.probe.exchange import Exchange
 
 Times: TypeAlias = NDArray[np.float64]
@@ -34,10 +33,14 @@ class Loop(Protocol):
     wait_s: float
     """Within which a rank that waits for an agreed moment enters the call."""
 
-    def run(self, exchange: Exchange, calls: int, starts_s: Times | None = None) -> tuple[Times, Times]:
+    def run(
+        self, exchange: Exchange, calls: int, starts_s: Times | None = None, tight: bool = False
+    ) -> tuple[Times, Times]:
         """When each call began and ended on this rank: two arrays ``(calls,)``, seconds of CLOCK_MONOTONIC.
 
-        Calls start at agreed moments on this rank's clock, shape ``(calls,)``; None: after a barrier each.
+        Calls start at agreed moments on this rank's clock, shape ``(calls,)``; None: after a barrier each,
+        which is the library's own on the call's communicator where the loop is ``tight``; its moments are
+        those of ``MPI_Wtime``.
 
         Raises:
             MPI.Exception: a call failed.
@@ -62,9 +65,13 @@ class PythonLoop:
         self._partners = partners(sync.rank, sync.size)
         self._token, self._heard = np.zeros(1, np.uint8), np.zeros(1, np.uint8)
 
-    def run(self, exchange: Exchange, calls: int, starts_s: Times | None = None) -> tuple[Times, Times]:
+    def run(
+        self, exchange: Exchange, calls: int, starts_s: Times | None = None, tight: bool = False
+    ) -> tuple[Times, Times]:
         """As in ``Loop``."""
-        call, clock, barrier = exchange.operation.call(exchange), time.perf_counter, self._barrier
+        call = exchange.operation.call(exchange)
+        barrier = exchange.comm.Barrier if tight else self._barrier
+        clock = MPI.Wtime if tight else time.perf_counter
         begins, ends = np.empty(calls), np.empty(calls)
         agreed = None if starts_s is None else starts_s.tolist()
         for index in range(calls):

@@ -31,6 +31,8 @@ from autotune.probe.mpit import library_of
 from autotune.probe.own_files import is_own, locked, make_own, opened_own
 
 _COMPILE_LIMIT_S = 60.0
+_LIBRARYS_OWN = -1
+"""Rounds of a barrier that is ``MPI_Barrier``."""
 _FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
 
 
@@ -71,13 +73,18 @@ class NativeLoop:
         )
         self._bound: dict[int, tuple[_Exchange, Exchange, NDArray[np.int32]]] = {}
 
-    def run(self, exchange: Exchange, calls: int, starts_s: Times | None = None) -> tuple[Times, Times]:
+    def run(
+        self, exchange: Exchange, calls: int, starts_s: Times | None = None, tight: bool = False
+    ) -> tuple[Times, Times]:
         """As in ``Loop``."""
+        barrier = self._barrier
+        if tight:
+            barrier = _Barrier(MPI._addressof(exchange.comm), _LIBRARYS_OWN, None, None)
         return self._timed(
             calls,
             self._kernel.autotune_time,
             ctypes.byref(self._bind(exchange)),
-            ctypes.byref(self._barrier),
+            ctypes.byref(barrier),
             ctypes.c_void_p(None if starts_s is None else starts_s.ctypes.data),
         )
 

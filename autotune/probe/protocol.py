@@ -28,6 +28,10 @@ REQUEST, RESULT, SAMPLES = "request.json", "result.json", "samples.npz"
 """File names inside the directory of a launch."""
 
 
+LOOPS = ("interleaved", "tight")
+"""In which order calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One call-level choice as the probe applies it."""
@@ -94,6 +98,8 @@ class ProbeRequest:
     """Of the order of cells and of the data."""
     expect: Expectation = Expectation()
     """What must be found on the ranks."""
+    loop: str = "interleaved"
+    """One of ``LOOPS``."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured.
@@ -120,6 +126,7 @@ class ProbeRequest:
             raise UserError(f"timing {self.timing!r}", allowed(self.timing, ("auto", "native", "python")))
         if self.sync not in ("barrier", "window"):
             raise UserError(f"sync {self.sync!r}", allowed(self.sync, ("barrier", "window")))
+        check_loop(self.loop, self.sync)
         if not (0 < self.precision < 1 and self.budget_s > 0 and 1 <= self.min_samples <= self.max_samples):
             raise UserError(
                 f"precision={self.precision}, budget_s={self.budget_s}, "
@@ -152,6 +159,20 @@ class ProbeRequest:
         return Document("it", _unreadable, own=True).structured(cls, document)
 
 
+def check_loop(loop: str, sync: str) -> None:
+    """Refuse a way to order calls that there is not, or not with this synchronisation.
+
+    Raises:
+        UserError: the message names the scenario's keys.
+    """
+    if loop not in LOOPS:
+        raise UserError(f"probe.options.loop={loop}", allowed(loop, LOOPS))
+    if loop == "tight" and sync != "barrier":
+        raise UserError(
+            f"probe.options.loop={loop} with probe.sync={sync}", "a tight loop needs probe.sync=barrier"
+        )
+
+
 def _sized(collective: str) -> bool:
     return COLLECTIVES[collective].size is not Size.NONE
 
@@ -173,7 +194,8 @@ class CellSamples:
     values: Mapping[str, Any]
     """The call-level values of the choice; empty: the stack's own."""
     samples_s: NDArray[np.float64]
-    """Shape ``(n,)``: for each call the maximum over the ranks."""
+    """Shape ``(n,)``: for each call the maximum over the ranks; of a tight loop for each run of calls their
+    mean on the slowest rank."""
     status: str = "ok"
     """A name of ``Status``."""
     reason: str = ""
@@ -181,6 +203,9 @@ class CellSamples:
     validity: NDArray[np.uint8] | None = None
     """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
     calls were separated by a barrier, and every sample is."""
+    over_ranks_s: Mapping[str, float] = field(default_factory=dict)
+    """Of a tight loop: the median over runs of the fastest rank's mean (``ranks_min_s``), and the average
+    over ranks of theirs (``ranks_avg_s``), as OSU and IMB print them beside the maximum."""
 
     def __post_init__(self) -> None:
         """Check the shapes.

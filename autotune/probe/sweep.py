@@ -52,6 +52,7 @@ class _Cell:
     blocks: list[Timed] = field(default_factory=list)
     spent_s: float = 0.0
     spent_on: int = 0
+    over_ranks_s: dict[str, float] = field(default_factory=dict)
 
     @property
     def outcome(self) -> _Verdict:
@@ -117,16 +118,8 @@ class Sweep:
         """Raw samples of every cell; complete on rank 0, which alone draws the order of blocks."""
         self._check(range(len(self._cells)))
         self._warm_up()
-        rule = _rule(self._request, budget_s)
         begin = time.perf_counter()
-        while True:
-            plan = None
-            if self._sync.rank == 0:
-                plan = interleave(self._decide(rule, time.perf_counter() - begin), BLOCK, rng)
-            plan = self._sync.bcast(plan)
-            if not plan:
-                break
-            self._run(plan)
+        self._sample(budget_s, rng)
         self.timed_s = time.perf_counter() - begin
         self._check(self._sync.bcast(self._candidates))
         return tuple(
@@ -139,6 +132,7 @@ class Sweep:
                 status=cell.outcome[0],
                 reason=cell.outcome[1],
                 validity=cell.validity,
+                over_ranks_s=cell.over_ranks_s,
             )
             for cell in self._cells
         )
@@ -163,6 +157,19 @@ class Sweep:
         said = [f"{self._ends[status]} {text}" for status, text in words.items() if self._ends[status]]
         where = f"{self._operation.name} on {self._sync.size} ranks, {len(self._cells)} cells"
         return f"{where}: {', '.join(said)}" if said else ""
+
+    def _sample(self, budget_s: float, rng: np.random.Generator) -> None:
+        """Rounds of blocks until every cell has enough."""
+        rule = _rule(self._request, budget_s)
+        begin = time.perf_counter()
+        while True:
+            plan = None
+            if self._sync.rank == 0:
+                plan = interleave(self._decide(rule, time.perf_counter() - begin), BLOCK, rng)
+            plan = self._sync.bcast(plan)
+            if not plan:
+                break
+            self._run(plan)
 
     def _run(self, plan: Sequence[tuple[int, int]]) -> None:
         """One round: the blocks one after the other, then all of their samples to rank 0."""

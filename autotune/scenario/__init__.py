@@ -106,6 +106,9 @@ class Scenario:
             raise ScenarioError(f"budget.until={self.budget.until}", "expected a time of day such as '08:00'")
         _among("mpi.from", self.mpi.origin, ("auto", "site", "wheel"))
         _among("probe.kind", self.probe.kind, ("mpi", "command"))
+        if self.probe.kind == "mpi":
+            for name in self.probe.options:
+                _among("probe.options", name, ("loop",))
         if (self.probe.kind == "command") != bool(self.responses):
             raise ScenarioError(
                 f"probe.kind={self.probe.kind} with responses={dict(self.responses)}",
@@ -143,6 +146,11 @@ class Scenario:
         if self.cluster.ranks is not None:
             return self.cluster.ranks
         return self.cluster.nodes * self.cluster.ppn if self.cluster.ppn else None
+
+    @property
+    def loop(self) -> str:
+        """In which order the probe times calls; whether there is such an order the probe says."""
+        return str(self.probe.options.get("loop", "interleaved"))
 
     @property
     def directory(self) -> Path:

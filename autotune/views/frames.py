@@ -33,6 +33,7 @@ _TRIAL = {"trial": "Int64", "phase": "string", "subject": "string", "status": "s
 _SLOT = {"collective": "string", "comm_size": "Int64", "message_bytes": "Int64"}
 _FIGURES = dict.fromkeys(("median_us", "sem_us", "low_us", "high_us"), "float64")
 _FIGURES |= dict.fromkeys(("n", "outliers"), "Int64")
+_OVER_RANKS = {"ranks_min_s": "ranks_min_us", "ranks_avg_s": "ranks_avg_us"}
 _IMPORTED = {
     "source": "string",
     "line": "Int64",
@@ -62,7 +63,8 @@ def history_frame(history: History) -> pd.DataFrame:
 
     Columns, always in this order: ``trial``, ``phase``, ``subject``, ``status``, ``reason``; the job-wide
     parameters by name; ``collective``, ``comm_size``, ``message_bytes``; the call-level parameters by name;
-    ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``. A parameter that carries the name
+    ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``; of tight loops ``ranks_min_us``
+    and ``ranks_avg_us``. A parameter that carries the name
     of one of these columns is called ``parameter.<name>``.
 
     ``status`` and ``reason`` are the launch's, or the cell's own where a cell is not usable. A value is
@@ -73,7 +75,9 @@ def history_frame(history: History) -> pd.DataFrame:
 
     job = sorted({name for o in history for name in o.trial.point})
     call = sorted({name for o in history for e in o.estimates for name in e.cell.choice} - set(job))
-    rows = [row for observation in history for row in _rows(observation, job, call)]
+    seen = {name for o in history for e in o.estimates for name in e.extra}
+    more = {name: column for name, column in _OVER_RANKS.items() if name in seen}
+    rows = [row for observation in history for row in _rows(observation, job, call, list(more))]
     kinds = {
         **_TRIAL,
         **{
@@ -88,6 +92,7 @@ def history_frame(history: History) -> pd.DataFrame:
             for name in call
         },
         **_FIGURES,
+        **dict.fromkeys(more.values(), "float64"),
     }
     frame = pd.DataFrame(rows, columns=list(kinds), dtype=object)
     for column, kind in kinds.items():
@@ -183,7 +188,9 @@ def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the 
     return buffer.getvalue()
 
 
-def _rows(observation: Observation, job: Sequence[str], call: Sequence[str]) -> Iterable[list[object]]:
+def _rows(
+    observation: Observation, job: Sequence[str], call: Sequence[str], more: Sequence[str]
+) -> Iterable[list[object]]:
     trial = observation.trial
     values = [trial.point.get(name) for name in job]
     for estimate in observation.estimates or (None,):
@@ -191,12 +198,12 @@ def _rows(observation: Observation, job: Sequence[str], call: Sequence[str]) -> 
         if estimate is not None and estimate.status is not Status.OK:
             status, reason = estimate.status, estimate.reason or reason
         head = [trial.number, str(trial.phase), str(trial.subject), str(status), reason or None]
-        yield [*head, *values, *_measured(estimate, call)]
+        yield [*head, *values, *_measured(estimate, call, more)]
 
 
-def _measured(estimate: Estimate | None, call: Sequence[str]) -> list[object]:
+def _measured(estimate: Estimate | None, call: Sequence[str], more: Sequence[str]) -> list[object]:
     if estimate is None:
-        return [None] * (len(_SLOT) + len(call) + len(_FIGURES))
+        return [None] * (len(_SLOT) + len(call) + len(_FIGURES) + len(more))
     cell: Cell = estimate.cell
     seconds = (estimate.median_s, estimate.sem_s, estimate.low_s, estimate.high_s)
     return [
@@ -204,6 +211,7 @@ def _measured(estimate: Estimate | None, call: Sequence[str]) -> list[object]:
         *(cell.choice.get(name) for name in call),
         *(round(s * _US, _DECIMALS) for s in seconds),
         *(estimate.n, estimate.outliers),
+        *(round(estimate.extra[name] * _US, _DECIMALS) if name in estimate.extra else None for name in more),
     ]
 
 

@@ -57,6 +57,30 @@ def test_a_cell_that_was_never_timed_cannot_be_used(tmp_path):
     assert any("before its first timed call" in cell.reason for cell in result.cells)
 
 
+@pytest.mark.parametrize("timing", ["native", "python"])
+def test_a_tight_loop_tells_the_slowest_the_average_and_the_fastest_rank(tmp_path, timing):
+    names = ("allreduce", "bcast", "pingpong")
+    request = probe_request(
+        names, (8, 4096), ranks=2, budget_s=30, precision=0.9, loop="tight", timing=timing
+    )
+    result = probe(tmp_path, request).result
+    assert (result.status, result.timing) == ("ok", timing)
+    for cell in result.cells:
+        assert cell.status == "ok", cell.reason
+        fastest, average = cell.over_ranks_s["ranks_min_s"], cell.over_ranks_s["ranks_avg_s"]
+        assert 0 < fastest <= average
+        if cell.collective == "pingpong":  # only the first rank's time counts
+            assert fastest == average == np.median(cell.samples_s)
+        assert len(cell.samples_s) >= 12
+
+
+def test_a_tight_loop_leaves_out_what_it_has_no_time_for(tmp_path):
+    sizes = tuple(2**20 + 64 * k for k in range(60))
+    result = probe(tmp_path, probe_request(("alltoall",), sizes, ranks=2, budget_s=1e-3, loop="tight")).result
+    assert any("before its first timed call" in cell.reason for cell in result.cells)
+    assert any(cell.status == "ok" for cell in result.cells)
+
+
 @pytest.mark.parametrize(
     ("options", "timing"), [((), "python"), (UCX, "native")], ids=["default-python", "ucx-native"]
 )

@@ -36,6 +36,13 @@ def test_a_minimal_scenario_has_defaults():
     assert scenario.ranks is None
 
 
+def test_the_mpi_probe_has_one_option():
+    assert scenario_of(MINIMAL, "x").loop == "interleaved"
+    assert scenario_of({**MINIMAL, "probe": {"options": {"loop": "tight"}}}, "x").loop == "tight"
+    with pytest.raises(ScenarioError, match=r"probe\.options=lop"):
+        scenario_of({**MINIMAL, "probe": {"options": {"lop": "tight"}}}, "x")
+
+
 def test_ranks_follow_from_nodes_and_ppn():
     assert scenario_of({**MINIMAL, "cluster": {"nodes": 8, "ppn": 36}}, "x").ranks == 288
     assert scenario_of({**MINIMAL, "cluster": {"nodes": 8, "ppn": 36, "ranks": 4}}, "x").ranks == 4

@@ -31,8 +31,21 @@ def test_a_request_comes_back_as_it_was():
     assert ProbeRequest.from_json(request.to_json()) == request
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"), [({"loop": "tigt"}, "tight"), ({"loop": "tight", "sync": "window"}, "barrier")]
+)
+def test_an_order_of_calls_that_there_is_not_is_refused_in_the_words_of_the_scenario(changes, named):
+    with pytest.raises(UserError, match=r"probe\.options\.loop") as caught:
+        probe_request(("allreduce",), (8,), **changes)
+    assert named in str(caught.value.hint)
+
+
 def test_a_result_comes_back_as_it_was(tmp_path):
-    coded = CellSamples("bcast", 2, 8, {}, np.array([1.0, 2.0]), validity=np.array([0, 3], np.uint8))
+    coded = CellSamples(
+        *("bcast", 2, 8, {}, np.array([1.0, 2.0])),
+        validity=np.array([0, 3], np.uint8),
+        over_ranks_s={"ranks_min_s": 0.5, "ranks_avg_s": 0.75},
+    )
     refused = CellSamples("bcast", 2, 16, {}, np.empty(0), "not_applied", "refused")
     result = ProbeResult(
         "ok",
@@ -47,6 +60,7 @@ def test_a_result_comes_back_as_it_was(tmp_path):
     assert found is not None
     assert [c.samples_s.tolist() for c in found.cells] == [c.samples_s.tolist() for c in result.cells]
     assert [c.status for c in found.cells] == ["ok", "ok", "not_applied"]
+    assert [c.over_ranks_s for c in found.cells] == [c.over_ranks_s for c in result.cells]
     assert found.cells[0].validity is None
     assert found.cells[1].validity.tolist() == [0, 3]
     assert found.cells[1].valid_s.tolist() == [1.0]

@@ -61,6 +61,17 @@ def test_one_row_for_each_estimate_and_for_each_launch_without_one(history):
     assert frame["reason"].isna().tolist() == [True, True, True, False, False]
 
 
+def test_tight_loops_have_the_fastest_rank_and_the_average_too():
+    cell = Cell("bcast", 2, 8)
+    told = Estimate(cell, 2e-6, 1e-8, 12, extra={"ranks_min_s": 1e-6, "ranks_avg_s": 1.5e-6})
+    trial = Trial(1, Phase.SEARCH, Point())
+    lost = Observation(Trial(2, Phase.SEARCH, Point()), Status.LOST)
+    frame = history_frame(History((Observation(trial, Status.OK, (told, Estimate(cell, 3e-6, 0, 9))), lost)))
+    assert frame["ranks_min_us"].dropna().tolist() == [1.0]
+    assert frame["ranks_avg_us"].dropna().tolist() == [1.5]
+    assert len(frame) == 3
+
+
 def test_a_cell_that_is_not_usable_has_its_own_reason():
     cell = Cell("allgatherv", 2, 8, Point.of({"algorithm": "ring"}))
     refused = Estimate(cell, math.nan, math.nan, 0, Status.NOT_APPLIED, reason="refused (code 64)")
