@@ -58,15 +58,23 @@ def lint(
 
 @cli.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="logs and tables; - is standard input")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="logs and tables, or folders; - is standard input")
+    ],
     out: Out = None,
     comm_size: Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)] = None,
     collective: Annotated[str | None, typer.Option(help="operation, where a file does not say")] = None,
+    from_name: Annotated[
+        str, typer.Option(help="what names of files say: 'bcast_{algorithm}_{ranks}.out'")
+    ] = "",
+    complete: Annotated[
+        bool, typer.Option("--complete", help="take whole tables of failed runs, say what is left out")
+    ] = False,
 ) -> None:
-    """Read logs of OSU, Intel MPI Benchmarks and ReproMPI, or tables, into one table (default: to stdout)."""
+    """Read results of OSU, IMB, ReproMPI, PICO, ReFrame, Kernel Tuner, or tables, into one table."""
     from autotune.commands import import_ as verb
 
-    verb.import_files(files, out, comm_size, collective)
+    verb.import_files(files, out, comm_size, collective, from_name, complete)
 
 
 @cli.command()

@@ -1,41 +1,85 @@
 """``import FILE…``: other people's measurements as one table."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from autotune.commands.history import print_or_write
-from autotune.errors import TableError
-from autotune.importers import Measurement, read
+from autotune.errors import TableError, UserError
+from autotune.importers import Measurement, NamePattern, read, read_complete
 
 
 def import_files(
-    paths: Sequence[Path], out: Path | None, comm_size: int | None = None, collective: str | None = None
+    paths: Sequence[Path],
+    out: Path | None,
+    comm_size: int | None = None,
+    collective: str | None = None,
+    from_name: str = "",
+    complete: bool = False,
 ) -> int:
     """Write the measurements in all files as one table; their number.
 
     All files are read before anything is written, so one bad file leaves nothing half-done.
 
-    ``-`` is standard input; ``*.parquet`` is written as Parquet, everything else as CSV, to standard output
-    where no file is named. Ranks and operation are for rows that do not say.
+    ``-`` is standard input, a directory all files below it; ``*.parquet`` is written as Parquet, everything
+    else as CSV, to standard output where no file is named. Ranks and operation are for rows that do not say.
+
+    Args:
+        paths: files and directories.
+        out: the table.
+        comm_size: ranks, where neither file nor name says.
+        collective: operation, the same.
+        from_name: template of the files' names; files of a directory that do not fit are left out.
+        complete: take the whole tables of a file in which others are not, and say what was left out.
 
     Raises:
         TableError: a file that cannot be read, or that is not a complete log or table.
-        UserError: the table cannot be written.
+        UserError: a template that says nothing, or the table cannot be written.
         StorageError: the disk is full or read-only.
     """
-    records = [
-        _completed(measurement, comm_size, collective) for path in paths for measurement in read(*_text(path))
-    ]
+    pattern = NamePattern.of(from_name) if from_name else None
+    files, others = _files(paths, pattern)
+    records, left_out = [], [f"{n} files of {d} that do not fit {from_name}" for d, n in others.items() if n]
+    for path in files:
+        text, name = _text(path)
+        found, without = read_complete(text, name) if complete else (read(text, name), [])
+        left_out += without
+        records += pattern.completed(found) if pattern else found
+    records = [_completed(record, comm_size, collective) for record in records]
     from autotune.views.frames import measurement_frame
 
     print_or_write(measurement_frame(records), out)
     if out is not None:
         sys.stderr.write(
-            f"{len(records)} rows of {len(paths)} {'file' if len(paths) == 1 else 'files'} in {out}\n"
+            f"{len(records)} rows of {len(files)} {'file' if len(files) == 1 else 'files'} in {out}\n"
         )
+    sys.stderr.writelines(f"left out: {what}\n" for what in left_out)
     return len(records)
+
+
+def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Path], dict[Path, int]]:
+    """The files that are meant, and of each directory how many do not fit the template."""
+    files: list[Path] = []
+    others: dict[Path, int] = {}
+    for path in paths:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        below = list(_below(path))
+        fitting = [its for its in below if pattern is None or pattern.fields(str(its)) is not None]
+        if not fitting:
+            what = f"no file in {path} fits --from-name {pattern.text}" if pattern else f"no file in {path}"
+            raise UserError(what, f"there are {', '.join(its.name for its in below[:3])}" if below else "")
+        files += fitting
+        others[path] = len(below) - len(fitting)
+    return files, others
+
+
+def _below(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(directory).parts):
+            yield path
 
 
 def _text(path: Path) -> tuple[str, str]:

@@ -6,18 +6,23 @@ behind, is an error that names the line, never an empty or shortened success.
 """
 
 from operator import attrgetter
+from types import ModuleType
 
 from autotune.errors import TableError
-from autotune.importers import delimited, imb, osu, reprompi
+from autotune.importers import delimited, imb, json_reports, osu, pico, reprompi
+from autotune.importers.file_names import NamePattern
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log
+from autotune.importers.salvage import salvage
 
-__all__ = ["FORMATS", "Measurement", "read"]
+__all__ = ["FORMATS", "Measurement", "NamePattern", "read", "read_complete"]
 
 FORMATS = {
     "OSU Micro-Benchmarks": osu,
     "Intel MPI Benchmarks": imb,
     "ReproMPI": reprompi,
+    "PICO": pico,
+    "JSON of ReFrame, Kernel Tuner or rows": json_reports,
     "delimited table": delimited,
 }
 """Name of a format → its module, which has `announces(log)` and `read(log)`."""
@@ -32,14 +37,36 @@ def read(text: str, name: str) -> list[Measurement]:
         TableError: No table of a known format, a failed or truncated run, or a value that is none.
     """
     log = Log.of(text, name)
-    log.refuse_failed_run()
-    formats = [form for form in (osu, imb, reprompi) if form.announces(log)]
-    if not formats and delimited.announces(log):  # logs of benchmarks can look delimited, so this comes last
-        formats = [delimited]
-    measurements = [measurement for form in formats for measurement in form.read(log)]
+    formats = _formats(log)
+    if json_reports not in formats:  # a report of tests may quote what a failed one printed
+        log.refuse_failed_run()
+    return _some(log, [measurement for form in formats for measurement in form.read(log)])
+
+
+def read_complete(text: str, name: str) -> tuple[list[Measurement], list[str]]:
+    """The measurements of all whole tables in a text, and why each of the others was left out.
+
+    Raises:
+        TableError: No table of a known format, or none that is whole.
+    """
+    log = Log.of(text, name)
+    formats = _formats(log)
+    found, left_out = json_reports.salvage(log) if json_reports in formats else salvage(log, formats)
+    if not found and left_out:
+        raise TableError(f"{name}: no table is whole; {left_out[0]}", "there is nothing to take")
+    return _some(log, found), left_out
+
+
+def _formats(log: Log) -> list[ModuleType]:
+    """What is in a log; those of which a log of benchmarks can look like one come last."""
+    found = [form for form in (osu, imb, reprompi) if form.announces(log)]
+    return found or [form for form in (json_reports, pico, delimited) if form.announces(log)][:1]
+
+
+def _some(log: Log, measurements: list[Measurement]) -> list[Measurement]:
     if not measurements:
         raise TableError(
-            f"{name}: no table of measurements in {len(log.lines)} lines",
+            f"{log.name}: no table of measurements in {len(log.lines)} lines",
             f"known: {', '.join(FORMATS)}; a delimited table names a size and a latency in its first line",
         )
     return sorted(measurements, key=attrgetter("line"))

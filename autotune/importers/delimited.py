@@ -19,8 +19,9 @@ from autotune.importers.table import named_in
 
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
-_TIME_US = {"ns": 1e-3, "nsec": 1e-3, "us": 1.0, "usec": 1.0, "µs": 1.0, "μs": 1.0, "microseconds": 1.0}
-_TIME_US |= {"ms": 1e3, "msec": 1e3, "milliseconds": 1e3, "s": 1e6, "sec": 1e6, "seconds": 1e6}
+TIME_US = {"ns": 1e-3, "nsec": 1e-3, "us": 1.0, "usec": 1.0, "µs": 1.0, "μs": 1.0, "microseconds": 1.0}
+TIME_US |= {"ms": 1e3, "msec": 1e3, "milliseconds": 1e3, "s": 1e6, "sec": 1e6, "seconds": 1e6}
+"""Unit of time → µs."""
 _MBPS = {"MB/s": 1.0, "mb/s": 1.0, "Mbytes/sec": 1.0, "MiB/s": 1.048576, "GB/s": 1e3, "GiB/s": 1073.741824}
 _MBPS |= {"B/s": 1e-6, "Mb/s": 0.125, "Mbit/s": 0.125, "Gb/s": 125.0, "Gbit/s": 125.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
@@ -46,7 +47,8 @@ class Kind:
 SHARED: Mapping[str, Kind] = {
     "collective": Kind("collective operation benchmark function", text=True),
     "comm_size": Kind(
-        "processes procs process nprocs np ranks nranks comm_size communicator_size number_of_processes",
+        "processes procs process nprocs numprocs num_procs num_processes np ranks nranks comm_size"
+        " communicator_size number_of_processes",
         whole=True,
     ),
     "message_bytes": Kind(
@@ -55,18 +57,19 @@ SHARED: Mapping[str, Kind] = {
 }
 """Columns that tables of measurements and of calls have in common."""
 
-_MEASURED: Mapping[str, Kind] = {
+MEASURED: Mapping[str, Kind] = {
     **SHARED,
     "latency_us": Kind(
         "latency avg_latency average_latency mean_latency median_latency avg average mean median t_avg",
-        _TIME_US,
+        TIME_US,
         unit_needed="time avg_time runtime duration",
     ),
-    "min_us": Kind("min min_latency minimum t_min", _TIME_US, unit_needed="min_time"),
-    "max_us": Kind("max max_latency maximum t_max", _TIME_US, unit_needed="max_time"),
+    "min_us": Kind("min min_latency minimum t_min", TIME_US, unit_needed="min_time"),
+    "max_us": Kind("max max_latency maximum t_max", TIME_US, unit_needed="max_time"),
     "iterations": Kind("iterations repetitions reps nrep samples", whole=True),
     "bandwidth_MBps": Kind("bandwidth bw", _MBPS),
 }
+"""Columns of a table of measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,16 @@ def meaning(title: str) -> str:
     return _column(title, SHARED).name
 
 
-def announces(log: Log, kinds: Mapping[str, Kind] = _MEASURED) -> bool:
+def column_of(title: str) -> tuple[str, float]:
+    """What a column holds (a name of ``MEASURED``, empty for a label), and the factor to this project's unit.
+
+    The factor is not a number where the title should say a unit and does not.
+    """
+    column = _column(title, MEASURED)
+    return column.name, column.unit
+
+
+def announces(log: Log, kinds: Mapping[str, Kind] = MEASURED) -> bool:
     """Whether the first line of the table names a size and one more of the kinds that are not shared."""
     return _readable(_header(log, kinds)[2])
 
@@ -99,7 +111,7 @@ def read(log: Log) -> list[Measurement]:
     """
     unnamed = {"comm_size": None, "latency_us": None, "collective": named_in(log.name)}
     measurements = []
-    for number, values, labels in rows(log, _MEASURED):
+    for number, values, labels in rows(log, MEASURED):
         if isinstance(collective := values.get("collective"), str):
             values["collective"] = called(collective) or collective.lower().removeprefix("mpi_")
         merged = {**unnamed, **values}

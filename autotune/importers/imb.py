@@ -22,7 +22,8 @@ _TIMES = tuple(f"t{which}[usec]" for which in ("", "_min", "_max", "_avg", "_ovr
 _COLUMNS = ("Group", "#bytes", "#repetitions", *_TIMES, "overlap[%]", "Mbytes/sec", "Msg/sec", "defects")
 _USED = frozenset(_COLUMNS) - {"Group", "Msg/sec", "t_ovrl[usec]", "t_CPU[usec]", "overlap[%]"}
 _FAILED_SAMPLE = re.compile(r"\b(out-of-mem\.|int-overflow|time-out\.)")
-_END = "# All processes entering MPI_Finalize"
+END = "# All processes entering MPI_Finalize"
+"""The last line of a run that came to its end."""
 _USER_LENGTHS = "# Message lengths were user defined"
 
 
@@ -39,6 +40,16 @@ class _Run:
     labels: dict[str, str] = field(default_factory=dict)
     announced: int = 0
     """Line of a title or mode whose table has not come yet; else 0."""
+
+
+def begins_run(line: str) -> bool:
+    """Whether a suite prints this line first."""
+    return _SUITE.search(line) is not None
+
+
+def in_head(line: str) -> bool:
+    """Whether a line before all tables says how they are read."""
+    return begins_run(line) or line.startswith(_USER_LENGTHS)
 
 
 def announces(log: Log) -> bool:
@@ -81,7 +92,7 @@ def read(log: Log) -> list[Measurement]:
                 log.fail(number, "a table without a title", "was something cut out of the log?")
             table = Table(log, number, _columns(log, number, text))
             run.announced = 0
-        elif text.startswith(_END):
+        elif text.startswith(END):
             _refuse_without_table(log, run)
             measurements += _rows(run, table)
             table, running = None, False
@@ -99,7 +110,7 @@ def read(log: Log) -> list[Measurement]:
 def _refuse_cut_off(log: Log, run: _Run, last: int) -> None:
     began = f" that began in line {run.line}" if run.line else ""
     log.fail(
-        last, f"the run{began} was cut off in {run.benchmark or 'its head'}", f"it never came to {_END!r}"
+        last, f"the run{began} was cut off in {run.benchmark or 'its head'}", f"it never came to {END!r}"
     )
 
 

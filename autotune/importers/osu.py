@@ -115,7 +115,7 @@ def _rows(section: _Section, table: Table | None) -> list[Measurement]:
             number,
             benchmark=section.title,
             version=section.version,
-            collective=_operation(section.title),
+            collective=operation(section.title),
             comm_size=comm_size,
             message_bytes=int(row.get("Size", 0)),
             latency_us=first(row, _LATENCY),
@@ -129,7 +129,7 @@ def _rows(section: _Section, table: Table | None) -> list[Measurement]:
     ]
 
 
-def _operation(title: str) -> str:
+def operation(title: str) -> str:
     """The operation's name, from what is left of a title without its customary words."""
     words = " ".join(_NOISE.sub(" ", title).split()).lower() or "latency"
     return called(words) or re.sub(r"\W+", "_", words)

@@ -86,6 +86,11 @@ class Log:
         return None
 
 
+def is_command(line: str) -> bool:
+    """Whether a launcher's command was echoed there."""
+    return _COMMAND.search(line) is not None
+
+
 @dataclass(slots=True)
 class Table:
     """A table while its rows come in."""

@@ -24,6 +24,11 @@ Run = Mapping[Cell, tuple[float, ...]]
 """One recorded launch: the times of each cell in seconds; a cell that failed is absent."""
 
 
+_OF_IMPORT = frozenset({"source", "line", "benchmark", "version", "collective"})
+"""Columns by which a table of ``import`` is known."""
+_NO_PARAMETERS = _OF_IMPORT | {"min_us", "max_us", "iterations", "bandwidth_MBps"}
+
+
 @dataclass(frozen=True)
 class RecordedTable:
     """A recorded campaign."""
@@ -73,6 +78,8 @@ def recorded(
     collective: str | None = None,
 ) -> RecordedTable:
     """The recorded campaign in the rows of a table; see ``read_recorded``."""
+    if set(columns) >= _OF_IMPORT:
+        columns, rows, collective = _imported(name, columns, rows, collective)
     missing = [c for c in REQUIRED if c not in columns]
     if missing:
         raise TableError(f"{name}: no column {', '.join(missing)}", f"its columns are: {', '.join(columns)}")
@@ -111,6 +118,27 @@ def recorded(
         {point: _launches(by_run.values()) for point, by_run in measured.items()},
         None if default is None else (default.restricted(job), default.restricted(set(named) - job)),
     )
+
+
+def _imported(
+    name: str, columns: Sequence[str], rows: Sequence[Row], collective: str | None
+) -> tuple[Sequence[str], Sequence[Row], str | None]:
+    """A table that ``import`` wrote, as one of records: of one collective, and each file a run.
+
+    What says how a row was measured is no parameter, nor is a label that all rows share.
+    """
+    known = sorted({row["collective"] for row in rows} - {""})
+    if collective is None and len(known) > 1:
+        raise TableError(
+            f"{name} holds {', '.join(known)}",
+            "import one collective at a time, or name it where that can be said",
+        )
+    collective = collective or next(iter(known), None)
+    kept = [row for row in rows if row["collective"] in ("", collective)]
+    varied = [c for c in columns if len({row[c] for row in kept}) > 1 or c in (*REQUIRED, *OPTIONAL)]
+    named = [c for c in varied if c not in _NO_PARAMETERS]
+    runs = "run" if "run" in columns else "source"
+    return named, [{**{c: row[c] for c in named}, "run": row[runs]} for row in kept], collective
 
 
 def _launches(runs: Iterable[Mapping[Cell, list[float]]]) -> tuple[Run, ...]:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.errors import TableError
@@ -17,6 +17,7 @@ LOGS = {path.name: path.read_text() for path in sorted(DATA.glob("*.txt"))}
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_cut_log_gives_right_rows_or_an_error(name, data):
     text = LOGS[name]
@@ -33,6 +34,7 @@ def test_a_cut_log_gives_right_rows_or_an_error(name, data):
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_line_lost_inside_is_told_or_was_no_row(name, data):
     lines = LOGS[name].splitlines(keepends=True)
@@ -78,6 +80,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("reader", [read, read_profile])
+@settings(deadline=None)
 @given(data=st.data())
 def test_damaged_words_are_read_or_refused(reader, data):
     text = data.draw(st.sampled_from(TEXTS if reader is read else PROFILES))

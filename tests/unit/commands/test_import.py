@@ -47,7 +47,7 @@ def test_standard_input_and_what_a_file_does_not_say(monkeypatch, capsys):
     ("name", "content", "words"),
     [
         ("missing", None, "cannot read {path}: No such file"),
-        ("folder", "", "cannot read {path}: Is a directory"),
+        ("folder", "", "no file in {path}"),
         ("empty.log", b"", "{path}: no table of measurements in 0 lines"),
         ("binary.log", bytes(range(256)), "{path}: no table of measurements"),
         (
