@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from autotune.campaign.description import Description
 from autotune.campaign.strategy import Strategy
-from autotune.history.objectives import Envelope, envelope, ratio_of
+from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Checked, Provenance, Recommendation, recommend
 from autotune.recommend.summary import speedup_interval
@@ -39,10 +39,7 @@ class Conclusion:
         chosen = self.recommendation
         if chosen is None or not chosen.gains:
             return math.nan, (math.nan, math.nan)
-        total = self.verdict.rounds[-1].total if self.verdict else None
-        if total is None:
-            return chosen.speedup, speedup_interval(chosen)
-        return ratio_of(total.gain), (ratio_of(total.low), ratio_of(total.high))
+        return chosen.speedup, speedup_interval(chosen)
 
     def choice(self, kind: ChoiceKind) -> Choice | None:
         """The choice of a kind; None where there is none, as without a profile of calls."""

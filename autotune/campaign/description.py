@@ -10,7 +10,7 @@ from typing import Any
 
 from autotune.errors import JournalError
 from autotune.history.objectives import Objective
-from autotune.scenario import Scenario, restored
+from autotune.scenario import Scenario, defaults, restored
 from autotune.screening.discovery import Found
 from autotune.space import Space
 from autotune.space.joined import joined
@@ -101,11 +101,19 @@ class Description:
         return self.scenario.name
 
 
+LATER = (
+    *(("budget", key) for key in ("total_launches", "node_hours", "until")),
+    ("verify", "margin"),
+)
+"""Keys that earlier versions did not know: where they are as by default, a journal does not name them."""
+
+
 def scenario_document(campaign: Description) -> dict[str, Any]:
     """Its scenario as the journal keeps it."""
     scenario = dict(plain(campaign.scenario))
-    unlimited = {key for key, value in scenario["budget"].items() if value is None} - {"seconds"}
-    scenario["budget"] = {key: value for key, value in scenario["budget"].items() if key not in unlimited}
+    for section, key in LATER:
+        if scenario[section][key] == defaults()[section][key]:
+            scenario[section] = {name: value for name, value in scenario[section].items() if name != key}
     if campaign.knobs is None:
         del scenario["discover"]  # of no meaning there, and nothing that an earlier version wrote
     return scenario

@@ -121,12 +121,12 @@ class Strategy:
         """Compares what was found with the stack's own defaults; None: not wanted, or a replayed table.
 
         Raises:
-            ScenarioError: an error rate or a loss out of its range.
+            ScenarioError: an error rate, a loss or a margin out of its range.
         """
         wanted, seed = self.campaign.scenario.verify, self.campaign.scenario.seed
         if not wanted.enabled or not wanted.launches or self.campaign.site.stamp.kind is SiteKind.REPLAYED:
             return None
-        design = SequentialDesign.of(wanted.launches, wanted.error_rate, wanted.max_loss)
+        design = SequentialDesign.of(wanted.launches, wanted.error_rate, wanted.max_loss, wanted.margin)
         return Verifier(self.space, self.objectives, design, seed, dialect(self.space.stack).one_row)
 
     @property

@@ -64,7 +64,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
     if about.site.stamp.kind is SiteKind.REPLAYED:
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
     asked = about.scenario.verify
-    design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss)
+    design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss, asked.margin)
     _trusted(campaign)
     site = connected(about.site.launcher, about.scenario)
     target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")

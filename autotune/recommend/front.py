@@ -92,10 +92,14 @@ class Recommendation:
     """Against the baseline in each slot."""
     provenance: "Provenance" = field(default_factory=lambda: Provenance())
     """For the comments in every exported file."""
+    average: tuple[float, float, float] | None = None
+    """Default / tuned on the whole with its 95 % interval, as pairs of fresh launches show it; else None."""
 
     @property
     def speedup(self) -> float:
         """Geometric mean of default / tuned over the slots; NaN without a baseline."""
+        if self.average is not None:
+            return self.average[0]
         if not self.gains:
             return math.nan
         return ratio_of(sum(math.log(g.ratio) for g in self.gains) / len(self.gains))

@@ -92,7 +92,9 @@ def size_rows(recommendation: Recommendation) -> tuple[SizeRow, ...]:
 
 
 def speedup_interval(recommendation: Recommendation) -> tuple[float, float]:
-    """About 95 % for the geometric mean of the speed-ups, from the standard errors of all medians."""
+    """About 95 % for the geometric mean of the speed-ups: of fresh pairs, else from all standard errors."""
+    if recommendation.average is not None:
+        return recommendation.average[1:]
     gains = recommendation.gains
     if not gains:
         return math.nan, math.nan

@@ -116,6 +116,7 @@ class Verify:
     enabled: bool
     launches: int
     max_loss: float
+    margin: float
     error_rate: float
 
 

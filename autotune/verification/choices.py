@@ -20,7 +20,7 @@ from autotune.recommend.front import Checked, Gain, Recommendation, recommendati
 from autotune.space import Point, Space
 from autotune.verification.course import VerificationRound
 from autotune.verification.deployed import deploys
-from autotune.verification.rounds import Verdict, fresh_gains
+from autotune.verification.rounds import Verdict, freshly_measured
 
 
 class ChoiceKind(StrEnum):
@@ -120,7 +120,7 @@ class Choice:
         highest = self.prices[0]
         more = f" and less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
         effect = f" ({highest.effect})" if highest.effect else ""
-        loss = math.ceil(100 * (1 - highest.gain.ratio)) / 100
+        loss = math.ceil(100 * (1 - highest.gain.interval[0])) / 100
         return f"{line}; its price: {highest.text}{effect}{more}; verify.max_loss={loss:g} would take it"
 
 
@@ -162,7 +162,7 @@ def choices(
         if deploys(space, best) and best.point == chosen.point and deploys(space, chosen):
             listed.append(choice(kind, chosen, listed[0].checked))
         elif (launched := _launched(best, verdict)) is not None:
-            fresh = replace(launched.setting, gains=fresh_gains(space, launched.setting, launched))
+            fresh = freshly_measured(space, launched.setting, launched)
             listed.append(choice(kind, fresh, Checked.REFUSED))
         else:
             listed.append(choice(kind, best, Checked.NOT))

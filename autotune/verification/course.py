@@ -4,16 +4,18 @@ A *round* compares one setting with its rules against the untouched stack, block
 outcome is sure or its launches are used up:
 
 - a loss that dropping a rule would not heal ends it at once: the setting is refused, the next one is up;
-- a gain on the whole ends it as soon as nothing is left open at any size;
+- a gain, on the whole or at one size, ends it as soon as nothing is left open at any size: no loss, no rule,
+  and no size that could be slower by more than ``margin`` for all that the launches say;
 - where not even the gain that is still likely would do, it ends too (stochastic curtailment).
 
 Then rules that are not better are dropped. Without a job-wide change that leaves the stack's own calls, and
 nothing has to be launched again. With one, the sizes whose rule was dropped make other calls now, and get a
 round of their own. Pairs of earlier rounds count on wherever calls and job-wide setting are the same, as a
 rule acts at its own sizes only; intervals stay valid whatever is chosen by them, since they hold for all
-slots, looks and rounds together. So a setting that was nearly better gets one more round with all its pairs,
-and so does one that is better on the whole but was seen slower somewhere, by that size's own interval and by
-more than ``max_loss``: it is refused if it still is.
+slots, looks and rounds together. So a setting that was nearly better gets one more round with all its pairs.
+So does one that is better but was seen slower somewhere, by that size's own interval and by more than
+``max_loss``: it is refused if it still is. And so does one that is better while of some size nothing is
+known, as long as more launches are likely to tell: "cannot tell" is not "never slower".
 
 Round r may spend 1/2, 1/4, 1/8, 1/8 of the campaign's error rate: by the union bound a campaign without any
 difference refuses or confirms with a probability of at most ``alpha``.
@@ -39,7 +41,8 @@ from autotune.verification.paired_test import (
     SlotDecision,
     compare,
     decided,
-    may_still_win,
+    launches_for,
+    may_exceed,
     overall,
 )
 from autotune.verification.pairs import BLOCK, LaunchNoise, PairDifferences, pairs
@@ -71,6 +74,10 @@ class VerificationRound:
     """
     lost: frozenset[Slot] = frozenset()
     """Where it is slower and dropping a rule would not change that: the setting is refused."""
+    open: frozenset[Slot] = frozenset()
+    """Where it could be slower by more than ``margin``, and dropping a rule would not change that."""
+    before: tuple[PairDifferences, ...] = ()
+    """Pairs of earlier rounds, in the slots in which they made the same calls."""
     complete: bool = False
     """Whether no more launches are wanted."""
 
@@ -86,8 +93,15 @@ class VerificationRound:
 
     @property
     def total(self) -> Comparison | None:
-        """All slots together, as its own launches show them; None before there are two pairs."""
-        return overall(self.differences) if len(self.differences) > 1 else None
+        """All slots together, as all its pairs show them; None before there are two of its own."""
+        if len(self.differences) < 2:
+            return None
+        return overall(self.pairs, set.intersection(*map(set, self.differences)))
+
+    @property
+    def pairs(self) -> tuple[PairDifferences, ...]:
+        """All of the same calls: those of earlier rounds, and its own."""
+        return (*self.before, *self.differences)
 
 
 class Course:
@@ -132,12 +146,20 @@ class Course:
                 if done.total is None or done.total.gain >= self._design.least:
                     self.not_worth = max(self.not_worth, promised)
                 return True
-            elif not again and self._doubtful(done.judged) - changed:
+            elif (not again and self._doubtful(done.judged) - changed) or self._may_close(done):
                 keeps, again = measured, True
+            elif done.open:
+                return True
             else:
                 self.held = setting
                 return False
         return False
+
+    def _may_close(self, done: VerificationRound) -> bool:
+        """Whether what is open is likely to be told by the rounds that are left."""
+        tail, most = self._design.per_look * SHARES[-1], len(SHARES) * self._design.launches
+        wanted = [c for c in done.judged if c.slot in done.open]
+        return bool(wanted) and all(launches_for(c, self._design.hidden, tail) <= most for c in wanted)
 
     def _goes_on(self, done: VerificationRound, changed: bool) -> bool:
         """Whether another round of what is left of a setting may tell more."""
@@ -151,9 +173,9 @@ class Course:
         done = self.rounds[-1]
         if done.complete and (rest := [o for block in self._take(done.setting) for o in block]):
             done = replace(done, launches=(*done.launches, *rest))
-            done = self._looked(done, self._earlier(done.setting, self.rounds[:-1]), set(), SHARES[-1])
+            done = self._looked(done, set(), SHARES[-1])
             self.rounds[-1] = done
-            self.held = None if done.lost else self.held
+            self.held = None if done.lost or done.open else self.held
 
     def judged_by_others(self) -> VerificationRound | None:
         """The last setting launched for which these rules have not asked, on all its launches."""
@@ -162,7 +184,7 @@ class Course:
             return None
         setting = Recommendation(deployed[-1].point, deployed[-1].rules)
         launches = tuple(o for block in self._take(setting) for o in block)
-        done = self._looked(VerificationRound(setting, launches), (), set(), share=1.0)
+        done = self._looked(VerificationRound(setting, launches), set(), share=1.0)
         return replace(done, complete=True)
 
     @cached_property
@@ -176,14 +198,13 @@ class Course:
         before, and only its losses are in doubt.
         """
         share = SHARES[len(self.rounds)]
-        earlier = self._earlier(setting, self.rounds)
-        done = VerificationRound(setting, gains=again)
+        done = VerificationRound(setting, gains=again, before=self._earlier(setting, self.rounds))
         for block in self._take(setting):
             done = replace(done, launches=(*done.launches, *block))
             n_pairs = len(done.launches) // 2
             if len(block) < BLOCK or (n_pairs not in self._design.looks and done.runs):
                 continue
-            done = self._looked(done, earlier, keeps, share)
+            done = self._looked(done, keeps, share)
             last = n_pairs >= self._design.looks[-1]
             if last and again:
                 done = replace(done, lost=done.lost | self._doubtful(done.judged))
@@ -191,13 +212,7 @@ class Course:
                 return replace(done, complete=True)
         return done
 
-    def _looked(
-        self,
-        done: VerificationRound,
-        earlier: tuple[PairDifferences, ...],
-        keeps: set[Slot],
-        share: float,
-    ) -> VerificationRound:
+    def _looked(self, done: VerificationRound, keeps: set[Slot], share: float) -> VerificationRound:
         """A round with what its launches so far say."""
         sides = [
             [o for o in done.launches if o.trial.subject is subject]
@@ -206,10 +221,11 @@ class Course:
         own = pairs(*sides)
         if not own:
             return done
-        measured = {slot for pair in (*earlier, *own) for slot in pair}
+        every = (*done.before, *own)
+        measured = {slot for pair in every for slot in pair}
         alike = same_calls(self._space, done.setting, measured)
-        judged = compare((*earlier, *own), self._design, same=alike, share=share, noise=self._noise)
-        whole = overall((*earlier, *own), measured - alike, self._design.whole(share), self._noise)
+        judged = compare(every, self._design, same=alike, share=share, noise=self._noise)
+        whole = overall(every, measured - alike, self._design.whole(share), self._noise)
         healed = ruled(self._space, done.setting, measured) - keeps
         return replace(
             done,
@@ -217,19 +233,22 @@ class Course:
             judged=judged,
             gains=done.gains or whole.low > 0.0 or any(c.wins for c in judged),
             lost=frozenset(c.slot for c in judged if c.loses) - healed,
+            open=frozenset(c.slot for c in judged if c.at_least < self._design.hidden) - healed - alike,
         )
 
     def _settled(self, done: VerificationRound, keeps: set[Slot], share: float) -> bool:
         """Whether more launches would change nothing: all is clear, or a gain is out of reach."""
         at_stake = ruled(self._space, done.setting, (c.slot for c in done.judged)) - keeps
-        if done.gains:
-            return decided(done.judged, self._design, at_stake)
         tested = [c for c in done.judged if c.decision is not SlotDecision.SAME_CALLS]
+        if done.gains:  # more than is asked for, as long as the round has launches
+            wide = {c.slot for c in tested if c.at_least < self._design.hidden / 2}
+            return decided(done.judged, self._design, at_stake) and wide <= at_stake
         level = self._design.per_look * share / 4
         slots = {c.slot for c in tested}
         whole = overall(done.differences, slots, self._design.whole(share), self._noise)
-        return not may_still_win(whole, self._design, level) and not any(
-            may_still_win(c, self._design, level / len(tested)) for c in tested
+        last = self._design.looks[-1]
+        return not may_exceed(whole, 0.0, level, last) and not any(
+            may_exceed(c, 0.0, level / len(tested), last) for c in tested
         )
 
     def _doubtful(self, judged: Iterable[Comparison]) -> frozenset[Slot]:

@@ -27,6 +27,10 @@ variance, no integration needed. Two kinds of statement are made.
   gain on the whole. So of a comparison without any difference anything is called a loss, or a gain, with a
   probability of at most ``alpha * share``, for every dependence between slots, and claims from several looks
   and comparisons hold together.
+- That no slot is slower by more than ``margin`` (non-inferiority) is claimed where every slot's one-sided
+  bound ``at_least`` excludes it, at what the look may spend of the comparison. Nothing is divided by m here:
+  the claim is wrong only if one slot is that much slower, and that slot's own test must have missed it
+  (intersection-union test, Berger 1982). Noise that hides a gain hides a loss too, so it cannot pass for one.
 
 References:
     Tukey, McLaughlin: Less vulnerable confidence and significance procedures for location based on a single
@@ -37,6 +41,7 @@ References:
     function. Biometrika 74 (1987) 149–154.
     Jennison, Turnbull: Group Sequential Methods with Applications to Clinical Trials (2000), ch. 7 and 10.
     DerSimonian, Laird: Meta-analysis in clinical trials. Controlled Clinical Trials 7 (1986) 177–188.
+    Berger: Multiparameter hypothesis testing and acceptance sampling. Technometrics 24 (1982) 295–300.
     Efron, Morris: Data analysis using Stein's estimator and its generalizations. JASA 70 (1975) 311–319.
 """
 
@@ -87,6 +92,11 @@ class SequentialDesign:
     """Error rate of a campaign: of all comparisons, looks and slots together."""
     max_loss: float = 0.01
     """Differences below this share do not matter."""
+    margin: float = 0.1
+    """The largest loss that the launches may leave possible where something is handed over.
+
+    A round's launches go on until they exclude half of it.
+    """
 
     def __post_init__(self) -> None:
         """Check the numbers.
@@ -99,18 +109,18 @@ class SequentialDesign:
             raise ScenarioError(
                 f"verification looks {self.looks}", "even numbers of pairs, ascending, e.g. (2, 4, 6, 8)"
             )
-        if not (0 < self.alpha < 1 and 0 <= self.max_loss < 1):
+        if not (0 < self.alpha < 1 and 0 <= self.max_loss < 1 and 0 < self.margin < 1):
             raise ScenarioError(
-                f"verification alpha={self.alpha}, max_loss={self.max_loss}",
-                "needed: 0 < alpha < 1, 0 ≤ max_loss < 1",
+                f"verification alpha={self.alpha}, max_loss={self.max_loss}, margin={self.margin}",
+                "needed: 0 < alpha < 1, 0 ≤ max_loss < 1, 0 < margin < 1",
             )
 
     @classmethod
-    def of(cls, launches: int, alpha: float, max_loss: float) -> "SequentialDesign":
+    def of(cls, launches: int, alpha: float, max_loss: float, margin: float) -> "SequentialDesign":
         """Looks at the four quarters of so many launches (rounded up to whole blocks)."""
         last = max(2, 2 * math.ceil(launches / 4))
         looks = sorted({max(2, 2 * math.ceil(last * quarter / 8)) for quarter in (1, 2, 3, 4)})
-        return cls(tuple(looks), alpha, max_loss)
+        return cls(tuple(looks), alpha, max_loss, margin)
 
     @property
     def launches(self) -> int:
@@ -121,6 +131,11 @@ class SequentialDesign:
     def least(self) -> float:
         """Ln of the speed-up below which a slot counts as slower."""
         return math.log1p(-self.max_loss)
+
+    @property
+    def hidden(self) -> float:
+        """Ln of the speed-up down to which a loss may stay hidden: one that does not matter may, too."""
+        return math.log1p(-max(self.margin, self.max_loss))
 
     @property
     def per_look(self) -> float:
@@ -156,6 +171,8 @@ class Comparison:
     """Whether it is slower by more than ``max_loss``, beyond the error rate of all slots together."""
     wins: bool = False
     """Whether it is faster, beyond the error rate of all slots together."""
+    at_least: float = -math.inf
+    """What it is at least, one-sided, by all looks of the comparison together."""
 
 
 def compare(
@@ -181,14 +198,17 @@ def compare(
     }
     level = design.per_look * share / 2 / max(1, len(values.keys() - set(same)) + bool(values.keys() & same))
     prior = _Prior.of(list(values.values()), noise)
-    judged = [_judge(slot, d, prior, design, level, slot in same) for slot, d in values.items()]
+    judged = [_judge(slot, d, prior, design, level, share, slot in same) for slot, d in values.items()]
     if alike := [c for c in judged if c.slot in same]:
         slots = {c.slot for c in alike}
         means = [
             np.mean([pair[s] for s in slots & pair.keys()]) for pair in differences if slots & pair.keys()
         ]
-        overhead = _judge(("all", 0, 0), np.array(means), prior, design, level)
-        judged = [replace(c, loses=overhead.loses) if c.slot in same else c for c in judged]
+        overhead = _judge(("all", 0, 0), np.array(means), prior, design, level, share)
+        judged = [
+            replace(c, loses=overhead.loses, at_least=overhead.at_least) if c.slot in same else c
+            for c in judged
+        ]
     return _shrunk(judged, list(values.values()))
 
 
@@ -204,21 +224,37 @@ def decided(judged: Iterable[Comparison], design: SequentialDesign, at_stake: Co
     )
 
 
-def may_still_win(comparison: Comparison, design: SequentialDesign, tail: float) -> bool:
-    """Whether the last look would find a gain if what was seen is two standard errors too little.
+def may_exceed(comparison: Comparison, bound: float, tail: float, n_pairs: int) -> bool:
+    """Whether an interval would lie above a bound after so many pairs if two standard errors are missing.
 
     The curtailment is not binding: the error rates hold whether it is heeded or not (Jennison, Turnbull,
-    ch. 10). ``tail`` is the error at one end of the interval there.
+    ch. 10). ``bound`` is ln of a speed-up, ``tail`` the error at one end of the interval then.
     """
     from scipy.stats import t
 
     if comparison.pairs < _TRIMMED_FROM or not math.isfinite(comparison.sem):
         return True  # one disturbed launch can hide any gain
-    now, then = (
-        n - 2 * math.floor(_TRIM * n) for n in (comparison.pairs, max(comparison.pairs, design.looks[-1]))
-    )
-    sem = comparison.sem * math.sqrt(now / then)
-    return comparison.gain + 2 * comparison.sem > float(t.isf(tail, _PRIOR_FREEDOM + then - 1)) * sem
+    now, then = (n - 2 * math.floor(_TRIM * n) for n in (comparison.pairs, max(comparison.pairs, n_pairs)))
+    reach = float(t.isf(tail, _PRIOR_FREEDOM + then - 1)) * comparison.sem * math.sqrt(now / then)
+    return comparison.gain + 2 * comparison.sem > bound + reach
+
+
+def launches_for(comparison: Comparison, bound: float, tail: float) -> float:
+    """About how many launches of both sides would show a slot above a bound.
+
+    If it is one standard error better than seen, but no faster than the reference; by the quantile of the
+    normal distribution and the spread seen so far. Infinite where that lies below the bound; none more where
+    one disturbed launch can hide anything.
+    """
+    from scipy.stats import norm
+
+    if comparison.pairs < _TRIMMED_FROM:
+        return 2.0 * comparison.pairs
+    distance = min(comparison.gain + comparison.sem, 0.0) - bound
+    if not distance > 0.0:
+        return math.inf
+    spread = comparison.sem * math.sqrt(comparison.pairs)
+    return 4 * math.ceil((float(norm.isf(tail)) * spread / distance) ** 2 / 2)
 
 
 def overall(
@@ -309,6 +345,7 @@ def _judge(
     prior: _Prior,
     design: SequentialDesign,
     level: float,
+    share: float,
     same: bool = False,
 ) -> Comparison:
     """One slot: its own interval, and whether it wins or loses at ``level``; one pair alone says nothing."""
@@ -325,6 +362,7 @@ def _judge(
         SlotDecision.SAME_CALLS if same else _decision(low, high, design.max_loss),
         loses=_interval(gain, sem, surely, level)[1] < design.least,
         wins=_interval(gain, sem, surely, level / 2)[0] > 0.0,
+        at_least=_interval(gain, sem, surely, design.per_look * share)[0],
     )
 
 

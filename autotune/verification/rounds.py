@@ -3,27 +3,29 @@
 Settings are verified in order, the best compromise first: those that nowhere were seen slower, then those of
 which the search is not sure that they lose. Those of which it is sure are never launched again.
 
-What "never slower" claims: at no size did fresh launches show a loss beyond ``max_loss`` that is sure over
-all sizes, looks and rounds together, nor one beyond that size's own interval in two rounds. Each size's
-interval says how large a loss can still hide; ``benchmarks/error_rates.py`` measures with which probability a
-true loss passes.
+What "never slower" claims: at every size fresh launches exclude a loss of more than ``margin``, by all looks
+and rounds together, and showed none beyond ``max_loss`` that is sure over all sizes, nor one beyond that
+size's own interval in two rounds. ``Verdict.hidden`` says which loss they exclude; with which probability a
+true loss passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import numpy as np
 
-from autotune.history.objectives import Objective, envelope, ratio_of
+from autotune.history.objectives import Objective, Slot, envelope, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.front import Checked, Gain, Recommendation, candidates, recommendations, seen_slower
+from autotune.recommend.summary import speedup_interval
 from autotune.space import Space
 from autotune.verification.course import SHARES, Course, VerificationRound
 from autotune.verification.deployed import deploys, plain, same_calls
 from autotune.verification.known import Known, search_noise
-from autotune.verification.paired_test import SequentialDesign, overall
-from autotune.verification.pairs import BLOCK
+from autotune.verification.paired_test import Comparison, SequentialDesign, launches_for
+from autotune.verification.pairs import BLOCK, PairDifferences
 
 MAX_ROUNDS = len(SHARES)
 """After so many the default stays."""
@@ -39,6 +41,10 @@ class Verdict:
     """How it came to that."""
     complete: bool
     """Whether no more launches are wanted."""
+    hidden: float = math.nan
+    """The largest loss at any size that the launches do not exclude, as a share; NaN where nothing holds."""
+    design: SequentialDesign = field(default_factory=SequentialDesign)
+    """By which it was told."""
 
     @property
     def checked(self) -> Checked:
@@ -60,29 +66,51 @@ class Verdict:
         if self.checked is Checked.UNUSABLE:
             return f"UNVERIFIED (no pair of {fresh} could be used)"
         last = self.rounds[-1]
-        whole = last.total or overall(last.differences)
-        interval = f" ({ratio_of(whole.low):.2f} … {ratio_of(whole.high):.2f})" if last.total else ""
-        said = f"{ratio_of(whole.gain):.2f}×{interval} on {len(last.launches)} fresh launches"
+        ratio, (low, high) = self.recommendation.speedup, speedup_interval(self.recommendation)
+        said = f"{ratio:.2f}× ({low:.2f} … {high:.2f}) on {fresh}"
+        bound = f"; no size slower by more than {math.ceil(100 * self.hidden)} %" if self.hidden > 0 else ""
         won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
-        if whole.low > 0.0 or not won:
-            return f"verified: {said}"
-        return f"verified: faster at {', '.join(won)}; {said}"
+        where = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
+        return f"verified: {where}{said}{bound or '; no size slower'}"
 
     @property
     def _refused(self) -> str:
-        """Why nothing was taken: nothing was better, or what was better on the whole was slower somewhere."""
-        refused = [(r, r.total) for r in self.rounds if r.lost]
-        better = [(r, whole.gain) for r, whole in refused if whole is not None and whole.low > 0.0]
+        """Why nothing was taken: nothing was better, or what was better was slower somewhere, or may be."""
+        # Of a setting with several rounds the last one tells, since it has all the pairs.
+        ends = [
+            r
+            for r, after in zip_longest(self.rounds, self.rounds[1:])
+            if after is None or after.setting.point != r.setting.point
+        ]
+        better = [
+            (r, whole)
+            for r in ends
+            if (whole := r.total) is not None and ((r.lost and whole.low > 0.0) or (r.open and r.gains))
+        ]
         if not better:
             return "nothing was better"
-        best, gain = max(better, key=lambda pair: pair[1])
-        worst = min((c for c in best.judged if c.slot in best.lost), key=lambda c: c.gain)
-        collective, _, size = worst.slot
-        there = ratio_of(worst.gain)
-        return (
-            f"what was {ratio_of(gain):.2f}× on the whole was {there:.2f}× at {size} B of {collective} "
-            f"(verify.max_loss={math.ceil(100 * (1 - there)) / 100:g} would take it)"
-        )
+        best, whole = max(better, key=lambda pair: pair[1].gain)
+        what = f"what was {ratio_of(whole.gain):.2f}× on the whole"
+        if best.lost:
+            worst = min((c for c in best.judged if c.slot in best.lost), key=lambda c: c.gain)
+            taken = f"verify.max_loss={_share(1 - ratio_of(worst.at_least))} would take it"
+            return f"{what} was {ratio_of(worst.gain):.2f}× at {_place(worst)} ({taken})"
+        worst = min((c for c in best.judged if c.slot in best.open), key=lambda c: c.at_least)
+        low, high = ratio_of(worst.at_least), ratio_of(2 * worst.gain - worst.at_least)
+        text = f"{what} may be slower at {_place(worst)}: {low:.2f} … {high:.2f}× there "
+        needed = launches_for(worst, self.design.hidden, self.design.per_look * SHARES[0])
+        more = f"about verify.launches={needed:.0f} would tell, " if math.isfinite(needed) else ""
+        return f"{text}({more}verify.margin={_share(1 - low)} would take it)"
+
+
+def _place(comparison: Comparison) -> str:
+    collective, _, size = comparison.slot
+    return f"{size} B of {collective}"
+
+
+def _share(loss: float) -> str:
+    """A loss as a share that would allow it."""
+    return f"{math.ceil(100 * loss) / 100:g}"
 
 
 @dataclass(frozen=True)
@@ -139,15 +167,19 @@ class Verifier:
         rounds, held = course.rounds, course.held
         if (not rounds or not rounds[-1].launches) and (last := course.judged_by_others()) is not None:
             rounds = [*(r for r in rounds if r.launches), last]
-            held = last.setting if last.gains and not last.lost else None
+            held = last.setting if last.gains and not last.lost | last.open else None
         if not rounds:
             return None
         last = rounds[-1]
         if not last.complete:
             return Verdict(last.setting, tuple(rounds), complete=False)
         if held is None:
-            return Verdict(Recommendation(self.space.untouched, ()), tuple(rounds), complete=True)
-        return Verdict(replace(held, gains=fresh_gains(self.space, held, last)), tuple(rounds), complete=True)
+            untouched = Recommendation(self.space.untouched, ())
+            return Verdict(untouched, tuple(rounds), complete=True, design=self.design)
+        alike = same_calls(self.space, held, (c.slot for c in last.judged))
+        hidden = max((-c.at_least for c in last.judged if c.slot not in alike), default=0.0)
+        fresh = freshly_measured(self.space, held, last)
+        return Verdict(fresh, tuple(rounds), complete=True, hidden=-math.expm1(-hidden), design=self.design)
 
     def known(self, history: History) -> Known:
         """What the search knows of settings that lose."""
@@ -195,11 +227,11 @@ class Verifier:
         return int(np.random.default_rng([self.seed, purpose, number]).integers(below))
 
 
-def fresh_gains(space: Space, setting: Recommendation, last: VerificationRound) -> tuple[Gain, ...]:
-    """The gains that fresh launches showed: shrunken, with standard errors that give their interval.
+def freshly_measured(space: Space, setting: Recommendation, last: VerificationRound) -> Recommendation:
+    """A setting with what fresh launches showed: its gains by size and on the whole.
 
-    Where the setting, that of the last round or what is left of it, makes the stack's own calls, there is
-    nothing to gain.
+    Gains are shrunken, with standard errors that give their interval. Where the setting, that of the last
+    round or what is left of it, makes the stack's own calls, there is nothing to gain.
     """
     reference = envelope(space, [o for o in last.launches if o.trial.subject is Subject.UNTOUCHED])
     alike = same_calls(space, setting, reference)
@@ -212,4 +244,17 @@ def fresh_gains(space: Space, setting: Recommendation, last: VerificationRound) 
         share = min(default.sem_s / default.median_s, whole / math.sqrt(2))
         rest = math.sqrt(whole**2 - share**2) if math.isfinite(whole) else math.inf
         gains.append(Gain(c.slot, tuned_s, tuned_s * rest, default.median_s, default.median_s * share))
-    return tuple(gains)
+    left = replace(
+        last,
+        before=tuple(_without(pair, alike) for pair in last.before),
+        differences=tuple(_without(pair, alike) for pair in last.differences),
+    )
+    if (total := left.total) is None:
+        return replace(setting, gains=tuple(gains))
+    average = (ratio_of(total.gain), ratio_of(total.low), ratio_of(total.high))
+    return replace(setting, gains=tuple(gains), average=average)
+
+
+def _without(pair: PairDifferences, alike: Collection[Slot]) -> PairDifferences:
+    """The differences of a pair where nothing is said in some slots."""
+    return {slot: 0.0 if slot in alike else d for slot, d in pair.items()}

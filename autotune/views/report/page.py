@@ -14,7 +14,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from autotune.history.objectives import Envelope, Objective, Score, ratio_of, score
+from autotune.history.objectives import Envelope, Objective, Score, score
 from autotune.history.trial import History, Subject
 from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
@@ -134,9 +134,8 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
         return
     verdicts = [verdict(gain) for gain in chosen.gains]
     ratio, interval, where = chosen.speedup, speedup_interval(chosen), "in the search, not verified"
-    if inputs.rounds and (total := inputs.rounds[-1].total):
-        ratio, interval = ratio_of(total.gain), (ratio_of(total.low), ratio_of(total.high))
-        where = f"on {len(inputs.rounds[-1].launches)} fresh launches"
+    if chosen.average is not None:
+        where = f"on {sum(len(one.launches) for one in inputs.rounds)} fresh launches"
     yield {
         "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
         "value": ratio_text(ratio),

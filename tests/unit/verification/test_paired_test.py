@@ -16,7 +16,7 @@ from autotune.verification.paired_test import (
     SlotDecision,
     compare,
     decided,
-    may_still_win,
+    may_exceed,
     overall,
 )
 from autotune.verification.pairs import LaunchNoise, launch_noise, order, pairs
@@ -63,11 +63,12 @@ def test_a_failed_launch_takes_its_pair_with_it():
     [(16, (2, 4, 6, 8)), (8, (2, 4)), (12, (2, 4, 6)), (40, (6, 10, 16, 20)), (3, (2,)), (1, (2,))],
 )
 def test_looks_fall_on_whole_blocks(launches, looks):
-    assert SequentialDesign.of(launches, 0.05, 0.01).looks == looks
+    assert SequentialDesign.of(launches, 0.05, 0.01, 0.05).looks == looks
 
 
 @pytest.mark.parametrize(
-    "bad", [{"looks": ()}, {"looks": (3,)}, {"looks": (4, 4)}, {"alpha": 0.0}, {"max_loss": 1.0}]
+    "bad",
+    [{"looks": ()}, {"looks": (3,)}, {"looks": (4, 4)}, {"alpha": 0.0}, {"max_loss": 1.0}, {"margin": 0.0}],
 )
 def test_a_design_that_cannot_be_is_refused(bad):
     with pytest.raises(ScenarioError):
@@ -169,8 +170,8 @@ def test_a_gain_that_is_out_of_reach_ends_it():
     design = SequentialDesign()
     (nothing,) = compare(pairs_of([0.01, -0.02, 0.02, -0.01, 0.01, -0.02]), design)
     (promising,) = compare(pairs_of([0.05, 0.02, 0.06, 0.03, 0.05, 0.02]), design)
-    assert not may_still_win(nothing, design, 0.001)
-    assert may_still_win(promising, design, 0.001)
+    assert not may_exceed(nothing, 0.0, 0.001, design.looks[-1])
+    assert may_exceed(promising, 0.0, 0.001, design.looks[-1])
 
 
 def test_a_real_gain_is_found():
