@@ -43,7 +43,8 @@ from autotune.recommend.front import Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
-from autotune.verification.paired_test import Comparison, SequentialDesign, compare, overall, pairs
+from autotune.verification.paired_test import Comparison, compare, overall, pairs
+from autotune.verification.sequential import SequentialDesign
 
 REPETITIONS = 3
 PAIRS = 8

@@ -40,8 +40,8 @@ from autotune.screening import (
 from autotune.screening.decision import Goal
 from autotune.space import Point, Space, Value
 from autotune.stacks import dialect
-from autotune.verification.paired_test import SequentialDesign
 from autotune.verification.rounds import Verifier
+from autotune.verification.sequential import SequentialDesign
 
 _WORTH_A_LAUNCH = 1e-3
 """Relative gain that another launch of a leader must promise."""

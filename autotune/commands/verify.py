@@ -21,15 +21,9 @@ from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import environment_of
 from autotune.recommend.front import Recommendation
 from autotune.verification.known import search_noise
-from autotune.verification.paired_test import (
-    Comparison,
-    SequentialDesign,
-    SlotDecision,
-    compare,
-    decided,
-    overall,
-)
+from autotune.verification.paired_test import Comparison, SlotDecision, compare, decided, overall
 from autotune.verification.pairs import PairDifferences, order, pairs
+from autotune.verification.sequential import SequentialDesign
 from autotune.views.documents import json_text
 from autotune.views.text import ratio_text, size_text
 

@@ -37,7 +37,6 @@ from autotune.verification.kept_rules import kept_rules
 from autotune.verification.known import search_noise
 from autotune.verification.paired_test import (
     Comparison,
-    SequentialDesign,
     SlotDecision,
     compare,
     decided,
@@ -46,6 +45,7 @@ from autotune.verification.paired_test import (
     overall,
 )
 from autotune.verification.pairs import BLOCK, LaunchNoise, PairDifferences, pairs
+from autotune.verification.sequential import SequentialDesign
 
 SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 8)
 """Of the campaign's error rate, what each round may spend; after so many rounds the default stays."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from autotune.history.objectives import Envelope, Slot
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Candidate
-from autotune.verification.paired_test import SequentialDesign
 from autotune.verification.pairs import LaunchNoise, launch_noise
+from autotune.verification.sequential import SequentialDesign
 
 _PRIOR_SD, _PRIOR_FREEDOM = 0.03, 4
 

@@ -49,14 +49,13 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.errors import ScenarioError
 from autotune.history.objectives import Slot
 from autotune.verification.pairs import LaunchNoise, PairDifferences
+from autotune.verification.sequential import SequentialDesign
 
 _PRIOR_FREEDOM = 4.0
 """The most that ν₀ can be."""
@@ -80,71 +79,6 @@ class SlotDecision(StrEnum):
     """Neither; more launches would tell."""
     SAME_CALLS = "same calls"
     """Both sides do the same there; only the overhead of all such slots together is tested."""
-
-
-@dataclass(frozen=True, slots=True)
-class SequentialDesign:
-    """How many launches are made, when they are looked at, and what may be said by chance."""
-
-    looks: tuple[int, ...] = (2, 4, 6, 8)
-    """Pairs after which a decision may be made, ascending and even; the last one ends the comparison."""
-    alpha: float = 0.05
-    """Error rate of a campaign: of all comparisons, looks and slots together."""
-    max_loss: float = 0.01
-    """Differences below this share do not matter."""
-    margin: float = 0.1
-    """The largest loss that the launches may leave possible where something is handed over.
-
-    A round's launches go on until they exclude half of it.
-    """
-
-    def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            ScenarioError: no looks, looks that do not ascend or split a block, or a rate out of its range.
-        """
-        ascending = all(a < b for a, b in pairwise(self.looks))
-        if not self.looks or not ascending or self.looks[0] < 2 or any(n % 2 for n in self.looks):
-            raise ScenarioError(
-                f"verification looks {self.looks}", "even numbers of pairs, ascending, e.g. (2, 4, 6, 8)"
-            )
-        if not (0 < self.alpha < 1 and 0 <= self.max_loss < 1 and 0 < self.margin < 1):
-            raise ScenarioError(
-                f"verification alpha={self.alpha}, max_loss={self.max_loss}, margin={self.margin}",
-                "needed: 0 < alpha < 1, 0 ≤ max_loss < 1, 0 < margin < 1",
-            )
-
-    @classmethod
-    def of(cls, launches: int, alpha: float, max_loss: float, margin: float) -> "SequentialDesign":
-        """Looks at the four quarters of so many launches (rounded up to whole blocks)."""
-        last = max(2, 2 * math.ceil(launches / 4))
-        looks = sorted({max(2, 2 * math.ceil(last * quarter / 8)) for quarter in (1, 2, 3, 4)})
-        return cls(tuple(looks), alpha, max_loss, margin)
-
-    @property
-    def launches(self) -> int:
-        """At most, of both sides together."""
-        return 2 * self.looks[-1]
-
-    @property
-    def least(self) -> float:
-        """Ln of the speed-up below which a slot counts as slower."""
-        return math.log1p(-self.max_loss)
-
-    @property
-    def hidden(self) -> float:
-        """Ln of the speed-up down to which a loss may stay hidden: one that does not matter may, too."""
-        return math.log1p(-max(self.margin, self.max_loss))
-
-    @property
-    def per_look(self) -> float:
-        """What one look may spend of ``alpha``."""
-        return self.alpha / len(self.looks)
-
-    def whole(self, share: float) -> float:
-        """One minus the level of the interval by which one look calls a setting better on the whole."""
-        return self.per_look * share / 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ from autotune.space import Space
 from autotune.verification.course import SHARES, Course, VerificationRound
 from autotune.verification.deployed import deploys, plain, same_calls
 from autotune.verification.known import Known, search_noise
-from autotune.verification.paired_test import Comparison, SequentialDesign, launches_for
+from autotune.verification.paired_test import Comparison, launches_for
 from autotune.verification.pairs import BLOCK, PairDifferences
+from autotune.verification.sequential import SequentialDesign
 
 MAX_ROUNDS = len(SHARES)
 """After so many the default stays."""

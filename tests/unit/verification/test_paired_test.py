@@ -10,16 +10,9 @@ from autotune.errors import ScenarioError
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.space import Point
 from autotune.verification.kept_rules import kept_rules
-from autotune.verification.paired_test import (
-    Comparison,
-    SequentialDesign,
-    SlotDecision,
-    compare,
-    decided,
-    may_exceed,
-    overall,
-)
+from autotune.verification.paired_test import Comparison, SlotDecision, compare, decided, may_exceed, overall
 from autotune.verification.pairs import LaunchNoise, launch_noise, order, pairs
+from autotune.verification.sequential import SequentialDesign
 
 SLOT = ("allreduce", 2, 1024)
 RING = Point.of({"algorithm": "ring"})

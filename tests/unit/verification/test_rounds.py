@@ -12,8 +12,9 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.recommend.front import candidates
 from autotune.space import Level, Parameter, Point, Space
-from autotune.verification.paired_test import SequentialDesign, SlotDecision
+from autotune.verification.paired_test import SlotDecision
 from autotune.verification.rounds import MAX_ROUNDS, Verifier
+from autotune.verification.sequential import SequentialDesign
 
 SIZES = (16, 1024, 65536)
 SPACE = Space(
