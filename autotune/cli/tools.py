@@ -78,6 +78,24 @@ def import_(
 
 
 @cli.command()
+def guidelines(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="DIR|TABLE", help="a campaign, or logs and tables; - is stdin")
+    ],
+    as_json: Json = False,
+    rate: Annotated[
+        float, typer.Option(min=1e-6, max=0.5, help="chance of any false violation, all together")
+    ] = 0.05,
+    comm_size: Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)] = None,
+    collective: Annotated[str | None, typer.Option(help="operation, where a file does not say")] = None,
+) -> int:
+    """Say where measurements contradict each other: a collective slower than others that do the same."""
+    from autotune.commands import guidelines as verb
+
+    return verb.guidelines(tuple(sources), as_json, rate, comm_size, collective)
+
+
+@cli.command()
 def screen(
     table: Annotated[
         Path | None, typer.Argument(metavar="TABLE", help="CSV or Parquet, a row for each run")

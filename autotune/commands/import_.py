@@ -82,6 +82,17 @@ def _below(directory: Path) -> Iterator[Path]:
             yield path
 
 
+def measurements(
+    paths: Sequence[Path], comm_size: int | None = None, collective: str | None = None
+) -> list[Measurement]:
+    """What stands in all files, with ranks and operation for rows that do not say.
+
+    Raises:
+        TableError: a file that cannot be read, or that is not a complete log or table.
+    """
+    return [_completed(one, comm_size, collective) for path in paths for one in read(*_text(path))]
+
+
 def _text(path: Path) -> tuple[str, str]:
     """Text and name; what is no UTF-8 is replaced, for logs contain anything."""
     if str(path) == "-":

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
+from autotune.commands.guidelines import campaign_findings
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use
 from autotune.exporters.writing import write_files
 from autotune.stacks import dialect
 from autotune.views.discovery import discovery_section
+from autotune.views.guidelines import guidelines_section
 
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
@@ -44,6 +46,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
     formats = wanted or dialect(about.space.stack).formats
     exports = [str(path) for path in sorted(folder.glob("*")) if path.is_file()]
     usable = concluded.recommendation if exports and not refuted(folder) else None
+    found = campaign_findings(about, campaign.history, concluded.recommendation)
     state = f"{campaign.state} ({campaign.reason})" if campaign.reason else campaign.state.value
     return ReportInput(
         title=about.scenario.title,
@@ -61,4 +64,5 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         stamp=str(about.site.stamp),
         state=state,
         discovery=discovery_section(about, sizes_of(campaign.history)),
+        guidelines=guidelines_section(found, about.space, concluded.recommendation),
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.discovery import sizes_of
+from autotune.commands.guidelines import campaign_findings
 from autotune.commands.kept_status import LONG, keep
 from autotune.errors import UserError
 from autotune.history.events import State
@@ -19,6 +20,7 @@ from autotune.structure import plain
 from autotune.verification.choices import Choice
 from autotune.views.discovery import discovery_document, headline
 from autotune.views.documents import json_text
+from autotune.views.guidelines import concerning_text
 from autotune.views.text import advice_text, duration_text
 
 
@@ -117,6 +119,9 @@ def progress(directory: Path) -> Progress:
         advice = advice_text(recommendation, about.space.untouched)
         lines.append(f"  best       {advice}{gain} [{provenance.verified}]")
         lines += [f"  choice     {choice.text}" for choice in found.choices]
+        violated = campaign_findings(about, campaign.history, recommendation)
+        if doubt := concerning_text(violated, about.space, recommendation):
+            lines.append(f"  guidelines violated: {doubt}")
     if about.site.stamp:
         lines.append(f"  {about.site.stamp}")
     running = campaign.state is State.RUNNING

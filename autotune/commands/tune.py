@@ -22,6 +22,7 @@ from autotune.campaign.loop import Campaign
 from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
+from autotune.commands.guidelines import campaign_findings
 from autotune.errors import (
     STORAGE,
     CampaignError,
@@ -46,6 +47,7 @@ from autotune.recommend.front import Recommendation
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks import dialect
 from autotune.views.console import CampaignConsole
+from autotune.views.guidelines import concerning_text
 from autotune.views.text import cost_text
 
 
@@ -273,6 +275,8 @@ def _finish(
         )
     baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
     screen.closing(campaign.space, history, recommendation, baseline)
+    found = campaign_findings(campaign, history, recommendation)
+    screen.doubted(concerning_text(found, campaign.space, recommendation))
     if formats:
         screen.exported(export_files(recommendation, formats, directory / "export"))
     return recommendation

@@ -131,6 +131,11 @@ class CampaignConsole:
             for choice in choices:
                 self._say(Text(f"  {choice}"))
 
+    def doubted(self, text: str) -> None:
+        """The performance guidelines that what is handed over violates; empty: none."""
+        if text:
+            self._say(Text(f"\nguidelines violated: {text}", "yellow"))
+
     def exported(self, paths: Iterable[object]) -> None:
         """The files that were written."""
         self._heading("Files")

@@ -74,6 +74,8 @@ class ReportInput:
     """Of the campaign: anything but ``complete`` is said on top of the page."""
     discovery: Mapping[str, Any] | None = None
     """What a discovery found, see ``views.discovery``."""
+    guidelines: Mapping[str, Any] | None = None
+    """Performance guidelines that are violated, see ``views.guidelines``."""
 
 
 def page(inputs: ReportInput) -> str:

@@ -1,0 +1,116 @@
+"""Violated performance guidelines, in words and as JSON values (console, page and ``guidelines``)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from autotune.recommend.front import Recommendation
+from autotune.recommend.guideline_test import Findings, GuidelineKind, Timed, Violation
+from autotune.recommend.guidelines import EXPORTED, handed_over
+from autotune.space import Space
+from autotune.views.text import figure_text, size_text
+
+_US = 1e6
+_ROWS = 12
+"""Of violations that do not concern what is handed over, the worst are shown."""
+
+
+def violation_text(violation: Violation) -> str:
+    """What is slower than what, by how much: the ratio with the lower end of its interval."""
+    guideline = violation.guideline
+    right = " + ".join(
+        (f"{k} × " if k > 1 else "") + _call(timed, guideline.left) for k, timed in guideline.right
+    )
+    times = f"{figure_text(violation.left_s * _US)} µs against {figure_text(violation.right_s * _US)} µs"
+    ratio = f"{violation.ratio:.2f}× (at least {violation.low:.2f}×)"
+    return f"{_call(guideline.left)} is slower than {right}: {ratio}, {times}"
+
+
+def concerning(found: Findings, space: Space, chosen: Recommendation | None) -> tuple[Violation, ...]:
+    """Those in which what is handed over is the slower side."""
+    return tuple(one for one in found.violations if handed_over(one.guideline, space, chosen))
+
+
+def concerning_text(found: Findings, space: Space, chosen: Recommendation | None) -> str:
+    """What of the violations concerns what is handed over, in one line; empty where none does."""
+    mine = concerning(found, space, chosen)
+    if not mine:
+        return ""
+    more = f", and {len(mine) - 1} more" if len(mine) > 1 else ""
+    return f"{violation_text(mine[0])}{more}"
+
+
+def guidelines_section(found: Findings, space: Space, chosen: Recommendation | None) -> dict[str, Any] | None:
+    """For the page: the violations, those of what is handed over first; None where there are none."""
+    mine = concerning(found, space, chosen)
+    others = [one for one in found.violations if one not in mine]
+    if not found.violations:
+        return None
+    return {
+        "headline": f"{len(found.violations)} of {found.tested} violated, {len(mine)} by what is handed over",
+        "rows": [(violation_text(one), one in mine) for one in (*mine, *others[:_ROWS])],
+    }
+
+
+def findings_lines(found: Findings) -> tuple[str, ...]:
+    """All violations, and how many guidelines were tested at which rate."""
+    if not found.tested:
+        return ("no guideline can be tested: it takes two sizes, two rank counts or several collectives",)
+    lines = [f"{violation_text(one)}  [{one.guideline.kind}]" for one in found.violations]
+    n = len(lines)
+    return (
+        *lines,
+        f"{n or 'none'} of {found.tested} guidelines violated beyond noise "
+        f"(chance of any false one: at most {found.rate:.0%})",
+    )
+
+
+def findings_document(found: Findings, concerned: Sequence[Violation] | None = None) -> dict[str, Any]:
+    """The same as JSON values; of a campaign with what concerns what is handed over."""
+
+    def row(one: Violation) -> dict[str, Any]:
+        guideline = one.guideline
+        document: dict[str, Any] = {
+            "kind": guideline.kind,
+            "setting": guideline.left.setting,
+            "slower": list(guideline.left.slot),
+            "faster": [
+                {"times": k, "slot": list(timed.slot), "setting": timed.setting}
+                for k, timed in guideline.right
+            ],
+            "slower_s": one.left_s,
+            "faster_s": one.right_s,
+            "ratio": one.ratio,
+            "ratio_low": one.low,
+            "p_value": one.p_value,
+            "launches": one.launches,
+        }
+        if concerned is not None:
+            document["handed_over"] = one in concerned
+        return document
+
+    return {
+        "tested": found.tested,
+        "rate": found.rate,
+        "violations": [row(one) for one in found.violations],
+    }
+
+
+def _call(timed: Timed, beside: Timed | None = None) -> str:
+    """A call in words; its setting only where it is not that of the call beside it."""
+    collective, ranks, size = timed.slot
+    words = collective if not size else f"{collective} of {size_text(size)}"
+    if ranks and (beside is None or beside.slot[1] != ranks):
+        words += f" on {ranks} ranks"
+    same = beside is not None and beside.setting == timed.setting
+    setting = "what is exported" if timed.setting == EXPORTED else timed.setting
+    return words if same or not setting else f"{words} ({setting})"
+
+
+ADVICE = {
+    GuidelineKind.COMPOSITION: "a silent fallback, or an algorithm that is missed",
+    GuidelineKind.SIZE: "a disturbed measurement, or a switch at the wrong size",
+    GuidelineKind.SPLIT: "a protocol or an algorithm that begins too early",
+    GuidelineKind.RANKS: "a bad choice for this number of ranks",
+    GuidelineKind.ALGORITHM: "an algorithm that is missed",
+}
+"""What a violation of each kind usually is."""
