@@ -57,10 +57,11 @@ def compare(samples: int, directory: Path) -> int:
     """On each rank: measure all sizes; rank 0 prints. The status says whether the target was met."""
     from mpi4py import MPI
 
+    from autotune.probe.compiling import compilers
     from autotune.probe.exchange import Pool
     from autotune.probe.loops import PythonLoop
     from autotune.probe.mpit import ToolInterface
-    from autotune.probe.native import NativeLoop, compilers, load
+    from autotune.probe.native import NativeLoop, load
     from autotune.probe.operations import OPERATIONS
 
     world = MPI.COMM_WORLD

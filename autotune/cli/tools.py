@@ -195,3 +195,20 @@ def benchmark(
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+@cli.command()
+def record(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND …", help="as you start it, behind --")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="where to write")] = Path("calls.json"),
+    campaign: Annotated[
+        Path | None, typer.Option(help="a campaign: how much of the time is in tuning's reach")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Record what an application calls: each collective by size and communicator, its time, and waiting."""
+    from autotune.commands import record as verb
+
+    return verb.record(command or [], out, campaign, as_json)

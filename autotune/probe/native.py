@@ -11,10 +11,6 @@ One rank of each node compiles, under a lock; the others wait for it.
 import ctypes
 import hashlib
 import os
-import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -25,15 +21,14 @@ from numpy.typing import NDArray
 
 from autotune.collectives import MEASURED
 from autotune.errors import StackError
+from autotune.probe.compiling import FLAGS, compilers, stored
 from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Times, partners
 from autotune.probe.mpit import library_of
-from autotune.probe.own_files import is_own, locked, make_own, opened_own
+from autotune.probe.own_files import opened_own
 
-_COMPILE_LIMIT_S = 60.0
 _LIBRARYS_OWN = -1
 """Rounds of a barrier that is ``MPI_Barrier``."""
-_FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
 
 
 class _Exchange(ctypes.Structure):
@@ -165,17 +160,6 @@ def source() -> str:
     return f"enum operation {{ {numbered} }};\n" + files("autotune.probe").joinpath("kernel.c").read_text()
 
 
-def compilers(library: Path, search: str) -> Iterator[Path]:
-    """Compiler wrappers that may belong to an MPI library: beside it first, then the one in a search path."""
-    for parent in list(library.parents)[1:5]:
-        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # Debian has several under one roof
-            if (parent / "bin" / name).exists():
-                yield parent / "bin" / name
-    wrapper = shutil.which("mpicc", path=search)
-    if wrapper:
-        yield Path(wrapper)
-
-
 def _compiled(library: Path, fallback: Path) -> Path:
     """The kernel for this library, from the cache or made now, by the first compiler that can."""
     problems = []
@@ -190,56 +174,9 @@ def _compiled(library: Path, fallback: Path) -> Path:
 def _stored(compiler: Path, library: Path, fallback: Path) -> Path:
     """The kernel that a compiler makes for this library, in the cache, else in the fallback."""
     text = source()
-    key = "\0".join((text, str(library), str(compiler), MPI.Get_library_version(), *_FLAGS))
+    key = "\0".join((text, str(library), str(compiler), MPI.Get_library_version(), *FLAGS))
     name = f"kernel-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotune"
-    try:
-        return _built(compiler, text, library, cache / f"{name}.so")
-    except OSError:
-        pass  # no home on this node, or a full or read-only one
-    try:
-        return _built(compiler, text, library, fallback / "kernel" / f"{name}.so")
-    except OSError as exc:
-        raise StackError(f"neither {cache} nor {fallback} can be written: {exc}") from exc
-
-
-def _built(compiler: Path, text: str, library: Path, path: Path) -> Path:
-    """The kernel at a path, made there unless it exists and nobody else can have written it.
-
-    Raises:
-        OSError: the directory cannot be written, or is not the user's own.
-        StackError: the compiler failed, or belongs to another library.
-    """
-    make_own(path.parent)
-    with locked(path.with_suffix(".lock")):
-        if is_own(path):
-            return path
-        partial = path.with_suffix(f".{os.getpid()}.so")
-        argv = [str(compiler), *_FLAGS, "-x", "c", "-", "-o", str(partial)]
-        try:
-            done = subprocess.run(
-                argv, input=text, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as exc:
-            raise StackError(f"{compiler} did not run: {exc}") from exc
-        if done.returncode:
-            words = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-            raise StackError(f"{compiler} failed: {words[0]}")
-        if library not in _linked(partial, library):
-            partial.unlink()
-            raise StackError(f"{compiler} belongs to another MPI than {library}")
-        partial.chmod(0o700)
-        partial.replace(path)
-    return path
-
-
-def _linked(shared: Path, unknown: Path) -> set[Path]:
-    """Libraries that a shared object would bring into this process; ``unknown`` where nothing tells."""
-    ldd = shutil.which("ldd")
-    if ldd is None:
-        return {unknown}
-    done = subprocess.run([ldd, str(shared)], capture_output=True, text=True, check=False)
-    return {Path(place).resolve() for place in re.findall(r"=> (/\S+)", done.stdout)}
+    return stored(compiler, text, name, fallback, library)
 
 
 def _bound_to(library: Path, path: str) -> ctypes.CDLL:

@@ -198,7 +198,7 @@ class OpenMpiDialect(Dialect):
 
     formats = ("openmpi_mca", "env_sh")
     one_row = coll_tuned.ONE_ROW
-    banner = re.compile(r"(?:mpirun|mpiexec) \((?:Open MPI|OpenRTE)\) (\S+)")
+    banner = re.compile(r"(?:mpirun|mpiexec|orterun)\S* \((?:Open MPI|OpenRTE)\) (\S+)")
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"
     slurm_plugins = ("pmix",)
@@ -256,10 +256,11 @@ class OpenMpiDialect(Dialect):
         }
 
     def library_folders(self, mpirun: Path) -> list[Path]:
-        """Where ``ompi_info`` says."""
+        """Where ``ompi_info`` says, or two above: Debian's has only its own links there."""
         info = mpirun.resolve().with_name("ompi_info")
         text = output([str(info), "--parsable", "--path", "libdir"]) if info.exists() else ""
-        return [Path(folder) for folder in re.findall(r"^path:libdir:(.+)$", text, re.MULTILINE)[:1]]
+        told = re.findall(r"^path:libdir:(.+)$", text, re.MULTILINE)[:1]
+        return [place for folder in map(Path, told) for place in (folder, folder.parent.parent)]
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int

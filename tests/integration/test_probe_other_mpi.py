@@ -59,11 +59,11 @@ OTHER_COMPILER = """
 import sys
 from pathlib import Path
 from autotune.errors import StackError
-from autotune.probe import mpit, native
+from autotune.probe import compiling, mpit, native
 from mpi4py import MPI
 library = mpit.ToolInterface(MPI).library
 try:
-    native._built(Path(sys.argv[1]), native.source(), library, Path(sys.argv[2]) / "kernel.so")
+    compiling.built(Path(sys.argv[1]), native.source(), library, Path(sys.argv[2]) / "kernel.so")
 except StackError as exc:
     print(exc.message)
 """

@@ -54,7 +54,7 @@ OWNERS = {
     "torch": {"proposers"},
     "typer": {"cli"},
     "yaml": {"space", "scenario", "stacks.knobs.rules", "commands"},
-    "subprocess": {"stacks.installation", "probe.native", "launchers"},
+    "subprocess": {"stacks.application", "stacks.installation", "probe.compiling", "launchers"},
 }
 """Who may import a library: a room, or one module of it. Starting processes counts as one."""
 
@@ -79,6 +79,7 @@ TOUCHING = {
     "proposers.ax": "keeps Ax's logging quiet",
     "proposers.smac": "SMAC wants a directory to write to",
     "replay.arena": "measures what a proposal costs",
+    "stacks.application": "starts the user's application",
     "stacks.installation": "looks for an MPI on this machine",
     "stacks.knobs.child": "starts a process for each library that is asked",
     "stacks.knobs.libfabric": "loads libfabric there",

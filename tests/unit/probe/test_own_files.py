@@ -82,15 +82,15 @@ def test_a_directory_of_others_is_refused(tmp_path):
 PLANTED = """
 import sys
 from pathlib import Path
-from autotune.probe import native
+from autotune.probe import compiling
 path, compiler = Path(sys.argv[1]), Path(sys.argv[2])
 loaded = (Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line)
 library = next(found for found in loaded if found.name.startswith("libc.so"))
 text = "int puts(const char *); int f(void) { return puts(0); }"
-assert native._built(compiler, text, library, path) == path
+assert compiling.built(compiler, text, library, path) == path
 made = path.read_bytes()
 assert made.startswith(b"\\x7fELF")
-assert native._built(Path("/no/compiler"), "", library, path) == path  # it is believed now
+assert compiling.built(Path("/no/compiler"), "", library, path) == path  # it is believed now
 assert path.read_bytes() == made
 """
 

@@ -1,0 +1,302 @@
+"""What ``record`` saw an application call: files of its ranks → one document, and back.
+
+Beside the flow of a campaign. ``probe/recorder.c`` writes a file for each rank; here they become one:
+for each collective, kind of call, communicator size and power of two of the message size its calls (exact),
+bytes, time, and how much of the time ranks waited for others to arrive, which no tuning takes away.
+
+Waiting. Of some calls every rank kept when it came and went. With b and e these two times of a rank, on the
+clock of rank 0, and a the time at which the ranks that it needs had come (all of them; in a call with a root,
+for the others the root, for the root of a broadcast or scatter nobody), it waited min(max(a − b, 0), e − b).
+The share of waiting in these calls is taken to be that of all calls of the stream. In a call with a root this
+is an approximation: inner ranks of a tree wait for some others too. Of non-blocking calls none is known.
+"""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from autotune.collectives import COLLECTIVES, Pattern
+from autotune.errors import TableError
+
+FORMAT = "autotune calls 1"
+"""How such a document names itself."""
+
+KINDS = ("blocking", "non-blocking", "persistent")
+"""As ``enum kind`` of the recorder numbers them."""
+ENDS = ("killed", "finalized", "aborted")
+"""As ``head.ended`` numbers them; a run has the first of these that any rank has."""
+
+_HEAD = np.dtype(
+    [("magic", "S8")]
+    + [(name, "<i4") for name in ("rank", "size", "ended", "threads", "kept_out", "nodes")]
+    + [(name, "<i8") for name in ("job", "cells", "streams")]
+    + [(name, "<f8") for name in ("begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s")]
+    + [("host", "S64"), ("library", "S128")]
+)
+_CELL = np.dtype(
+    [("name", "S24")]
+    + [(name, "<i4") for name in ("kind", "bin", "ranks", "nodes")]
+    + [("calls", "<i8")]
+    + [(name, "<f8") for name in ("bytes", "weight", "weighted_s", "wait_s")]
+)
+_STREAM = np.dtype(
+    [("name", "S24"), ("members", "<u8")]
+    + [(name, "<i4") for name in ("bin", "ranks", "n", "spare")]
+    + [("calls", "<i8"), ("limit", "<u8")]
+)
+_SAMPLE = np.dtype([("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("spare", "<i4")])
+_CELLS, _STREAMS, _KEPT = 1024, 256, 512
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCalls:
+    """Calls alike in collective, kind, communicator size and power of two of the message size."""
+
+    collective: str
+    """MPI's name, lower case."""
+    kind: str
+    """One of ``KINDS``."""
+    comm_size: int
+    """Ranks of the communicator."""
+    message_bytes: float
+    """Mean message size, as in ``collectives``."""
+    calls: int
+    """Of all ranks together."""
+    calls_per_rank: float
+    """Mean over all ranks of the run."""
+    seconds: float
+    """In these calls and in the waits for them, mean over all ranks."""
+    waiting_s: float
+    """Of these, until the ranks that are needed had come; 0 where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One run of an application."""
+
+    command: tuple[str, ...]
+    """As it was started."""
+    run_s: float
+    """Wall time of the command."""
+    mpi_s: float
+    """Between MPI_Init and MPI_Finalize, mean over the ranks."""
+    ranks: int
+    """Of the largest job in it."""
+    nodes: int
+    """That they ran on."""
+    ended: str
+    """One of ``ENDS``."""
+    library: str
+    """What the MPI library calls itself."""
+    date: str
+    """ISO date of the run."""
+    clock_error_s: float
+    """By how much the clocks of its nodes may differ at most."""
+    not_kept: int
+    """Kinds of calls for which there was no room."""
+    calls: tuple[RecordedCalls, ...]
+    """The most time first."""
+
+    @property
+    def collectives_s(self) -> float:
+        """Of a mean rank in collectives."""
+        return math.fsum(c.seconds for c in self.calls)
+
+    @property
+    def waiting_s(self) -> float:
+        """Of these waiting for others."""
+        return math.fsum(c.waiting_s for c in self.calls)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON keeps it."""
+        return {"format": FORMAT, **asdict(self)}
+
+
+def read_recording(text: str, name: str) -> Recording:
+    """The recording in a document.
+
+    Raises:
+        TableError: it is none, or damaged.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as exc:
+        raise TableError(f"{name}: not JSON: {exc}") from exc
+    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+        raise TableError(
+            f"{name} is no recording of calls", "make one: python -m autotune record -- mpirun …"
+        )
+    try:
+        found = Recording(
+            command=tuple(map(str, document["command"])),
+            run_s=_number(document["run_s"]),
+            mpi_s=_number(document["mpi_s"]),
+            ranks=int(_number(document["ranks"], 1)),
+            nodes=int(_number(document["nodes"], 1)),
+            ended=str(document["ended"]),
+            library=str(document["library"]),
+            date=str(document["date"]),
+            clock_error_s=_number(document["clock_error_s"]),
+            not_kept=int(_number(document["not_kept"])),
+            calls=tuple(_calls(one) for one in document["calls"]),
+        )
+    except (KeyError, TypeError, ValueError) as exc:
+        raise TableError(f"{name}: a damaged recording: {type(exc).__name__} {exc}") from exc
+    if found.ended not in ENDS or not found.run_s:
+        raise TableError(f"{name}: a damaged recording: ended={found.ended!r}, run_s={found.run_s}")
+    return found
+
+
+def _calls(values: Mapping[str, Any]) -> RecordedCalls:
+    return RecordedCalls(
+        collective=str(values["collective"]),
+        kind=str(values["kind"]),
+        comm_size=int(_number(values["comm_size"], 1)),
+        message_bytes=_number(values["message_bytes"]),
+        calls=int(_number(values["calls"])),
+        calls_per_rank=_number(values["calls_per_rank"]),
+        seconds=_number(values["seconds"]),
+        waiting_s=_number(values["waiting_s"]),
+    )
+
+
+def _number(value: Any, least: float = 0.0) -> float:
+    number = float(value)
+    if not least <= number < math.inf:
+        raise ValueError(f"{value!r} is not a number of at least {least:g}")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """The file of one rank."""
+
+    head: Any
+    cells: Any
+    streams: Any
+    samples: Any
+
+
+def joined(files: Iterable[bytes], command: Sequence[str], run_s: float, date: str) -> Recording | None:
+    """The recording in the files of all ranks; None: there are none.
+
+    Raises:
+        TableError: a file that the recorder has not written.
+    """
+    jobs: dict[int, list[_Rank]] = defaultdict(list)
+    for data in files:
+        rank = _rank(data)
+        jobs[int(rank.head["job"])].append(rank)
+    if not jobs:
+        return None
+    every = [rank for ranks in jobs.values() for rank in ranks]
+    largest = max(jobs.values(), key=len)
+    totals: dict[tuple[str, int, int, int], list[float]] = {}
+    for ranks in jobs.values():
+        waiting = _waiting(ranks)
+        for rank in ranks:
+            for cell in rank.cells:
+                name, of = cell["name"].decode(), int(rank.head["size"])
+                kind, power, comm_size = (int(cell[key]) for key in ("kind", "bin", "ranks"))
+                in_calls_s = cell["weighted_s"] / cell["weight"] * cell["calls"] if cell["weight"] else 0.0
+                share = waiting.get((name, power, comm_size), waiting.get((name, -1, comm_size), 0.0))
+                waited_s = in_calls_s * share if kind == 0 else 0.0
+                total = totals.setdefault((name, kind, comm_size, power), [0.0] * 5)
+                figures = cell["calls"] / of, (in_calls_s + cell["wait_s"]) / of, waited_s / of
+                for i, figure in enumerate((cell["calls"], cell["bytes"], *figures)):
+                    total[i] += float(figure)
+    calls = [
+        RecordedCalls(name, KINDS[kind], comm_size, n_bytes / n, round(n), per_rank, seconds, waited_s)
+        for (name, kind, comm_size, _), (n, n_bytes, per_rank, seconds, waited_s) in totals.items()
+        if n
+    ]
+    drift = [abs(r.head["ahead_end_s"] - r.head["ahead_s"]) for r in every if r.head["ended"] != 1]
+    return Recording(
+        command=tuple(command),
+        run_s=run_s,
+        mpi_s=float(
+            np.mean([r.head["end_s"] - r.head["begin_s"] if r.head["ended"] else run_s for r in every])
+        ),
+        ranks=max(int(r.head["size"]) for r in every),
+        nodes=max(1, len({r.head["host"] for r in largest}), max(int(r.head["nodes"]) for r in every)),
+        ended=ENDS[_end(every)],
+        library=every[0].head["library"].decode(errors="replace").splitlines()[0].strip(),
+        date=date,
+        clock_error_s=float(max([*(r.head["unsure_s"] for r in every), *drift], default=0.0)),
+        not_kept=sum(int(r.head["kept_out"]) for r in every),
+        calls=tuple(sorted(calls, key=lambda c: (-c.seconds, c.collective, c.comm_size, c.message_bytes))),
+    )
+
+
+def _end(ranks: Sequence[_Rank]) -> int:
+    ends = {int(r.head["ended"]) for r in ranks}
+    return 2 if 2 in ends else min(ends)
+
+
+def _rank(data: bytes) -> _Rank:
+    at = [0, _HEAD.itemsize, _CELLS * _CELL.itemsize, _STREAMS * _STREAM.itemsize]
+    starts = np.cumsum(at)
+    whole = starts[3] + _STREAMS * _KEPT * _SAMPLE.itemsize
+    if len(data) != whole or data[:8] != b"autorec1":
+        raise TableError("a file of another version of the recorder", "is another one preloaded as well?")
+    head = np.frombuffer(data, _HEAD, 1)[0]
+    cells = np.frombuffer(data, _CELL, int(head["cells"]), starts[1])
+    streams = np.frombuffer(data, _STREAM, int(head["streams"]), starts[2])
+    samples = np.frombuffer(data, _SAMPLE, len(streams) * _KEPT, starts[3]).reshape(-1, _KEPT)
+    return _Rank(head, cells, streams, samples)
+
+
+def _waiting(ranks: Sequence[_Rank]) -> dict[tuple[str, int, int], float]:
+    """(collective, bin, communicator size) → share of waiting in the time of its blocking calls."""
+    lists: dict[tuple[str, int, int, int], list[tuple[int, float, Any]]] = defaultdict(list)
+    for rank in ranks:
+        for stream, samples in zip(rank.streams, rank.samples, strict=True):
+            key = stream["name"].decode(), int(stream["bin"]), int(stream["ranks"]), int(stream["members"])
+            kept = samples[: stream["n"]].copy()
+            for column in ("begin_s", "end_s"):
+                kept[column] -= _ahead(rank.head, kept[column])
+            lists[key].append((int(rank.head["rank"]), float(stream["calls"]), kept))
+    sums: dict[tuple[str, int, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for (name, power, comm_size, _), kept in lists.items():
+        waited, took, n = _waits(name, comm_size, [(rank, samples) for rank, _, samples in kept])
+        if n:
+            all_calls = sum(calls for _, calls, _ in kept)
+            sums[name, power, comm_size][0] += waited / n * all_calls
+            sums[name, power, comm_size][1] += took / n * all_calls
+    return {key: waited / took for key, (waited, took) in sums.items() if took > 0}
+
+
+def _ahead(head: Any, times_s: Any) -> Any:
+    """By how much a rank's clock was ahead of that of rank 0, at its times: a line between begin and end."""
+    span = max(float(head["end_s"] - head["begin_s"]), 1e-9)
+    share = np.clip((times_s - head["begin_s"]) / span, 0.0, 1.0) if head["ended"] == 1 else 0.0
+    return head["ahead_s"] + share * (head["ahead_end_s"] - head["ahead_s"])
+
+
+def _waits(name: str, comm_size: int, kept: Sequence[tuple[int, Any]]) -> tuple[float, float, int]:
+    """Seconds waited and seconds taken by all ranks in those calls that all of them kept, and how many."""
+    if len(kept) < comm_size:
+        return 0.0, 0.0, 0
+    common = set.intersection(*(set(samples["call"].tolist()) for _, samples in kept))
+    if not common:
+        return 0.0, 0.0, 0
+    columns = []
+    for _, samples in kept:
+        ours = samples[np.isin(samples["call"], list(common))]
+        columns.append(ours[np.argsort(ours["call"])])
+    begin, end, root = (np.stack([c[key] for c in columns]) for key in ("begin_s", "end_s", "root"))
+    ranks = np.array([rank for rank, _ in kept])[:, None]
+    last = np.broadcast_to(begin.max(axis=0), begin.shape)
+    pattern = COLLECTIVES[name].pattern if name in COLLECTIVES else Pattern.ALL_TO_ALL
+    if pattern is not Pattern.ALL_TO_ALL:
+        is_root = ranks == root
+        come = np.max(np.where(is_root, begin, -np.inf), axis=0)
+        of_root = begin if pattern is Pattern.ONE_TO_ALL else last
+        last = np.where(is_root, of_root, come)
+    waits = np.minimum(np.maximum(last - begin, 0.0), end - begin)
+    return float(waits.sum()), float((end - begin).sum()), begin.shape[1] * len(kept)

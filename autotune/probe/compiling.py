@@ -1,0 +1,88 @@
+"""C made into a shared library by the MPI's own compiler, once, where nobody else can have written it.
+
+Standing below ``native`` and beside mpi4py's users: it needs no MPI in this process.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from autotune.errors import StackError
+from autotune.probe.own_files import is_own, locked, make_own
+
+_COMPILE_LIMIT_S = 60.0
+FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
+
+
+def compilers(library: Path, search: str) -> Iterator[Path]:
+    """Compiler wrappers that may belong to an MPI library: beside it first, then the one in a search path."""
+    for parent in list(library.parents)[1:5]:
+        for name in ("mpicc", "mpicc.openmpi", "mpicc.mpich"):  # Debian has several under one roof
+            if (parent / "bin" / name).exists():
+                yield parent / "bin" / name
+    wrapper = shutil.which("mpicc", path=search)
+    if wrapper:
+        yield Path(wrapper)
+
+
+def stored(
+    compiler: Path, text: str, name: str, fallback: Path, library: Path | None, flags: Sequence[str] = FLAGS
+) -> Path:
+    """The shared library of that name in the user's cache, else below the fallback, compiled if need be.
+
+    Raises:
+        StackError: as ``built``, or no place for it.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotune"
+    try:
+        return built(compiler, text, library, cache / f"{name}.so", flags)
+    except OSError:
+        pass  # no home on this node, or a full or read-only one
+    try:
+        return built(compiler, text, library, fallback / "kernel" / f"{name}.so", flags)
+    except OSError as exc:
+        raise StackError(f"neither {cache} nor {fallback} can be written: {exc}") from exc
+
+
+def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Sequence[str] = FLAGS) -> Path:
+    """The shared library at a path, made there unless it exists and nobody else can have written it.
+
+    ``library`` is the one that it must bring into a process, None: any or none.
+
+    Raises:
+        OSError: the directory cannot be written, or is not the user's own.
+        StackError: the compiler failed, or belongs to another library.
+    """
+    make_own(path.parent)
+    with locked(path.with_suffix(".lock")):
+        if is_own(path):
+            return path
+        partial = path.with_suffix(f".{os.getpid()}.so")
+        argv = [str(compiler), *flags, "-x", "c", "-", "-o", str(partial)]
+        try:
+            done = subprocess.run(
+                argv, input=text, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as exc:
+            raise StackError(f"{compiler} did not run: {exc}") from exc
+        if done.returncode:
+            words = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+            raise StackError(f"{compiler} failed: {words[0]}")
+        if library is not None and library not in _linked(partial, library):
+            partial.unlink()
+            raise StackError(f"{compiler} belongs to another MPI than {library}")
+        partial.chmod(0o700)
+        partial.replace(path)
+    return path
+
+
+def _linked(shared: Path, unknown: Path) -> set[Path]:
+    """Libraries that a shared object would bring into this process; ``unknown`` where nothing tells."""
+    ldd = shutil.which("ldd")
+    if ldd is None:
+        return {unknown}
+    done = subprocess.run([ldd, str(shared)], capture_output=True, text=True, check=False)
+    return {Path(place).resolve() for place in re.findall(r"=> (/\S+)", done.stdout)}

@@ -1,0 +1,182 @@
+"""An application of the user's, started as they start it: recorded, or with files in force.
+
+Beside the flow of a campaign. What the application prints goes where ours goes; nothing of its command is
+changed, but that Open MPI's launcher is told to hand our variables to other nodes.
+"""
+
+import contextlib
+import hashlib
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import IO
+
+from autotune.errors import StackError, UserError
+from autotune.probe.compiling import FLAGS, compilers, stored
+from autotune.stacks.installation import Installation, find
+
+FOLDER = "AUTOTUNE_RECORD"
+"""Name of the variable that tells the recorder where its files go."""
+_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
+_FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
+_LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
+"""What the recorder is told that an MPI lacks ← a function of it."""
+_PATIENCE_S = 10.0
+"""Between asking an application to end and ending it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a run of an application ended."""
+
+    exit_code: int
+    """As a shell has it: 128 + N for signal N."""
+    seconds: float
+    """Wall time, the launcher's own included."""
+
+
+def is_launcher(word: str) -> bool:
+    """Whether a word of a command is an MPI's own launcher (``mpirun.openmpi``, ``mpiexec.hydra``, …)."""
+    return Path(word).name.split(".")[0] in _LAUNCHERS
+
+
+def installation_of(command: Sequence[str]) -> Installation:
+    """The MPI whose launcher a command begins with, else the one that a campaign would use.
+
+    Raises:
+        UserError: there is no command, or its program cannot be found.
+        StackError: no MPI.
+    """
+    if not command:
+        raise UserError("no application was given", "write it behind --, e.g. -- mpirun -n 4 ./app")
+    if shutil.which(command[0]) is None:
+        raise UserError(f"{command[0]!r} is not a program that can be found", "give a path, or look at PATH")
+    return find(command[0]) if is_launcher(command[0]) else find()
+
+
+def recorder(installation: Installation, fallback: Path) -> Path:
+    """The library that records, for an MPI, compiled where it is not there yet.
+
+    It calls MPI by what the process has loaded, so any compiler whose header has the same binary interface
+    will do: Open MPI 4.1 and 5 share one, MPICH and Intel MPI another.
+
+    Raises:
+        StackError: no compiler fits.
+    """
+    open_mpi = installation.flavour == "openmpi"
+    text = files("autotune.probe").joinpath("recorder.c").read_text()
+    flags = [*_FLAGS, f"-DAUTOTUNE_OPEN_MPI={int(open_mpi)}"]
+    names = installation.library.read_bytes()
+    flags += [f"-DAUTOTUNE_{lack}" for lack, name in _LATER.items() if b"\0%s\0" % name not in names]
+    problems = []
+    folders = [*os.get_exec_path(), str(Path(sys.executable).parent)]
+    for compiler in dict.fromkeys(c for folder in folders for c in compilers(installation.library, folder)):
+        key = "\0".join((text, str(installation.library), str(compiler), installation.version, *flags))
+        name = f"recorder-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
+        try:
+            return stored(compiler, text, name, fallback, None, flags)
+        except StackError as exc:
+            problems.append(exc.message)
+    name = "Open MPI" if open_mpi else "MPICH"
+    raise StackError(
+        "; ".join(dict.fromkeys(problems)) or f"no mpicc beside {installation.library} nor in PATH",
+        f"the recorder is compiled with an mpicc of {name}; put one in PATH (its header is all that is used)",
+    )
+
+
+def recording(library: Path, folder: Path) -> dict[str, str]:
+    """Variables with which each rank of an application leaves a file in the folder."""
+    preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
+    return {"LD_PRELOAD": preload, FOLDER: str(folder.absolute())}
+
+
+def run(
+    command: Sequence[str],
+    installation: Installation,
+    variables: Mapping[str, str],
+    check: Callable[[], None],
+    alarm: int | None,
+    out: IO[bytes] | None = None,
+) -> Ran:
+    """Run an application to its end, with further variables for each of its ranks.
+
+    ``check`` raises where the work is to end, which is asked whenever ``alarm`` can be read; then the
+    application is ended first.
+
+    Raises:
+        StackError: it cannot be started.
+    """
+    words = list(command)
+    if installation.flavour == "openmpi" and is_launcher(words[0]):
+        words[1:1] = [word for name in variables for word in ("-x", name)]
+    begin = time.monotonic()
+    try:
+        process = subprocess.Popen(words, env={**os.environ, **variables}, stdout=out)
+    except OSError as exc:
+        raise StackError(f"cannot start {words[0]}: {exc.strerror or exc}") from exc
+    ended = os.pidfd_open(process.pid)
+    try:
+        while process.poll() is None:
+            select.select([ended, *([] if alarm is None else [alarm])], (), ())
+            check()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        os.close(ended)
+    seconds, code = time.monotonic() - begin, process.wait()
+    return Ran(code if code >= 0 else 128 - code, seconds)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """As Ctrl-C would; by force if that is not heeded."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def why_nothing(command: Sequence[str], exit_code: int) -> tuple[str, str]:
+    """What is wrong, and a hint, where a program has ended and no rank of it has written anything."""
+    if exit_code:
+        return (
+            f"{command[0]} ended with exit code {exit_code} before any rank was through MPI_Init",
+            "does it run without record?",
+        )
+    for word in command[1:] if is_launcher(command[0]) else command:
+        found = shutil.which(word)
+        if found and _static(Path(found)):
+            return (
+                f"{word} is linked statically: nothing can be recorded of it",
+                "link it dynamically, or at least its MPI",
+            )
+    return (
+        "no rank called MPI_Init of a shared library: nothing was recorded",
+        "is it an MPI program, started by its own MPI's launcher, and is its MPI not linked in statically?",
+    )
+
+
+def _static(path: Path) -> bool:
+    """Whether a file is an ELF program that no loader reads: no PT_INTERP among its program headers."""
+    with contextlib.suppress(OSError, struct.error), path.open("rb") as file:
+        start = file.read(64)
+        if start[:5] != b"\x7fELF\x02":  # scripts, and what is not of 64 bits
+            return False
+        (offset,) = struct.unpack_from("<Q", start, 32)
+        size, many = struct.unpack_from("<HH", start, 54)
+        file.seek(offset)
+        headers = file.read(size * many)
+        return all(struct.unpack_from("<I", headers, size * i)[0] != 3 for i in range(many))
+    return False

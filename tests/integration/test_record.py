@@ -1,0 +1,139 @@
+"""``record`` on programs whose calls are known, under every MPI, however they end."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.cli import main
+from autotune.errors import ExitCode
+from tests.integration.mpirun import launcher
+
+PROGRAM = Path(__file__).with_name("recorded_calls.py")
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl": "^ofi"}
+OTHERS = {"openmpi41": "mpi41", "mpich": "mpich", "intel": "intel"}
+
+
+def recorded(out, python, *words, ranks=3, options=(), capfd=None, monkeypatch=None):
+    """The exit code, what the program told, and what was recorded."""
+    for name, value in ROOT.items():
+        monkeypatch.setenv(name, value)
+    beside = Path(python).parent
+    monkeypatch.setenv("PATH", f"{beside}{os.pathsep}{os.environ['PATH']}")
+    argv = [launcher(python), "-n", str(ranks), *options, python, str(PROGRAM), *words]
+    code = main(["record", "--out", str(out), "--", *argv])
+    said = capfd.readouterr()
+    told = next(line for line in said.out.splitlines() if line.startswith("[["))
+    counts = {tuple(key): count for *key, count in json.loads(told)}
+    return code, counts, json.loads(out.read_text()), said
+
+
+def found(document):
+    """What was recorded, as the program tells it."""
+    keys = ("collective", "kind", "comm_size", "message_bytes", "calls")
+    return {tuple(one[key] for key in keys[:-1]): one["calls"] for one in document["calls"]}
+
+
+CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
+
+
+@pytest.mark.mpi
+def test_counts_are_those_of_the_program_and_time_is_that_of_the_run(tmp_path, capfd, monkeypatch):
+    code, told, document, said = recorded(
+        tmp_path / "calls.json",
+        sys.executable,
+        *("persistent", "threads"),
+        options=CROWDED,
+        capfd=capfd,
+        monkeypatch=monkeypatch,
+    )
+    assert code == ExitCode.WELL
+    assert found(document) == told
+    assert (document["ranks"], document["nodes"], document["ended"]) == (3, 1, "finalized")
+    assert 0 < sum(c["waiting_s"] for c in document["calls"]) < sum(c["seconds"] for c in document["calls"])
+    assert sum(c["seconds"] for c in document["calls"]) < document["mpi_s"] * 4 + document["run_s"]
+    assert "are in collectives" in said.out
+    assert [path.name for path in tmp_path.iterdir()] == ["calls.json"]
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(("word", "ended"), [("abort", "aborted"), ("kill", "killed")])
+def test_what_came_before_an_untimely_end_is_kept(word, ended, tmp_path, capfd, monkeypatch):
+    code, told, document, said = recorded(
+        tmp_path / "calls.json",
+        sys.executable,
+        word,
+        options=CROWDED,
+        capfd=capfd,
+        monkeypatch=monkeypatch,
+    )
+    assert code == ExitCode.FINDING
+    told["barrier", "blocking", 3, 0] += 3
+    assert found(document) == told
+    assert document["ended"] == ended
+    assert "ended with exit code" in said.err
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=getattr(pytest.mark, m)) for n, m in OTHERS.items()])
+def test_counts_under_other_mpis(name, tmp_path, capfd, monkeypatch):
+    python = os.environ.get(f"AUTOTUNE_PYTHON_{name.upper()}")
+    if not python:
+        pytest.skip(f"make mpi-test gives AUTOTUNE_PYTHON_{name.upper()}")
+    if name == "intel":  # its wheel has no header; MPICH's has the same binary interface
+        mpich = os.environ.get("AUTOTUNE_PYTHON_MPICH", "")
+        monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{Path(mpich).parent}")
+        monkeypatch.setenv("I_MPI_FABRICS", "shm")
+    words = () if name == "openmpi41" else ("persistent",)
+    options = CROWDED if name == "openmpi41" else ()
+    out = tmp_path / "calls.json"
+    code, told, document, _ = recorded(
+        out, python, *words, options=options, capfd=capfd, monkeypatch=monkeypatch
+    )
+    assert code == ExitCode.WELL
+    assert found(document) == told
+
+
+STATIC = "int main(void) { return 0; }"
+
+
+@pytest.mark.mpi
+def test_wrong_usage_is_one_message_and_leaves_no_file(tmp_path, capfd, monkeypatch):
+    for name, value in ROOT.items():
+        monkeypatch.setenv(name, value)
+    mpirun, out = launcher(), tmp_path / "calls.json"
+    wrong = {
+        "no rank called MPI_Init": [mpirun, "-n", "1", "true"],
+        "ended with exit code 1 before any rank": [mpirun, "-n", "1", "false"],
+        "is not a program that can be found": [str(tmp_path / "mpirun"), "-n", "1", "true"],
+        "no application was given": [],
+    }
+    if shutil.which("cc"):
+        static = tmp_path / "static"
+        made = subprocess.run(
+            ["cc", "-static", "-x", "c", "-", "-o", str(static)], input=STATIC, text=True, check=False
+        )
+        if made.returncode == 0:
+            wrong["is linked statically"] = [mpirun, "-n", "1", str(static)]
+    for message, argv in wrong.items():
+        assert main(["record", "--out", str(out), "--", *argv]) == ExitCode.MISTAKE
+        assert message in capfd.readouterr().err
+        assert not out.exists()
+    assert main(["record", "--out", str(tmp_path), "--", mpirun, "true"]) == ExitCode.MISTAKE
+    assert "no place for a file" in capfd.readouterr().err
+
+
+@pytest.mark.mpich
+def test_a_program_of_another_mpi_is_told_so(tmp_path, capfd, monkeypatch):
+    """The launcher is Open MPI's, the program's library MPICH."""
+    python = os.environ.get("AUTOTUNE_PYTHON_MPICH")
+    if not python:
+        pytest.skip("make mpi-test gives AUTOTUNE_PYTHON_MPICH")
+    for name, value in ROOT.items():
+        monkeypatch.setenv(name, value)
+    argv = [launcher(), "-n", "1", python, str(PROGRAM)]
+    assert main(["record", "--out", str(tmp_path / "calls.json"), "--", *argv]) == ExitCode.MISTAKE
+    assert "made for Open MPI, but this program runs with another MPI" in capfd.readouterr().err
