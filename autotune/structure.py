@@ -58,7 +58,7 @@ class Document:
         for key, field in known.items():
             if key in values:
                 value, hint = values[key], field.hint
-                simple = type(value) is hint and hint in _WORDS and (self.own or hint is not float)
+                simple = type(value) is hint and field.taken and (self.own or hint is not float)
                 if not simple:
                     named = field.members.get(value) if type(value) is str else None
                     value = self._value(hint, value, _join(where, key)) if named is None else named
@@ -80,9 +80,20 @@ class Document:
                 return None
             return self._value(next((o for o in options if type(value) is o), options[0]), value, where)
         if origin is tuple:
-            items = value if isinstance(value, list | tuple) else [value]
-            return tuple(self._value(get_args(hint)[0], item, where) for item in items)
+            items, inner = value if isinstance(value, list | tuple) else [value], get_args(hint)[0]
+            if (
+                isinstance(inner, type) and is_dataclass(inner) and not hasattr(inner, "of")
+            ):  # a journal has many cells
+                return tuple(
+                    item
+                    if type(item) is inner
+                    else self.structured(inner, {} if item is None else item, where)
+                    for item in items
+                )
+            return tuple(self._value(inner, item, where) for item in items)
         if origin is Mapping:
+            if value == {}:
+                return {}
             if not isinstance(value, Mapping | NoneType):
                 raise self.error(f"{where} = {value!r}", "expected a mapping of keys")
             inner = get_args(hint)[1]
@@ -147,6 +158,8 @@ class _Field:
     hint: Any
     required: bool
     members: Mapping[str, Enum]
+    taken: bool
+    """Whether a value of just this type is taken as it is."""
 
 
 @cache
@@ -159,6 +172,7 @@ def _fields(kind: type, by_name: bool) -> Mapping[str, _Field]:
             hints[f.name],
             f.default is MISSING and f.default_factory is MISSING,
             {m.value: m for m in hints[f.name]} if isinstance(hints[f.name], type(Enum)) else {},
+            hints[f.name] in _WORDS or is_dataclass(hints[f.name]),
         )
         for f in fields(kind)
     }

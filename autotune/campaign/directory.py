@@ -38,6 +38,8 @@ class CampaignDirectory:
     """In words, where the state needs some."""
     pending: tuple[Trial, ...] = ()
     """Trials that were begun and not observed: under way where it is running."""
+    lines: int = 0
+    """Of its journal that were read."""
 
     @property
     def phase(self) -> Phase:
@@ -88,7 +90,7 @@ def read_campaign(directory: Path) -> CampaignDirectory:
         raise UserError(f"{directory} holds no campaign", f"expected a directory with a {FILE}")
     history, pending = replayed(events)
     about = Strategy(begun).informed(history).campaign
-    return CampaignDirectory(directory, about, history, *_state(directory, events), pending)
+    return CampaignDirectory(directory, about, history, *_state(directory, events), pending, len(events))
 
 
 def last_written(directory: Path) -> str:

@@ -13,8 +13,9 @@ from itertools import chain
 import numpy as np
 
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.recommend.front import Same
 from autotune.scenario.sections import Discover
-from autotune.screening.discovery import Arm, Change, Course, Effect, Found, Run, found
+from autotune.screening.discovery import Arm, Change, Course, Effect, Found, Run, Stage, found
 from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
 
@@ -68,11 +69,7 @@ class Discovery:
 
         The history has some good observations of the untouched stack among others.
         """
-        limit = self.wanted.seconds
-        spent = sum(o.duration_s for o in history.of(Phase.DISCOVERY))
-        over = limit is not None and spent >= limit
-        enough = limit is not None and spent >= limit * (1 - self.course.confirming)
-        planned = self.course.next_run(self.runs(history), enough, over)
+        planned = self._next_run(history)
         if planned is None:
             return None
         run, stage = planned
@@ -86,6 +83,27 @@ class Discovery:
             note=str(stage),
             timeout_s=self._timeout_s(history),
         )
+
+    def complete(self, history: History) -> bool:
+        """Whether nothing is left to launch for it."""
+        return self._next_run(history) is None
+
+    def _next_run(self, history: History) -> tuple[Run, Stage] | None:
+        """What its launches so far lead to; computed once after each of them."""
+        made = Same(history.of(Phase.DISCOVERY))
+        if made not in self._planned:
+            limit = self.wanted.seconds
+            spent = sum(o.duration_s for o in made)
+            over = limit is not None and spent >= limit
+            enough = limit is not None and spent >= limit * (1 - self.course.confirming)
+            self._planned.clear()
+            self._planned[made] = self.course.next_run(self.runs(history), enough, over)
+        return self._planned[made]
+
+    @cached_property
+    def _planned(self) -> dict[Same[Observation], tuple[Run, Stage] | None]:
+        """The last answer."""
+        return {}
 
     def found(self, history: History) -> Found:
         """What the launches so far say."""

@@ -38,6 +38,8 @@ class Campaign:
     """For the budgets of time."""
     deadline: float = math.inf
     """On that clock: nothing is started that could not end by then."""
+    noted: Callable[[History], None] = lambda history: None
+    """Is given the history after each launch."""
     cut: bool = False
     """Whether time was up before the verification was done."""
     _shown: set[Phase] = field(default_factory=set)
@@ -73,6 +75,7 @@ class Campaign:
             self.store.append(observation_event(observation))
             history = history.plus([observation])
             self.listener.observed(tally.add(observation))
+            self.noted(history)
             if broken(history):
                 raise _broken(history)
         return history

@@ -21,8 +21,8 @@ from autotune.campaign.discovery import Discovery
 from autotune.campaign.ports import Problem, Proposer
 from autotune.errors import ScenarioError, UserError
 from autotune.history.objectives import Objective, scores, slots
-from autotune.history.trial import History, Phase, Subject, Trial
-from autotune.recommend.front import Candidate, candidates, leaders, loss
+from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.recommend.front import Candidate, Same, candidates, leaders, loss
 from autotune.recommend.posterior import posterior
 from autotune.scenario.sections import Budget
 from autotune.screening import (
@@ -99,7 +99,7 @@ class Strategy:
         """The strategy of what a discovery has left to search; this one, where none is complete."""
         if self.discovery is None or not len(history.of(Phase.DISCOVERY)):
             return self
-        if self.discovery.next_trial(history, 0) is not None:
+        if not self.discovery.complete(history):
             return self
         n_runs = len(history.of(Phase.DISCOVERY))
         if n_runs not in self._informed:
@@ -211,7 +211,17 @@ class Strategy:
 
     def screening(self, history: History) -> tuple[tuple[Effects, ...], ScreeningResult] | None:
         """Effects and decisions of the screening; None until it is complete, or where too much failed."""
-        rows = failures.first_tries(history.of(Phase.SCREENING))
+        rows = Same(failures.first_tries(history.of(Phase.SCREENING)))
+        if rows not in self._analysed:
+            self._analysed[rows] = self._analysis(rows)
+        return self._analysed[rows]
+
+    @cached_property
+    def _analysed(self) -> "dict[Same[Observation], tuple[tuple[Effects, ...], ScreeningResult] | None]":
+        """By rows of the design as they were measured: each launch of the search asks again."""
+        return {}
+
+    def _analysis(self, rows: Sequence[Observation]) -> tuple[tuple[Effects, ...], ScreeningResult] | None:
         design = self._whole_design  # what was run had room, whatever the budget has become since
         if design is None or len(rows) < design.n_runs:
             return None

@@ -12,10 +12,10 @@ from autotune.cli.app import Dir, Json, Out, cli
 @cli.command()
 def status(directory: Dir, as_json: Json = False) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
-    from autotune.commands.kept_status import kept
+    from autotune.commands.kept_status import JOBS, kept
 
-    if (said := kept(directory, as_json)) is not None:
-        sys.stdout.write(said)
+    if not (directory / JOBS).is_dir() and (now := kept(directory)) is not None:
+        sys.stdout.write(now.json if as_json else now.text)
         return
     from autotune.commands import status as verb
 

@@ -21,7 +21,7 @@ from autotune.errors import CampaignError, ScenarioError, TableError, allowed
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Observation, Phase, Trial
 from autotune.importers import read
-from autotune.resources import folder
+from autotune.resources import folder, user_text
 from autotune.scenario import Scenario
 from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
 from autotune.simulate.machine import Machine, machine_from
@@ -67,13 +67,9 @@ def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
     """
     series = []
     for path in paths:
-        try:
-            text = path.read_text(errors="replace")
-        except OSError as exc:
-            raise TableError(f"{path}: {exc.strerror}") from exc
         rows = [
             m
-            for m in read(text, str(path))
+            for m in read(user_text(path, lenient=True), str(path))
             if m.collective == "pingpong" and m.latency_us and m.message_bytes is not None
         ]
         if rows:
@@ -98,7 +94,7 @@ def _base(name: str) -> Machine:
     path = shipped.get(name, Path(name))
     if not path.is_file():
         raise ScenarioError(f"--base {name}: no such machine", allowed(name, shipped))
-    return machine_from(yaml.safe_load(path.read_text()))
+    return machine_from(yaml.safe_load(user_text(path, raised=ScenarioError)))
 
 
 def _pingpong(seen: Observation, settings: JobSettings) -> Series:

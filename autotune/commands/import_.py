@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotune.commands.history import print_or_write
-from autotune.errors import TableError, UserError
+from autotune.errors import UserError
 from autotune.importers import Measurement, NamePattern, read, read_complete
+from autotune.resources import user_text
 
 
 def import_files(
@@ -97,10 +98,7 @@ def _text(path: Path) -> tuple[str, str]:
     """Text and name; what is no UTF-8 is replaced, for logs contain anything."""
     if str(path) == "-":
         return sys.stdin.read(), "standard input"
-    try:
-        return path.read_text(encoding="utf-8", errors="replace"), str(path)
-    except OSError as exc:
-        raise TableError(f"cannot read {path}: {exc.strerror or exc}") from exc
+    return user_text(path, lenient=True), str(path)
 
 
 def _completed(measurement: Measurement, comm_size: int | None, collective: str | None) -> Measurement:

@@ -1,46 +1,164 @@
-"""What ``status`` said of a long campaign that nobody writes, kept beside its journal.
+"""What ``status`` says of a long campaign, kept beside its journal.
 
-Concluding thousands of launches takes seconds; a journal that is as it was says what it said. Heavy modules
-are not imported here.
+Concluding thousands of launches takes seconds. A journal that is as it was says what it said; one that its
+campaign has written on says what was concluded then, with the launches counted that were added since. Heavy
+modules are not imported here.
 """
 
 import json
 import os
+import time
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autotune.errors import JournalError
-from autotune.history.journal import FILE, check_ours, is_locked
+from autotune.errors import AutotuneError
+from autotune.history.journal import FILE, check_ours, content, is_locked, opened
+from autotune.views.text import duration_text
 
 KEPT = ".status.json"
 """Its name in a campaign's directory."""
 LONG = 200
 """Launches from which on it is worth a file."""
+JOBS = "slurm"
+"""Where the scripts and the output of a campaign's jobs are."""
+_RUNNING, _APART = "running", ("verify", "discovery")
 
 
-def kept(directory: Path, as_json: bool) -> str | None:
-    """What was said of this very journal; None where nothing was, or it is being written."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a campaign is."""
+
+    document: dict[str, Any]
+    """As JSON values."""
+    found: tuple[str, ...] = ()
+    """In words, what it has found after ``concluded`` launches."""
+    concluded: int = 0
+    """So many launches had been observed then."""
+    phases: dict[str, int] = field(default_factory=dict)
+    """Launches by phase."""
+    under_way: tuple[tuple[int, str], ...] = ()
+    """Number and phase of the trials that were begun and not observed."""
+    lines: int = 0
+    """Of its journal that were read."""
+    since_s: float = 0.0
+    """When the last one was written, in seconds since 1970."""
+
+    @property
+    def going_on(self) -> bool:
+        """Whether it runs, or waits for a job to begin it."""
+        return self.document["state"] == _RUNNING or bool(self.document.get("queue"))
+
+    @property
+    def json(self) -> str:
+        """For programs."""
+        document = {**self.document}
+        if self.document["state"] == _RUNNING and self.under_way:
+            document["under_way"] = [number for number, _ in self.under_way]
+        if self.found and self.concluded < self.document["launches"]:
+            document["concluded_after"] = self.concluded
+        return json.dumps(document, indent=1) + "\n"
+
+    @property
+    def text(self) -> str:
+        """For a terminal."""
+        return "".join(f"{line}\n" for line in self._words())
+
+    def _words(self) -> Iterator[str]:
+        document = self.document
+        if "campaign" not in document:
+            yield f"{document['directory']}: waiting, nothing is launched yet"
+            yield from (f"  queue      {job}" for job in document["queue"])
+            return
+        why = f" ({document['reason']})" if document["reason"] else ""
+        yield f"{document['campaign']}: {document['state']}{why}, phase {document['phase']}"
+        verified, discovering = (self.phases.get(phase, 0) for phase in _APART)
+        fresh = f", {discovering} for the discovery" if discovering else ""
+        fresh += f", {verified} more for the verification" if verified else ""
+        counts = ", ".join(f"{n} {name}" for name, n in document["trials"].items()) or "none yet"
+        searched = document["launches"] - verified - discovering
+        yield f"  launches   {searched} of {document['budget_launches']}{fresh}: {counts}"
+        for number, _ in self.under_way if document["state"] == _RUNNING else ():
+            yield f"  now        launch {number}, for {duration_text(time.time() - self.since_s)}"
+        for job in document.get("queue", ()):
+            yield f"  queue      {job}"
+        if document.get("queued_s", 0) >= 1:
+            yield f"  waited     {duration_text(document['queued_s'])} in the queue, all launches together"
+        yield from self.found
+        if self.found and self.concluded < document["launches"]:
+            yield f"  found      after {self.concluded} launches; those since are counted, not judged yet"
+        if document["stamp"]:
+            yield f"  {document['stamp']}"
+
+
+def kept(directory: Path) -> Progress | None:
+    """What was said of this journal, or of its beginning where its campaign is writing it; None: nothing."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, AutotuneError):
         document = json.loads((directory / KEPT).read_text())
-        if document["of"] == _of(directory) and not is_locked(directory):
-            return str(document["json" if as_json else "text"])
+        at, found = document.pop("of"), (directory / FILE).stat()
+        progress = Progress(**document)
+        document["document"]["directory"] = str(directory)  # as it is called this time
+        where = [found.st_dev, found.st_ino]
+        if at[:2] == where and at[2:] == [found.st_size, found.st_mtime_ns] and not is_locked(directory):
+            return progress if progress.document["state"] != _RUNNING else None
+        if at[:2] == where and is_locked(directory):
+            return _grown(progress, directory, at[2])
     return None
 
 
-def keep(directory: Path, text: str, as_json: str) -> None:
-    """Remember what is said of a journal, if the directory is the user's own and can be written."""
-    with suppress(OSError, JournalError):
+def keep(directory: Path, progress: Progress) -> None:
+    """Remember what is said of a journal, if the directory is the user's own and has room for it."""
+    with suppress(OSError, AutotuneError):
+        from autotune.exporters.writing import write_files
+
         check_ours(directory)
-        document = {"of": _of(directory), "text": text, "json": as_json}
-        new = directory / f"{KEPT}.{os.getpid()}"
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(document, file)
-        new.replace(directory / KEPT)
+        if (directory / KEPT).is_symlink():  # it would be written through
+            (directory / KEPT).unlink()
+        text, end = content(directory), 0
+        for _ in range(progress.lines):
+            end = text.index(b"\n", end) + 1
+        found = (directory / FILE).stat()
+        of = [found.st_dev, found.st_ino, end, found.st_mtime_ns]
+        write_files({directory / KEPT: json.dumps({"of": of, **asdict(progress)})}, mode=0o600)
 
 
-def _of(directory: Path) -> list[Any]:
-    """What tells a journal from any other, and from what it was before."""
-    found = (directory / FILE).stat()
-    return [str(directory), found.st_ino, found.st_size, found.st_mtime_ns]
+def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
+    """The same with what its journal says after so many bytes; None where it has ended, or is another one.
+
+    Raises:
+        OSError: the journal cannot be read.
+        ValueError: a line of it is damaged.
+    """
+    document, phases = {**progress.document}, {**progress.phases}
+    trials, under_way = {**document["trials"]}, dict(progress.under_way)
+    with (directory / FILE).open("rb") as file:
+        file.seek(end)
+        added = file.read().split(b"\n")[:-1]
+        since_s = os.fstat(file.fileno()).st_mtime
+    for number, text in enumerate(added, start=progress.lines + 1):
+        line = opened(text)
+        if line.number != number or line.event["event"] in ("ended", "changed"):
+            return None
+        if line.event["event"] == "started":
+            document |= {"state": _RUNNING, "reason": ""}
+        elif line.event["event"] == "trial":
+            under_way[line.event["number"]] = line.event["phase"]
+        elif line.event["event"] == "observation":
+            phase = document["phase"] = under_way.pop(line.event["trial"])
+            phases[phase] = phases.get(phase, 0) + 1
+            trials[line.event["status"]] = trials.get(line.event["status"], 0) + 1
+            document["launches"] += 1
+            if queued_s := document.get("queued_s", 0) + line.event.get("queue_s", 0):
+                document["queued_s"] = queued_s
+    if document["state"] != _RUNNING:
+        return None
+    return replace(
+        progress,
+        document={**document, "trials": trials},
+        phases=phases,
+        under_way=tuple(under_way.items()),
+        lines=progress.lines + len(added),
+        since_s=since_s,
+    )

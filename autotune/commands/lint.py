@@ -5,6 +5,7 @@ from pathlib import Path, PurePath
 
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.lint import lint as linted
+from autotune.resources import user_text
 from autotune.stacks.installation import find
 from autotune.stacks.knobs.listing import read
 
@@ -13,10 +14,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
     """Print what the stack would ignore or misread; 1 where there is something."""
     files: dict[PurePath, str] = {}
     for path in paths:
-        try:
-            files[path] = path.read_bytes().decode()  # with its line ends
-        except (OSError, UnicodeDecodeError) as exc:
-            raise UserError(f"{path} cannot be read: {exc}") from exc
+        files[path] = user_text(path, raised=UserError, line_ends=True)
     findings = linted(files, mpi, _known(mpi), lambda name: Path(name).exists(), nodes)
     for finding in findings:
         sys.stdout.write(f"{finding}\n")

@@ -2,49 +2,32 @@
 
 import sys
 import time
-from dataclasses import dataclass
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from autotune.campaign.directory import read_campaign
+from autotune.campaign.conclusion import Conclusion
+from autotune.campaign.description import Description
+from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
 from autotune.commands.guidelines import campaign_findings
-from autotune.commands.kept_status import LONG, keep
-from autotune.errors import UserError
+from autotune.commands.kept_status import JOBS, LONG, Progress, keep, kept
+from autotune.errors import AutotuneError, UserError
 from autotune.history.events import State
-from autotune.history.journal import FILE, content
-from autotune.history.trial import Phase
+from autotune.history.journal import FILE, Journal, content
+from autotune.history.trial import History
 from autotune.recommend.front import Provenance
 from autotune.structure import plain
 from autotune.verification.choices import Choice
 from autotune.views.discovery import discovery_document, headline
-from autotune.views.documents import json_text
 from autotune.views.guidelines import concerning_text
-from autotune.views.text import advice_text, duration_text
+from autotune.views.text import advice_text
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a campaign is."""
-
-    document: dict[str, Any]
-    """As JSON values."""
-    lines: tuple[str, ...]
-    """In words."""
-    going_on: bool
-    """Whether it runs, or waits for a job to begin it."""
-    for_good: bool = False
-    """Whether it stays so, and took so long to conclude that it is kept."""
-
-    @property
-    def text(self) -> str:
-        """For a terminal."""
-        return "\n".join(self.lines) + "\n"
-
-
-JOBS = "slurm"
-"""Where the scripts and the output of a campaign's jobs are."""
+_EVERY_S, _SHARE = 10.0, 50
+"""What is said of a running campaign is kept so often, or after so many times what keeping it takes."""
 
 
 def status(directory: Path, as_json: bool) -> None:
@@ -54,14 +37,11 @@ def status(directory: Path, as_json: bool) -> None:
         AutotuneError: as ``progress``.
     """
     now = progress(directory)
-    values = json_text(now.document)
-    sys.stdout.write(values if as_json else now.text)
-    if now.for_good:
-        keep(directory, now.text, values)
+    sys.stdout.write(now.json if as_json else now.text)
 
 
 def progress(directory: Path) -> Progress:
-    """How far a campaign is, and what it waits for.
+    """How far a campaign is, and what it waits for; of a long one kept for the next time.
 
     Raises:
         UserError: there is no campaign, and none in the queue.
@@ -70,17 +50,24 @@ def progress(directory: Path) -> Progress:
     submitted = (directory / JOBS).is_dir()
     if submitted and not content(directory):
         return _waiting(directory)
-    campaign = read_campaign(directory)
-    queue = _queue(directory) if submitted and campaign.state is not State.COMPLETE else ()
-    under_way = [trial.number for trial in campaign.pending if campaign.state is State.RUNNING]
-    for_s = time.time() - (directory / FILE).stat().st_mtime
-    queued_s = sum(o.queue_s for o in campaign.history)
-    about, found = campaign.about, campaign.conclude()
-    recommendation = found.recommendation
+    now = kept(directory)
+    if now is None:
+        campaign = read_campaign(directory)
+        now = concluded(campaign, campaign.conclude())
+        if len(campaign.history) >= LONG:
+            keep(directory, now)
+    if submitted and now.document["state"] != State.COMPLETE and (queue := _queue(directory)):
+        return replace(now, document={**now.document, "queue": list(queue)})
+    return now
+
+
+def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
+    """How far a campaign is, by all of its journal."""
+    about, recommendation = campaign.about, found.recommendation
     provenance = recommendation.provenance if recommendation else Provenance()
     document: dict[str, Any] = {
         "campaign": about.scenario.title,
-        "directory": str(directory),
+        "directory": str(campaign.path),
         "state": campaign.state,
         "reason": campaign.reason,
         "phase": campaign.phase,
@@ -93,26 +80,11 @@ def progress(directory: Path) -> Progress:
         "speedup": recommendation.speedup if recommendation and recommendation.gains else None,
         "choices": [_choice(choice) for choice in found.choices],
     }
-    waits = {"under_way": under_way, "queue": list(queue), "queued_s": queued_s}
-    document |= {key: value for key, value in waits.items() if value}
+    if queued_s := sum(o.queue_s for o in campaign.history):
+        document["queued_s"] = queued_s
+    lines = []
     if about.discovered is not None:
         document["discovery"] = discovery_document(about, sizes_of(campaign.history))
-    why = f" ({campaign.reason})" if campaign.reason else ""
-    verified = len(campaign.history.of(Phase.VERIFY))
-    discovering = len(campaign.history.of(Phase.DISCOVERY))
-    searched = len(campaign.history) - verified - discovering
-    fresh = f", {discovering} for the discovery" if discovering else ""
-    fresh += f", {verified} more for the verification" if verified else ""
-    counts = ", ".join(f"{n} {name}" for name, n in campaign.trials.items()) or "none yet"
-    lines = [
-        f"{about.scenario.title}: {campaign.state}{why}, phase {campaign.phase}",
-        f"  launches   {searched} of {document['budget_launches']}{fresh}: {counts}",
-    ]
-    lines += [f"  now        launch {number}, for {duration_text(for_s)}" for number in under_way]
-    lines += [f"  queue      {job}" for job in queue]
-    if queued_s >= 1:
-        lines.append(f"  waited     {duration_text(queued_s)} in the queue, all launches together")
-    if about.discovered is not None:
         lines.append(f"  discovery  {headline(about, about.discovered)}")
     if recommendation:
         gain = f", {found.speedup[0]:.2f}× the default" if recommendation.gains else ""
@@ -122,11 +94,35 @@ def progress(directory: Path) -> Progress:
         violated = campaign_findings(about, campaign.history, recommendation)
         if doubt := concerning_text(violated, about.space, recommendation):
             lines.append(f"  guidelines violated: {doubt}")
-    if about.site.stamp:
-        lines.append(f"  {about.site.stamp}")
-    running = campaign.state is State.RUNNING
-    for_good = len(campaign.history) >= LONG and not running and not submitted
-    return Progress(document, tuple(lines), running or bool(queue), for_good)
+    return Progress(
+        plain(document),
+        tuple(lines),
+        len(campaign.history),
+        dict(Counter(o.trial.phase.value for o in campaign.history)),
+        tuple((trial.number, trial.phase.value) for trial in campaign.pending),
+        campaign.lines,
+        (campaign.path / FILE).stat().st_mtime,
+    )
+
+
+class Keeper:
+    """Keeps what is said of a campaign while it runs, in a small part of the time."""
+
+    def __init__(self, directory: Path, journal: Journal) -> None:
+        self._directory = directory
+        self._journal = journal
+        self._next_s = 0.0
+
+    def keep(self, about: Description, history: History, state: State = State.RUNNING) -> None:
+        """Keep what is said now, if it is time again or the campaign has ended."""
+        began_s = time.monotonic()
+        if len(history) < LONG or (state is State.RUNNING and began_s < self._next_s):
+            return
+        campaign = CampaignDirectory(self._directory, about, history, state, "", (), self._journal.lines)
+        with suppress(AutotuneError, OSError):
+            keep(self._directory, concluded(campaign, campaign.conclude()))
+        now_s = time.monotonic()
+        self._next_s = now_s + max(_EVERY_S, _SHARE * (now_s - began_s))
 
 
 def _waiting(directory: Path) -> Progress:
@@ -141,9 +137,7 @@ def _waiting(directory: Path) -> Progress:
             f"{directory}: its job ended before the campaign began",
             f"see {directory / JOBS}/*_log.out; the same command begins it",
         )
-    document = {"directory": str(directory), "state": "waiting", "queue": list(queue)}
-    lines = (f"{directory}: waiting, nothing is launched yet", *(f"  queue      {job}" for job in queue))
-    return Progress(document, lines, going_on=True)
+    return Progress({"directory": str(directory), "state": "waiting", "queue": list(queue)})
 
 
 def _queue(directory: Path) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
 from autotune.commands.guidelines import campaign_findings
+from autotune.commands.status import Keeper
 from autotune.errors import (
     STORAGE,
     CampaignError,
@@ -31,7 +32,6 @@ from autotune.errors import (
     Interrupted,
     ScenarioError,
     StorageError,
-    TableError,
     UserError,
 )
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
@@ -44,6 +44,7 @@ from autotune.importers.profiles import read_profile
 from autotune.proposers import proposer
 from autotune.proposers.warm_start import FinishedCampaign
 from autotune.recommend.front import Recommendation
+from autotune.resources import user_text
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks import dialect
 from autotune.views.console import CampaignConsole
@@ -88,7 +89,9 @@ def tune(scenario: Scenario, site: Site) -> int:
             console.print(cost_text(shares(strategy)), highlight=False, soft_wrap=True)
             observe, clock = _unless_interrupted(observer), time.monotonic
             deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
+            keeper = Keeper(directory, journal)
             campaign = Campaign(strategy, observe, journal, screen, clock, deadline)
+            campaign.noted = lambda history: keeper.keep(campaign.strategy.campaign, history)
             history = campaign.run()
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
             recommendation = _finish(begun, history, formats, directory, screen)
@@ -107,6 +110,7 @@ def tune(scenario: Scenario, site: Site) -> int:
             console.print(why, highlight=False, soft_wrap=True)
         else:
             journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
+            keeper.keep(campaign.strategy.campaign, history, State.COMPLETE)
     return ExitCode.WELL if sound else ExitCode.FINDING
 
 
@@ -165,10 +169,7 @@ def objectives_of(scenario: Scenario, site: Site) -> tuple[Objective, ...]:
     if not scenario.objective.weights:
         return judged
     path = Path(scenario.objective.weights)
-    try:
-        profile = read_profile(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise TableError(f"objective.weights={path}: {exc}") from exc
+    profile = read_profile(user_text(path, f"objective.weights={path}"), str(path))
     ranks = scenario.cluster.comm_sizes or (site.placement.ranks,)
     slots = [(c, n, size) for c in scenario.collective for n in ranks for size in scenario.sizes]
     weights = profile.weights(slots, {slot: 1e-6 + slot[2] / 10e9 for slot in slots})

@@ -20,6 +20,7 @@ from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import environment_of
 from autotune.recommend.front import Recommendation
+from autotune.resources import user_text
 from autotune.verification.known import search_noise
 from autotune.verification.paired_test import Comparison, SlotDecision, compare, decided, overall
 from autotune.verification.pairs import PairDifferences, order, pairs
@@ -199,10 +200,7 @@ def _trusted(campaign: CampaignDirectory) -> None:
 
 
 def _of_file(path: Path) -> dict[str, str]:
-    try:
-        return environment_of(path, path.read_text())
-    except (OSError, UnicodeDecodeError) as exc:
-        raise UserError(f"{path} cannot be read: {exc}") from exc
+    return environment_of(path, user_text(path, raised=UserError))
 
 
 def _document(c: Comparison, was_better: bool) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from autotune.campaign.directory import read_campaign
-from autotune.errors import TableError
 from autotune.importers.profiles import read_profile
 from autotune.recommend.worth import worth as worth_of
+from autotune.resources import user_text
 from autotune.views.documents import json_text
 from autotune.views.text import duration_text
 
@@ -17,10 +17,7 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
     """Print the savings an hour of application time, with an interval."""
     campaign = read_campaign(directory)
     recommendation = campaign.recommended()
-    try:
-        profile = read_profile(calls.read_text(), str(calls))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise TableError(f"{calls} cannot be read: {exc}") from exc
+    profile = read_profile(user_text(calls), str(calls))
     spent_s = sum(o.duration_s for o in campaign.history)
     gained = worth_of(profile, recommendation.gains, spent_s, application_s)
     low, high = gained.interval_per_hour_s

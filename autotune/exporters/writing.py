@@ -15,7 +15,10 @@ _ALLOWED = "nothing was changed; allowed: a new or a writable file, where you ma
 
 
 def write_files(
-    contents: Mapping[Path, str | bytes | None], keep: Collection[Path] = (), parents: bool = False
+    contents: Mapping[Path, str | bytes | None],
+    keep: Collection[Path] = (),
+    parents: bool = False,
+    mode: int = 0o666,
 ) -> Mapping[Path, Path]:
     """Write, replace or remove files: all of them, or none.
 
@@ -26,6 +29,7 @@ def write_files(
         contents: File → its content, text in UTF-8; None: there shall be none.
         keep: Files of which a copy is kept under the time of day, where they exist.
         parents: Make the directories that are missing.
+        mode: Of files that are new, less the process's mask.
 
     Returns:
         File → the copy that was kept.
@@ -50,10 +54,10 @@ def write_files(
                 old = fresh = None
                 if target.exists():
                     old = _copy_name(target) if path in keep else _beside(target)
-                    _create(old, target.read_bytes(), target, undo)
+                    _create(old, target.read_bytes(), undo, target)
                 if data is not None:
                     fresh = _beside(target)
-                    _create(fresh, data, target if old else None, undo)
+                    _create(fresh, data, undo, target if old else None, mode)
                 if fresh or old:
                     changes.append((target, fresh, old))
                 if old and path in keep:
@@ -113,9 +117,9 @@ def _make(folder: Path, undo: ExitStack) -> None:
         undo.callback(_quietly_removed, folder)
 
 
-def _create(path: Path, data: bytes, like: Path | None, undo: ExitStack) -> None:
+def _create(path: Path, data: bytes, undo: ExitStack, like: Path | None, mode: int = 0) -> None:
     """Write a new file and sync it, with mode and owner of another one where there is one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else mode)
     undo.callback(_quietly_removed, path)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)

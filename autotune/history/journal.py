@@ -114,6 +114,11 @@ class Journal:
             raise not_stored(self._directory, exc) from exc
         self._lines += 1
 
+    @property
+    def lines(self) -> int:
+        """So many it has."""
+        return self._lines
+
     def read(self) -> Sequence[Mapping[str, Any]]:
         """All events so far, oldest first."""
         events, self._fresh = self._fresh, None  # what was read to open it is nobody's yet

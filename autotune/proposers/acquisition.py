@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.history.objectives import by_setting, envelope, job_setting
+from autotune.history.objectives import by_setting, job_setting
 from autotune.history.trial import Subject
 from autotune.proposers.curve_model import Curves
+from autotune.recommend.front import curve_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,8 +72,8 @@ class SearchState:
         """The standing after these launches."""
         good = [o for o in seen if o.ok]
         groups = by_setting(problem.known, good)
-        own = [envelope(problem.known, [o]) for o in good]
-        joint = {j: envelope(problem.known, group) for j, group in groups.items()}
+        own = [curve_of(problem.known, [o]) for o in good]
+        joint = {j: curve_of(problem.known, group) for j, group in groups.items()}
         measured = sorted({slot for curve in own for slot in curve})
         slots = tuple(s for s in measured if any(o.covers(s) for o in problem.objectives))
         if any(o.name == "memory" for o in problem.objectives):
@@ -255,7 +256,7 @@ def _limit(problem: Problem, good: Sequence[Observation], slots: Sequence[Slot])
     untouched = [o for o in good if o.trial.subject is Subject.UNTOUCHED]
     if problem.max_loss is None or not untouched:
         return np.full(len(slots), np.inf)
-    times, _ = _arrays(envelope(problem.known, untouched), [], slots)
+    times, _ = _arrays(curve_of(problem.known, untouched), [], slots)
     return np.where(np.isnan(times), np.inf, times - math.log1p(-problem.max_loss))
 
 

@@ -5,7 +5,7 @@ candidates that no other beats in every objective.
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -207,6 +207,16 @@ class Same(tuple[T, ...]):
         return isinstance(other, Same) and len(self) == len(other) and all(map(is_, self, other))
 
 
+def curve_of(space: Space, launches: Iterable[Observation]) -> Envelope:
+    """The envelope of these launches, which share their job-wide setting; remembered: do not change it."""
+    return _curve_of(Same((space,)), Same(launches))
+
+
+@lru_cache(2 * REMEMBERED)
+def _curve_of(space: Same[Space], launches: Same[Observation]) -> Envelope:
+    return envelope(space[0], launches)
+
+
 @lru_cache(REMEMBERED)
 def _slots(launches: Same[Observation]) -> tuple[Slot, ...]:
     return slots(launches)
@@ -217,7 +227,7 @@ def _candidate(
     objectives: Same[Objective], space: Same[Space], group: Same[Observation], wanted: tuple[Slot, ...]
 ) -> Candidate | None:
     """What these launches of one setting come to; asked again after each further launch of any setting."""
-    curve = envelope(space[0], group)
+    curve = _curve_of(space, group)
     judged = scores_of(objectives, curve, group, wanted)
     return Candidate(group[0].trial.point, curve, judged, len(group)) if judged else None
 

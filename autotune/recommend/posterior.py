@@ -166,7 +166,8 @@ def _distances(space: Space, points: Sequence[Point]) -> Array:
         if len(set(values)) > 1:
             at: dict[Value | None, float] = dict(parameter.positions().items())
             x = np.array([at.get(value, 0.5) for value in values])
-            kinds = [None if value in at else (value,) for value in values]
-            apart = np.array([[float(a != b) for b in kinds] for a in kinds])
-            layers.append((x[:, None] - x) ** 2 + apart)
+            beside = [None if value in at else (value,) for value in values]
+            number = {kind: i for i, kind in enumerate(dict.fromkeys(beside))}
+            kinds = np.array([number[kind] for kind in beside])
+            layers.append((x[:, None] - x) ** 2 + (kinds[:, None] != kinds))
     return np.array(layers) if layers else np.zeros((1, len(points), len(points)))

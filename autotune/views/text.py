@@ -3,13 +3,18 @@
 Notation: ``±`` is one standard error; an interval ``(a … b)`` is 95 %.
 """
 
-import math
-from collections.abc import Sequence
+from __future__ import annotations
 
-from autotune.campaign.costs import Share
-from autotune.recommend.front import Gain, Recommendation
-from autotune.screening.decision import FactorDecision
-from autotune.space import Point
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # words need nothing heavy
+    from collections.abc import Sequence
+
+    from autotune.campaign.costs import Share
+    from autotune.recommend.front import Gain, Recommendation
+    from autotune.screening.decision import FactorDecision
+    from autotune.space import Point
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 

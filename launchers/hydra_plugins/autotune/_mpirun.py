@@ -12,6 +12,7 @@ from autotune.history.journal import not_stored
 from autotune.history.trial import Status, status_of
 from autotune.probe.protocol import ProbeResult
 from autotune.probe.ucx import last_errors
+from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
@@ -74,13 +75,9 @@ def on_hosts(scenario: Scenario) -> Scenario:
     """
     hosts, nodes = scenario.cluster.hosts, scenario.cluster.nodes
     if scenario.cluster.hostfile:
-        try:
-            hosts = read_hostfile(Path(scenario.cluster.hostfile).expanduser().read_text())
-        except OSError as exc:
-            raise ScenarioError(
-                f"cluster.hostfile={scenario.cluster.hostfile}: {exc.strerror}",
-                "a file with a host name a line",
-            ) from exc
+        path = Path(scenario.cluster.hostfile)
+        named, hint = f"cluster.hostfile={path}", "a file with a host name a line"
+        hosts = read_hostfile(user_text(path, named, hint, raised=ScenarioError))
     if not hosts:
         return scenario
     if nodes > len(hosts):

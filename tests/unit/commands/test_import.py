@@ -46,7 +46,7 @@ def test_standard_input_and_what_a_file_does_not_say(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("missing", None, "cannot read {path}: No such file"),
+        ("missing", None, "{path} cannot be read: No such file"),
         ("folder", "", "no file in {path}"),
         ("empty.log", b"", "{path}: no table of measurements in 0 lines"),
         ("binary.log", bytes(range(256)), "{path}: no table of measurements"),

@@ -7,10 +7,12 @@ from threading import Timer
 
 import pytest
 
+from autotune.campaign.directory import read_campaign
 from autotune.cli import main
 from autotune.commands.kept_status import KEPT
+from autotune.commands.status import Keeper
 from autotune.history.events import State, ended_event, started_event
-from autotune.history.journal import FILE, Journal
+from autotune.history.journal import FILE, Journal, read_events
 from tests.golden.test_campaigns import GOLDEN
 
 
@@ -134,3 +136,87 @@ def test_what_was_said_of_a_long_campaign_is_said_at_once_while_its_journal_is_a
     assert "failed (the disk)" in said("status", "campaign")[1]
     (begun / KEPT).write_text("{")
     assert "failed (the disk)" in said("status", "campaign")[1]
+
+
+@pytest.fixture
+def added(begun):
+    """The trials and observations that the campaign made after it had begun, as events in pairs."""
+    made = read_events(GOLDEN / "simulated")
+    known = {event["number"] for event in read_events(begun) if event["event"] == "trial"}
+    trials = {e["number"]: e for e in made if e["event"] == "trial" and e["number"] not in known}
+    seen = {e["trial"]: e for e in made if e["event"] == "observation"}
+    return [(trial, seen[number]) for number, trial in trials.items() if number in seen]
+
+
+def test_a_long_campaign_that_runs_is_counted_on_from_what_was_concluded(said, begun, added, monkeypatch):
+    monkeypatch.setattr("autotune.commands.status.LONG", 2)
+    with Journal(begun) as journal:
+        before = json.loads(said("status", "campaign", "--json")[1])
+        assert before["state"] == "running"
+        assert "concluded_after" not in before
+        for trial, observation in added[:3]:
+            journal.append(trial)
+            journal.append(observation)
+        journal.append(added[3][0])
+        with monkeypatch.context() as nothing_is_read:
+            nothing_is_read.setattr("autotune.commands.status.read_campaign", None)
+            grown, words = json.loads(said("status", "campaign", "--json")[1]), said("status", "campaign")[1]
+        (begun / KEPT).unlink()
+        whole = json.loads(said("status", "campaign", "--json")[1])
+        assert grown.pop("concluded_after") == before["launches"] == whole["launches"] - 3
+        judged = ("verified", "recommendation", "speedup", "choices")
+        assert {k: v for k, v in grown.items() if k not in judged} == {
+            k: v for k, v in whole.items() if k not in judged
+        }
+        assert f"found      after {before['launches']} launches; those since" in words
+        assert f"now        launch {added[3][0]['number']}, for " in words
+
+
+@pytest.mark.parametrize("damage", ["altered", "another"])
+def test_what_was_kept_of_a_journal_says_nothing_of_a_damaged_or_another_one(
+    said, begun, added, monkeypatch, damage
+):
+    monkeypatch.setattr("autotune.commands.status.LONG", 2)
+    with Journal(begun) as journal:
+        said("status", "campaign")
+        journal.append(added[0][0])
+        text = (begun / FILE).read_bytes()
+        if damage == "altered":
+            with (begun / FILE).open("r+b") as file:
+                file.write(text[:-30] + b"x" + text[-29:])
+            code, words = said("status", "campaign")
+            assert (code, "is damaged" in words) == (3, True)
+    if damage == "another":
+        (begun / FILE).rename(begun / "old")
+        (begun / FILE).write_bytes(text)
+        with Journal(begun):
+            assert "concluded_after" not in json.loads(said("status", "campaign", "--json")[1])
+
+
+def test_a_running_campaign_keeps_what_status_says_of_it(said, begun, added, monkeypatch):
+    monkeypatch.setattr("autotune.commands.status.LONG", 2)
+    with Journal(begun) as journal:
+        keeper, campaign = Keeper(begun, journal), read_campaign(begun)
+        keeper.keep(campaign.about, campaign.history)
+        kept = (begun / KEPT).read_text()
+        for event in added[0]:
+            journal.append(event)
+        later = read_campaign(begun)
+        keeper.keep(later.about, later.history)  # not so soon again
+        assert (begun / KEPT).read_text() == kept
+        grown = json.loads(said("status", "campaign", "--json")[1])
+        assert grown["concluded_after"] == len(campaign.history) == grown["launches"] - 1
+        journal.append(ended_event(State.COMPLETE, launches=grown["budget_launches"]))
+        keeper.keep(later.about, later.history, State.COMPLETE)
+    monkeypatch.setattr("autotune.commands.status.read_campaign", None)
+    complete = json.loads(said("status", "campaign", "--json")[1])
+    assert (complete["state"], complete["launches"]) == ("complete", len(later.history))
+
+
+def test_what_is_kept_is_not_written_through_a_link(said, begun, monkeypatch, tmp_path):
+    monkeypatch.setattr("autotune.commands.status.LONG", 2)
+    (tmp_path / "mine").write_text("mine")
+    (begun / KEPT).symlink_to(tmp_path / "mine")
+    assert said("status", "campaign")[0] == 0
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not (begun / KEPT).is_symlink()
