@@ -21,8 +21,6 @@ from autotune.space.joined import narrowed
 
 _CROWD = 8
 """Parameters that one value of another puts into effect from which on it is an arm of its own."""
-_LEVELS = 3
-"""Of a parameter, to be screened: more would be met too seldom."""
 _SHORTEST_TIMEOUT_S = 10.0
 """A launch is given this long, or ``_TIMES_BASELINE`` times the untouched one."""
 _TIMES_BASELINE = 8.0
@@ -38,6 +36,8 @@ class Discovery:
     """What it may cost."""
     seed: int
     """Of everything random."""
+    levels: int = 3
+    """Of a parameter, to be screened: more would be met too seldom."""
 
     @cached_property
     def settings(self) -> tuple[Mapping[str, Value], ...]:
@@ -152,7 +152,7 @@ class Discovery:
             own = frozenset(self._needs(parameter, base))
             if parameter.name in gates or any(name in gates for name, _ in own):
                 continue  # of another arm
-            for value in _tried(parameter):
+            for value in _tried(parameter, self.levels):
                 changes.append((parameter.name, value))
                 if own:
                     needs[parameter.name, value] = own
@@ -191,12 +191,12 @@ class Discovery:
         return max(_SHORTEST_TIMEOUT_S, _TIMES_BASELINE * min(made, default=0.0))
 
 
-def _tried(parameter: Parameter) -> tuple[Value, ...]:
+def _tried(parameter: Parameter, most: int) -> tuple[Value, ...]:
     """The levels of a parameter that are screened, far apart; the others are the search's."""
     others = [v for v in parameter.values if v != parameter.default]
-    if len(others) <= _LEVELS:
+    if len(others) <= most:
         return tuple(others)
-    at = np.linspace(0, len(others) - 1, _LEVELS).round().astype(int)
+    at = np.linspace(0, len(others) - 1, most).round().astype(int)
     return tuple(others[i] for i in at)
 
 
