@@ -10,6 +10,7 @@ from autotune.commands.guidelines import campaign_findings
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use
 from autotune.exporters.writing import write_files
+from autotune.history.events import State
 from autotune.stacks import dialect
 from autotune.views.discovery import discovery_section
 from autotune.views.guidelines import guidelines_section
@@ -63,6 +64,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         use=how_to_use(usable, formats, folder) if usable else "",
         stamp=str(about.site.stamp),
         state=state,
+        running=campaign.state is State.RUNNING,
         discovery=discovery_section(about, sizes_of(campaign.history)),
         guidelines=guidelines_section(found, about.space, concluded.recommendation),
     )

@@ -80,14 +80,14 @@ def posterior(
     best = np.argsort(mean, kind="stable")[:_JUDGED]
     if len(best) >= _FEWEST and np.isfinite(mean[best]).all():
         centre = float(np.median(mean[best]))
-        model = _Process(_distances(space, [points[i] for i in best]), mean[best] - centre, n[best])
+        model = Process(distances(space, [points[i] for i in best]), mean[best] - centre, n[best])
         mean[best], sd[best], noise = model.judged(model.fitted())
         mean[best] += centre
     return Posterior(mean, sd, noise)
 
 
 @dataclass(frozen=True, slots=True)
-class _Process:
+class Process:
     """The Gaussian process on the settings that were launched."""
 
     distances: Array
@@ -103,7 +103,7 @@ class _Process:
 
         n = len(self.y)
         some = np.linspace(0, n - 1, min(n, _FITTED)).round().astype(int)
-        part = _Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some])
+        part = Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some])
         start = np.zeros(len(self.distances) + 2)
         bounds = [(-3 * s, 3 * s) for s in self._spreads()]
         found: Array = minimize(
@@ -113,12 +113,12 @@ class _Process:
 
     def loss(self, v: Array) -> tuple[float, Array]:
         """Negative logarithm of the posterior density of v, and its gradient."""
-        theta, variance, noise = self._unpacked(v)
+        theta, variance, noise = self.unpacked(v)
         exponents = theta[:, None, None] * self.distances
         jointly, singly = 0.5 * np.exp(-exponents.sum(axis=0)), 0.5 * np.exp(-exponents) / len(theta)
         shape = jointly + singly.sum(axis=0)
         own = np.diag(noise**2 / self.launches)
-        inverse, logdet = _inverse(_LEVEL**2 + variance * shape + own)
+        inverse, logdet = inverted(_LEVEL**2 + variance * shape + own)
         weights = inverse @ self.y
         half = 0.5 * (inverse - np.outer(weights, weights))
         spread = self._spreads()
@@ -127,26 +127,33 @@ class _Process:
         value = 0.5 * (self.y @ weights + logdet + np.sum((v / spread) ** 2))
         return float(value), np.append(by_theta, by_rest) + v / spread**2
 
-    def judged(self, v: Array) -> tuple[Array, Array, float]:
-        """Mean and standard deviation of each setting, and the noise of a launch."""
-        theta, variance, noise = self._unpacked(v)
+    def prior(self, v: Array) -> Array:
+        """Covariance of level and f between the settings of the distances' last two axes."""
+        theta, variance, _ = self.unpacked(v)
         exponents = theta[:, None, None] * self.distances
         shape = 0.5 * np.exp(-exponents.sum(axis=0)) + 0.5 * np.exp(-exponents).mean(axis=0)
-        prior = _LEVEL**2 + variance * shape
-        inverse, _ = _inverse(prior + np.diag(noise**2 / self.launches))
+        covariance: Array = _LEVEL**2 + variance * shape
+        return covariance
+
+    def judged(self, v: Array) -> tuple[Array, Array, float]:
+        """Mean and standard deviation of each setting, and the noise of a launch."""
+        _, _, noise = self.unpacked(v)
+        prior = self.prior(v)
+        inverse, _ = inverted(prior + np.diag(noise**2 / self.launches))
         left = np.diag(prior - prior @ inverse @ prior)
         return prior @ inverse @ self.y, np.sqrt(left.clip(min=1e-12)), noise
 
     def _spreads(self) -> Array:
         return np.repeat(_SPREADS, (len(self.distances), 1, 1))
 
-    def _unpacked(self, v: Array) -> tuple[Array, float, float]:
+    def unpacked(self, v: Array) -> tuple[Array, float, float]:
         """θ, a and the noise."""
         scale, (signal, noise) = np.exp(v[:-2]), np.exp(v[-2:])
         return _UNLIKE / math.sqrt(len(scale)) * scale, float(_SIGNAL * signal) ** 2, float(_NOISE * noise)
 
 
-def _inverse(matrix: Array) -> tuple[Array, float]:
+def inverted(matrix: Array) -> tuple[Array, float]:
+    """The inverse of a covariance, and the logarithm of its determinant."""
     from scipy.linalg import cho_factor, cho_solve
 
     factor = cho_factor(matrix + 1e-9 * matrix.max() * np.eye(len(matrix)), lower=True)
@@ -154,20 +161,25 @@ def _inverse(matrix: Array) -> tuple[Array, float]:
     return inverse, 2 * float(np.log(np.diag(factor[0])).sum())
 
 
-def _distances(space: Space, points: Sequence[Point]) -> Array:
+def distances(space: Space, points: Sequence[Point], first: int | None = None) -> Array:
     """δ for each parameter that varies, or for one that does not where none does.
+
+    Shape ``(D, n, n)``; with ``first`` only between the points after the first so many (rows) and these
+    (columns), for parameters that vary among the latter.
 
     A value beside the scale lies over its middle, one further: so δ is a squared distance of some space, and
     the covariance positive definite.
     """
     layers: list[Array] = []
+    rows, columns = slice(first, None), slice(0, first)
     for parameter in space.job:
         values = [point.get(parameter.name) for point in points]
-        if len(set(values)) > 1:
+        if len(set(values[columns])) > 1:
             at: dict[Value | None, float] = dict(parameter.positions().items())
             x = np.array([at.get(value, 0.5) for value in values])
             beside = [None if value in at else (value,) for value in values]
             number = {kind: i for i, kind in enumerate(dict.fromkeys(beside))}
             kinds = np.array([number[kind] for kind in beside])
-            layers.append((x[:, None] - x) ** 2 + (kinds[:, None] != kinds))
-    return np.array(layers) if layers else np.zeros((1, len(points), len(points)))
+            layers.append((x[rows, None] - x[columns]) ** 2 + (kinds[rows, None] != kinds[columns]))
+    shape = (1, len(points[rows]), len(points[columns]))
+    return np.array(layers) if layers else np.zeros(shape)

@@ -1,5 +1,6 @@
 """A campaign as one self-contained HTML page (step 12 of the flow). This package owns plotly and jinja2."""
 
-from autotune.views.report.page import ReportInput, page
+from autotune.views.report.inputs import ReportInput
+from autotune.views.report.page import page
 
 __all__ = ["ReportInput", "page"]

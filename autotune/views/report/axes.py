@@ -7,6 +7,7 @@ by the page's style sheet, so that one figure serves light, dark and paper.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 GREY, TEAL, RED, BLUE, AMBER = "#8792a0", "#159a86", "#d9534f", "#4a8fe0", "#d3912b"
+VIOLET, PINK, GREEN, BROWN, CYAN = "#9b72cf", "#cf6fa6", "#6fa63a", "#a5795a", "#2f9fb8"
+
+_LONG = re.compile(r"(?<=[\[,:])-?\d+\.\d{7,}(?:e[+-]?\d+)?(?=[\],}])")
+"""Numbers of JSON with more digits than anybody sees; those of plotly have no space around them."""
 
 Z95 = 1.96
 """Standard errors on each side of a 95 % interval."""
@@ -46,9 +51,15 @@ def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure
     return figure
 
 
-def as_json(figure: Figure) -> str:
-    """Plotly's JSON, in which no ``<`` is left, so that it can stand in a script element as it is."""
-    return str(figure.to_json())
+def as_json(figure: Figure, name: str) -> str:
+    """Plotly's JSON with a name for files, in which no ``<`` is left: it can stand in a script element."""
+    figure.update_layout(meta={"name": name})
+    return _LONG.sub(lambda digits: f"{float(digits[0]):.7g}", str(figure.to_json()))
+
+
+def rounded(value: float) -> float:
+    """Five digits, which no figure shows more of: they are half of a page's size."""
+    return float(f"{value:.5g}")
 
 
 def bars(up: Iterable[float], colour: str, down: Iterable[float] | None = None) -> dict[str, Any]:

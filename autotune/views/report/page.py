@@ -8,21 +8,20 @@ import base64
 import gzip
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
 from statistics import median
 from typing import Any
 
-from autotune.history.objectives import Envelope, Objective, Score, score
-from autotune.history.trial import History, Subject
+from autotune.history.objectives import Objective, Score, score
+from autotune.history.trial import Subject
 from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
 from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
-from autotune.screening import Effects, ScreeningResult
 from autotune.space import Space
 from autotune.verification.course import VerificationRound
-from autotune.views.report import plots, screening_plots
+from autotune.views.report import plots, screening_plots, sections
+from autotune.views.report.inputs import ReportInput
 from autotune.views.text import (
     advice_text,
     calls_text,
@@ -38,44 +37,6 @@ from autotune.views.text import (
 )
 
 _US = 1e6
-
-
-@dataclass(frozen=True, slots=True)
-class ReportInput:
-    """What a report is made of; whatever a campaign does not have yet is left out of its page."""
-
-    title: str
-    """Name of the campaign."""
-    space: Space
-    """What could be chosen, and what the machine could not offer."""
-    objectives: Sequence[Objective]
-    """What is judged."""
-    history: History
-    """Every launch."""
-    recommendation: Recommendation | None = None
-    """What came out."""
-    baseline: Envelope = field(default_factory=dict)
-    """The stack's own defaults."""
-    effects: Sequence[Effects] = ()
-    """The screening's analyses, one for each objective."""
-    screening: ScreeningResult | None = None
-    """What became of its factors."""
-    rounds: Sequence[VerificationRound] = ()
-    """Of the verification, the last one being that of the recommendation."""
-    findings: Sequence[tuple[str, str]] = ()
-    """(what, found) pairs about the machine."""
-    exports: Sequence[str] = ()
-    """Files that were written."""
-    use: str = ""
-    """The one line that uses them."""
-    stamp: str = ""
-    """``SIMULATED (…)`` where no real MPI ran, else empty."""
-    state: str = "complete"
-    """Of the campaign: anything but ``complete`` is said on top of the page."""
-    discovery: Mapping[str, Any] | None = None
-    """What a discovery found, see ``views.discovery``."""
-    guidelines: Mapping[str, Any] | None = None
-    """Performance guidelines that are violated, see ``views.guidelines``."""
 
 
 def page(inputs: ReportInput) -> str:
@@ -104,6 +65,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
     """Everything that the template shows, in words."""
     made = steps(inputs.objectives, inputs.space, inputs.history)
     judged = candidates(inputs.objectives, inputs.space, inputs.history)
+    known = sections.models(inputs, judged)
     baseline = _scores(inputs)
     chosen = inputs.recommendation
     return {
@@ -116,9 +78,10 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "rounds": [_round(inputs.space, one) for one in reversed(inputs.rounds)],
         "front": _front(inputs, judged, baseline),
         "screening": _screening(inputs, made),
-        "progress": {"figure": plots.progress(inputs.objectives, made), "failed": _failed(made)}
-        if made
-        else None,
+        "winners": sections.winner_maps(inputs, judged),
+        "settings": sections.settings(inputs, judged, known),
+        "model": sections.model_section(inputs, known),
+        "progress": sections.course(inputs, made, judged),
         "provenance": _provenance(inputs),
     }
 
@@ -316,6 +279,7 @@ def _screening(inputs: ReportInput, made: Sequence[Step]) -> dict[str, Any] | No
     pairs = list(zip(inputs.objectives, inputs.effects, strict=True))
     return {
         "figures": [screening_plots.effects(*pair) for pair in pairs],
+        "pareto": [screening_plots.pareto(*pair) for pair in pairs],
         "half_normal": [
             screening_plots.half_normal(objective, analysis)
             for objective, analysis in pairs
@@ -335,15 +299,6 @@ def _surfaces(inputs: ReportInput, made: Sequence[Step]) -> list[str]:
         return []
     drawn = [(its, contours(its, i, both, made)) for i, its in enumerate(inputs.objectives)]
     return [screening_plots.surface(objective, its) for objective, its in drawn if its is not None]
-
-
-def _failed(made: Sequence[Step]) -> list[tuple[int, str, str, str]]:
-    """(trial, status, reason, point) of every launch that failed."""
-    return [
-        (o.trial.number, str(o.status), o.reason, str(o.trial.point))
-        for o in (step.observation for step in made)
-        if not o.ok
-    ]
 
 
 def _provenance(inputs: ReportInput) -> list[tuple[str, str]]:

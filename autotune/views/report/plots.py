@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autotune.history.objectives import Objective, Score, ratio_of
-from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Candidate, Gain
-from autotune.recommend.summary import Step
 from autotune.space import Point
 from autotune.verification.paired_test import Comparison
 from autotune.verification.pairs import PairDifferences
@@ -20,9 +18,9 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
-_PHASES = {Phase.SCREENING: AMBER, Phase.SEARCH: BLUE, Phase.VERIFY: TEAL}
-_SYMBOLS = {Subject.SWEEP: "circle", Subject.UNTOUCHED: "diamond", Subject.DEPLOYED: "square"}
 _US = 1e6
+_MOST = 500
+"""Settings beside the front that are drawn: an even part of more."""
 
 
 def curves(gains: Sequence[Gain]) -> str:
@@ -72,7 +70,7 @@ def curves(gains: Sequence[Gain]) -> str:
     figure.update_xaxes(type="category", showticklabels=False, row=1, col=1)
     figure.update_xaxes(type="category", title_text="message size", matches="x", row=2, col=1)
     figure.update_layout(hovermode="x unified", margin={"b": 64})
-    return axes.as_json(figure)
+    return axes.as_json(figure, f"curves-{gains[0].slot[0]}-{gains[0].slot[1]}")
 
 
 def front(
@@ -96,7 +94,13 @@ def front(
         _plane(figure, name, scores, words, **style)
 
     others = [c for c in judged if c not in best]
-    add("tried", others, mode="markers", marker={"color": BLUE, "size": 7, "opacity": 0.45})
+    shown = others[:: 1 + len(others) // _MOST]
+    add(
+        "tried" if shown == others else f"tried ({len(shown)} of {len(others)})",
+        shown,
+        mode="markers",
+        marker={"color": BLUE, "size": 7, "opacity": 0.45},
+    )
     add(
         "Pareto front",
         best,
@@ -114,7 +118,7 @@ def front(
     every = [c.scores for c in judged] + ([tuple(baseline)] if baseline is not None else [])
     figure.update_xaxes(**axes.axis(first, [s[0].value for s in every]))
     figure.update_yaxes(**axes.axis(second, [s[1].value for s in every]))
-    return axes.as_json(figure)
+    return axes.as_json(figure, "front")
 
 
 def verification(
@@ -162,81 +166,7 @@ def verification(
     figure.update_yaxes(title_text="speed-up", range=[min(shown) - margin, max(shown) + margin])
     order = {"categoryorder": "array", "categoryarray": list(labels.values())}
     figure.update_xaxes(type="category", title_text="message size", **order)
-    return axes.as_json(figure)
-
-
-def progress(objectives: Sequence[Objective], steps: Sequence[Step]) -> str:
-    """Every launch's scores with the best so far, and the launches that failed."""
-    figure = axes.empty(90 + 230 * len(objectives), len(objectives), shared_xaxes=True, vertical_spacing=0.06)
-    failed = [s.observation for s in steps if not s.observation.ok]
-    for row, objective in enumerate(objectives, start=1):
-        i = row - 1
-        values: list[float] = []
-        for phase, colour in ((None, GREY), *_PHASES.items()):
-            mine = [s for s in steps if s.scores is not None and _coloured(s) == phase]
-            values += [s.scores[i].value for s in mine if s.scores is not None]
-            figure.add_scatter(
-                x=[s.observation.trial.number for s in mine],
-                y=[s.scores[i].value for s in mine if s.scores is not None],
-                error_y=axes.bars([axes.Z95 * s.scores[i].sem for s in mine if s.scores is not None], colour),
-                mode="markers",
-                name=str(phase or "default"),
-                legendgroup=str(phase or "default"),
-                showlegend=row == 1 and bool(mine),
-                marker={"color": colour, "size": 7, "symbol": [_SYMBOLS[_subject(s)] for s in mine]},
-                text=[
-                    figure_text(s.scores[i].value, s.scores[i].sem, objective.unit) for s in mine if s.scores
-                ],
-                hovertemplate="trial %{x}: %{text}<extra></extra>",
-                row=row,
-                col=1,
-            )  # fmt: skip
-        known = [s for s in steps if s.best is not None]
-        figure.add_scatter(
-            x=[s.observation.trial.number for s in known],
-            y=[s.best[i].value for s in known if s.best is not None],
-            mode="lines",
-            name="best so far",
-            legendgroup="best so far",
-            showlegend=row == 1,
-            line={"color": TEAL, "width": 2, "shape": "hv"},
-            hoverinfo="skip",
-            row=row,
-            col=1,
-        )
-        baseline = next((s.baseline for s in reversed(steps) if s.baseline is not None), None)
-        if baseline is not None:
-            line = {"color": GREY, "width": 1, "dash": "dash"}
-            figure.add_hline(y=baseline[i].value, line=line, row=row, col=1)
-            values.append(baseline[i].value)
-        floor = min(values, default=1.0) * 0.93  # failed launches have no score: below all that have
-        values += [floor] if failed else []
-        figure.add_scatter(
-            x=[o.trial.number for o in failed],
-            y=[floor] * len(failed),
-            mode="markers",
-            name="failed",
-            legendgroup="failed",
-            showlegend=row == 1 and bool(failed),
-            marker={"color": RED, "symbol": "x", "size": 8},
-            text=[f"{o.status}: {o.reason}" for o in failed],
-            hovertemplate="trial %{x}: %{text}<extra></extra>",
-            row=row,
-            col=1,
-        )
-        figure.update_yaxes(**axes.axis(objective, values), row=row, col=1)
-    figure.update_xaxes(title_text="trial", row=len(objectives), col=1)
-    return axes.as_json(figure)
-
-
-def _coloured(step: Step) -> Phase | None:
-    """The phase whose colour a launch has; None for the stack's own defaults, whenever they ran."""
-    trial = step.observation.trial
-    return None if trial.subject is Subject.UNTOUCHED or trial.phase not in _PHASES else trial.phase
-
-
-def _subject(step: Step) -> Subject:
-    return step.observation.trial.subject
+    return axes.as_json(figure, "verification")
 
 
 def _plane(

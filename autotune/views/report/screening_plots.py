@@ -13,6 +13,8 @@ from autotune.views.text import figure_text, p_text
 
 _GRID = 41
 """Points of the contours on each side."""
+_LINES = 12
+"""Contours between the lowest and the highest score."""
 
 
 def effects(objective: Objective, analysis: Effects) -> str:
@@ -43,7 +45,7 @@ def effects(objective: Objective, analysis: Effects) -> str:
     figure.add_vline(x=1 if ratios else 0, line={"color": GREY, "width": 1, "dash": "dash"})
     title = f"{objective.name} at high {'/' if ratios else '−'} at low"
     figure.update_xaxes(title_text=title, **(axes.ratio_axis(at) if ratios else {}))
-    return axes.as_json(figure)
+    return axes.as_json(figure, f"effects-{objective.name}")
 
 
 def half_normal(objective: Objective, analysis: Effects) -> str:
@@ -67,7 +69,31 @@ def half_normal(objective: Objective, analysis: Effects) -> str:
     scale = "|ln(high / low)|" if analysis.scale == "log" else "|high − low|"
     figure.update_yaxes(title_text=f"{objective.name}, {scale}", rangemode="tozero")
     figure.update_xaxes(title_text="half-normal score", rangemode="tozero")
-    return axes.as_json(figure)
+    return axes.as_json(figure, f"half-normal-{objective.name}")
+
+
+def pareto(objective: Objective, analysis: Effects) -> str:
+    """Effects in standard errors, the largest on top, with the line beyond which they are significant."""
+    known = [e for e in analysis.effects if math.isfinite(e.effect) and e.std_err > 0]
+    shown = sorted((e for e in known if math.isfinite(e.std_err)), key=lambda e: abs(e.effect) / e.std_err)
+    lines = {(e.interval()[1] - e.effect) / e.std_err for e in shown}
+    figure = axes.empty(120 + 26 * len(shown))
+    good = TEAL, RED
+    figure.add_bar(
+        x=[abs(e.effect) / e.std_err for e in shown],
+        y=[e.factor for e in shown],
+        orientation="h",
+        showlegend=False,
+        marker={"color": [good[(e.effect > 0) != objective.maximise] if e.active else GREY for e in shown]},
+        text=[f"{e.low} → {e.high}: {analysis.text(e)}, p {p_text(e.p_value)}" for e in shown],
+        textposition="none",
+        hovertemplate="%{y}<br>%{text}<extra></extra>",
+    )
+    for line in {round(line, 6) for line in lines}:  # factors of whole plots have their own
+        figure.add_vline(x=line, line={"color": AMBER, "width": 1.5, "dash": "dot"})
+    figure.update_xaxes(title_text=f"{objective.name}: |effect| / standard error", rangemode="tozero")
+    figure.update_yaxes(type="category")
+    return axes.as_json(figure, f"pareto-{objective.name}")
 
 
 def surface(objective: Objective, drawn: Contours) -> str:
@@ -76,12 +102,20 @@ def surface(objective: Objective, drawn: Contours) -> str:
     grid = np.linspace(-1, 1, _GRID)
     corners = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     heights = np.exp(drawn.surface.predict(corners)).reshape(_GRID, _GRID)
+    colours = [[0, AMBER], [1, TEAL]] if objective.maximise else [[0, TEAL], [1, AMBER]]
+    low = min(float(heights.min()), float(drawn.measured.min()))
+    high = max(float(heights.max()), float(drawn.measured.max()), low * (1 + 1e-6))
     figure = axes.empty(430)
+    # Contours and points of one coloraxis keep plotly 7 busy for ever, so each gets the same scale.
     figure.add_contour(
         x=grid.tolist(),
         y=grid.tolist(),
         z=heights.tolist(),
-        coloraxis="coloraxis",
+        zmin=low,
+        zmax=high,
+        colorscale=colours,
+        contours={"start": low, "end": high, "size": (high - low) / _LINES},
+        colorbar={"title": {"text": f"{objective.name} [{objective.unit}]"}},
         opacity=0.6,
         hoverinfo="skip",
     )
@@ -93,7 +127,9 @@ def surface(objective: Objective, drawn: Contours) -> str:
         marker={
             "size": 10,
             "color": drawn.measured.tolist(),
-            "coloraxis": "coloraxis",
+            "colorscale": colours,
+            "cmin": low,
+            "cmax": high,
             "line": {"color": GREY, "width": 1},
         },
         text=[figure_text(value, unit=objective.unit) for value in drawn.measured],
@@ -115,7 +151,4 @@ def surface(objective: Objective, drawn: Contours) -> str:
         places = {str(value): 2 * at - 1 for value, at in parameter.positions().items()}
         ticks = {"tickvals": list(places.values()), "ticktext": list(places)}
         update(title_text=parameter.name, range=[-1.08, 1.08], **ticks)
-    colours = [[0, AMBER], [1, TEAL]] if objective.maximise else [[0, TEAL], [1, AMBER]]
-    title = f"{objective.name} [{objective.unit}]"
-    figure.update_layout(coloraxis={"colorscale": colours, "colorbar": {"title": {"text": title}}})
-    return axes.as_json(figure)
+    return axes.as_json(figure, f"surface-{objective.name}")

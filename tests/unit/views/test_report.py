@@ -104,16 +104,88 @@ def test_plotly_is_packed_once_and_whole(document):
 def test_figures_hold_the_data(document, ran):
     names = [[trace.get("name") for trace in figure["data"]] for figure in document.figures]
     assert names[0] == ["default", "tuned", "speed-up"]
-    assert names[1] == ["tried", "Pareto front", "recommended", "default"]
+    assert ["tried", "Pareto front", "recommended", "default"] in names
     curve = document.figures[0]["data"][1]
     assert curve["x"] == ["8 B", "512 B", "4 KiB", "64 KiB", "1 MiB"]
     assert curve["y"] == pytest.approx([gain.tuned_s * 1e6 for gain in ran.recommendation.gains])
     assert curve["error_y"]["array"] == pytest.approx(
         [1.96 * gain.tuned_sem_s * 1e6 for gain in ran.recommendation.gains]
     )
-    progress = next(figure for figure, its in zip(document.figures, names, strict=True) if "failed" in its)
+    progress = named(document, "progress")
     failed = next(trace for trace in progress["data"] if trace["name"] == "failed")
     assert failed["x"] == [13, 15]
+
+
+def named(document, name):
+    """The figure that would be written into files of this name."""
+    return next(figure for figure in document.figures if figure["layout"]["meta"]["name"] == name)
+
+
+def test_every_figure_has_a_name_of_its_own(document):
+    names = [figure["layout"]["meta"]["name"] for figure in document.figures]
+    assert len(set(names)) == len(names) > 15
+
+
+def test_the_map_of_winners_has_a_place_for_each_size(document, ran):
+    figure = named(document, "winners-allreduce")
+    drawn = {trace["name"]: trace for trace in figure["data"]}
+    assert set(drawn) <= {"default", "ring", "rabenseifner"}
+    assert sorted(x for trace in drawn.values() for x in trace["x"]) == [0, 1, 2, 3, 4]
+    assert figure["layout"]["xaxis"]["ticktext"] == ["8 B", "512 B", "4 KiB", "64 KiB", "1 MiB"]
+    assert 4 in drawn["ring"]["x"]  # the best for large messages in the formula
+    shapes = [shape for trace in drawn.values() for shape in trace["marker"]["pattern"]["shape"]]
+    assert set(shapes) <= {"", "/"}
+
+
+def test_the_pareto_chart_has_the_line_of_significance(document, ran):
+    figure = named(document, "pareto-latency")
+    trace, analysis = figure["data"][0], ran.effects[0]
+    lengths = dict(zip(trace["y"], trace["x"], strict=True))
+    assert trace["x"] == sorted(trace["x"])
+    lines = [shape["x0"] for shape in figure["layout"]["shapes"]]
+    assert len(lines) == 1
+    for effect in analysis.effects:
+        assert lengths[effect.factor] == pytest.approx(abs(effect.effect) / effect.std_err)
+        assert (lengths[effect.factor] > lines[0]) == effect.active
+
+
+def test_settings_have_a_line_each_and_failures_their_cause(document, ran):
+    figure = named(document, "settings-latency")
+    lines = {trace["name"]: trace for trace in figure["data"] if trace.get("name")}
+    tried = sum(trace["x"].count(None) for name, trace in lines.items() if name != "failed")
+    assert tried == 12
+    assert lines["failed"]["x"].count(None) == 2
+    assert any("trial 13 crashed: signal 6 on rank 1" in text for text in lines["failed"]["text"])
+    rows = len(figure["data"][-1]["text"])
+    assert lines["failed"]["x"].index(None) == rows == 5  # four parameters and the score
+    piece = named(document, "slice-latency-UCX_TLS")
+    assert [trace["name"] for trace in piece["data"]] == ["tried", "failed", "best"]
+    assert len(piece["data"][0]["x"]) == 12
+    assert "● is the stack" in " ".join(document.texts)
+
+
+def test_the_model_says_what_matters_and_how_well_it_predicts(document):
+    figure = named(document, "importance-latency")
+    assert figure["data"][0]["y"][-1] == "UCX_TLS"
+    dots = named(document, "predicted-latency")["data"][1]
+    assert len(dots["x"]) == len(dots["y"]) == 12
+    assert any(text.startswith("latency: of a setting that was left out") for text in document.texts)
+
+
+def test_drift_is_that_of_the_untouched_stack(document, ran):
+    figure = named(document, "timeline")
+    default = figure["data"][0]
+    assert default["name"] == "default, latency"
+    assert len(default["x"]) == len(ran.history.untouched) == 2
+    launches = next(trace for trace in figure["data"] if trace["name"] == "launch")
+    assert len(launches["x"]) == len(ran.history)
+    assert not next(trace for trace in figure["data"] if trace["name"] == "waiting").get("x")
+
+
+def test_a_page_of_a_running_campaign_loads_itself_again(inputs):
+    refresh = '<meta http-equiv="refresh" content="30">'
+    assert refresh in page(replace(inputs, running=True))
+    assert refresh not in page(inputs)
 
 
 def surfaces(figures):
@@ -240,6 +312,19 @@ def test_a_page_can_be_made_at_any_time_of_a_campaign(ran, n):
     assert document.open == []
     assert "young" in document.texts
     assert str(n) in document.texts
+
+
+@pytest.mark.slow
+def test_a_page_of_two_thousand_launches_is_below_three_mebibytes():
+    space = Space("many", tuple(Parameter(f"p{i}", (1, 2, 3, 4), 1, ordered=True) for i in range(9)))
+    many = example.campaign(space=space, n_search=2000, time_s=lambda point, cell: 1e-6 * point.get("p0", 1))
+    made = page(
+        ReportInput(
+            "many", space, example.OBJECTIVES, many.history, many.recommendation, many.baseline, many.effects
+        )
+    )
+    assert len(made.encode()) < 3 * 2**20
+    assert "worst are not drawn" in made
 
 
 def test_one_objective_has_no_plane_to_draw(inputs):

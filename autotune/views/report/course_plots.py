@@ -1,0 +1,219 @@
+"""The report's figures of how the campaign went, as plotly's JSON: pure functions of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING
+
+from autotune.history.objectives import Objective
+from autotune.history.trial import Phase, Subject
+from autotune.recommend.course import Lead, Moment
+from autotune.recommend.summary import Step
+from autotune.views.report import axes
+from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL, VIOLET
+from autotune.views.text import duration_text, figure_text, ratio_text
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_PHASES = {Phase.SCREENING: AMBER, Phase.SEARCH: BLUE, Phase.VERIFY: TEAL}
+_SYMBOLS = {Subject.SWEEP: "circle", Subject.UNTOUCHED: "diamond", Subject.DEPLOYED: "square"}
+_HOUR_S = 3600.0
+_WORDS = 600
+"""Launches up to which each says its figure with its error; of more the value alone: pages stay small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best so far of one objective, told in three ways."""
+
+    leads: Sequence[Lead] = ()
+    """Who led, with launches that came later."""
+    blind: Sequence[float] = ()
+    """The expected best of 1, 2, … settings drawn blindly from those that were measured."""
+    drawn_at: Sequence[int] = ()
+    """The trials of as many first launches of settings."""
+
+
+def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Sequence[Best]) -> str:
+    """Every launch's scores, the launches that failed, and the best so far: naive, re-measured, and drawn."""
+    figure = axes.empty(90 + 230 * len(objectives), len(objectives), shared_xaxes=True, vertical_spacing=0.06)
+    failed = [s.observation for s in steps if not s.observation.ok]
+    for row, objective in enumerate(objectives, start=1):
+        i = row - 1
+        values: list[float] = []
+        for phase, colour in ((None, GREY), *_PHASES.items()):
+            mine = [s for s in steps if s.scores is not None and _coloured(s) == phase]
+            values += [s.scores[i].value for s in mine if s.scores is not None]
+            figure.add_scatter(
+                x=[s.observation.trial.number for s in mine],
+                y=[s.scores[i].value for s in mine if s.scores is not None],
+                error_y=axes.bars([axes.Z95 * s.scores[i].sem for s in mine if s.scores is not None], colour),
+                mode="markers",
+                name=str(phase or "default"),
+                legendgroup=str(phase or "default"),
+                showlegend=row == 1 and bool(mine),
+                marker={"color": colour, "size": 7, "symbol": [_SYMBOLS[_subject(s)] for s in mine]},
+                text=[
+                    figure_text(s.scores[i].value, s.scores[i].sem, objective.unit) for s in mine if s.scores
+                ] if len(steps) <= _WORDS else None,
+                hovertemplate=f"trial %{{x}}: %{{{'text' if len(steps) <= _WORDS else 'y'}}}<extra></extra>",
+                row=row,
+                col=1,
+            )  # fmt: skip
+        known = [s for s in steps if s.best is not None]
+        figure.add_scatter(
+            x=[s.observation.trial.number for s in known],
+            y=[s.best[i].value for s in known if s.best is not None],
+            mode="lines",
+            name="best so far",
+            legendgroup="best so far",
+            showlegend=row == 1,
+            line={"color": TEAL, "width": 2, "shape": "hv"},
+            hoverinfo="skip",
+            row=row,
+            col=1,
+        )
+        values += _honest(figure, row, best[i], objective)
+        baseline = next((s.baseline for s in reversed(steps) if s.baseline is not None), None)
+        if baseline is not None:
+            line = {"color": GREY, "width": 1, "dash": "dash"}
+            figure.add_hline(y=baseline[i].value, line=line, row=row, col=1)
+            values.append(baseline[i].value)
+        floor = min(values, default=1.0) * 0.93  # failed launches have no score: below all that have
+        values += [floor] if failed else []
+        figure.add_scatter(
+            x=[o.trial.number for o in failed],
+            y=[floor] * len(failed),
+            mode="markers",
+            name="failed",
+            legendgroup="failed",
+            showlegend=row == 1 and bool(failed),
+            marker={"color": RED, "symbol": "x", "size": 8},
+            text=[f"{o.status}: {o.reason}" for o in failed],
+            hovertemplate="trial %{x}: %{text}<extra></extra>",
+            row=row,
+            col=1,
+        )
+        figure.update_yaxes(**axes.axis(objective, values), row=row, col=1)
+    figure.update_xaxes(title_text="trial", row=len(objectives), col=1)
+    return axes.as_json(figure, "progress")
+
+
+def _coloured(step: Step) -> Phase | None:
+    """The phase whose colour a launch has; None for the stack's own defaults, whenever they ran."""
+    trial = step.observation.trial
+    return None if trial.subject is Subject.UNTOUCHED or trial.phase not in _PHASES else trial.phase
+
+
+def _subject(step: Step) -> Subject:
+    return step.observation.trial.subject
+
+
+def _honest(figure: Figure, row: int, best: Best, objective: Objective) -> list[float]:
+    """Leaders by launches that came after they led, and blind draws; returns what was drawn."""
+    again = [(lead, lead.again) for lead in best.leads if lead.again is not None]
+    x: list[int | None] = []
+    y: list[float | None] = []
+    for lead, score in again:
+        x += [lead.from_trial, lead.to_trial, None]
+        y += [axes.rounded(score.value)] * 2 + [None]
+    texts = [
+        f"taken for {figure_text(lead.then.value, lead.then.sem, objective.unit)}, "
+        f"measured again {figure_text(score.value, score.sem, objective.unit)} in {lead.launches} launches"
+        for lead, score in again
+        for _ in range(3)
+    ]
+    figure.add_scatter(
+        x=x,
+        y=y,
+        mode="lines+markers",
+        name="leader, measured again",
+        legendgroup="again",
+        showlegend=row == 1 and bool(again),
+        line={"color": RED, "width": 2},
+        marker={"color": RED, "size": 6},
+        text=texts,
+        hovertemplate="%{text}<extra></extra>",
+        row=row,
+        col=1,
+    )
+    figure.add_scatter(
+        x=list(best.drawn_at),
+        y=[axes.rounded(value) for value in best.blind],
+        mode="lines",
+        name="drawn blindly",
+        legendgroup="blind",
+        showlegend=row == 1 and bool(best.blind),
+        line={"color": VIOLET, "width": 1.5, "dash": "dot"},
+        hoverinfo="skip",
+        row=row,
+        col=1,
+    )
+    return [score.value for _, score in again] + list(best.blind)
+
+
+def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Sequence[Step]) -> str:
+    """Drift of the stack's own defaults against their median, and what each launch waited and took."""
+    default = [
+        (moment.from_s / _HOUR_S, step.scores)
+        for moment, step in zip(when, steps, strict=True)
+        if step.scores is not None and step.observation.trial.subject is Subject.UNTOUCHED
+    ]
+    waits = any(moment.observation.queue_s > 0 for moment in when)
+    figure = axes.empty(420, 2, shared_xaxes=True, vertical_spacing=0.08)
+    for i, (objective, colour) in enumerate(zip(objectives, (TEAL, BLUE, AMBER, VIOLET), strict=False)):
+        middle = median([scores[i].value for _, scores in default]) if default else 1.0
+        figure.add_scatter(
+            x=[axes.rounded(hour) for hour, _ in default],
+            y=[axes.rounded(scores[i].value / middle) for _, scores in default],
+            error_y=axes.bars([axes.Z95 * scores[i].sem / middle for _, scores in default], colour),
+            mode="lines+markers",
+            name=f"default, {objective.name}",
+            line={"color": colour, "width": 1, "dash": "dot"},
+            marker={"color": colour, "symbol": "diamond", "size": 7},
+            text=[
+                f"{figure_text(scores[i].value, scores[i].sem, objective.unit)}, "
+                f"{ratio_text(scores[i].value / middle)} their median"
+                for _, scores in default
+            ],
+            hovertemplate="%{text}<extra></extra>",
+            row=1,
+            col=1,
+        )
+    figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"}, row=1, col=1)
+    for name, colour, seconds in (
+        ("waiting", AMBER, [m.observation.queue_s for m in when] if waits else []),
+        ("launch", GREY, [m.observation.duration_s for m in when]),
+    ):
+        told = list(zip(when, seconds, strict=False))
+        figure.add_scatter(
+            x=[axes.rounded(m.from_s / _HOUR_S) for m, _ in told],
+            y=[axes.rounded(s) for _, s in told],
+            mode="markers",
+            name=name,
+            showlegend=bool(told),
+            marker={"color": colour, "size": 5},
+            text=[f"trial {m.observation.trial.number}: {duration_text(s)}" for m, s in told],
+            hovertemplate="%{text}<extra>" + name + "</extra>",
+            row=2,
+            col=1,
+        )
+    spent = [s for m in when for s in (m.observation.queue_s, m.observation.duration_s) if s > 0]
+    figure.update_yaxes(title_text="default / median", row=1, col=1)
+    figure.update_yaxes(title_text="time [s]", **axes.log_axis(spent), row=2, col=1)
+    figure.update_xaxes(title_text="hours of launches and waiting", row=2, col=1)
+    return axes.as_json(figure, "timeline")
+
+
+def drift(when: Sequence[Moment], steps: Sequence[Step]) -> list[float]:
+    """By which ratio neighbouring launches of the defaults differ, at most, in each objective."""
+    default = [s.scores for s in steps if s.scores and s.observation.trial.subject is Subject.UNTOUCHED]
+    worst = [1.0] * len(default[0]) if default else []
+    for one, other in pairwise(default):
+        for i, (a, b) in enumerate(zip(one, other, strict=True)):
+            worst[i] = max(worst[i], a.value / b.value, b.value / a.value)
+    return worst
