@@ -53,11 +53,20 @@ def history(
 
 
 @cli.command()
-def report(directory: Dir, out: Out = None) -> None:
+def report(
+    directory: Dir,
+    out: Out = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="also write each figure there, as PNG and SVG")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="write it again while the campaign goes on, until it ends")
+    ] = False,
+) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html)."""
     from autotune.commands import report as verb
 
-    verb.report(directory, out)
+    verb.report(directory, out, figures, follow)
 
 
 @cli.command()

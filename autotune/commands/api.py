@@ -195,15 +195,21 @@ class Campaign:
         target = Path(out) if out is not None else self.directory / "export"
         return export_files(campaign.recommended(ChoiceKind(choice)), wanted, target)
 
-    def report(self, out: str | PathLike[str] | None = None) -> Path:
+    def report(
+        self, out: str | PathLike[str] | None = None, figures: str | PathLike[str] | None = None
+    ) -> Path:
         """Write the page, by default as ``report.html`` into the campaign's directory; returns its path.
 
+        ``figures``: a directory where each figure is written too, as PNG and SVG.
+
         Raises:
-            UserError: the file cannot be written.
+            UserError: a file cannot be written, or matplotlib, which figures need, is not installed.
             StorageError: the disk is full or read-only.
         """
         target = Path(out) if out is not None else self.directory / "report.html"
         page.write_page(self._concluded()[0], target)
+        if figures is not None:
+            page.write_figures(self._concluded()[0], Path(figures))
         return target
 
     def _composed(self, task: Callable[[Scenario, Site], _T]) -> _T:

@@ -1,6 +1,7 @@
 """``report DIR``: the page that shows what was found and why."""
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,17 +19,37 @@ from autotune.views.guidelines import guidelines_section
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
 
+_EVERY_S = 30.0
+"""A page that is open loads itself again as often."""
+_SHARE = 10
+"""Drawing takes at most one part in so many of the time: the machine is measuring."""
 
-def report(directory: Path, out: Path | None) -> None:
-    """Write the page.
+
+def report(directory: Path, out: Path | None, figures: Path | None = None, follow: bool = False) -> None:
+    """Write the page, and its figures as files where a directory for them is named.
+
+    ``follow``: again whenever the campaign has gone on, until it ends or Ctrl-C, which does nothing to it.
 
     Raises:
-        UserError: there is no campaign, or the file cannot be written.
+        UserError: there is no campaign, a file cannot be written, or matplotlib is not here.
         StorageError: the disk is full or read-only.
     """
     target = out or directory / "report.html"
-    write_page(read_campaign(directory), target)
+    campaign = read_campaign(directory)
+    write_page(campaign, target)
     sys.stdout.write(f"{target}\n")
+    try:
+        while follow and campaign.state is State.RUNNING:
+            began_s = time.monotonic()
+            campaign = read_campaign(directory)
+            write_page(campaign, target)
+            if campaign.state is State.RUNNING:
+                time.sleep(max(_EVERY_S, _SHARE * (time.monotonic() - began_s)))
+    except KeyboardInterrupt:
+        return
+    if figures is not None:
+        for path in write_figures(campaign, figures):
+            sys.stdout.write(f"{path}\n")
 
 
 def write_page(campaign: CampaignDirectory, target: Path) -> None:
@@ -36,6 +57,15 @@ def write_page(campaign: CampaignDirectory, target: Path) -> None:
     from autotune.views.report import page
 
     write_files({target: page(report_input(campaign))})
+
+
+def write_figures(campaign: CampaignDirectory, folder: Path) -> tuple[Path, ...]:
+    """Write every figure of the page as PNG and SVG; raises as ``report``."""
+    from autotune.views.report import drawings, figures
+
+    files = {folder / name: image for name, image in drawings(figures(report_input(campaign))).items()}
+    write_files(files, parents=True)
+    return tuple(files)
 
 
 def report_input(campaign: CampaignDirectory) -> "ReportInput":

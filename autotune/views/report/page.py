@@ -7,6 +7,7 @@ page still has every number: figures come in addition to tables, never in their 
 import base64
 import gzip
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
@@ -51,6 +52,12 @@ def page(inputs: ReportInput) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template("page.html.j2").render(_view(inputs), plotly=_plotly())
+
+
+def figures(inputs: ReportInput) -> list[str]:
+    """Every figure of the page as plotly's JSON, each with its name in ``layout.meta``."""
+    html = page(inputs)
+    return re.findall(r'<script type="application/json">(.*?)</script>', html, re.DOTALL)
 
 
 @cache

@@ -90,3 +90,27 @@ def test_the_page_is_written_and_named(directory, tmp_path, capsys):
 def test_a_directory_without_a_campaign_is_refused(tmp_path):
     with pytest.raises(UserError, match="no campaign"):
         report(tmp_path, None)
+
+
+def test_a_page_is_followed_until_the_campaign_ends(directory, monkeypatch, capsys):
+    """What another process writes meanwhile is on the page; the last page is the whole campaign's."""
+    import autotune.commands.report as verb
+
+    here, _, _ = directory(12)
+    whole = (here / "journal.jsonl").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    (here / "journal.jsonl").write_bytes(b"".join(lines[:8]))
+    monkeypatch.setattr("autotune.campaign.directory.is_locked", lambda _: True)  # as while it is written
+    pages = []
+
+    def slept(seconds):
+        assert seconds >= 30
+        pages.append((here / "report.html").read_text())
+        (here / "journal.jsonl").write_bytes(whole if len(pages) > 1 else b"".join(lines[:12]))
+
+    monkeypatch.setattr(verb.time, "sleep", slept)
+    report(here, None, follow=True)
+    pages.append((here / "report.html").read_text())
+    assert capsys.readouterr().out == f"{here / 'report.html'}\n"
+    assert len(pages) == 3
+    assert ['content="30"' in page for page in pages] == [True, True, False]
