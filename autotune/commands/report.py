@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
 from autotune.commands.guidelines import campaign_findings
+from autotune.errors import UserError
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use
 from autotune.exporters.writing import write_files
@@ -63,7 +64,11 @@ def write_figures(campaign: CampaignDirectory, folder: Path) -> tuple[Path, ...]
     """Write every figure of the page as PNG and SVG; raises as ``report``."""
     from autotune.views.report import drawings, figures
 
-    files = {folder / name: image for name, image in drawings(figures(report_input(campaign))).items()}
+    try:
+        drawn = drawings(figures(report_input(campaign)))
+    except ImportError as exc:
+        raise UserError(f"figures need matplotlib: {exc}", "pip install 'autotune[figures]'") from exc
+    files = {folder / name: image for name, image in drawn.items()}
     write_files(files, parents=True)
     return tuple(files)
 

@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from autotune.errors import UserError
 from autotune.views.report.axes import GREY
 
 if TYPE_CHECKING:
@@ -43,16 +42,12 @@ def drawings(figures: Iterable[str]) -> dict[str, bytes]:
     """File name → content of each figure, as PNG of 200 dots an inch and as SVG.
 
     Raises:
-        UserError: matplotlib is not installed.
+        ImportError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as exc:
-        raise UserError(
-            "--figures needs matplotlib, which is not installed", "pip install 'autotune[figures]'"
-        ) from exc
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     written: dict[str, bytes] = {}
     # One run like the other: no date, and names that depend on the content alone.
     style: Any = {

@@ -1,6 +1,7 @@
 """From a campaign's directory to what its report is made of, and the page itself."""
 
 import math
+import sys
 
 import pytest
 
@@ -114,3 +115,14 @@ def test_a_page_is_followed_until_the_campaign_ends(directory, monkeypatch, caps
     assert capsys.readouterr().out == f"{here / 'report.html'}\n"
     assert len(pages) == 3
     assert ['content="30"' in page for page in pages] == [True, True, False]
+
+
+def test_figures_become_files_and_without_matplotlib_it_is_said_how(directory, monkeypatch, capsys, tmp_path):
+    here, _, _ = directory(4)
+    report(here, None, figures=tmp_path / "figures")
+    written = capsys.readouterr().out.splitlines()[1:]
+    assert sorted(written) == sorted(map(str, (tmp_path / "figures").iterdir()))
+    assert {"progress.png", "progress.svg"} <= {path.name for path in (tmp_path / "figures").iterdir()}
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"autotune\[figures\]"):
+        report(here, None, figures=tmp_path / "figures")

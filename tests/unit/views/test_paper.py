@@ -1,12 +1,10 @@
 """Figures as files: what the page draws, drawn once more."""
 
 import json
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from autotune.errors import UserError
 from autotune.views.report import ReportInput, drawings, figures
 from autotune.views.report.paper import _file_name
 from tests import example
@@ -62,9 +60,3 @@ def test_names_of_files_are_harmless(drawn):
     one["layout"]["meta"]["name"] = "../a b"
     twice = drawings([json.dumps(one)] * 2)
     assert set(twice) == {"a_b.png", "a_b.svg", "a_b-2.png", "a_b-2.svg"}
-
-
-def test_without_matplotlib_it_is_said_how_to_get_it(drawn, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserError, match=r"autotune\[figures\]"):
-        drawings(drawn[0])
