@@ -31,6 +31,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from autotune.campaign.interruption import check, heeded
 from autotune.campaign.site import Site
+from autotune.commands.application import of_recording
 from autotune.commands.keys import groups, keys_of
 from autotune.errors import AutotuneError, ExitCode, ScenarioError, allowed
 from autotune.exporters import exporter
@@ -115,7 +116,7 @@ class _Job:
         if isinstance(place, dict) and place.get("dir") is None:
             words = chosen.overrides.task if chosen.mode is RunMode.MULTIRUN else ()
             place["dir"] = str(campaign_folder(Path("campaigns") / name, words))
-        scenario = scenario_of(document, name)
+        scenario = scenario_of(of_recording(document) if "calls" in document else document, name)
         for wanted in scenario.export:
             exporter(wanted)  # refuses what it does not know, before anything is launched
         self.directories.append(scenario.directory)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
+from autotune.commands.application import worth_text
 from autotune.commands.guidelines import campaign_findings
 from autotune.errors import UserError
 from autotune.exporters.export_check import refuted
@@ -101,5 +102,6 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         state=state,
         running=campaign.state is State.RUNNING,
         discovery=discovery_section(about, sizes_of(campaign.history)),
+        worth=worth_text(about, concluded.recommendation),
         guidelines=guidelines_section(found, about.space, concluded.recommendation),
     )

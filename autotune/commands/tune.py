@@ -22,6 +22,7 @@ from autotune.campaign.loop import Campaign
 from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
+from autotune.commands.application import worth_text
 from autotune.commands.guidelines import campaign_findings
 from autotune.commands.status import Keeper
 from autotune.errors import (
@@ -103,6 +104,8 @@ def tune(scenario: Scenario, site: Site) -> int:
             sound = proof is None or not proof.refutes
             if sound and formats:
                 screen.usable(how_to_use(recommendation, formats, folder))
+            if text := worth_text(begun, recommendation):
+                console.print(text, highlight=False, soft_wrap=True)
             screen.stamped(str(site.stamp))
         if campaign.cut:
             why = "budget.until or budget.node_hours was reached: with more of it the same command continues"

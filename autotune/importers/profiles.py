@@ -7,6 +7,7 @@ Read are
 
 - tables with a size and a count, optionally collective and communicator size (see `delimited`);
 - text reports of mpiP with its statistics by callsite and rank;
+- what ``record`` wrote (see `recording`), with the time of the calls;
 - what Open MPI's monitoring components write (`pml_monitoring_filename`), the files of all ranks joined. They
   know classes of collectives only, and mean sizes.
 
@@ -26,6 +27,7 @@ from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size, called
 from autotune.errors import TableError, allowed
 from autotune.importers import delimited
 from autotune.importers.delimited import Kind
+from autotune.importers.recording import Recording, read_recording
 from autotune.importers.runlog import Log
 
 Slot: TypeAlias = tuple[str, int, int]
@@ -54,6 +56,8 @@ class Calls:
     """Ranks of the communicator; None: not known."""
     line: int = 0
     """Line of the file."""
+    seconds: float | None = None
+    """Of one rank in them, without waiting; None: not known."""
 
     def __post_init__(self) -> None:
         """Check.
@@ -93,7 +97,8 @@ class CallProfile:
 
         Args:
             slots: What was measured.
-            time_s: Time of one call in each slot. With it weights are shares of time, without it of calls.
+            time_s: Time of one call in each slot. With it weights are shares of time, without it of calls;
+                calls whose own time the profile knows have that.
 
         Raises:
             TableError: The profile calls nothing of what was measured, or only in no time.
@@ -104,9 +109,11 @@ class CallProfile:
             curves = _curves(measured, calls)
             for (collective, comm_size), sizes in curves.items():
                 for size, part in _between(sizes, calls.message_bytes):
-                    shares[collective, comm_size, size] += calls.count * part / len(curves)
-        if time_s is not None:
-            shares = {slot: count * time_s[slot] for slot, count in shares.items()}
+                    slot = collective, comm_size, size
+                    weight = calls.count if time_s is None else calls.count * time_s[slot]
+                    if time_s is not None and calls.seconds is not None:
+                        weight = calls.seconds
+                    shares[slot] += weight * part / len(curves)
         total = math.fsum(shares.values())
         if total <= 0:
             called = sorted({c.collective or "any collective" for c in self.calls if c.count})
@@ -124,12 +131,24 @@ def read_profile(text: str, name: str) -> CallProfile:
     Raises:
         TableError: None of these, an incomplete report, or a value that is none; file and line are named.
     """
+    if text.lstrip()[:1] == "{":
+        return _recorded(read_recording(text, name), name)
     log = Log.of(text, name)
     if any(line.startswith("@ mpiP") for line in log.lines):
         return _mpip(log)
     if any(_COMMUNICATOR.match(line) for line in log.lines):
         return _monitored(log)
     return _table(log)
+
+
+def _recorded(found: Recording, name: str) -> CallProfile:
+    """Blocking calls between several ranks; of what cannot be measured nothing is said."""
+    calls = (
+        Calls(c.message_bytes, c.calls_per_rank, c.collective, c.comm_size, seconds=c.busy_s)
+        for c in found.calls
+        if c.tunable
+    )
+    return CallProfile(name, tuple(calls), found.run_s)
 
 
 # Tables.
@@ -155,7 +174,8 @@ def _table(log: Log) -> CallProfile:
     if not delimited.announces(log, _COLUMNS):
         raise TableError(
             f"{log.name}: no profile of calls in {len(log.lines)} lines",
-            "known: tables with a size and a count in their first line, mpiP reports, Open MPI's monitoring",
+            "known: what record wrote, tables with a size and a count in their first line, mpiP reports, "
+            "Open MPI's monitoring",
         )
     calls = []
     for number, values, _ in delimited.rows(log, _COLUMNS):

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from autotune.collectives import COLLECTIVES, Pattern
+from autotune.collectives import COLLECTIVES, MEASURED, Pattern
 from autotune.errors import TableError
 
 FORMAT = "autotune calls 1"
@@ -73,6 +73,16 @@ class RecordedCalls:
     """In these calls and in the waits for them, mean over all ranks."""
     waiting_s: float
     """Of these, until the ranks that are needed had come; 0 where it is not known."""
+
+    @property
+    def tunable(self) -> bool:
+        """Whether files can choose how they are made: rules hold for blocking calls between several ranks."""
+        return self.kind == KINDS[0] and self.comm_size > 1 and self.collective in MEASURED
+
+    @property
+    def busy_s(self) -> float:
+        """What tuning could touch."""
+        return max(self.seconds - self.waiting_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

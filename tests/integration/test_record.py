@@ -87,7 +87,7 @@ def test_counts_under_other_mpis(name, tmp_path, capfd, monkeypatch):
         mpich = os.environ.get("AUTOTUNE_PYTHON_MPICH", "")
         monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{Path(mpich).parent}")
         monkeypatch.setenv("I_MPI_FABRICS", "shm")
-    words = () if name == "openmpi41" else ("persistent",)
+    words = ("persistent",) if name == "mpich" else ()  # 4.1 has none, Intel MPI may wait for ever in them
     options = CROWDED if name == "openmpi41" else ()
     out = tmp_path / "calls.json"
     code, told, document, _ = recorded(

@@ -46,6 +46,8 @@ class ReportInput:
     """Of the campaign: anything but ``complete`` is said on top of the page."""
     discovery: Mapping[str, Any] | None = None
     """What a discovery found, see ``views.discovery``."""
+    worth: str = ""
+    """What it saves the application that it was made for, in a sentence; empty: it was made for none."""
     guidelines: Mapping[str, Any] | None = None
     """Performance guidelines that are violated, see ``views.guidelines``."""
     running: bool = False

@@ -1,0 +1,148 @@
+"""``conf=application``: a scenario out of what an application was recorded to call (step 1 of the flow).
+
+What counts is time that tuning could touch: that of blocking calls between several ranks, without waiting. Of
+it the collectives, communicator sizes and message sizes are taken, largest first, until they hold most of it;
+neighbouring sizes become one.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from autotune.campaign.description import Description
+from autotune.collectives import COLLECTIVES, MEASURED, Size
+from autotune.errors import ScenarioError, TableError
+from autotune.importers.recording import RecordedCalls, Recording, read_recording
+from autotune.recommend.front import Checked, Recommendation
+from autotune.recommend.reach import saved_s
+from autotune.stacks.application import is_launcher
+
+K = TypeVar("K", bound=Hashable)
+
+_ENOUGH = 0.97
+"""Share of the time that the collectives, or the sizes, hold which are tuned."""
+_MOST = {"collectives": 6, "communicators": 3, "sizes": 8}
+_ALIKE = 1.5
+"""Sizes within this factor are one."""
+_ELEMENT = 4
+"""Bytes that a reduction works on at once."""
+
+
+def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A composed configuration with ``calls`` put in place of whatever it leaves open.
+
+    Raises:
+        ScenarioError: nothing in the recording could be tuned.
+        TableError: it cannot be read.
+    """
+    filled = {key: value for key, value in document.items() if key != "calls"}
+    if document["calls"] in (None, "???"):
+        raise ScenarioError(
+            "calls: what the application calls is not given",
+            "python -m autotune record -- mpirun … ./app, then conf=application calls=calls.json",
+        )
+    path = Path(str(document["calls"]))
+    recorded = read_calls(path)
+    chosen = [one for one in recorded.calls if one.tunable and one.busy_s > 0]
+    if not chosen:
+        called = ", ".join(sorted({f"{c.collective} ({c.kind})" for c in recorded.calls})) or "no collective"
+        raise ScenarioError(
+            f"calls={path}: nothing that could be tuned: it calls {called}",
+            f"tuned are blocking calls of {', '.join(n for n in MEASURED if COLLECTIVES[n].openmpi)}",
+        )
+    collectives = _largest(chosen, lambda c: c.collective, _MOST["collectives"])
+    chosen = [one for one in chosen if one.collective in collectives]
+    comm_sizes = sorted(_largest(chosen, lambda c: c.comm_size, _MOST["communicators"]))
+    cluster = dict(filled.get("cluster") or {})
+    for key, value in (("nodes", recorded.nodes), ("comm_sizes", comm_sizes)):
+        if cluster.get(key) is None:
+            cluster[key] = value
+    if cluster.get("ranks") is None and cluster.get("ppn") is None:
+        cluster["ranks"] = recorded.ranks
+    mpi = dict(filled.get("mpi") or {})
+    if mpi.get("mpirun") is None and recorded.command and is_launcher(recorded.command[0]):
+        mpi["mpirun"] = recorded.command[0]
+    objective = dict(filled.get("objective") or {})
+    if objective.get("weights") is None:
+        objective["weights"] = str(path)
+    filled |= {"cluster": cluster, "mpi": mpi, "objective": objective}
+    for key, values in (("collective", list(collectives)), ("sizes", _sizes(chosen))):
+        if filled.get(key) is None:
+            filled[key] = values
+    return filled
+
+
+def read_calls(path: Path) -> Recording:
+    """The recording in a file.
+
+    Raises:
+        TableError: there is none.
+    """
+    try:
+        return read_recording(path.read_text(), str(path))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise TableError(f"{path} cannot be read: {exc}", "python -m autotune record writes one") from exc
+
+
+def worth_text(about: Description, recommendation: Recommendation | None) -> str:
+    """What a campaign's recommendation is worth to the run that it was made for; empty: it was for none."""
+    path = Path(about.scenario.objective.weights or "")
+    if path.suffix != ".json" or recommendation is None or not recommendation.gains:
+        return ""
+    try:
+        recorded = read_calls(path)
+    except TableError as exc:
+        return f"what it is worth to the application cannot be said: {exc.message}"
+    return sentence(recorded, recommendation)
+
+
+def sentence(recorded: Recording, recommendation: Recommendation) -> str:
+    """Of a run: how much is in collectives, how much of that is waiting, and what the files save."""
+    saved, low, high = saved_s(recorded, recommendation.gains)
+    done = recommendation.provenance.checked is Checked.HOLDS
+    files = "the verified files" if done else "the files, which are not verified,"
+    return (
+        f"of {recorded.run_s:.3g} s of your run {recorded.collectives_s:.3g} s are in collectives, "
+        f"{recorded.waiting_s:.2g} s of them waiting; {files} save {saved:.3g} s ({low:.2g} … {high:.2g})"
+    )
+
+
+def _largest(calls: Iterable[RecordedCalls], by: Callable[[RecordedCalls], K], most: int) -> list[K]:
+    """The keys with the most time, until they hold enough of it."""
+    sums: dict[K, float] = defaultdict(float)
+    for one in calls:
+        sums[by(one)] += one.busy_s
+    kept: list[K] = []
+    held, total = 0.0, math.fsum(sums.values())
+    for key in sorted(sums, key=lambda k: -sums[k]):
+        if len(kept) == most or held >= _ENOUGH * total:
+            break
+        kept.append(key)
+        held += sums[key]
+    return kept
+
+
+def _sizes(calls: Iterable[RecordedCalls]) -> list[int]:
+    """Message sizes where the time is: neighbours become one, at the mean of their logarithms by time."""
+    sized = sorted(
+        (c for c in calls if COLLECTIVES[c.collective].size is not Size.NONE), key=lambda c: c.message_bytes
+    )
+    groups: list[list[RecordedCalls]] = []
+    for one in sized:
+        if groups and one.message_bytes <= _ALIKE * groups[-1][0].message_bytes:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    groups.sort(key=lambda group: -math.fsum(c.busy_s for c in group))
+    kept: list[int] = []
+    held, total = 0.0, math.fsum(c.busy_s for c in sized)
+    for group in groups[: _MOST["sizes"]]:
+        if held >= _ENOUGH * total:
+            break
+        weight = math.fsum(c.busy_s for c in group)
+        mean = math.fsum(c.busy_s * math.log(max(c.message_bytes, 1.0)) for c in group) / weight
+        kept.append(max(_ELEMENT, _ELEMENT * round(math.exp(mean) / _ELEMENT)))
+        held += weight
+    return sorted(set(kept)) or [0]
