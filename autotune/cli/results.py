@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from autotune.cli.app import Dir, Json, Out, cli
+from autotune.errors import UserError
 
 
 @cli.command()
@@ -124,16 +125,34 @@ def export(
 @cli.command()
 def verify(
     directory: Dir,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND …", help="with --app: as you start it")
+    ] = None,
     launches: Annotated[int | None, typer.Option(help="fresh ones, both sides together", min=4)] = None,
     against: Annotated[
         list[Path] | None, typer.Option(help="another campaign, or parameter files, in place of the defaults")
     ] = None,
+    app: Annotated[bool, typer.Option("--app", help="on an application itself, by its run time")] = False,
+    figure: Annotated[
+        str | None, typer.Option(help="with --app: a pattern of a figure in its output, one group")
+    ] = None,
+    more_is_better: Annotated[
+        bool, typer.Option("--more-is-better", help="of the figure; else less is")
+    ] = False,
     as_json: Json = False,
 ) -> int:
-    """Compare a recommendation with the defaults again: still better, no longer, or cannot tell."""
-    from autotune.commands import verify as verb
+    """Compare a recommendation with the defaults again, by benchmark or on an application of yours."""
+    if not app:
+        from autotune.commands import verify as verb
 
-    return verb.verify(directory, launches, tuple(against or ()), as_json)
+        if command or figure or more_is_better:
+            raise UserError("an application, or a figure of it, was given", "add --app")
+        return verb.verify(directory, launches, tuple(against or ()), as_json)
+    from autotune.commands.verify_application import verify_application
+
+    if against:
+        raise UserError("--app compares with the defaults", "leave --against out")
+    return verify_application(directory, command or [], launches, figure, more_is_better, as_json)
 
 
 @cli.command()

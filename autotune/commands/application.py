@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from autotune.campaign.description import Description
-from autotune.collectives import COLLECTIVES, MEASURED, Size
 from autotune.errors import ScenarioError, TableError
 from autotune.importers.recording import RecordedCalls, Recording, read_recording
 from autotune.recommend.front import Checked, Recommendation
@@ -50,7 +49,7 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         called = ", ".join(sorted({f"{c.collective} ({c.kind})" for c in recorded.calls})) or "no collective"
         raise ScenarioError(
             f"calls={path}: nothing that could be tuned: it calls {called}",
-            f"tuned are blocking calls of {', '.join(n for n in MEASURED if COLLECTIVES[n].openmpi)}",
+            "tuned are blocking calls between several ranks, of collectives that can be measured",
         )
     collectives = _largest(chosen, lambda c: c.collective, _MOST["collectives"])
     chosen = [one for one in chosen if one.collective in collectives]
@@ -126,9 +125,7 @@ def _largest(calls: Iterable[RecordedCalls], by: Callable[[RecordedCalls], K], m
 
 def _sizes(calls: Iterable[RecordedCalls]) -> list[int]:
     """Message sizes where the time is: neighbours become one, at the mean of their logarithms by time."""
-    sized = sorted(
-        (c for c in calls if COLLECTIVES[c.collective].size is not Size.NONE), key=lambda c: c.message_bytes
-    )
+    sized = sorted((c for c in calls if c.sized), key=lambda c: c.message_bytes)
     groups: list[list[RecordedCalls]] = []
     for one in sized:
         if groups and one.message_bytes <= _ALIKE * groups[-1][0].message_bytes:

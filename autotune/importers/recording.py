@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from autotune.collectives import COLLECTIVES, MEASURED, Pattern
+from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import TableError
 
 FORMAT = "autotune calls 1"
@@ -78,6 +78,11 @@ class RecordedCalls:
     def tunable(self) -> bool:
         """Whether files can choose how they are made: rules hold for blocking calls between several ranks."""
         return self.kind == KINDS[0] and self.comm_size > 1 and self.collective in MEASURED
+
+    @property
+    def sized(self) -> bool:
+        """Whether they carry data."""
+        return self.collective in COLLECTIVES and COLLECTIVES[self.collective].size is not Size.NONE
 
     @property
     def busy_s(self) -> float:

@@ -1,0 +1,201 @@
+"""``verify DIR --app -- COMMAND``: the exported files on the application itself, against none."""
+
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.campaign.interruption import alarm, check, heeded
+from autotune.commands.application import worth_text
+from autotune.errors import CampaignError, ExitCode, UserError
+from autotune.exporters.files import export_files
+from autotune.exporters.launch_line import placed
+from autotune.exporters.writing import write_files
+from autotune.history.journal import check_ours
+from autotune.lint import environment_of
+from autotune.stacks import dialect
+from autotune.stacks.application import installation_of, is_launcher, run
+from autotune.stacks.installation import Installation
+from autotune.verification.application import ApplicationVerdict, Said, judged
+from autotune.verification.pairs import order
+from autotune.verification.sequential import SequentialDesign
+from autotune.views.documents import json_text
+from autotune.views.text import duration_text, ratio_text
+
+RESULT = "application.json"
+"""What it leaves in its directory."""
+_LEAST_S = 1e-3
+"""A run that is over sooner has not begun."""
+
+
+@heeded()
+def verify_application(
+    directory: Path,
+    command: Sequence[str],
+    launches: int | None,
+    figure: str | None,
+    more_is_better: bool,
+    as_json: bool,
+) -> int:
+    """Run both sides in turn until enough is known; 1 where the files make it worse.
+
+    Raises:
+        UserError: no application, a pattern that is none or that its output lacks, or nothing to verify.
+        StackError: no MPI.
+        CampaignError: the application failed.
+        JournalError: others could have written what would be put into force.
+        Interrupted: the user ended it.
+        StorageError: the disk is full or read-only.
+    """
+    pattern = _pattern(figure, more_is_better)
+    campaign = read_campaign(directory)
+    check_ours(campaign.path)
+    asked = campaign.about.scenario.verify
+    design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss, asked.margin)
+    installation = installation_of(command)
+    target = directory / "verifications" / datetime.now(UTC).strftime("application-%Y-%m-%dT%H-%M-%SZ")
+    env = _in_force(campaign, target / "files")
+    words = _placed(campaign, installation, command)
+    sides: tuple[list[float], list[float]] = ([], [])
+    rng = np.random.default_rng()
+    verdict: ApplicationVerdict | None = None
+    for number, (_, tuned) in enumerate(order(design.looks[-1], rng), start=1):
+        check()
+        out = target / f"{number:04d}.{'files' if tuned else 'default'}.out"
+        with out.open("wb") as file:
+            ran = run(words if tuned else command, installation, env if tuned else {}, check, alarm(), file)
+        if ran.exit_code:
+            side = "with the files" if tuned else "without them"
+            raise CampaignError(
+                f"{command[0]} ended with exit code {ran.exit_code} {side}",
+                f"see {out}; is it right by itself?",
+            )
+        value = max(ran.seconds, _LEAST_S) if pattern is None else _figure(pattern, out)
+        sides[tuned].append(value)
+        unit = " s" if pattern is None else ""
+        sys.stderr.write(
+            f"run {number} of at most {design.launches}  {('default', 'files')[tuned]:8}{value:.6g}{unit}\n"
+        )
+        if number in [2 * n for n in design.looks]:
+            verdict = judged(*sides, more_is_better, design)
+            if verdict.said is not Said.UNTOLD:
+                break
+    if verdict is None:
+        raise CampaignError("nothing was compared")
+    spent_s = sum(o.duration_s for o in campaign.history)
+    document: dict[str, Any] = {
+        "campaign": campaign.about.scenario.title,
+        "stamp": str(campaign.about.site.stamp),
+        "command": list(command),
+        "figure": figure or "",
+        "more_is_better": more_is_better,
+        "environment": env,
+        "runs": {"default": sides[0], "files": sides[1]},
+        **asdict(verdict),
+        "saved": list(verdict.saved) if pattern is None else None,
+        "campaign_s": spent_s,
+        "predicted": worth_text(campaign.about, campaign.recommended()),
+    }
+    write_files({target / RESULT: json_text(document)}, parents=True)
+    text = _text(document, verdict, pattern is None)
+    sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
+    return ExitCode.FINDING if verdict.said is Said.WORSE else ExitCode.WELL
+
+
+def _in_force(campaign: CampaignDirectory, folder: Path) -> dict[str, str]:
+    """Variables that put the recommendation's files into force, which are written there.
+
+    Raises:
+        UserError: the recommendation changes nothing.
+    """
+    recommendation = campaign.recommended()
+    family = recommendation.provenance.family
+    formats = ("env_sh",) if family == "openmpi" else dialect(campaign.about.space.stack).formats
+    env: dict[str, str] = {}
+    for path in export_files(recommendation, formats, folder):
+        env |= (
+            {} if path.suffix == ".conf" and "env_sh" in formats else environment_of(path, path.read_text())
+        )
+    if not env and not placed(recommendation):
+        raise UserError(
+            f"{campaign.path} recommends the stack's own defaults", "there is nothing to put into force"
+        )
+    return env
+
+
+def _placed(campaign: CampaignDirectory, installation: Installation, command: Sequence[str]) -> list[str]:
+    """The command, with the placement that is recommended, where it begins with the launcher of an MPI."""
+    words = list(command)
+    if installation.flavour == "openmpi" and is_launcher(words[0]):
+        words[1:1] = [w for option in placed(campaign.recommended()) for w in option.split(" ", 1)]
+    return words
+
+
+def _pattern(figure: str | None, more_is_better: bool) -> "re.Pattern[str] | None":
+    """The pattern of the figure; None: run time is meant.
+
+    Raises:
+        UserError: it is none, has not one group, or more of run time were better.
+    """
+    if figure is None:
+        if more_is_better:
+            raise UserError("--more-is-better needs --figure PATTERN", "of run time less is better")
+        return None
+    try:
+        pattern = re.compile(figure)
+    except re.error as exc:
+        raise UserError(f"--figure {figure!r}: {exc}", "e.g. --figure 'FOM: ([0-9.]+)'") from exc
+    if pattern.groups != 1:
+        raise UserError(f"--figure {figure!r} has {pattern.groups} groups", "needed: one, around the number")
+    return pattern
+
+
+def _figure(pattern: "re.Pattern[str]", out: Path) -> float:
+    """The last figure in what the application printed.
+
+    Raises:
+        UserError: there is none, or it is no number above 0.
+    """
+    found = pattern.findall(out.read_text(errors="replace"))
+    if not found:
+        raise UserError(f"nothing in {out} matches {pattern.pattern!r}", "try the pattern on that file")
+    try:
+        value = float(found[-1])
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UserError(f"{out}: the figure is {found[-1]!r}", "needed: a number above 0")
+    return value
+
+
+def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: bool) -> str:
+    """What was found, what it saves, and when the campaign is paid back."""
+    runs = 2 * verdict.pairs
+    unit = " s" if is_time else ""
+    ratio = ratio_text(verdict.speedup, (verdict.low, verdict.high))
+    stamp = f"  {document['stamp']}" if document["stamp"] else ""
+    lines = [
+        f"with the files the application is {verdict.said}: {ratio} on {runs} runs{stamp}",
+        f"  median {verdict.default:.4g}{unit} by default, {verdict.tuned:.4g}{unit} with the files",
+    ]
+    if is_time:
+        saved, low, high = verdict.saved
+        lines.append(f"  a run saves {saved:.3g} s ({low:.3g} … {high:.3g})")
+        if verdict.said is Said.BETTER:
+            after = document["campaign_s"] / saved
+            lines.append(
+                f"  the campaign took {duration_text(document['campaign_s'])} of launches: paid back after "
+                f"{math.ceil(after)} runs"
+            )
+        else:
+            lines.append("  nothing pays the campaign back")
+    if document["predicted"]:
+        lines.append(f"  predicted: {document['predicted']}")
+    return "\n".join(lines) + "\n"

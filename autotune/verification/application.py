@@ -1,0 +1,89 @@
+"""Whether an application runs faster with files than without them (beside step 11).
+
+Runs of both sides in turn, in blocks as ``pairs`` has them; ``d`` of a pair is ln(time without / with), or
+ln(figure with / without) where more of a figure is better. One quantity is tested, so the pairs stand
+for themselves: the trimmed mean with Student's t, at 1 − alpha / K for each of K looks, which by the union
+bound hold together (see ``paired_test``).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from autotune.verification.paired_test import overall
+from autotune.verification.sequential import SequentialDesign
+
+_SLOT = ("application", 1, 0)
+
+
+class Said(StrEnum):
+    """What can be said of an application with files against one without."""
+
+    BETTER = "better"
+    """Beyond the error rate."""
+    SAME = "no different"
+    """By as much as matters, beyond the error rate."""
+    UNTOLD = "no different that could be told"
+    """More runs would tell."""
+    WORSE = "worse"
+    """Beyond the error rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationVerdict:
+    """The comparison after a look."""
+
+    said: Said
+    """What follows."""
+    pairs: int
+    """Pairs of runs behind it."""
+    speedup: float
+    """Without / with; above one the files make it faster, or the figure larger."""
+    low: float
+    """Lower end of its interval, which holds for all looks together."""
+    high: float
+    """Upper end of it."""
+    default: float
+    """Median of the runs without files, in seconds or as the figure."""
+    tuned: float
+    """Median with files."""
+
+    @property
+    def saved(self) -> tuple[float, float, float]:
+        """Of a run's time: what is saved, and the ends of its interval, in the unit of ``default``."""
+        one, low, high = (
+            self.default * (1.0 - 1.0 / max(r, 1e-9)) for r in (self.speedup, self.low, self.high)
+        )
+        return one, low, high
+
+
+def judged(
+    default: Sequence[float], tuned: Sequence[float], more_is_better: bool, design: SequentialDesign
+) -> ApplicationVerdict:
+    """What these runs say, the k-th of one side against the k-th of the other."""
+    sign = -1.0 if more_is_better else 1.0
+    differences = [{_SLOT: sign * math.log(a / b)} for a, b in zip(default, tuned, strict=True)]
+    found = overall(differences, alpha=design.per_look)
+    said = Said.UNTOLD
+    if found.low > 0:
+        said = Said.BETTER
+    elif found.high < 0:
+        said = Said.WORSE
+    elif design.least <= found.low and found.high <= -design.least:
+        said = Said.SAME
+    return ApplicationVerdict(
+        said,
+        len(differences),
+        _ratio(found.gain),
+        _ratio(found.low),
+        _ratio(found.high),
+        float(np.median(default)),
+        float(np.median(tuned)),
+    )
+
+
+def _ratio(logarithm: float) -> float:
+    return math.exp(min(max(logarithm, -700.0), 700.0))
