@@ -32,6 +32,10 @@ _FAMILIES = {
     "mm": ("sysv", "posix", "xpmem"),
     "sm": ("sysv", "posix", "xpmem", "cma", "knem"),
     "scopy": ("cma", "knem"),
+    "rc": ("rc_mlx5", "rc_verbs"),
+    "dc": ("dc_mlx5",),
+    "ud": ("ud_mlx5", "ud_verbs"),
+    "ib": ("rc_mlx5", "rc_verbs", "dc_mlx5", "ud_mlx5", "ud_verbs"),
 }
 """Names in UCX's variables that stand for several transports."""
 

@@ -1,12 +1,15 @@
 """From classed knobs and facts to a space."""
 
+from pathlib import Path
+
 import pytest
 
 from autotune.errors import SpaceError
 from autotune.space import Level
 from autotune.space.loader import space_document, space_of
 from autotune.stacks import dialect
-from autotune.stacks.knobs import Kind, Knob, classify, discovered_space
+from autotune.stacks.knobs import Kind, Knob, classify, discovered_space, ucx
+from autotune.stacks.knobs.in_use import said
 from autotune.stacks.knobs.knob import Way
 from autotune.stacks.knobs.rules import load, parse
 
@@ -137,3 +140,13 @@ def test_the_stack_renders_its_points_and_the_journal_keeps_it():
     assert placement == {}
     assert words.environment(space, space.default, {}) == ({}, {})
     assert space_of(space_document(space)) == space
+
+
+def test_over_infiniband_the_knobs_of_the_transport_in_use_are_turned():
+    listed = Path(__file__).resolve().parents[3] / "data" / "knobs" / "ucx-1.13-infiniband.txt"
+    log = "select: component ucx selected\nUCX  INFO  ep_cfg[1]: inter-node cfg#1 tag(dc_mlx5/mlx5_0:1)\n"
+    facts = said(log) | {"mpi:openmpi", "pml_built:ucx", "pml:ucx", "nodes:2"}
+    space = discovered_space(classify(ucx.parse(listed.read_text()), load("ucx")), facts, SIZES)
+    turned = {p.name for p in space.parameters}
+    assert {"UCX_DC_NUM_DCI", "UCX_DC_TX_QUEUE_LEN", "UCX_DC_SEG_SIZE", "UCX_IB_REG_METHODS"} <= turned
+    assert {"UCX_RC_TX_QUEUE_LEN", "UCX_DC_MLX5_NUM_DCI", "UCX_DC_SL", "UCX_DC_TIMEOUT"}.isdisjoint(turned)

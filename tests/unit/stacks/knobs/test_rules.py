@@ -1,10 +1,14 @@
 """The rule files: exactly one rule for each variable, whatever the order."""
 
+from pathlib import Path
+
 import pytest
 
 from autotune.errors import SpaceError
-from autotune.stacks.knobs import LAYERS, Class, Kind, Knob, classify
+from autotune.stacks.knobs import LAYERS, Class, Kind, Knob, classify, ucx
 from autotune.stacks.knobs.rules import load, parse
+
+DATA = Path(__file__).resolve().parents[3] / "data" / "knobs"
 
 
 def knob(name, **more):
@@ -136,3 +140,29 @@ def test_the_shipped_files_are_right(layer):
 def test_what_must_never_be_turned_is_not(layer, name, klass):
     (classed,) = classify([knob(name)], load(layer))
     assert classed.klass is klass
+
+
+def test_every_variable_of_ucx_with_infiniband_is_classed_by_exactly_one_rule():
+    """What ``ucx_info -caf`` of UCX 1.13 with rc, ud and dc says, without the texts."""
+    listed = ucx.parse((DATA / "ucx-1.13-infiniband.txt").read_text())
+    classed = classify(listed, load("ucx"))
+    assert len(classed) > 700
+    assert [c.knob.name for c in classed if c.rule is None] == []
+    by_name = {c.knob.name: c for c in classed}
+    turned = {
+        "UCX_RC_TX_QUEUE_LEN",
+        "UCX_DC_NUM_DCI",
+        "UCX_UD_MAX_WINDOW",
+        "UCX_RC_FC_WND_SIZE",
+        "UCX_RC_TM_ENABLE",
+    }
+    assert {by_name[name].klass for name in turned} == {Class.PERFORMANCE}
+    left = {
+        "UCX_RC_MLX5_SL",
+        "UCX_DC_PKEY",
+        "UCX_UD_TIMEOUT",
+        "UCX_RC_RETRY_COUNT",
+        "UCX_RC_FENCE",
+        "UCX_IB_FORK_INIT",
+    }
+    assert {by_name[name].klass for name in left} == {Class.PROTECTED}
