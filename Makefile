@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: tune test test-slow lint mpi-test cluster-test kill-test fuzz clean help
+.PHONY: tune test test-slow lint stacks mpi-test cluster-test kill-test fuzz clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
@@ -55,10 +55,12 @@ $(VENV)-mpich/.done: pyproject.toml constraints.txt
 $(VENV)-intel/.done: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-intel
 	$(VENV)-intel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt mpi4py numpy
-	$(VENV)-intel/bin/python -m pip install --quiet --disable-pip-version-check "impi-rt>=2021.18,<2022"
+	$(VENV)-intel/bin/python -m pip install --quiet --disable-pip-version-check "impi-rt>=2021.18,<2022" "impi-devel>=2021.18,<2022"
 	touch $@
 
-mpi-test: $(VENV)/.test $(VENV)-openmpi41/.done $(VENV)-mpich/.done $(VENV)-intel/.done ## the probe and the exports on other MPIs
+stacks: $(VENV)-openmpi41/.done $(VENV)-mpich/.done $(VENV)-intel/.done ## Open MPI 4.1, MPICH and Intel MPI, for mpi=openmpi4, mpich, intelmpi
+
+mpi-test: $(VENV)/.test stacks ## the probe, campaigns and exports on other MPIs
 	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
 	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
 	AUTOTUNE_PYTHON_INTEL=$(CURDIR)/$(VENV)-intel/bin/python \

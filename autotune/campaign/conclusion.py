@@ -108,6 +108,7 @@ def _provenance(campaign: Description, found: Recommendation, date: str) -> Prov
         date=date,
         family=campaign.space.stack,
         stack=site.description,
+        library=dict(site.findings).get("library", ""),
         nodes=site.nodes,
         ranks=site.ranks,
         stamp=str(site.stamp),

@@ -103,6 +103,7 @@ class Description:
 
 LATER = (
     *(("budget", key) for key in ("total_launches", "node_hours", "until")),
+    ("mpi", "stack"),
     ("verify", "margin"),
 )
 """Keys that earlier versions did not know: where they are as by default, a journal does not name them."""

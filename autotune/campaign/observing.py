@@ -10,7 +10,7 @@ import math
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,12 +89,32 @@ class Launches:
         rendering = self.stack.render(self.space, trial, measurement.probe.collectives)
         rendering = measurement.amended(rendering)
         directory = launch_directory(self.directory, trial).absolute()
+        parts = rendering.launches()
+        if len(parts) == 1:
+            outcome = self._launched(trial, rendering, directory)
+        else:
+            # In another order each time: what drifts must not favour the same choices again and again.
+            order = np.random.default_rng(trial.seed).permutation(len(parts)).tolist()
+            ended: dict[int, LaunchOutcome] = {}
+            for number in order:
+                (folder := directory / f"{number:02d}").mkdir(mode=0o700)
+                ended[number] = self._launched(trial, parts[number], folder, len(parts))
+            outcome = self._together(parts, [ended[number] for number in range(len(parts))])
+            if outcome.result is not None:
+                outcome.result.write(directory)
+        return observation(trial, outcome, measurement.estimator)
+
+    def _launched(self, trial: Trial, rendering: Rendering, directory: Path, parts: int = 1) -> LaunchOutcome:
+        """One launch in a directory; of several that share a trial's time one."""
+        measurement = self.measurement
         place = {k: getattr(rendering, k) for k in ("map_by", "bind_to") if getattr(rendering, k)}
         probe = replace(
             measurement.probe, choices=rendering.choices, expect=rendering.expect, seed=trial.seed
         )
         if trial.phase is Phase.DISCOVERY:
             probe = replace(probe, budget_s=measurement.discovery_s)
+        if parts > 1:
+            probe = replace(probe, collectives=tuple(rendering.choices), budget_s=probe.budget_s / parts)
         request = LaunchRequest(
             directory=directory,
             program=(sys.executable, "-m", "autotune.probe", str(directory)),
@@ -105,7 +125,43 @@ class Launches:
         (directory / REQUEST).write_text(probe.to_json())
         for name, text in rendering.files.items():
             (directory / name).write_text(text)
-        return observation(trial, self._as_asked(self.launcher.run(request), probe), measurement.estimator)
+        outcome = self._as_asked(self.launcher.run(request), probe)
+        return outcome if outcome.result is None else _said(outcome, rendering.said, directory)
+
+    def _together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
+        """One outcome of the launches that swept a trial's choices; the cells of one that failed say so.
+
+        Where all failed, the first one's outcome.
+        """
+        good = [outcome for outcome in outcomes if outcome.result is not None and outcome.status is Status.OK]
+        if not good or good[0].result is None:
+            return outcomes[0]
+        probe = self.measurement.probe
+        cells: list[CellSamples] = []
+        for part, outcome in zip(parts, outcomes, strict=True):
+            if outcome.status is Status.OK and outcome.result is not None:
+                cells += outcome.result.cells
+                continue
+            for collective, choices in part.choices.items():
+                for comm_size in probe.comm_sizes or (self.placement.ranks,):
+                    for size in probe.sizes_of(collective):
+                        for choice in choices:
+                            where = (collective, comm_size, size, choice.values, np.empty(0))
+                            cells.append(CellSamples(*where, str(outcome.status), outcome.reason))
+        told = [outcome.result for outcome in good if outcome.result is not None]
+        result = replace(
+            told[0],
+            cells=tuple(cells),
+            memory_bytes=max(one.memory_bytes for one in told),
+            notes=tuple(dict.fromkeys(note for one in told for note in one.notes)),
+            applied={name: value for one in told for name, value in one.applied.items()},
+        )
+        return replace(
+            good[0],
+            result=result,
+            duration_s=sum(outcome.duration_s for outcome in outcomes),
+            queue_s=sum(outcome.queue_s for outcome in outcomes),
+        )
 
     def _as_asked(self, outcome: LaunchOutcome, probe: ProbeRequest) -> LaunchOutcome:
         """The outcome, ``invalid`` where its result tells of other cells than were asked for.
@@ -128,6 +184,18 @@ class Launches:
                 return replace(outcome, status=Status.INVALID, reason=reason, result=None)
             asked.remove(cell.values)
         return outcome
+
+
+def _said(outcome: LaunchOutcome, wanted: Sequence[str], directory: Path) -> LaunchOutcome:
+    """The outcome, ``not_applied`` where the launch did not print what it must."""
+    path = directory / "stdout"
+    if not wanted or not path.exists():  # not every launcher keeps what ranks print
+        return outcome
+    printed = path.read_text(errors="replace")
+    missing = next((words for words in wanted if words not in printed), "")
+    if not missing:
+        return outcome
+    return replace(outcome, status=Status.NOT_APPLIED, reason=f"the library did not print {missing!r}")
 
 
 def measurement_of(scenario: Scenario, ranks: int) -> Measurement:

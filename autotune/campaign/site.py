@@ -94,7 +94,7 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         StackError: no MPI, or one that fails.
         SpaceError: the space cannot be read, or a fixed value is outside of it.
     """
-    installation = find(scenario.mpi.mpirun, scenario.mpi.origin)
+    installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
     place = placement(scenario)
     local = place.ranks if place.nodes == 1 else 0
     mca = {str(k): text_of(v) for k, v in scenario.mpi.mca.items()}
@@ -123,10 +123,11 @@ def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: 
     Raises:
         StackError: it is not known which components a launch of this MPI uses.
     """
-    if installation.flavour != "openmpi":
-        raise StackError(f"space={DISCOVER} with {installation.flavour}", "it needs Open MPI so far")
+    if installation.flavour not in ("openmpi", "mpich"):  # Intel MPI does not list its own
+        raise StackError(f"space={DISCOVER} with {installation.flavour}", "it needs Open MPI or MPICH")
     asked = {f"nodes:{nodes}", *(f"collective:{name}" for name in scenario.collective)}
-    facts = stack.facts | openmpi_in_use(installation, stack.fixed) | asked
+    in_use = openmpi_in_use(installation, stack.fixed) if installation.flavour == "openmpi" else frozenset()
+    facts = stack.facts | in_use | asked
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
 

@@ -51,6 +51,8 @@ class Proof:
     """In words, where something was not as exported, or could not be seen."""
     unseen: bool = False
     """Whether a launch that should have shown it died: nothing is proved, and nothing refuted."""
+    as_a_whole: bool = False
+    """Whether the library was seen to read the rules by its refusal of spoilt ones."""
 
     @property
     def holds(self) -> bool:
@@ -65,6 +67,7 @@ class Proof:
     def __str__(self) -> str:
         if self.holds:
             rows = f", {self.rows} of {self.rows} measured sizes with a rule reach it" if self.rows else ""
+            rows += ", and the library reads the rules: it refuses a spoilt one" if self.as_a_whole else ""
             return f"proved on fresh launches: {self.variables} parameters seen by every rank{rows}"
         return f"{'could not be checked' if self.unseen else 'NOT PROVED'}: {self.reason}"
 
@@ -84,6 +87,8 @@ class Recipe:
     """An untouched launch that sees the spoilt files."""
     covers: Callable[[Slot], bool]
     """Whether a call reaches a row that names an algorithm."""
+    as_a_whole: bool = False
+    """Whether the library refuses spoilt files as it starts, not call by call."""
 
 
 @runtime_checkable
@@ -129,7 +134,16 @@ def check_export(
     plain = observers(sound, space, place).observe(untouched)
     unseen = plain.status not in (Status.OK, Status.NOT_APPLIED)
     proof = Proof(recipe.variables, plain.ok, 0, 0, 0, plain.reason, unseen)
-    for number, spared in enumerate((0, SPARED_BYTES) if plain.ok else (), start=2):
+    if plain.ok and recipe.as_a_whole and (files := recipe.spoilt(0)):
+        write_files({place / name: text for name, text in files.items()}, parents=True)
+        refusing = replace(sound, amended=recipe.under_spoilt)
+        seen = observers(refusing, space, place).observe(replace(untouched, number=2))
+        if seen.ok:
+            proof = replace(proof, variables_seen=False, reason="the library starts with spoilt rules too")
+        else:
+            proof = replace(proof, as_a_whole=True)
+    by_call = plain.ok and not recipe.as_a_whole
+    for number, spared in enumerate((0, SPARED_BYTES) if by_call else (), start=2):
         spoilt = recipe.spoilt(spared)
         # Of what the first launch called: a further one that shows nothing proves nothing.
         called = {slot_of(e.cell) for e in plain.estimates}

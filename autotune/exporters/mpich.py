@@ -1,16 +1,16 @@
 """Files and variables for MPICH and what is made from it (step 12 of the flow)."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from autotune.errors import UserError, allowed
-from autotune.exporters.settings import algorithm_of, by_script, check_family, exports, one_algorithm, tables
-from autotune.history.lookup import table_starts
-from autotune.history.trial import Rule
+from autotune.errors import StackError
+from autotune.exporters.export_check import Recipe
+from autotune.exporters.script_check import by_script_recipe
+from autotune.exporters.settings import by_script, check_family, exports, one_algorithm
 from autotune.recommend.front import Recommendation
-from autotune.stacks import mpich
+from autotune.stacks import mpich, mpich_tree
 from autotune.stacks.installation import find
+from autotune.stacks.tables import tables
 
 TREE_FILE = "mpich-selection.json"
 """Name of the selection tree; it can hold no comments, the script beside it does."""
@@ -44,6 +44,10 @@ class MpichCvars:
         """By sourcing the script."""
         return by_script(directory / SCRIPT)
 
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+        """The script, as each rank sees it."""
+        return by_script_recipe(directory / SCRIPT)
+
 
 class MpichSelection:
     """The whole collective-selection tree of the installed MPICH, with tuned subtrees."""
@@ -52,7 +56,7 @@ class MpichSelection:
     summary = f"{TREE_FILE}: collective-selection tree with tuned subtrees, and {SCRIPT} (MPICH 4, 5)"
 
     def __init__(self, generic: Callable[[], mpich.Tree] | None = None) -> None:
-        self._generic = generic or (lambda: mpich.installed_tree(find().library))
+        self._generic = generic
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The tree and a script that points to it.
@@ -62,41 +66,27 @@ class MpichSelection:
             StackError: no MPICH is installed here whose tree could be taken.
         """
         check_family(recommendation, "mpich")
-        tree = self._generic()
-        for collective, by_size in tables(recommendation.rules).items():
-            mpich.algorithms(collective)
-            whole = tree.get(f"collective={collective}")
-            if whole is None:
-                known = [key.removeprefix("collective=") for key in tree]
-                raise UserError(
-                    f"the tree of the installed MPICH has no {collective}", allowed(collective, known)
-                )
-            generic = whole.get("comm_type=intra", whole)
-            starts = table_starts(sorted(by_size))
-            _, *ends = starts
-            tuned: mpich.Tree = {}
-            for owner, end in zip(starts.values(), [*ends, None], strict=True):
-                condition = "comm_size=any" if end is None else f"comm_size<{end}"
-                tuned[condition] = _sizes(collective, by_size[owner], generic, owner) if owner else generic
-            inter = {k: v for k, v in whole.items() if k == "comm_type=inter"}
-            tree[f"collective={collective}"] = {"comm_type=intra": tuned, **inter} if inter else tuned
-        variables = {"MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": str(directory.absolute() / TREE_FILE)}
+        tree = mpich_tree.tuned(self._tree(recommendation), tables(recommendation.rules))
+        variables = {mpich_tree.FILE_VARIABLE: str(directory.absolute() / TREE_FILE)}
         script = exports(recommendation, directory / SCRIPT, variables)
-        return {TREE_FILE: json.dumps(tree, indent=1) + "\n", **script}
+        return {TREE_FILE: mpich_tree.text(tree), **script}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing the script."""
         return by_script(directory / SCRIPT)
 
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+        """The script, as each rank sees it, and a tree of algorithms that do not exist."""
+        return by_script_recipe(directory / SCRIPT, directory / TREE_FILE, spoilt)
 
-def _sizes(collective: str, table: list[Rule], generic: mpich.Tree, comm_size: int) -> mpich.Tree:
-    """One communicator size: conditions on the message size, counted as the tree can ask for it."""
-    leaves = [mpich.leaf(collective, algorithm_of(rule), generic) for rule in table]
-    if len(leaves) == 1:
-        return leaves[0]
-    condition, messages = mpich.size_condition(collective, comm_size)
-    if not condition:
-        return generic
-    bounds = [rule.min_bytes * messages for rule in table[1:]]
-    tree = {f"{condition}<{bound}": below for bound, below in zip(bounds, leaves, strict=False)}
-    return {**tree, f"{condition}=any": leaves[-1]}
+    def _tree(self, recommendation: Recommendation) -> mpich.Tree:
+        """The tree of the library that was measured, where it lies here, else of the MPICH that is found."""
+        if self._generic:
+            return self._generic()
+        measured = recommendation.provenance.library
+        try:
+            return mpich.installed_tree(Path(measured) if measured else find(stack="mpich").library)
+        except StackError:
+            if not measured:
+                raise
+        return mpich.installed_tree(find(stack="mpich").library)

@@ -8,11 +8,12 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters.launch_line import mpirun, parted, stated
 from autotune.exporters.origin import commented, remarks
-from autotune.exporters.settings import DeployedSettings, job_wide, settings, tables
+from autotune.exporters.settings import DeployedSettings, job_wide, settings
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
+from autotune.stacks.tables import tables
 
 JSON_FILE, TUNE_FILE, HAN_FILE, UCX_FILE = (
     "coll_tuned_rules.json",

@@ -2,8 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import UserError
@@ -11,8 +11,8 @@ from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.origin import commented, remarks
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
-from autotune.space import Point
 from autotune.stacks import coll_tuned
+from autotune.stacks.tables import algorithm_of
 
 RULES_FILE = "coll_tuned_rules.conf"
 """Name of the classic rules file beside the files that point to it."""
@@ -61,17 +61,6 @@ class DeployedSettings:
         return {RULES_FILE: self.rules} if self.rules else {}
 
 
-def tables(rules: Iterable[Rule]) -> dict[str, dict[int, list[Rule]]]:
-    """Collective → communicator size → rules, ascending, each table from 0 bytes on."""
-    by_collective: dict[str, dict[int, list[Rule]]] = {}
-    for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
-        table = by_collective.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
-        if not table and rule.min_bytes:
-            table.append(replace(rule, min_bytes=0, choice=Point()))
-        table.append(rule)
-    return by_collective
-
-
 def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:
     """The algorithm of all rules of a collective; empty for the stack's own.
 
@@ -114,22 +103,6 @@ def exports(
 def by_script(path: Path) -> str:
     """The line that uses such a script."""
     return sourced(path, f"mpiexec {PROGRAM}")
-
-
-def algorithm_of(rule: Rule) -> str:
-    """The algorithm of a rule, for formats that can say nothing else per size; empty for the stack's own.
-
-    Raises:
-        UserError: the rule sets something else too.
-    """
-    for name, value in rule.choice.items():
-        if name != "algorithm" and value not in ("", 0, "default", "auto"):
-            raise UserError(
-                f"{name}={value!r} of {rule.collective} cannot be said in this format",
-                "it knows algorithms only",
-            )
-    name = str(rule.choice.get("algorithm", ""))
-    return "" if name in ("default", "auto", "0") else name
 
 
 def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,28 +1,21 @@
 """Variables of Intel MPI and MVAPICH that tell algorithms apart by size (step 12 of the flow)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.errors import UserError
+from autotune.exporters.export_check import Recipe
 from autotune.exporters.launch_line import PROGRAM, sourced
-from autotune.exporters.settings import algorithm_of, by_script, check_family, exports, one_algorithm, tables
-from autotune.history.trial import Rule
+from autotune.exporters.script_check import by_script_recipe
+from autotune.exporters.settings import by_script, check_family, exports, one_algorithm
 from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich
-
-_LARGEST_BYTES = 2**31 - 1
+from autotune.stacks.intel_ranges import adjustments
+from autotune.stacks.tables import tables
 
 
 class IntelMpi:
-    """``I_MPI_ADJUST_*`` with ranges of message sizes, a script for each communicator size.
-
-    As 2021.18 reads a value, against its documentation (``tests/integration/test_exported_intel.py``):
-
-    - conditions are upper bounds in the order in which they stand; the last one has none;
-    - with ``@`` in it, sizes are forgotten: a value tells apart message or communicator sizes;
-    - no id stands for the tuned choice made without the variable: 0 is another, simpler one;
-    - a bound beyond 2³¹ − 1 is a segmentation fault.
-    """
+    """``I_MPI_ADJUST_*`` with ranges of message sizes, a script for each communicator size."""
 
     name = "intel"
     summary = (
@@ -36,11 +29,7 @@ class IntelMpi:
             UserError: an algorithm that Intel MPI has no id for, or sizes that are left to the library.
         """
         check_family(recommendation, "intelmpi")
-        by_comm_size: dict[int, dict[str, str]] = {}
-        for collective, by_size in tables(recommendation.rules).items():
-            for comm_size, table in by_size.items():
-                if value := ";".join(_intel_ranges(collective, comm_size, table)):
-                    by_comm_size.setdefault(comm_size, {})[f"I_MPI_ADJUST_{collective.upper()}"] = value
+        by_comm_size = adjustments(recommendation.rules)
         files: dict[str, str] = {}
         for comm_size, variables in sorted(by_comm_size.items()):
             name = f"intel-mpi-env-{comm_size}.sh" if len(by_comm_size) > 1 else "intel-mpi-env.sh"
@@ -56,6 +45,10 @@ class IntelMpi:
             return by_script(path)
         ranks = path.stem.rpartition("-")[2]
         return sourced(path, f"mpiexec -n {ranks} {PROGRAM}")
+
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+        """The script for most ranks, as each rank sees it."""
+        return by_script_recipe(directory / list(self.export(recommendation, directory))[-1])
 
 
 class Mvapich2:
@@ -112,21 +105,3 @@ class Mvapich3:
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing the script."""
         return by_script(directory / "mvapich-env.sh")
-
-
-def _intel_ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> list[str]:
-    """``id:low-high`` for each rule, bounds in bytes, inclusive; none where the library decides all."""
-    names = [algorithm_of(rule) for rule in table]
-    if not any(names):
-        return []
-    if not all(names):
-        left = ", ".join(str(rule.min_bytes) for rule, name in zip(table, names, strict=True) if not name)
-        raise UserError(
-            f"{collective} on {comm_size} ranks is left to Intel MPI from {left} bytes on, by size",
-            "I_MPI_ADJUST_* set for some sizes takes the tuned choice away from all others",
-        )
-    ends = [*(rule.min_bytes - 1 for rule in table[1:]), _LARGEST_BYTES]
-    return [
-        f"{mpich.intel_id(collective, name)}:{rule.min_bytes}-{end}"
-        for rule, name, end in zip(table, names, ends, strict=True)
-    ]

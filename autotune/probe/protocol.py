@@ -40,6 +40,8 @@ class Choice:
     """Parameter → value, carried through to the result."""
     cvars: Mapping[str, int | str] = field(default_factory=dict)
     """MPI_T control variable → value to write before the communicator is duplicated; empty: write nothing."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables that the library reads once: choices with different ones are launches of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,8 @@ class Provenance:
     """``map_by`` and ``bind_to`` where the recommendation sets them."""
     family: str = ""
     """MPI implementation, as in ``Space.stack``; empty: not known."""
+    library: str = ""
+    """Path of the MPI library that was measured; empty: not known."""
     both_sides: tuple[tuple[str, str], ...] = ()
     """Environment of every launch, the untouched ones too: no part of the recommendation."""
     boot: tuple[tuple[str, str], ...] = ()

@@ -52,7 +52,7 @@ def rules_of(
     of its neighbours' winner gets no rule of its own.
 
     Without a baseline no gain is known and only noise is smoothed away; ``one_row`` names collectives for
-    which the stack cannot tell message sizes apart: one choice for all.
+    which the stack cannot tell message sizes apart: one choice for all, or as many as a mapping says.
     """
     tables: dict[tuple[str, int], dict[int, Mapping[Point, Winner]]] = defaultdict(dict)
     for (collective, comm_size, message_bytes), choices in sorted(curves.items()):
@@ -64,7 +64,9 @@ def rules_of(
             for size, choices in by_size.items()
             if (reference := (baseline or {}).get((collective, comm_size, size))) is not None
         )
-        most = 1 if collective in one_row else len(by_size)
+        most = len(by_size)
+        if collective in one_row:
+            most = min(most, one_row[collective] if isinstance(one_row, Mapping) else 1)
         path = _assign(list(by_size.values()), (1.0 - keep) * max(gain, 0.0), most)
         start = 0
         sizes = list(by_size)

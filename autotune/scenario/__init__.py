@@ -41,6 +41,8 @@ from autotune.structure import Document, plain
 
 CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
 """Sections that may differ when a campaign is continued: none changes what its launches mean."""
+STACKS = ("openmpi5", "openmpi4", "mpich", "intelmpi")
+"""Implementations that a scenario can ask for, some with their major version."""
 PATHS = (
     *("campaign.dir", "cluster.hostfile", "discover.space", "mpi.mpirun"),
     *("objective.weights", "space", "warm_start"),
@@ -104,6 +106,7 @@ class Scenario:
                     raise ScenarioError(f"{section}.{name}={value}", "expected a number above zero")
         if not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", self.budget.until or "0:00"):
             raise ScenarioError(f"budget.until={self.budget.until}", "expected a time of day such as '08:00'")
+        _among("mpi.stack", self.mpi.stack, ("any", *STACKS))
         _among("mpi.from", self.mpi.origin, ("auto", "site", "wheel"))
         _among("probe.kind", self.probe.kind, ("mpi", "command"))
         if self.probe.kind == "mpi":

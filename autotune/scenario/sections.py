@@ -21,6 +21,7 @@ class Cluster:
 class Mpi:
     """Which MPI, and what is fixed for every launch of it, the baseline too."""
 
+    stack: str
     origin: str = field(metadata={"key": "from"})
     mpirun: str | None
     mca: Mapping[str, Any]

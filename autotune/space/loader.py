@@ -110,7 +110,7 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
         if by_value and not isinstance(target, Mapping):
             raise SpaceError(f"{where}: apply.{key} must be a mapping", allowed("", _APPLY_KEYS))
         for kind, words in target.items() if by_value else ((key, target),):
-            _check_target(kind, words, {*names, "value", "collective"}, where)
+            _check_target(kind, words, {*names, "value", "collective", "COLLECTIVE"}, where)
     for value in values:
         check_words("a parameter", name, str(value))
     return Parameter(

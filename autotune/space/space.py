@@ -189,7 +189,7 @@ class Space:
     def choices(self, collective: str, point: Point | None = None) -> tuple[Point, ...]:
         """The call-level choices of one collective under a job-wide point, the all-default one first."""
         parameters = [
-            replace(p, values=p.collectives[collective], collectives={}) if p.collectives else p
+            _of(p, collective) if p.collectives else p
             for p in self.call
             if not p.collectives or collective in p.collectives
         ]
@@ -256,6 +256,13 @@ class Space:
                 continue
             kept.append(replace(parameter, values=tuple(values), when=when))
         return replace(self, parameters=tuple(kept), dropped=tuple(dropped))
+
+
+def _of(parameter: Parameter, collective: str) -> Parameter:
+    """The parameter with the values of one collective, among which the stack's own choice need not be."""
+    values = parameter.collectives[collective]
+    first = parameter.default if parameter.default in values else values[0]
+    return replace(parameter, values=values, default=first, collectives={})
 
 
 def _active(parameter: Parameter, chosen: Mapping[str, Value]) -> bool:

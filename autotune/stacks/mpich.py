@@ -7,14 +7,16 @@ as JSON text) and single subtrees are exchanged. Read in the sources of 5.0, che
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from autotune.collectives import COLLECTIVES, Mpich
 from autotune.errors import StackError, UserError, allowed
-from autotune.stacks.ports import Placement
+from autotune.stacks.installation import Installation
+from autotune.stacks.ports import Placement, Stack
 from autotune.stacks.words import Dialect, forwarded
 
 DEFAULT = "auto"
@@ -27,6 +29,9 @@ _MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if 
 
 _INTEL: Mapping[str, tuple[str, ...]] = {c.name: c.intel for c in COLLECTIVES.values() if c.intel}
 """What Intel MPI, which is made from MPICH, calls its algorithms in ``I_MPI_ADJUST_*``."""
+
+_ANY = 1 << 20
+"""Rows of a table that may have as many as there are sizes."""
 
 _GUARDS = {
     "commutative": ("is_commutative=yes", "is_commutative=no", True),
@@ -133,8 +138,10 @@ def intel_id(collective: str, name: str) -> int:
 class MpichDialect(Dialect):
     """MPICH's words; its launcher is the process manager Hydra."""
 
+    formats = ("mpich_json",)
     banner = re.compile(r"HYDRA build details:\s+Version:\s+(\S+)")
     distribution = "mpich"
+    campaigns = "MPICH 4 or 5"
     slurm_plugins = ("pmi2", "pmix", "cray_shasta")
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
@@ -151,9 +158,45 @@ class MpichDialect(Dialect):
         names = forwarded(env)
         return [*words, "-genvlist", ",".join(names)] if names else words
 
+    def detect(
+        self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
+    ) -> Stack:
+        """See ``Dialect``.
+
+        Raises:
+            StackError: parameters of Open MPI are asked for, or a one-rank launch fails.
+        """
+        from autotune.stacks.mpich_here import detect  # it needs the words that stand here
+
+        if settings:
+            raise StackError(
+                f"mpi.mca.{next(iter(settings))} with {installation.flavour}",
+                "set variables by mpi.env.NAME=…",
+            )
+        return detect(self, installation, env, ranks)
+
+    def surroundings(self, mpirun: Path) -> dict[str, str]:
+        """What makes it print its provider as it starts."""
+        return {} if "MPIR_CVAR_DEBUG_SUMMARY" in os.environ else {"MPIR_CVAR_DEBUG_SUMMARY": "1"}
+
 
 class IntelMpiDialect(MpichDialect):
     """Intel MPI's words: its launcher is MPICH's."""
 
+    formats = ("intel",)
+    one_row: ClassVar[Mapping[str, int]] = dict.fromkeys(_INTEL, _ANY)
     banner = re.compile(r"Intel\(R\) MPI Library.*?Version (\S+)")
     distribution = "impi-rt"
+    campaigns = "Intel MPI 2021"
+
+    def surroundings(self, mpirun: Path) -> dict[str, str]:
+        """Where a wheel's libraries lie, which a site's own scripts say; and to print what it reads."""
+        said = {} if "I_MPI_DEBUG" in os.environ else {"I_MPI_DEBUG": "5"}
+        prefix = mpirun.parent.parent
+        if os.environ.get("I_MPI_ROOT") or not (prefix / "lib" / "libmpi.so.12").exists():
+            return said
+        libraries = str(prefix / "lib")
+        search = [libraries, *filter(None, [os.environ.get("LD_LIBRARY_PATH", "")])]
+        providers = prefix / "opt/mpi/libfabric/lib/prov"
+        found = {"FI_PROVIDER_PATH": str(providers)} if providers.exists() else {}
+        return {**said, **found, "I_MPI_ROOT": str(prefix), "LD_LIBRARY_PATH": os.pathsep.join(search)}

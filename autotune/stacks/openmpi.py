@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
@@ -137,7 +138,8 @@ class OpenMpi:
             choices = {c: self._choices(space, trial.point, c) for c in collectives}
             if any(choice.cvars for listed in choices.values() for choice in listed):
                 env[f"{_MCA}coll_tuned_use_dynamic_rules"] = "1"
-        return Rendering(env, **placement, files=files, choices=choices, expect=self._expect(env))
+        where = placement.get("map_by", ""), placement.get("bind_to", "")
+        return Rendering(env, *where, files=files, choices=choices, expect=self._expect(env))
 
     def available(self, space: Space) -> Space:
         """The space without what lacks a component and without algorithms that this library does not list."""
@@ -197,7 +199,7 @@ class OpenMpiDialect(Dialect):
     """Open MPI's words."""
 
     formats = ("openmpi_mca", "env_sh")
-    one_row = coll_tuned.ONE_ROW
+    one_row: ClassVar[Mapping[str, int]] = dict.fromkeys(sorted(coll_tuned.ONE_ROW), 1)
     banner = re.compile(r"(?:mpirun|mpiexec|orterun)\S* \((?:Open MPI|OpenRTE)\) (\S+)")
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"

@@ -5,7 +5,7 @@ sees the other.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -50,6 +50,34 @@ class Rendering:
     """For each collective what the probe sweeps."""
     expect: Expectation = Expectation()
     """What the probe must find."""
+    said: tuple[str, ...] = ()
+    """What the launch must print, the library's own words of what it does."""
+
+    def launches(self) -> tuple["Rendering", ...]:
+        """The renderings of the launches that it takes to sweep all choices.
+
+        Choices that the library reads once need a launch each; a launch has one such choice of every
+        collective, so that there are as many as the collective with most choices has.
+        """
+        groups: dict[str, list[tuple[Choice, ...]]] = {}
+        for collective, choices in self.choices.items():
+            apart: dict[tuple[tuple[str, str], ...], list[Choice]] = {}
+            for choice in choices:
+                apart.setdefault(tuple(sorted(choice.env.items())), []).append(choice)
+            groups[collective] = [tuple(together) for together in apart.values()]
+        rounds = max(map(len, groups.values()), default=1)
+        if rounds < 2 and not any(choice.env for choices in self.choices.values() for choice in choices):
+            return (self,)
+        return tuple(
+            self._with({name: listed[i] for name, listed in groups.items() if i < len(listed)})
+            for i in range(rounds)
+        )
+
+    def _with(self, choices: Mapping[str, tuple[Choice, ...]]) -> "Rendering":
+        env = {name: value for listed in choices.values() for name, value in listed[0].env.items()}
+        expect = replace(self.expect, env={**self.expect.env, **env})
+        said = (*self.said, *(f"{name}={value}" for name, value in env.items()))
+        return replace(self, env={**self.env, **env}, choices=choices, expect=expect, said=said)
 
 
 class Stack(Protocol):

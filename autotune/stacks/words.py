@@ -22,8 +22,9 @@ class Dialect:
 
     formats: ClassVar[tuple[str, ...]] = ("env_sh",)
     """What is exported where the scenario names no format."""
-    one_row: ClassVar[frozenset[str]] = frozenset()
-    """Collectives for which its files cannot tell message sizes apart."""
+    one_row: ClassVar[Mapping[str, int]] = {}
+    """Collectives whose table holds as a whole or not at all, with the most rows that it may have: 1 where
+    its files cannot tell message sizes apart."""
     banner: ClassVar[re.Pattern[str] | None] = None
     """What its launcher says to ``--version``, with one group for the version; None: it has no launcher."""
     distribution: ClassVar[str] = ""
@@ -76,6 +77,13 @@ class Dialect:
         """What ``mpirun`` itself wants to see, beside the variables of the ranks.
 
         The agent's words start a command on another host; empty: its own.
+        """
+        return {}
+
+    def surroundings(self, mpirun: Path) -> dict[str, str]:
+        """What an installation needs to find itself, and to say what it does, where its site sets nothing.
+
+        Its launcher and all ranks get these; they are no part of a setting.
         """
         return {}
 
@@ -135,7 +143,7 @@ def targets(
     value = point[parameter.name]
     by_value = any(key in parameter.values for key in parameter.apply)
     declared: Any = parameter.apply.get(str(value), {}) if by_value else parameter.apply
-    fields = {**point, "value": value, "collective": collective}
+    fields = {**point, "value": value, "collective": collective, "COLLECTIVE": collective.upper()}
     partners = [n for n in point if n != parameter.name and f"{{{n}}}" in str(declared)]
     moved = any(point[n] != space[n].unset for n in partners)
     if value == parameter.unset and not (by_value or moved or always):

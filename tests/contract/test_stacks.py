@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,12 +18,33 @@ from autotune.space import Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks import DIALECTS, dialect, implementations
 from autotune.stacks.installation import Installation
+from autotune.stacks.mpich_here import PROVIDERS, MpichStack
 from autotune.stacks.ports import Placement, Rendering, Stack
 from tests.unit.stacks.test_openmpi import MACHINE
+
+
+class Treed(MpichStack):
+    """One whose library need not be there to know the tree in it."""
+
+    _tree: ClassVar = {"collective=allreduce": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}}}
+
 
 SPACES = {
     path.stem: load_space(path.read_text(), path.stem) for path in folder("search_spaces").glob("*.yaml")
 }
+_MPICH = Treed(
+    Installation("mpich", "5.0.2", Path("/x/bin/mpiexec"), Path("/x/lib/libmpi.so.12"), "wheel"),
+    dialect("mpich"),
+    device="ofi",
+    cores=4,
+)
+_INTEL = MpichStack(
+    replace(_MPICH.installation, flavour="intelmpi", version="2021.18.1"),
+    dialect("intelmpi"),
+    device="ofi",
+    fixed={"I_MPI_PIN": "1"},
+    cores=4,
+)
 STACKS: dict[str, tuple[Stack, ...]] = {
     "openmpi": (
         MACHINE,
@@ -34,7 +56,9 @@ STACKS: dict[str, tuple[Stack, ...]] = {
             numa_nodes=8,
             cores=128,
         ),
-    )
+    ),
+    "mpich": (_MPICH, replace(_MPICH, networked=True, providers=PROVIDERS, provider="tcp;ofi_rxm")),
+    "intelmpi": (_INTEL, replace(_INTEL, networked=True, providers=("tcp", "shm"), provider="tcp")),
 }
 """Described machines of each implementation that campaigns are made on: none of them is this one."""
 
@@ -56,7 +80,10 @@ SUBJECTS = {
 
 
 def rendered(stack: Stack, space: Space, point: Point, subject: Subject) -> Rendering:
-    trial = Trial(1, Phase.SEARCH, point, subject, rules=SUBJECTS[subject])
+    rules = SUBJECTS[subject]
+    if isinstance(stack, MpichStack) and stack.intel:  # it takes tables as a whole
+        rules = tuple(replace(rule, choice=Point.of({"algorithm": "ring"})) for rule in rules)
+    trial = Trial(1, Phase.SEARCH, point, subject, rules=rules)
     return stack.render(space, trial, [c for c in ("allreduce", "bcast") if c in COLLECTIVES])
 
 
@@ -99,7 +126,7 @@ class TestWords:
 
     def test_default_formats_and_collectives_exist(self, name):
         assert set(dialect(name).formats) <= set(FORMATS)
-        assert dialect(name).one_row <= set(COLLECTIVES)
+        assert set(dialect(name).one_row) <= set(COLLECTIVES)
 
     def test_a_launcher_has_one_banner_and_one_line_of_options(self, name):
         words = dialect(name)
@@ -154,11 +181,19 @@ class TestStack:
                 values = [Point.of(choice.values) for choice in choices]
                 assert values == list(dict.fromkeys(space.choices(collective, point)))
                 assert len({frozenset(choice.cvars) for choice in choices}) <= 1  # none inherits another's
+            swept = rendered(stack, space, point, Subject.SWEEP)
+            launched = [one.choices for one in swept.launches()]
+            for (
+                collective,
+                choices,
+            ) in swept.choices.items():  # each once, and none beside another's variables
+                assert [c for part in launched for c in part.get(collective, ())] == list(choices)
+                assert all(len({str(c.env) for c in part.get(collective, ())}) <= 1 for part in launched)
 
-    def test_deployed_rules_lie_in_a_file_that_the_environment_names(self, stack, declared):
+    def test_deployed_rules_lie_in_a_file_that_the_environment_names_or_in_variables(self, stack, declared):
         space = stack.available(declared)
         rendering = rendered(stack, space, space.default, Subject.DEPLOYED)
-        assert rendering.files
+        assert rendering.files or rendering.env["I_MPI_ADJUST_ALLREDUCE"] == "8:0-4095;8:4096-2147483647"
         for name in rendering.files:
             assert f"{{directory}}/{name}" in rendering.env.values()
 

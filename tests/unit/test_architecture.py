@@ -73,6 +73,7 @@ TOUCHING = {
     "campaign.observing": "the directory of each launch",
     "campaign.site": "counts the cores of this machine",
     "exporters.export_check": "the files of the launches that check an export",
+    "exporters.script_check": "reads the script that is checked",
     "exporters.user_files": "reads the parameter files in the user's home",
     "exporters.writing": "writes files whole or not at all",
     "history.journal": "locks, appends and syncs the journal",
@@ -87,6 +88,7 @@ TOUCHING = {
     "stacks.knobs.mpich": "loads MPICH there",
     "stacks.knobs.ucx": "loads UCX or UCC there",
     "stacks.mpich": "reads the tree inside of an MPICH library",
+    "stacks.mpich_here": "asks the machine for cores",
     "stacks.openmpi": "asks the machine for cores and NUMA domains",
     "stacks.ucx": "asks a UCX library for its transports",
 }

@@ -64,7 +64,8 @@ class Mpirun:
             request.program,
             self.extra,
         )
-        return argv, {**env, **dialect(self.installation.flavour).mpirun_env(self.agent)}
+        words = dialect(self.installation.flavour)
+        return argv, {**words.surroundings(self.installation.mpirun), **env, **words.mpirun_env(self.agent)}
 
 
 def on_hosts(scenario: Scenario) -> Scenario:
@@ -93,7 +94,7 @@ def check_hosts(scenario: Scenario, agent: Sequence[str]) -> None:
         StackError: some are not; they are named.
     """
     if scenario.cluster.hosts:
-        installation = find(scenario.mpi.mpirun, scenario.mpi.origin)
+        installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
         found_by = {name: os.environ[name] for name in _FOUND_BY if name in os.environ}
         check(scenario.cluster.hosts, agent, sys.executable, str(installation.mpirun), found_by)
 

@@ -1,0 +1,35 @@
+"""Rules by table, for stacks whose rules name algorithms and nothing else (used by steps 5 and 12)."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from autotune.errors import UserError
+from autotune.history.trial import Rule
+from autotune.space import Point
+
+
+def algorithm_of(rule: Rule) -> str:
+    """The algorithm of a rule, for stacks whose rules can say nothing else; empty for the stack's own.
+
+    Raises:
+        UserError: the rule sets something else too.
+    """
+    for name, value in rule.choice.items():
+        if name != "algorithm" and value not in ("", 0, "default", "auto"):
+            raise UserError(
+                f"{name}={value!r} of {rule.collective} cannot be said in this format",
+                "it knows algorithms only",
+            )
+    name = str(rule.choice.get("algorithm", ""))
+    return "" if name in ("default", "auto", "0") else name
+
+
+def tables(rules: Iterable[Rule]) -> dict[str, dict[int, list[Rule]]]:
+    """Collective → communicator size → rules, ascending, each table from 0 bytes on."""
+    by_collective: dict[str, dict[int, list[Rule]]] = {}
+    for rule in sorted(rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
+        table = by_collective.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
+        if not table and rule.min_bytes:
+            table.append(replace(rule, min_bytes=0, choice=Point()))
+        table.append(rule)
+    return by_collective

@@ -1,0 +1,190 @@
+"""Whole campaigns under Open MPI 4.1, MPICH and Intel MPI, each in an environment of its own.
+
+The campaign runs in this interpreter, whatever MPI its ranks load.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from autotune.campaign.observing import measurement_of
+from autotune.exporters import exporter
+from autotune.exporters.export_check import check_export
+from autotune.exporters.writing import write_files
+from autotune.history.trial import Phase, Rule, Status, Subject, Trial
+from autotune.recommend.front import Provenance, Recommendation
+from autotune.scenario import defaults, scenario_of
+from autotune.space import Point
+from hydra_plugins.autotune.mpirun import MpirunLauncher
+from tests.program import autotune
+
+FOUND = {
+    "openmpi4": ("AUTOTUNE_PYTHON_OPENMPI41", pytest.mark.mpi41),
+    "mpich": ("AUTOTUNE_PYTHON_MPICH", pytest.mark.mpich),
+    "intelmpi": ("AUTOTUNE_PYTHON_INTEL", pytest.mark.intel),
+}
+SPACES = {"openmpi4": "openmpi_ucx_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
+
+
+CONFS = {"openmpi4": "allreduce_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
+
+
+def marked(*names):
+    return [pytest.param(name, marks=FOUND[name][1]) for name in names]
+
+
+@pytest.fixture
+def prefix(name, monkeypatch):
+    """The environment with an MPI, where ``mpi=NAME`` looks for it."""
+    variable = FOUND[name][0]
+    python = os.environ.get(variable, "")
+    if not python:
+        pytest.skip(f"{variable} names no interpreter (make mpi-test)")
+    found = Path(python).parent.parent
+    monkeypatch.setenv("AUTOTUNE_STACKS", str(found))
+    return found
+
+
+SMALL = {
+    "openmpi4": "allreduce: [default, recursive_doubling, ring]\n      bcast: [default, binomial]\n"
+    "      alltoall: [default, pairwise]",
+    "mpich": "allreduce: [auto, recursive_doubling, ring]\n      bcast: [auto, binomial]\n"
+    "      alltoall: [auto, pairwise]",
+    "intelmpi": "allreduce: [recursive_doubling, ring]\n      bcast: [binomial, ring]\n"
+    "      alltoall: [isend_irecv, pairwise]",
+}
+"""Few enough for seconds."""
+
+
+def small_space(name: str, tmp_path: Path) -> Path:
+    """The shipped space's algorithms alone, few of them."""
+    text = Path("search_spaces", f"{SPACES[name]}.yaml").read_text()
+    stack = text[text.index("stack:") : text.index("parameters:")]
+    algorithm = text[text.index("  algorithm:") :].partition("    collectives:")[0]
+    path = tmp_path / "small.yaml"
+    path.write_text(f"{stack}parameters:\n{algorithm}    collectives:\n      {SMALL[name]}\n")
+    return path
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("name", marked("openmpi4", "mpich", "intelmpi"))
+def test_a_small_campaign_ends_in_files_that_fresh_launches_confirm(name, prefix, ranks, tmp_path):
+    done = autotune(
+        f"conf={CONFS[name]}",
+        f"mpi={name}",
+        f"space={small_space(name, tmp_path)}",
+        "collective=[allreduce,bcast,alltoall]",
+        "sizes=[64,16384]",
+        f"cluster.ranks={ranks}",
+        *("probe.budget_s=0.4", "budget.launches=4", "baseline.launches=2", "verify.launches=4"),
+        f"campaign.dir={tmp_path / 'campaign'}",
+        cwd=tmp_path,
+        AUTOTUNE_STACKS=str(prefix),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "campaign/journal.jsonl").read_text().splitlines()]
+    seen = [event for event in lines if event["event"] == "observation"]
+    assert len(seen) >= 2
+    assert {event["status"] for event in seen} == {"ok"}, [event["reason"] for event in seen]
+    swept = {
+        (e["cell"]["collective"], str(e["cell"]["choice"]))
+        for event in seen
+        for e in event["estimates"]
+        if e["cell"]["choice"]
+    }
+    assert len({collective for collective, _ in swept}) == 3
+    assert len(swept) >= 6
+    assert "Recommended" in done.stdout
+
+
+@pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
+def test_exported_rules_are_read_back_on_fresh_launches(name, prefix, tmp_path):
+    site, scenario = site_of(name)
+    rules = (
+        Rule("allreduce", 2, 0, Point.of({"algorithm": "recursive_doubling"})),
+        Rule("allreduce", 2, 4096, Point.of({"algorithm": "ring"})),
+    )
+    source = Provenance(family=name, library=str(site.stack.installation.library))
+    tuned = Recommendation(site.space.default, rules, provenance=source)
+    format_name = {"mpich": "mpich_json", "intelmpi": "intel"}[name]
+    made = exporter(format_name)
+    write_files({tmp_path / file: text for file, text in made.export(tuned, tmp_path).items()})
+    measurement = measurement_of(scenario, 2)
+    proof = check_export([format_name], tuned, tmp_path, site.observer, measurement, site.space)
+    assert proof.holds, proof.reason
+    assert proof.variables == 1
+    if name == "mpich":
+        assert "refuses a spoilt one" in str(proof)
+        (tmp_path / "mpich-env.sh").write_text("export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=''\n")
+        unread = check_export([format_name], tuned, tmp_path, site.observer, measurement, site.space)
+        assert unread.refutes
+
+
+@pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
+def test_deployed_rules_are_in_force(name, prefix, tmp_path):
+    site, scenario = site_of(name)
+    rules = tuple(
+        Rule("allreduce", 2, size, Point.of({"algorithm": algorithm}))
+        for size, algorithm in ((0, "recursive_doubling"), (4096, "ring"))
+    )
+    trial = Trial(1, Phase.VERIFY, site.space.default, Subject.DEPLOYED, rules=rules)
+    seen = site.observer(measurement_of(scenario, 2), site.space, tmp_path).observe(trial)
+    assert seen.ok, seen.reason
+    # An algorithm that the library does not have is refused, or not silently taken for another.
+    if name == "mpich":
+        tree = tmp_path / "launches/0001/selection.json"
+        assert "MPIR_Allreduce_intra_ring" in tree.read_text()
+
+
+@pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
+@pytest.mark.parametrize("provider", ["tcp", "tcp;ofi_rxm", "shm"])
+def test_a_provider_of_libfabric_is_proved_by_what_the_library_prints(name, provider, prefix, tmp_path):
+    only = {
+        "mpich": {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"},
+        "intelmpi": {"I_MPI_FABRICS": "ofi"},
+    }
+    site, scenario = site_of(name, only[name])
+    if provider not in site.stack.providers:
+        assert (name, provider) == ("intelmpi", "tcp;ofi_rxm")  # Intel's build offers tcp without it
+        assert any(d.value == provider and d.reason for d in site.space.dropped)
+        return
+    point = site.space.complete({"FI_PROVIDER": provider})
+    observer = site.observer(measurement_of(scenario, 2), site.space, tmp_path)
+    seen = observer.observe(Trial(1, Phase.SEARCH, point, Subject.DEPLOYED))
+    assert seen.ok, seen.reason
+    printed = (tmp_path / "launches/0001/stdout").read_text()
+    assert f"libfabric provider: {provider}" in printed
+    stdout = observer.stack.render(site.space, Trial(2, Phase.SEARCH, point, Subject.DEPLOYED), ["allreduce"])
+    assert stdout.said == (f"libfabric provider: {provider}",)
+
+
+@pytest.mark.parametrize("name", marked("intelmpi"))
+def test_what_the_library_does_not_print_was_not_applied(name, prefix, tmp_path, monkeypatch):
+    monkeypatch.setenv("I_MPI_DEBUG", "0")
+    site, scenario = site_of(name)
+    rules = (Rule("allreduce", 2, 0, Point.of({"algorithm": "ring"})),)
+    trial = Trial(1, Phase.VERIFY, site.space.default, Subject.DEPLOYED, rules=rules)
+    seen = site.observer(measurement_of(scenario, 2), site.space, tmp_path).observe(trial)
+    assert seen.status is Status.NOT_APPLIED
+    assert "I_MPI_ADJUST_ALLREDUCE" in seen.reason
+
+
+def site_of(name: str, env=None):
+    """The site of a stack, and a scenario of short launches."""
+    document = defaults()
+    scenario = scenario_of(
+        {
+            **document,
+            "collective": "allreduce",
+            "sizes": [64, 16384],
+            "space": SPACES[name],
+            "campaign": {"dir": "unused"},
+            "cluster": {"ranks": 2},
+            "mpi": {"stack": name, "env": env or {}},
+            "probe": {"budget_s": 0.3},
+        },
+        "stacks",
+    )
+    return MpirunLauncher().connect(scenario), scenario
