@@ -105,6 +105,7 @@ LATER = (
     *(("budget", key) for key in ("total_launches", "node_hours", "until")),
     ("mpi", "stack"),
     ("verify", "margin"),
+    ("screening", "runs"),
 )
 """Keys that earlier versions did not know: where they are as by default, a journal does not name them."""
 

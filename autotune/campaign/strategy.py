@@ -142,7 +142,9 @@ class Strategy:
             return None
         rng = np.random.default_rng([self.campaign.scenario.seed, 1])
         centre = wanted.centre_points if any(f.centre is not None for f in factors) else 0
-        design = plackett_burman(factors, rng, blocks=wanted.replicates, centre_points=centre)
+        design = plackett_burman(
+            factors, rng, blocks=wanted.replicates, centre_points=centre, min_runs=wanted.runs
+        )
         return design.followed_by(foldover(design, rng)) if wanted.foldover else design
 
     @property

@@ -92,6 +92,21 @@ def compare(
 
 
 @cli.command()
+def winners(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR…", help="campaigns, as of several numbers of nodes")
+    ],
+    out: Annotated[Path | None, typer.Option(help="write the table as CSV")] = None,
+    plot: Annotated[Path | None, typer.Option(help="draw it on an HTML page")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the best algorithm by message size, communicator size and nodes, with ties and gains."""
+    from autotune.commands import winners as verb
+
+    verb.winners(directories, out, plot, as_json)
+
+
+@cli.command()
 def export(
     directories: Annotated[
         list[Path] | None, typer.Argument(metavar="DIR", help="directories of campaigns, merged")

@@ -69,6 +69,7 @@ class Screening:
     """The Plackett–Burman step."""
 
     enabled: bool
+    runs: int
     foldover: bool
     replicates: int
     centre_points: int

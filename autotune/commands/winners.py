@@ -1,0 +1,61 @@
+"""``winners DIR …``: the best algorithm by message size, communicator size and nodes, as one table."""
+
+import csv
+import sys
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+
+from autotune.campaign.directory import read_campaign
+from autotune.errors import UserError
+from autotune.exporters.writing import write_files
+from autotune.recommend.tuning_table import Winner, tuning_table
+from autotune.views.documents import json_text
+from autotune.views.tuning_table import tuning_page, tuning_rows, tuning_text
+
+
+def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as_json: bool) -> None:
+    """Print the table of one campaign or of several, one for each number of nodes; write and draw it.
+
+    Raises:
+        UserError: no campaign, two of them that measured the same slots, nothing measured yet, or a file
+            that cannot be written.
+        StorageError: the disk is full or read-only.
+    """
+    table: list[Winner] = []
+    whose: dict[tuple[int, tuple[str, int, int]], Path] = {}
+    for directory in directories:
+        campaign = read_campaign(directory)
+        about = campaign.about
+        mine = tuning_table(about.space, campaign.history, about.site.nodes)
+        for winner in mine:
+            if (first := whose.setdefault((winner.nodes, winner.slot), directory)) != directory:
+                collective, ranks, size = winner.slot
+                raise UserError(
+                    f"{first} and {directory} both have {collective} of {size} B, {ranks} ranks, "
+                    f"nodes={winner.nodes}",
+                    "name campaigns that differ in nodes, ranks, collectives or sizes",
+                )
+        table += mine
+    if not table:
+        raise UserError(
+            f"nothing was measured in {', '.join(map(str, directories))}", "run the campaign first"
+        )
+    table.sort(key=lambda winner: (winner.slot[0], winner.nodes, winner.slot[1:]))
+    files = {}
+    if out is not None:
+        files[out] = _csv(tuning_rows(table))
+    if plot is not None:
+        files[plot] = tuning_page(table, ", ".join(directory.name for directory in directories))
+    if files:
+        write_files(files)
+    sys.stdout.write(json_text(tuning_rows(table)) if as_json else tuning_text(table))
+    sys.stderr.writelines(f"{path}\n" for path in files)
+
+
+def _csv(rows: Sequence[dict[str, object]]) -> str:
+    text = StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

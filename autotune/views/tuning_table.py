@@ -1,0 +1,150 @@
+"""The tuning table of a system: as text, as rows of a file, and drawn (step 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from autotune.recommend.tuning_table import Winner
+from autotune.space import Point
+from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
+from autotune.views.screening import aligned
+from autotune.views.text import ratio_text, size_text
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_COLOURS = (BLUE, AMBER, TEAL, RED, "#8f6fc9", "#6aa84f", "#c27ba0", GREY, "#a0743c", "#3fa7c4")
+_FAINTEST = 0.3
+_STRONGEST = 2.0
+"""Gain that is drawn in full colour."""
+_US = 1e6
+
+
+def tuning_text(table: Sequence[Winner]) -> str:
+    """A block for each collective: sizes down, nodes and communicators across."""
+    blocks = []
+    for collective, its in groupby(table, key=lambda w: w.slot[0]):
+        winners = {(w.slot[2], w.nodes, w.slot[1]): w for w in its}
+        systems = sorted({key[1:] for key in winners})
+        head = ("size", *(_system(*system) for system in systems))
+        rows = [
+            (size_text(size), *(_cell(winners.get((size, *system))) for system in systems))
+            for size in sorted({key[0] for key in winners})
+        ]
+        blocks.append("\n".join([collective, *aligned([head, *rows])]))
+    legend = "× faster than the stack's own defaults; ≈ so many others cannot be told from it"
+    return "\n\n".join([*blocks, legend]) + "\n"
+
+
+def tuning_rows(table: Iterable[Winner]) -> list[dict[str, Any]]:
+    """A row for each slot, with a column for each parameter that is chosen per size."""
+    winners = list(table)
+    names = list(dict.fromkeys(name for w in winners for name in w.choice))
+    return [
+        {
+            "nodes": w.nodes,
+            **dict(zip(("collective", "comm_size", "message_bytes"), w.slot, strict=True)),
+            **{name: w.choice.get(name, "") for name in names},
+            "ties": "; ".join(map(name_of, w.ties)),
+            "latency_us": round(w.gain.tuned_s * _US, 6),
+            "default_us": round(w.gain.default_s * _US, 6),
+            "gain": round(w.gain.ratio, 4),
+            "gain_low": round(w.gain.interval[0], 4),
+            "gain_high": round(w.gain.interval[1], 4),
+        }
+        for w in winners
+    ]
+
+
+def tuning_page(table: Sequence[Winner], title: str) -> str:
+    """The map of winners: colour says which, its strength how much is gained, hatching that others tie.
+
+    A panel for each collective; needs no network.
+    """
+    from plotly.subplots import make_subplots
+
+    panels = [(collective, list(its)) for collective, its in groupby(table, key=lambda w: w.slot[0])]
+    figure: Figure = make_subplots(
+        rows=len(panels),
+        cols=1,
+        subplot_titles=[collective for collective, _ in panels],
+        vertical_spacing=0.3 / len(panels),
+    )
+    names = list(dict.fromkeys(name_of(w.choice) for w in table))
+    shown: set[str] = set()
+    for row, (_, winners) in enumerate(panels, start=1):
+        sizes = sorted({w.slot[2] for w in winners})
+        systems = sorted({(w.nodes, w.slot[1]) for w in winners})
+        for name in names:
+            mine = [w for w in winners if name_of(w.choice) == name]
+            if not mine:
+                continue
+            figure.add_bar(
+                x=[size_text(w.slot[2]) for w in mine],
+                y=[1] * len(mine),
+                base=[systems.index((w.nodes, w.slot[1])) - 0.5 for w in mine],
+                width=1,
+                name=escape(name),
+                legendgroup=name,
+                showlegend=name not in shown,
+                marker={
+                    "color": _COLOURS[names.index(name) % len(_COLOURS)],
+                    "opacity": [_strength(w) for w in mine],
+                    "pattern": {"shape": ["/" if w.ties else "" for w in mine], "solidity": 0.2},
+                    "line": {"color": "white", "width": 1},
+                },
+                hovertext=[escape(_hover(w)) for w in mine],
+                hoverinfo="text",
+                row=row,
+                col=1,
+            )
+            shown.add(name)
+        figure.update_xaxes(
+            categoryorder="array", categoryarray=[size_text(m) for m in sizes], title_text="message", row=row
+        )
+        figure.update_yaxes(
+            tickvals=list(range(len(systems))), ticktext=[_system(*system) for system in systems], row=row
+        )
+    figure.update_layout(
+        template="plotly_white",
+        barmode="overlay",
+        bargap=0,
+        height=120 + 260 * len(panels),
+        title=escape(title),
+    )
+    page: str = figure.to_html(include_plotlyjs=True, full_html=True)
+    return page
+
+
+def name_of(choice: Point) -> str:
+    """A choice in words: its values, or that the stack decides."""
+    return " ".join(
+        str(value) if name == "algorithm" else f"{name}={value}" for name, value in choice.items()
+    ) or ("the stack's choice")
+
+
+def _system(nodes: int, ranks: int) -> str:
+    return f"{nodes} node{'s' if nodes > 1 else ''}, {ranks} ranks"
+
+
+def _cell(winner: Winner | None) -> str:
+    if winner is None:
+        return ""
+    ties = f" ≈{len(winner.ties)}" if winner.ties else ""
+    return f"{name_of(winner.choice)} {ratio_text(winner.gain.ratio)}{ties}"
+
+
+def _hover(winner: Winner) -> str:
+    collective, ranks, size = winner.slot
+    ties = f"; ties with {', '.join(map(name_of, winner.ties))}" if winner.ties else ""
+    gain = ratio_text(winner.gain.ratio, winner.gain.interval)
+    where = f"{collective}, {_system(winner.nodes, ranks)}, {size_text(size)}"
+    return f"{where}: {name_of(winner.choice)}, {gain}{ties}"
+
+
+def _strength(winner: Winner) -> float:
+    share = (winner.gain.ratio - 1) / (_STRONGEST - 1)
+    return _FAINTEST + (1 - _FAINTEST) * min(max(share, 0.0), 1.0)
