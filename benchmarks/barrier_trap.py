@@ -1,10 +1,11 @@
-"""The trap of the library's own barrier: times of a broadcast that nobody touched, under each barrier algorithm.
+r"""The trap of the library's own barrier: an untouched broadcast's times under each barrier algorithm.
 
-    mpirun -np 2 --mca coll_han_priority 0 --mca coll_tuned_use_dynamic_rules 1 python benchmarks/barrier_trap.py
+    mpirun -np 2 --mca coll_han_priority 0 --mca coll_tuned_use_dynamic_rules 1 \
+        python benchmarks/barrier_trap.py
 
-One job: before each broadcast there is a barrier, as in OSU's and Intel's benchmarks, and all that changes is
-the algorithm of ``coll_tuned`` for that barrier, written by MPI_T before its communicator is made; beside them
-the probe's own barrier of sends and receives. The broadcast has one communicator and one algorithm throughout.
+One job: before each broadcast there is a barrier, as in OSU's and Intel's benchmarks, and all that changes
+is the algorithm of ``coll_tuned`` for that barrier, written by MPI_T before its communicator is made; beside
+them the probe's own barrier of sends and receives. The broadcast has one communicator and one algorithm.
 Blocks of 200 calls come in a drawn order, each kind once a round. A block's value is the median over calls of
 the slowest rank's time; printed is the median over rounds of its ratio to the library's choice in the same
 round, with the middle half of the rounds.

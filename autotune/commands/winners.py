@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
-from autotune.campaign.directory import read_campaign
+from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.errors import UserError
 from autotune.exporters.writing import write_files
-from autotune.recommend.tuning_table import Winner, tuning_table
+from autotune.recommend.front import candidates
+from autotune.recommend.winners import winners as winners_of
 from autotune.views.documents import json_text
-from autotune.views.tuning_table import tuning_page, tuning_rows, tuning_text
+from autotune.views.tuning_table import Entry, tuning_page, tuning_rows, tuning_text
 
 
 def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as_json: bool) -> None:
@@ -22,21 +23,18 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
             that cannot be written.
         StorageError: the disk is full or read-only.
     """
-    table: list[Winner] = []
+    table: list[Entry] = []
     whose: dict[tuple[int, tuple[str, int, int]], Path] = {}
     for directory in directories:
-        campaign = read_campaign(directory)
-        about = campaign.about
-        mine = tuning_table(about.space, campaign.history, about.site.nodes)
-        for winner in mine:
-            if (first := whose.setdefault((winner.nodes, winner.slot), directory)) != directory:
-                collective, ranks, size = winner.slot
+        for entry in _entries(read_campaign(directory)):
+            if (first := whose.setdefault((entry.nodes, entry.slot), directory)) != directory:
+                collective, ranks, size = entry.slot
                 raise UserError(
                     f"{first} and {directory} both have {collective} of {size} B, {ranks} ranks, "
-                    f"nodes={winner.nodes}",
+                    f"nodes={entry.nodes}",
                     "name campaigns that differ in nodes, ranks, collectives or sizes",
                 )
-        table += mine
+            table.append(entry)
     if not table:
         raise UserError(
             f"nothing was measured in {', '.join(map(str, directories))}", "run the campaign first"
@@ -51,6 +49,15 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
         write_files(files)
     sys.stdout.write(json_text(tuning_rows(table)) if as_json else tuning_text(table))
     sys.stderr.writelines(f"{path}\n" for path in files)
+
+
+def _entries(campaign: CampaignDirectory) -> list[Entry]:
+    """The winners of a campaign's recommended setting, or of its best."""
+    about = campaign.about
+    judged = candidates(about.objectives, about.space, campaign.history)
+    chosen = campaign.conclude().recommendation
+    places = winners_of(about.objectives, about.space, campaign.history, judged, chosen)
+    return [Entry(about.site.nodes, place) for place in places]
 
 
 def _csv(rows: Sequence[dict[str, object]]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from autotune.recommend.tuning_table import Winner
+from autotune.history.objectives import Slot
+from autotune.recommend.winners import Place
 from autotune.space import Point
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
 from autotune.views.screening import aligned
@@ -23,7 +25,22 @@ _STRONGEST = 2.0
 _US = 1e6
 
 
-def tuning_text(table: Sequence[Winner]) -> str:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A slot on so many nodes."""
+
+    nodes: int
+    """Of the campaign."""
+    place: Place
+    """Who wins there."""
+
+    @property
+    def slot(self) -> Slot:
+        """Collective, communicator size, message size."""
+        return self.place.slot
+
+
+def tuning_text(table: Sequence[Entry]) -> str:
     """A block for each collective: sizes down, nodes and communicators across."""
     blocks = []
     for collective, its in groupby(table, key=lambda w: w.slot[0]):
@@ -39,27 +56,23 @@ def tuning_text(table: Sequence[Winner]) -> str:
     return "\n\n".join([*blocks, legend]) + "\n"
 
 
-def tuning_rows(table: Iterable[Winner]) -> list[dict[str, Any]]:
+def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
     """A row for each slot, with a column for each parameter that is chosen per size."""
     winners = list(table)
-    names = list(dict.fromkeys(name for w in winners for name in w.choice))
+    names = list(dict.fromkeys(name for w in winners for name in w.place.choice))
     return [
         {
             "nodes": w.nodes,
             **dict(zip(("collective", "comm_size", "message_bytes"), w.slot, strict=True)),
-            **{name: w.choice.get(name, "") for name in names},
-            "ties": "; ".join(map(name_of, w.ties)),
-            "latency_us": round(w.gain.tuned_s * _US, 6),
-            "default_us": round(w.gain.default_s * _US, 6),
-            "gain": round(w.gain.ratio, 4),
-            "gain_low": round(w.gain.interval[0], 4),
-            "gain_high": round(w.gain.interval[1], 4),
+            **{name: w.place.choice.get(name, "") for name in names},
+            "ties": "; ".join(map(name_of, w.place.rivals)),
+            **_figures(w.place),
         }
         for w in winners
     ]
 
 
-def tuning_page(table: Sequence[Winner], title: str) -> str:
+def tuning_page(table: Sequence[Entry], title: str) -> str:
     """The map of winners: colour says which, its strength how much is gained, hatching that others tie.
 
     A panel for each collective; needs no network.
@@ -73,13 +86,13 @@ def tuning_page(table: Sequence[Winner], title: str) -> str:
         subplot_titles=[collective for collective, _ in panels],
         vertical_spacing=0.3 / len(panels),
     )
-    names = list(dict.fromkeys(name_of(w.choice) for w in table))
+    names = list(dict.fromkeys(name_of(w.place.choice) for w in table))
     shown: set[str] = set()
     for row, (_, winners) in enumerate(panels, start=1):
         sizes = sorted({w.slot[2] for w in winners})
         systems = sorted({(w.nodes, w.slot[1]) for w in winners})
         for name in names:
-            mine = [w for w in winners if name_of(w.choice) == name]
+            mine = [w for w in winners if name_of(w.place.choice) == name]
             if not mine:
                 continue
             figure.add_bar(
@@ -93,7 +106,7 @@ def tuning_page(table: Sequence[Winner], title: str) -> str:
                 marker={
                     "color": _COLOURS[names.index(name) % len(_COLOURS)],
                     "opacity": [_strength(w) for w in mine],
-                    "pattern": {"shape": ["/" if w.ties else "" for w in mine], "solidity": 0.2},
+                    "pattern": {"shape": ["/" if w.place.rivals else "" for w in mine], "solidity": 0.2},
                     "line": {"color": "white", "width": 1},
                 },
                 hovertext=[escape(_hover(w)) for w in mine],
@@ -126,25 +139,41 @@ def name_of(choice: Point) -> str:
     ) or ("the stack's choice")
 
 
+def _figures(place: Place) -> dict[str, float | str]:
+    """Gain over the defaults, empty where these were not measured."""
+    if (gain := place.gain) is None:
+        return dict.fromkeys(("latency_us", "default_us", "gain", "gain_low", "gain_high"), "")
+    low, high = gain.interval
+    return {
+        "latency_us": round(gain.tuned_s * _US, 6),
+        "default_us": round(gain.default_s * _US, 6),
+        "gain": round(gain.ratio, 4),
+        "gain_low": round(low, 4),
+        "gain_high": round(high, 4),
+    }
+
+
 def _system(nodes: int, ranks: int) -> str:
     return f"{nodes} node{'s' if nodes > 1 else ''}, {ranks} ranks"
 
 
-def _cell(winner: Winner | None) -> str:
+def _cell(winner: Entry | None) -> str:
     if winner is None:
         return ""
-    ties = f" ≈{len(winner.ties)}" if winner.ties else ""
-    return f"{name_of(winner.choice)} {ratio_text(winner.gain.ratio)}{ties}"
+    ties = f" ≈{len(winner.place.rivals)}" if winner.place.rivals else ""
+    gain = f" {ratio_text(winner.place.gain.ratio)}" if winner.place.gain else ""
+    return f"{name_of(winner.place.choice)}{gain}{ties}"
 
 
-def _hover(winner: Winner) -> str:
+def _hover(winner: Entry) -> str:
     collective, ranks, size = winner.slot
-    ties = f"; ties with {', '.join(map(name_of, winner.ties))}" if winner.ties else ""
-    gain = ratio_text(winner.gain.ratio, winner.gain.interval)
+    ties = f"; ties with {', '.join(map(name_of, winner.place.rivals))}" if winner.place.rivals else ""
+    its = winner.place.gain
+    gain = ratio_text(its.ratio, its.interval) if its else "gain unknown"
     where = f"{collective}, {_system(winner.nodes, ranks)}, {size_text(size)}"
-    return f"{where}: {name_of(winner.choice)}, {gain}{ties}"
+    return f"{where}: {name_of(winner.place.choice)}, {gain}{ties}"
 
 
-def _strength(winner: Winner) -> float:
-    share = (winner.gain.ratio - 1) / (_STRONGEST - 1)
+def _strength(winner: Entry) -> float:
+    share = (winner.place.gain.ratio - 1) / (_STRONGEST - 1) if winner.place.gain else 0.0
     return _FAINTEST + (1 - _FAINTEST) * min(max(share, 0.0), 1.0)
