@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: tune test test-slow lint stacks mpi-test cluster-test kill-test fuzz clean help
+.PHONY: tune test test-slow lint docs stacks mpi-test cluster-test kill-test fuzz clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
@@ -38,6 +38,9 @@ lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.dev ## the book as a site in site/, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Other MPI stacks live in environments of their own: one interpreter can load only one MPI.
 $(VENV)-openmpi41/.done: pyproject.toml constraints.txt
@@ -77,7 +80,7 @@ fuzz: $(VENV)/.test ## 100,000 damaged inputs, a tenth for each reader, in 8 GB 
 	ulimit -v 8000000; OPENBLAS_NUM_THREADS=1 FUZZ_EXAMPLES=10000 $(BIN)/python -m pytest -o timeout=0 tests/property/test_readers.py
 
 clean: ## remove environments and caches
-	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich $(VENV)-intel .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich $(VENV)-intel .mypy_cache .ruff_cache .pytest_cache .hypothesis site
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)

@@ -130,6 +130,6 @@ def test_paths_in_the_project_that_are_named_exist(path):
 
 
 def test_links_between_documents_lead_somewhere():
-    for path in [*DOCS.glob("*.md"), *ROOT.glob("*.md")]:
+    for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
