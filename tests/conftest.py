@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "intel", "cluster", "simgrid"}
+MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "intel", "cluster", "simgrid", "apps"}
 
 
 # As on a terminal, however the tests were started: background jobs of a shell ignore Ctrl-C, nohup SIGHUP.

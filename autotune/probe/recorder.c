@@ -4,11 +4,11 @@
  * rank ends, by MPI_Finalize, MPI_Abort or a signal, and nothing is exchanged between ranks for it.
  *
  * - A cell is (collective, blocking or not, log2 of the message size, communicator size); its calls are exact.
- * - Reading the clock twice costs several per cent of the shortest calls. A call is timed where a hash of its
- *   number falls below a limit: all of them where calls take long, one of 16 where they are short, each with
- *   the inverse of its probability as weight (Horvitz, Thompson 1952).
- * - The hash is the same on all ranks, so they keep the same calls' entry times; recorder.py tells from them
- *   how long each waited for the last. A full list is thinned to a half by halving the limit.
+ * - Reading the clock twice costs as much as the shortest calls take. The first calls are all timed, then one of
+ *   each block of up to 64, drawn by a hash of the block's number and weighted by the block's length (Horvitz,
+ *   Thompson 1952); where calls take long all of them are.
+ * - Hash and blocks are the same on all ranks, so they keep the same calls' entry times, from which follows how
+ *   long each waited for the last. A full list is thinned to a half.
  *
  * It is linked to no MPI: functions are looked up in whichever the process has loaded, also where a Python
  * module has loaded it for itself alone. It needs the header of an MPI with the same binary interface.
@@ -34,7 +34,7 @@
 #define CELLS 1024
 #define STREAMS 256
 #define KEPT 512 /* entry times of one stream */
-#define LONG_S 4e-6 /* calls of which all are timed */
+#define LONG_S 10e-6 /* calls of which all are timed */
 #define ROUND_TRIPS 32
 
 enum kind { BLOCKING, NONBLOCKING, PERSISTENT, KINDS };
@@ -76,6 +76,8 @@ struct file {
 struct place {
     struct place *next;
     int bin;
+    int64_t drawn; /* number of the next call that is drawn */
+    double typical_s; /* about the median: a few calls that were disturbed do not make it long */
     struct cell *cell;
     struct stream *stream;
 };
@@ -167,8 +169,8 @@ struct pending {
 struct call {
     struct place *place;
     int64_t number;
-    uint64_t limit;
     int timed, kept, root;
+    double weight;
     struct comm *comm;
     double begin_s;
 };
@@ -414,10 +416,10 @@ static struct comm *introduced(MPI_Comm handle) {
     return k;
 }
 
-static struct comm *known(MPI_Comm handle) {
-    static __thread struct comm *last;
-    static __thread unsigned seen;
-    if (last && seen == epoch && last->handle == handle) return last;
+static __thread struct comm *last;
+static __thread unsigned seen;
+
+static struct comm *looked_up(MPI_Comm handle) {
     lock();
     seen = epoch;
     struct comm *k = comms[BUCKET(handle)];
@@ -430,6 +432,10 @@ static struct comm *known(MPI_Comm handle) {
         unlock();
     }
     return last = k;
+}
+
+static inline struct comm *known(MPI_Comm handle) {
+    return last && seen == epoch && last->handle == handle ? last : looked_up(handle);
 }
 
 static struct cell *cell_of(enum op op, enum kind kind, int bin, int ranks) {
@@ -467,10 +473,7 @@ static int uneven(enum op op) {
     return op == OP_gatherv || op == OP_scatterv || op == OP_alltoallv || op == OP_alltoallw;
 }
 
-static struct place *place_of(enum op op, enum kind kind, struct comm *k, double bytes) {
-    int bin = bytes >= 1 ? 64 - __builtin_clzll((unsigned long long)bytes) : 0;
-    for (struct place *p = k->places[op][kind]; p; p = p->next)
-        if (p->bin == bin) return p;
+static struct place *new_place(enum op op, enum kind kind, struct comm *k, int bin) {
     struct place *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->bin = bin;
@@ -482,23 +485,43 @@ static struct place *place_of(enum op op, enum kind kind, struct comm *k, double
     return k->places[op][kind] = p;
 }
 
+static inline struct place *place_of(enum op op, enum kind kind, struct comm *k, double bytes) {
+    int bin = bytes >= 1 ? 64 - __builtin_clzll((unsigned long long)bytes) : 0;
+    struct place *p = k->places[op][kind];
+    while (p && p->bin != bin) p = p->next;
+    return p ? p : new_place(op, kind, k, bin);
+}
+
 /* Before and after a call. */
 
-static void before(struct call *v, struct place *p, double bytes, struct comm *k, int root) {
+/* Calls with numbers from here on come in blocks so long. */
+static int64_t block(int64_t number) { return number < 256 ? 1 : number < 1024 ? 4 : number < 16384 ? 16 : 64; }
+
+/* The number that is drawn of the block that a number is in. */
+static int64_t drawn(int64_t number) {
+    int64_t length = block(number), first = number - number % length;
+    return first + (int64_t)(hashed(first) % length);
+}
+
+static inline void before(struct call *v, struct place *p, double bytes, struct comm *k, int root) {
     struct cell *c = p ? p->cell : NULL;
     v->place = NULL;
     if (!c) return;
-    v->place = p, v->comm = k, v->root = root;
-    v->number = c->calls++;
-    c->bytes += bytes;
     struct stream *s = p->stream;
-    if (s) v->number = s->calls++;
-    uint64_t hash = hashed(v->number);
-    int slow = c->weighted_s > LONG_S * c->weight || v->number < 16;
-    v->limit = slow ? UINT64_MAX : UINT64_MAX >> 4;
-    v->kept = s && hash <= s->limit;
-    if (s && s->limit > v->limit) v->limit = s->limit;
-    v->timed = hash <= v->limit;
+    int64_t number = c->calls++;
+    c->bytes += bytes;
+    if (s) number = s->calls++;
+    int taken = number >= p->drawn;
+    if (taken && number > p->drawn) taken = number == drawn(number); /* others counted here too */
+    v->timed = taken || p->typical_s > LONG_S;
+    if (!v->timed) return;
+    v->place = p, v->comm = k, v->root = root, v->number = number;
+    v->weight = p->typical_s > LONG_S ? 1 : block(number);
+    v->kept = s && taken && hashed(number) <= s->limit;
+    if (number >= p->drawn) {
+        p->drawn = drawn(number);
+        if (p->drawn <= number) p->drawn = drawn(number - number % block(number) + block(number));
+    }
 }
 
 static void thin(struct stream *s) {
@@ -524,9 +547,10 @@ static void after(struct call *v) {
         REAL(Group_free)(&world);
     }
     lock();
-    double weight = (double)UINT64_MAX / v->limit;
-    c->weight += weight;
-    c->weighted_s += weight * (end_s - v->begin_s);
+    double took_s = end_s - v->begin_s, *typical_s = &v->place->typical_s;
+    c->weight += v->weight;
+    c->weighted_s += v->weight * took_s;
+    *typical_s = *typical_s ? *typical_s * (took_s > *typical_s ? 1.1 : 1 / 1.1) : took_s;
     if (v->kept && hashed(v->number) <= s->limit) {
         file->samples[s - file->streams][s->n++] = (struct sample){v->number, v->begin_s, end_s, root, 0};
         if (s->n == KEPT) thin(s);
@@ -541,7 +565,7 @@ static int usable(void) {
 
 #define TIMED(code, call, v)                                                                                  \
     inside++;                                                                                                 \
-    if ((v).place && (v).timed) {                                                                             \
+    if (__builtin_expect((v).place && (v).timed, 0)) {                                                                           \
         (v).begin_s = now();                                                                                  \
         code = call;                                                                                          \
         after(&(v));                                                                                          \
@@ -674,17 +698,21 @@ int MPI_Startall(int n, MPI_Request r[]) { STARTING(n, r, REAL(Startall)(n, r));
 
 /* The calls. */
 
-static double width(MPI_Datatype type) {
-    static __thread MPI_Datatype last;
-    static __thread int bytes;
-    if (bytes && type == last) return bytes;
+static __thread MPI_Datatype last_type;
+static __thread int last_width;
+
+static double asked_width(MPI_Datatype type) {
     int size = 0, a, b, c, combiner;
     inside++;
     REAL(Type_size)(type, &size);
     REAL(Type_get_envelope)(type, &a, &b, &c, &combiner);
     inside--;
-    if (combiner == MPI_COMBINER_NAMED) last = type, bytes = size; /* nobody frees it and reuses its handle */
+    if (combiner == MPI_COMBINER_NAMED) last_type = type, last_width = size; /* its handle is never reused */
     return size;
+}
+
+static inline double width(MPI_Datatype type) {
+    return last_width && type == last_type ? last_width : asked_width(type);
 }
 
 /* How many blocks a rank gets. */
@@ -722,7 +750,8 @@ static int neighbours(struct comm *k) {
 /* What all wrappers of a collective share: is it counted, as what, and where? */
 #define COUNTED(op, how, bytes_, root_)                                                                       \
     struct comm *k = known(COMM_OF(c));                                                                       \
-    struct call v_ = {0};                                                                                     \
+    struct call v_;                                                                                           \
+    v_.place = NULL;                                                                                          \
     struct place *p_ = NULL;                                                                                  \
     double b_ = 0;                                                                                            \
     if (k) {                                                                                                  \
@@ -779,7 +808,6 @@ static int neighbours(struct comm *k) {
         if (!real) real = needed(TEXT(NAMED(pprefix##Name##_init)));                                        \
         if (!usable()) return real(OPEN A, j, q);                                                             \
         COUNTED(OP_##name, PERSISTENT, bytes, root)                                                           \
-        (void)v_;                                                                                             \
         inside++;                                                                                             \
         int code = real(OPEN A, j, q);                                                                        \
         inside--;                                                                                             \
@@ -914,7 +942,6 @@ int MPI_Abort(MPI_Comm c, int code) {
         }                                                                                                     \
         MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                                 \
         COUNTED(OP_##name, PERSISTENT, bytes, root)                                                           \
-        (void)v_;                                                                                             \
         inside++;                                                                                             \
         real(OPEN A, j, q, told);                                                                             \
         inside--;                                                                                             \

@@ -1,0 +1,104 @@
+"""Real applications, Debian's: recorded, tuned for, and proved on themselves.
+
+Quantum ESPRESSO is Fortran, HPC Challenge C; both run on Debian's own Open MPI 4.1.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from autotune.cli import main
+from autotune.errors import ExitCode
+
+DATA = Path(__file__).parents[1] / "data" / "applications"
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+PLANTED = """
+coll_tuned_use_dynamic_rules = 1
+coll_tuned_allreduce_algorithm = 5
+coll_tuned_allreduce_algorithm_segmentsize = 8
+"""
+"""A site's file that makes each allreduce send a double at a time."""
+
+pytestmark = [pytest.mark.apps, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A directory to run in, and no complaint of a launcher about root."""
+    for program in ("mpirun.openmpi", "pw.x", "hpcc"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program} here (apt-get install hpcc quantum-espresso quantum-espresso-data)")
+    for name, value in {**ROOT, "OMP_NUM_THREADS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+ESPRESSO = ["mpirun.openmpi", "-n", "2", "pw.x", "-in", str(DATA / "silicon.in")]
+
+
+def total(document, collective, least_bytes=0):
+    """Calls of a mean rank with messages of at least so many bytes."""
+    calls = (c for c in document["calls"] if c["collective"] == collective)
+    return sum(c["calls_per_rank"] for c in calls if c["message_bytes"] >= least_bytes)
+
+
+def test_espresso_counts_its_own_transforms_as_we_do(place, capfd):
+    """It times each transposition of a transform, and each is one MPI_Alltoall; others of its are small."""
+    assert main(["record", "--", *ESPRESSO]) == ExitCode.WELL
+    said = capfd.readouterr().out
+    own = int(re.search(r"fft_scatt_yz +:.*\( *(\d+) calls\)", said)[1])
+    document = json.loads((place / "calls.json").read_text())
+    assert total(document, "alltoall", 1024) == own
+    assert document["ended"] == "finalized"
+    assert document["library"].startswith("Open MPI v4.1")
+
+
+def test_a_slow_default_is_found_repaired_and_proved_on_the_application(place, monkeypatch, capfd):
+    planted = place / "site.conf"
+    planted.write_text(PLANTED)
+    monkeypatch.setenv("OMPI_MCA_mca_base_param_files", str(planted))
+    assert main(["record", "--", *ESPRESSO]) == ExitCode.WELL
+    recorded = json.loads((place / "calls.json").read_text())
+    assert recorded["calls"][0]["collective"] == "allreduce"
+    words = {
+        "calls": "calls.json",
+        "space": DATA / "algorithms.yaml",
+        "campaign.dir": "campaign",
+        "mpi.env.OMPI_MCA_mca_base_param_files": planted,
+        "collective": "allreduce",
+        "proposer": "random",
+        "screening.enabled": "false",
+        "budget.launches": 2,
+        "baseline.launches": 1,
+        "probe.budget_s": 2,
+        "verify.launches": 4,
+        "verify.margin": 0.99,  # no claim about each size is at stake here, but the application
+    }
+    main(["tune", "conf=application", *(f"{key}={value}" for key, value in words.items())])
+    assert "s of your run" in capfd.readouterr().out
+    exported = ["export", "campaign", "--choice", "profile", "--out", "files", "--format", "json"]
+    assert main(exported) == ExitCode.WELL
+    capfd.readouterr()
+    code = main(["verify", "campaign", "--app", "--launches", "8", "--json", "--", *ESPRESSO])
+    verdict = json.loads(capfd.readouterr().out)
+    assert (code, verdict["said"]) == (ExitCode.WELL, "better")
+    predicted = float(re.search(r"save ([0-9.e+-]+) s \(", verdict["predicted"])[1])
+    _, low, high = verdict["saved"]
+    assert low < predicted < high
+
+
+def test_hpc_challenge_is_recorded_and_a_figure_of_it_compared(place, capfd, monkeypatch):
+    shutil.copy(DATA / "hpccinf.txt", place)
+    argv = ["mpirun.openmpi", "-n", "2", "hpcc"]
+    assert main(["record", "--json", "--", *argv]) == ExitCode.WELL
+    document = json.loads(capfd.readouterr().out)
+    assert total(document, "alltoall") > 0
+    assert total(document, "barrier") > 0
+    assert {c["comm_size"] for c in document["calls"]} <= {1, 2}
+    assert "Success=1" in (place / "hpccoutf.txt").read_text()
+    assert main(["plan", "conf=application", "calls=calls.json"]) == ExitCode.WELL
+    assert "Open MPI 4.1" in capfd.readouterr().out

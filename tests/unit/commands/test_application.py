@@ -1,0 +1,95 @@
+"""A scenario out of a recording: what takes the time, and nothing that was said otherwise."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from autotune.cli import main
+from autotune.commands.application import of_recording
+from autotune.errors import ExitCode, ScenarioError
+from autotune.importers.recording import RecordedCalls, Recording
+
+
+def calls(collective, size, seconds, comm_size=4, waiting=0.0, kind="blocking"):
+    return RecordedCalls(collective, kind, comm_size, size, 4000, 1000.0, seconds, waiting)
+
+
+RUN = Recording(
+    ("/opt/mpi/bin/mpirun.openmpi", "-n", "4", "./app"),
+    *(100.0, 99.0, 4, 1, "finalized", "Open MPI", "2026-01-01", 0.0, 0),
+    calls=(
+        calls("allreduce", 8192.0, 10.0),
+        calls("alltoall", 512.0, 5.0, comm_size=2),
+        calls("allreduce", 7000.0, 4.0),
+        calls("bcast", 1e6, 0.01),
+        calls("barrier", 0.0, 3.0),
+        calls("reduce", 64.0, 50.0, waiting=49.99),
+        calls("alltoallw", 64.0, 50.0),
+        calls("gather", 64.0, 50.0, kind="non-blocking"),
+    ),
+)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    path = tmp_path / "calls.json"
+    path.write_text(json.dumps(RUN.document()))
+    return path
+
+
+def test_the_scenario_is_where_the_time_is(recorded):
+    filled = of_recording({"calls": str(recorded)})
+    assert filled["collective"] == ["allreduce", "alltoall", "barrier"]
+    assert filled["sizes"] == [512, 7832]  # of 7000 and 8192 bytes the mean of the logarithms, by time
+    assert filled["cluster"] == {"nodes": 1, "comm_sizes": [2, 4], "ranks": 4}
+    assert filled["mpi"] == {"mpirun": "/opt/mpi/bin/mpirun.openmpi"}
+    assert filled["objective"] == {"weights": str(recorded)}
+    assert "calls" not in filled
+
+
+def test_what_was_said_is_kept(recorded):
+    said = {
+        "calls": str(recorded),
+        "collective": "bcast",
+        "sizes": "8..1k",
+        "cluster": {"nodes": 2, "ppn": 8, "ranks": None, "comm_sizes": [16]},
+        "mpi": {"mpirun": "mpirun"},
+    }
+    filled = of_recording(said)
+    assert all(filled[key] == said[key] for key in ("collective", "sizes", "cluster", "mpi"))
+
+
+@pytest.mark.parametrize("word", [None, "???"])
+def test_a_recording_is_needed(word):
+    with pytest.raises(ScenarioError, match="not given"):
+        of_recording({"calls": word})
+
+
+def test_a_run_without_anything_to_tune_is_told_so(tmp_path):
+    path = tmp_path / "calls.json"
+    path.write_text(json.dumps(replace(RUN, calls=RUN.calls[-2:]).document()))
+    with pytest.raises(ScenarioError, match=r"nothing that could be tuned: .*alltoallw \(blocking\)"):
+        of_recording({"calls": str(path)})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--figure", "x"], "add --app"),
+        (["--app", "--figure", "(", "--", "true"], "--figure '('"),
+        (["--app", "--figure", "x", "--", "true"], "has 0 groups"),
+        (["--app", "--more-is-better", "--", "true"], "needs --figure"),
+        (["--app", "--against", "x", "--", "true"], "leave --against out"),
+        (["--app", "--", "true"], "no campaign"),
+    ],
+)
+def test_wrong_words_of_verify(words, message, tmp_path, capsys):
+    assert main(["verify", str(tmp_path), *words]) == ExitCode.MISTAKE
+    assert message in capsys.readouterr().err
+
+
+def test_a_program_of_its_own_is_no_application(tmp_path, capsys):
+    assert main(["record", "--out", str(tmp_path / "c.json"), "--", "no-such-program"]) == ExitCode.MISTAKE
+    assert "is not a program that can be found" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

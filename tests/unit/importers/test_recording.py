@@ -1,0 +1,113 @@
+"""Files of ranks, as the recorder writes them, become one recording; and the document is read as it was."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune.errors import TableError
+from autotune.importers import recording as rec
+from autotune.importers.profiles import read_profile
+from autotune.importers.recording import RecordedCalls, Recording, joined, read_recording
+
+ONE = RecordedCalls("allreduce", "blocking", 4, 64.0, 400, 100.0, 2.0, 0.5)
+RUN = Recording(("mpirun", "./app"), 10.0, 9.0, 4, 1, "finalized", "Open MPI", "2026-01-01", 0.0, 0, (ONE,))
+
+
+def rank_file(rank, ranks, *, calls=8, begin, took, ahead=0.0, name=b"allreduce", root=-1, ended=1):
+    """The file of a rank that kept all of its calls of 64 bytes."""
+    head = np.zeros(1, rec._HEAD)
+    head["magic"], head["rank"], head["size"], head["ended"], head["nodes"] = (
+        b"autorec1",
+        rank,
+        ranks,
+        ended,
+        1,
+    )
+    head["job"], head["cells"], head["streams"], head["end_s"] = 7, 1, 1, 100.0
+    head["ahead_s"], head["ahead_end_s"], head["host"], head["library"] = (
+        ahead,
+        ahead,
+        b"node",
+        b"Open MPI v5",
+    )
+    cells = np.zeros(rec._CELLS, rec._CELL)
+    cells[0] = (name, 0, 7, ranks, 0, calls, 64.0 * calls, calls, sum(took), 0.0)
+    streams = np.zeros(rec._STREAMS, rec._STREAM)
+    streams[0] = (name, 99, 7, ranks, calls, 0, calls, 0)
+    samples = np.zeros((rec._STREAMS, rec._KEPT), rec._SAMPLE)
+    for i in range(calls):
+        samples[0, i] = (i, begin[i] + ahead, begin[i] + took[i] + ahead, root, 0)
+    return b"".join(part.tobytes() for part in (head, cells, streams, samples))
+
+
+def test_waiting_is_until_the_last_has_come_on_one_clock():
+    """Rank 1 comes 1 s late to each call, and its clock is an hour ahead."""
+    early = rank_file(0, 2, begin=[10.0 * i for i in range(8)], took=[1.5] * 8)
+    late = rank_file(1, 2, begin=[10.0 * i + 1.0 for i in range(8)], took=[0.5] * 8, ahead=3600.0)
+    found = joined([early, late], ["app"], 100.0, "2026-01-01")
+    (calls,) = found.calls
+    assert (calls.calls, calls.calls_per_rank, calls.message_bytes) == (16, 8.0, 64.0)
+    assert calls.seconds == pytest.approx((8 * 1.5 + 8 * 0.5) / 2)
+    assert calls.waiting_s == pytest.approx(8 * 1.0 / 2)
+    assert (found.ranks, found.nodes, found.ended) == (2, 1, "finalized")
+
+
+@pytest.mark.parametrize(("name", "waited"), [(b"bcast", 0.0), (b"reduce", 8 * 1.0 / 2)])
+def test_the_root_waits_for_others_only_where_it_gets_something(name, waited):
+    """The root is early: that of a broadcast goes on, that of a reduction waits."""
+    root = rank_file(0, 2, begin=[10.0 * i for i in range(8)], took=[1.5] * 8, name=name, root=0)
+    other = rank_file(1, 2, begin=[10.0 * i + 1.0 for i in range(8)], took=[0.5] * 8, name=name, root=0)
+    assert joined([root, other], ["app"], 100.0, "").waiting_s == pytest.approx(waited)
+
+
+def test_a_killed_rank_makes_the_run_killed_and_none_makes_none():
+    files = [rank_file(r, 2, begin=[float(i) for i in range(8)], took=[0.1] * 8, ended=r) for r in range(2)]
+    assert joined(files, ["app"], 5.0, "").ended == "killed"
+    assert joined([], ["app"], 5.0, "") is None
+    with pytest.raises(TableError, match="another version"):
+        joined([files[0][:-1]], ["app"], 5.0, "")
+
+
+def test_a_document_is_read_as_it_was_written():
+    assert read_recording(json.dumps(RUN.document()), "calls.json") == RUN
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "other"},
+        {"ranks": 0},
+        {"run_s": "soon"},
+        {"run_s": -1},
+        {"ended": "well"},
+        {"calls": [{"collective": "allreduce"}]},
+        {"calls": [{**json.loads(json.dumps(RUN.document()))["calls"][0], "seconds": float("nan")}]},
+        {"calls": 3},
+    ],
+)
+def test_a_damaged_document_is_one_message(change):
+    with pytest.raises(TableError, match=r"calls\.json"):
+        read_recording(json.dumps({**RUN.document(), **change}), "calls.json")
+
+
+def test_a_profile_has_what_can_be_tuned_with_its_time():
+    others = (
+        replace(ONE, kind="non-blocking"),
+        replace(ONE, comm_size=1),
+        replace(ONE, collective="alltoallw"),
+        replace(ONE, collective="bcast", message_bytes=8.0, seconds=0.5, waiting_s=0.0),
+    )
+    text = json.dumps(replace(RUN, calls=(ONE, *others)).document())
+    profile = read_profile(text, "calls.json")
+    assert [(c.collective, c.comm_size, c.count, c.seconds) for c in profile.calls] == [
+        ("allreduce", 4, 100.0, 1.5),
+        ("bcast", 4, 100.0, 0.5),
+    ]
+    assert profile.application_s == 10.0
+    slots = [("allreduce", 4, 64), ("bcast", 4, 8)]
+    # Shares of the recorded time, whatever time the slots are said to take.
+    assert profile.weights(slots, dict.fromkeys(slots, 1.0)) == pytest.approx(
+        {slots[0]: 0.75, slots[1]: 0.25}
+    )
