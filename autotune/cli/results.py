@@ -55,7 +55,9 @@ def history(
 
 @cli.command()
 def report(
-    directory: Dir,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR|TABLE", help="a campaign, or a recorded or imported table")
+    ],
     out: Out = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="also write each figure there, as PNG and SVG")
@@ -64,7 +66,7 @@ def report(
         bool, typer.Option("--follow", help="write it again while the campaign goes on, until it ends")
     ] = False,
 ) -> None:
-    """Write a page that shows what was found and why (default: DIR/report.html)."""
+    """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     from autotune.commands import report as verb
 
     verb.report(directory, out, figures, follow)

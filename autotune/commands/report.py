@@ -14,6 +14,10 @@ from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
+from autotune.history.objectives import Objective, envelope
+from autotune.recommend.front import recommend
+from autotune.replay.observed import history_of
+from autotune.replay.recorded_table import read_recorded
 from autotune.stacks import dialect
 from autotune.views.discovery import discovery_section
 from autotune.views.guidelines import guidelines_section
@@ -36,6 +40,9 @@ def report(directory: Path, out: Path | None, figures: Path | None = None, follo
         UserError: there is no campaign, a file cannot be written, or matplotlib is not here.
         StorageError: the disk is full or read-only.
     """
+    if directory.is_file():
+        _report_table(directory, out, figures)
+        return
     target = out or directory / "report.html"
     campaign = read_campaign(directory)
     write_page(campaign, target)
@@ -61,12 +68,49 @@ def write_page(campaign: CampaignDirectory, target: Path) -> None:
     write_files({target: page(report_input(campaign))})
 
 
+def _report_table(table: Path, out: Path | None, folder: Path | None) -> None:
+    """Write the page of a recorded or imported table, beside it; raises as ``report``, and ``TableError``."""
+    from autotune.views.report import page
+
+    inputs = table_input(table)
+    target = out or table.with_suffix(".html")
+    write_files({target: page(inputs)})
+    written = _drawn(inputs, folder) if folder is not None else ()
+    sys.stdout.writelines(f"{path}\n" for path in (target, *written))
+
+
+def table_input(table: Path) -> "ReportInput":
+    """What a recorded or imported table says, as if a campaign had launched its runs.
+
+    Raises:
+        TableError: a file that cannot be read, or that is no such table.
+    """
+    from autotune.views.report import ReportInput
+
+    recorded = read_recorded(table)
+    history, objectives = history_of(recorded), (Objective("latency"),)
+    ranks = ", ".join(str(n) for n in recorded.comm_sizes if n)
+    return ReportInput(
+        title=table.name,
+        space=recorded.space,
+        objectives=objectives,
+        history=history,
+        recommendation=recommend(objectives, recorded.space, history),
+        baseline=envelope(recorded.space, history.untouched),
+        findings=[("table", str(table)), ("collective", recorded.collective), ("ranks", ranks or "not said")],
+    )
+
+
 def write_figures(campaign: CampaignDirectory, folder: Path) -> tuple[Path, ...]:
     """Write every figure of the page as PNG and SVG; raises as ``report``."""
+    return _drawn(report_input(campaign), folder)
+
+
+def _drawn(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
     from autotune.views.report import drawings, figures
 
     try:
-        drawn = drawings(figures(report_input(campaign)))
+        drawn = drawings(figures(inputs))
     except ImportError as exc:
         raise UserError(f"figures need matplotlib: {exc}", "pip install 'autotune[figures]'") from exc
     files = {folder / name: image for name, image in drawn.items()}

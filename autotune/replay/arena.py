@@ -21,8 +21,8 @@ import numpy as np
 
 from autotune.campaign.ports import Problem, Proposer
 from autotune.history.objectives import Objective, Slot, by_setting, envelope, job_setting, slot_of
-from autotune.history.trial import Estimate, History, Observation, Phase, Status, Trial
-from autotune.measure.location import estimate
+from autotune.history.trial import History, Observation, Phase, Status, Trial
+from autotune.replay.observed import observed
 from autotune.replay.recorded_table import RecordedTable, Run
 from autotune.space import Point
 
@@ -271,10 +271,4 @@ def _observe(point: Point, shown: dict[Point, tuple[Run, ...]], history: History
     runs = shown[point]
     if not runs:
         return Observation(trial, Status.CRASHED, reason="every recorded run failed")
-    run = runs[sum(o.trial.point == point for o in history) % len(runs)]
-    estimates = []
-    for cell, times in run.items():
-        located = estimate(times)
-        sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
-        estimates.append(Estimate(cell, located.value_s, sem_s, located.n))
-    return Observation(trial, Status.OK, tuple(estimates))
+    return observed(trial, runs[sum(o.trial.point == point for o in history) % len(runs)])

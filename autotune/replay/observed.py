@@ -1,0 +1,57 @@
+"""Recorded runs as observations: what a launch that gives them back would have shown."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from autotune.history.trial import Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.measure.location import estimate
+from autotune.replay.recorded_table import RecordedTable, Run
+from autotune.space import Point
+
+
+def observed(trial: Trial, run: Run) -> Observation:
+    """A trial that showed a run; the error of a single time is as large as itself."""
+    estimates = []
+    for cell, times in run.items():
+        located = estimate(times)
+        sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
+        estimates.append(Estimate(cell, located.value_s, sem_s, located.n))
+    return Observation(trial, Status.OK, tuple(estimates))
+
+
+def history_of(recorded: RecordedTable) -> History:
+    """All recorded runs as one history, the default's first and as an untouched stack's.
+
+    Where a point has several runs, what they differ by says how sure it is: single times then have no error
+    of their own.
+    """
+    return History(tuple(_observations(recorded)))
+
+
+def _observations(recorded: RecordedTable) -> Iterator[Observation]:
+    number = 0
+    if recorded.default is not None:
+        point, choice = recorded.default
+        for run in recorded.runs.get(point, ()):
+            number += 1
+            trial = Trial(number, Phase.BASELINE, point, subject=Subject.UNTOUCHED)
+            own = {cell: times for cell, times in run.items() if cell.choice == choice}
+            untouched = {replace(cell, choice=Point()): times for cell, times in own.items()}
+            yield _shared(observed(trial, untouched), len(recorded.runs[point]))
+    for point, runs in recorded.runs.items():
+        for run in runs or ():
+            number += 1
+            yield _shared(observed(Trial(number, Phase.SEARCH, point), run), len(runs))
+        if not runs:
+            number += 1
+            yield Observation(
+                Trial(number, Phase.SEARCH, point), Status.CRASHED, reason="every recorded run failed"
+            )
+
+
+def _shared(observation: Observation, runs: int) -> Observation:
+    if runs == 1:
+        return observation
+    estimates = tuple(replace(e, sem_s=0.0) if e.n == 1 else e for e in observation.estimates)
+    return replace(observation, estimates=estimates)
