@@ -156,17 +156,27 @@ def choices(
 
     listed = [choice(ChoiceKind.NEVER_SLOWER, chosen, verdict.checked if verdict else Checked.NOT)]
     for kind, judged in wanted.items():
-        best = next(iter(recommendations(judged, space, made, one_row)), None)
-        if best is None:
-            continue
-        if deploys(space, best) and best.point == chosen.point and deploys(space, chosen):
-            listed.append(choice(kind, chosen, listed[0].checked))
-        elif (launched := _launched(best, verdict)) is not None:
-            fresh = freshly_measured(space, launched.setting, launched)
-            listed.append(choice(kind, fresh, Checked.REFUSED))
+        for best in recommendations(judged, space, made, one_row):
+            if deploys(space, best) and best.point == chosen.point and deploys(space, chosen):
+                listed.append(choice(kind, chosen, listed[0].checked))
+            elif (launched := _launched(best, verdict)) is None:
+                listed.append(choice(kind, best, Checked.NOT))
+            elif _mean_gain(fresh := freshly_measured(space, launched.setting, launched), judged) > 0.0:
+                listed.append(choice(kind, fresh, Checked.REFUSED))
+            else:
+                continue  # its fresh launches say that it is not even better on the whole
+            break
         else:
-            listed.append(choice(kind, best, Checked.NOT))
+            listed += [choice(kind, chosen, listed[0].checked)] if not deploys(space, chosen) else []
     return tuple(listed)
+
+
+def _mean_gain(setting: Recommendation, objectives: Sequence[Objective]) -> float:
+    """Mean of ln(default / tuned) over the slots, as the objectives weigh them."""
+    weights = {slot: weight for objective in objectives for slot, weight in objective.weights.items()}
+    told = [(math.log(gain.ratio), weights.get(gain.slot, 0.0) if weights else 1.0) for gain in setting.gains]
+    whole = sum(weight for _, weight in told)
+    return sum(ratio * weight for ratio, weight in told) / whole if whole else 0.0
 
 
 def main_effect(

@@ -7,6 +7,7 @@ import pytest
 from autotune.history.objectives import Objective
 from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Checked
+from autotune.space import Point
 from autotune.verification.choices import ChoiceKind, choices
 from tests.unit.verification.test_rounds import (
     OBJECTIVES,
@@ -56,6 +57,17 @@ def test_what_was_launched_and_refused_shows_what_its_fresh_launches_say():
     fresh = [o for o in history.of(Phase.VERIFY) if o.trial.subject is Subject.DEPLOYED]
     assert best.recommendation.point in {o.trial.point for o in fresh}
     assert "measured on fresh launches, and not confirmed" in best.text
+
+
+def test_what_fresh_launches_show_to_be_slower_on_the_whole_is_no_choice():
+    def slower(tls, choice, size):
+        return trade("all", choice, size) * (2.5 if tls == "self,tcp" else 1.0)
+
+    machine = Machine(slower, seen=trade)  # the search had luck
+    history = run(verifier(), machine, searched(machine, ("all", "self,tcp"), baselines=1))
+    best = told(history)[ChoiceKind.OVERALL]
+    assert (best.changes, best.checked) == (Point(), Checked.REFUSED)
+    assert best.text == "best on the whole: the stack's own defaults [verified]"
 
 
 def test_a_profile_of_calls_has_a_choice_of_its_own():
