@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from autotune.campaign.description import Description
+from autotune.campaign.drift import levelled
 from autotune.campaign.strategy import Strategy
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
@@ -53,7 +54,7 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
         ScenarioError: a verification with a rate out of its range.
     """
     strategy = Strategy(campaign).informed(history)
-    campaign = strategy.campaign
+    campaign, history = strategy.campaign, levelled(history)
     effects, screening = strategy.screening(history) or ((), None)
     verifier, one_row = strategy.verifier, dialect(campaign.space.stack).one_row
     verdict = verifier.verdict(history) if verifier and len(history.of(Phase.VERIFY)) else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from autotune.errors import JournalError
+from autotune.errors import AutotuneError, JournalError
 from autotune.history.objectives import Objective
 from autotune.scenario import Scenario, defaults, restored
 from autotune.screening.discovery import Found
@@ -106,6 +106,8 @@ LATER = (
     ("mpi", "stack"),
     ("verify", "margin"),
     ("screening", "runs"),
+    ("baseline", "every"),
+    ("campaign", "notify"),
 )
 """Keys that earlier versions did not know: where they are as by default, a journal does not name them."""
 
@@ -149,8 +151,18 @@ def campaign_of(event: Mapping[str, Any]) -> Description:
 
     Raises:
         ScenarioError: a scenario of another version.
-        JournalError: a site of another version.
+        JournalError: a site of another version, or a description that is damaged.
     """
+    try:
+        return _campaign_of(event)
+    except AutotuneError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        what = f"{type(exc).__name__}: {exc}"
+        raise JournalError(f"the journal's description of its campaign is damaged: {what}") from exc
+
+
+def _campaign_of(event: Mapping[str, Any]) -> Description:
     site = Document("the journal's site", JournalError, own=True, newer=True)
     return Description(
         restored(event["scenario"]),

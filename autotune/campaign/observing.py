@@ -260,7 +260,7 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
         outcome.duration_s,
         outcome.queue_s,
         tuple(outcome.hosts) or tuple(dict.fromkeys(result.hosts)),
-        {name: value for name, value in figures.items() if not math.isnan(value)},
+        {name: value for name, value in {**result.machine, **figures}.items() if not math.isnan(value)},
         (f"timing: {result.timing}", *result.notes) if result.timing else result.notes,
     ).believed()
 

@@ -4,6 +4,7 @@ A Hydra launcher plugin's ``connect(scenario)`` returns a ``Site``; nothing abov
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,8 @@ from typing import Any
 from autotune.campaign.description import SiteFacts, Stamp
 from autotune.campaign.observing import Launches, Observers
 from autotune.errors import ScenarioError, StackError
+from autotune.measure.machine import disturbance
+from autotune.probe.machine import counters
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.space import Space, check_words
@@ -23,6 +26,8 @@ from autotune.stacks.installation import Installation, find
 from autotune.stacks.knobs import discovered_space, listings, openmpi_in_use
 from autotune.stacks.ports import Launcher, Placement, Stack
 
+_LOOK_S = 0.25
+"""For which a machine is looked at, before anything is launched."""
 Finding = tuple[str, str]
 """What ``doctor`` shows: (what, finding)."""
 
@@ -112,9 +117,21 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         place,
         stack.description,
         stack,
-        stack.findings(),
+        (*stack.findings(), *(machine_now() if place.nodes == 1 and not place.hosts else ())),
         knobs=knobs,
     )
+
+
+def machine_now() -> tuple[Finding, ...]:
+    """What else runs on this machine, looked at for a moment; nothing where its kernel does not tell."""
+    before, began_s = counters(), time.process_time()
+    time.sleep(_LOOK_S)
+    after, own_s = counters(), time.process_time() - began_s
+    if before is None or after is None:
+        return ()
+    found = disturbance(before, after, own_s)
+    said = ", ".join(found.words)
+    return (("machine now", f"not quiet: {said}" if said else f"quiet, {found.cores} cores"),)
 
 
 def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: int) -> Space:

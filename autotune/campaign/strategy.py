@@ -18,6 +18,7 @@ import numpy as np
 from autotune.campaign import failures
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.discovery import Discovery
+from autotune.campaign.drift import levelled
 from autotune.campaign.ports import Problem, Proposer
 from autotune.errors import ScenarioError, UserError
 from autotune.history.objectives import Objective, scores, slots
@@ -163,7 +164,7 @@ class Strategy:
 
         ``time_is_up``: the budget of seconds is spent, so that only the verification is left.
         """
-        trial = self._next(history, time_is_up)
+        trial = self._next(levelled(history), time_is_up)
         return trial and failures.patient(trial, self.campaign.scenario, self.space, history)
 
     def _next(self, history: History, time_is_up: bool) -> Trial | None:
@@ -186,14 +187,17 @@ class Strategy:
         """The next trial of all phases before the verification."""
         number = history.next_number
         spent = len(history) - len(history.of(Phase.VERIFY, Phase.DISCOVERY))
-        n_baseline = len(history.of(Phase.BASELINE))
+        at_intervals, since = self._at_intervals(history)
+        n_baseline = len(history.of(Phase.BASELINE)) - at_intervals
         n_screened = sum(not o.trial.repeats for o in history.of(Phase.SCREENING))
         wanted = self.n_baseline
         if wanted and not any(o.ok for o in history.of(Phase.BASELINE)):
             return self._baseline(number)
-        room = self.budget.launches - spent - max(0, wanted - n_baseline)
+        room = self._room(spent, n_baseline)
         if room > 0 and (after := self._after_failures(history, number)) is not None:
             return after
+        if self._due(since, room):
+            return self._baseline(number, "how the machine is by now")
         if self.design is not None and n_screened < self.design.n_runs:
             return Trial(
                 number,
@@ -210,6 +214,31 @@ class Strategy:
             if found is not None:
                 return found
         return self._baseline(number) if n_baseline < wanted else None
+
+    @property
+    def _every(self) -> int:
+        """After so many launches the baseline is launched again to show a drift; 0: a recording has none."""
+        recorded = self.campaign.site.stamp.kind is SiteKind.REPLAYED
+        return 0 if recorded else self.campaign.scenario.baseline.every
+
+    def _at_intervals(self, history: History) -> tuple[int, int]:
+        """How often that was done, and launches since the last one of the baseline."""
+        done = regular = since = 0
+        for spent, observation in enumerate(history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)):
+            if observation.trial.phase is not Phase.BASELINE:
+                since += 1
+                continue
+            due = self._due(since, self._room(spent, regular))
+            done, regular, since = done + due, regular + (not due), 0
+        return done, since
+
+    def _due(self, since: int, room: int) -> bool:
+        """Whether the baseline is launched again after so many others, with room for so many."""
+        return 0 < self._every <= since and room > self._every // 2
+
+    def _room(self, spent: int, n_baseline: int) -> int:
+        """Launches that are left to screening and search."""
+        return self.budget.launches - spent - max(0, self.n_baseline - n_baseline)
 
     def screening(self, history: History) -> tuple[tuple[Effects, ...], ScreeningResult] | None:
         """Effects and decisions of the screening; None until it is complete, or where too much failed."""
@@ -259,7 +288,8 @@ class Strategy:
         found = self.screening(history)
         fixed = found[1].fixed if found else {}
         spaces = [self.space.fix(fixed), self.space] if fixed else [self.space]
-        room = self.budget.launches - self.n_baseline - (self.design.n_runs if self.design else 0)
+        room = self.budget.launches - self.n_baseline - self._at_intervals(history)[0]
+        room -= self.design.n_runs if self.design else 0
         n_searched = len(history.of(Phase.SEARCH))
         if n_searched >= room - round(self.campaign.scenario.confirm.share * room):
             if (leader := self._doubtful(history)) is not None:

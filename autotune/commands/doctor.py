@@ -2,6 +2,7 @@
 
 import sys
 
+from autotune.campaign.site import machine_now
 from autotune.resources import space_text
 from autotune.space.loader import load_space
 from autotune.views.documents import json_text
@@ -14,7 +15,7 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
 
     here = find(mpirun)
     stack = dialect(here.flavour).detect(here, {}, {}, 0)
-    findings = dict(stack.findings())
+    findings = dict([*stack.findings(), *machine_now()])
     dropped = stack.available(load_space(space_text(space), space)).dropped if space else ()
     if as_json:
         document = {

@@ -5,8 +5,10 @@ from rich.table import Table
 
 from autotune.campaign.costs import Share, shares
 from autotune.campaign.discovery import Discovery
+from autotune.campaign.noise import RECORDED, resolution
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
+from autotune.campaign.strategy import Strategy
 from autotune.commands.tune import strategy_of
 from autotune.scenario import Scenario
 from autotune.views.tables import design_table, machine_table
@@ -42,6 +44,7 @@ def plan(scenario: Scenario, site: Site) -> int:
     console.print(
         f"\n{cost_text(phases)}\n"
         f"a launch measures for {asked.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
+        f"{_resolved(strategy)}"
         f"campaign: {asked.directory}\n",
         highlight=False,
     )
@@ -50,6 +53,12 @@ def plan(scenario: Scenario, site: Site) -> int:
     elif strategy.design is not None:
         console.print(design_table(strategy.design))
     return 0
+
+
+def _resolved(strategy: Strategy) -> str:
+    """Which difference the verification could tell, by what is known before anything runs."""
+    remark = resolution(strategy.campaign, RECORDED) if strategy.verifier else None
+    return f"as on recorded machines, {remark.text}\n" if remark else ""
 
 
 def _discovering(discovery: Discovery) -> str:

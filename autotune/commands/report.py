@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
+from autotune.campaign.drift import levelled
+from autotune.campaign.noise import remarks
 from autotune.commands.application import worth_text
 from autotune.commands.guidelines import campaign_findings
 from autotune.errors import UserError
@@ -133,7 +135,8 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         title=about.scenario.title,
         space=about.space,
         objectives=about.objectives,
-        history=campaign.history,
+        history=levelled(campaign.history),
+        remarks=remarks(about, campaign.history),
         recommendation=concluded.recommendation,
         baseline=concluded.baseline,
         effects=concluded.effects,

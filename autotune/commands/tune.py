@@ -17,13 +17,16 @@ from autotune.campaign.conclusion import conclude
 from autotune.campaign.costs import shares
 from autotune.campaign.description import Description, campaign_event, campaign_in, scenario_document
 from autotune.campaign.directory import last_written, read_campaign
+from autotune.campaign.drift import levelled
 from autotune.campaign.interruption import check
 from autotune.campaign.loop import Campaign
+from autotune.campaign.noise import remarks
 from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
 from autotune.commands.application import worth_text
 from autotune.commands.guidelines import campaign_findings
+from autotune.commands.notice import notifying
 from autotune.commands.status import Keeper
 from autotune.errors import (
     STORAGE,
@@ -83,7 +86,11 @@ def tune(scenario: Scenario, site: Site) -> int:
             ended = _say_complete(console, directory)
             CampaignConsole(console, strategy.objectives).stamped(str(site.stamp))
             return ended
-        with CampaignConsole(console, strategy.objectives) as screen, _endings(journal, directory):
+        with (
+            notifying(scenario.campaign.notify, directory) as ending,
+            CampaignConsole(console, strategy.objectives) as screen,
+            _endings(journal, directory),
+        ):
             if site.chosen:
                 console.print(site.chosen, highlight=False)
             screen.opening(_title(scenario, site), str(site.stamp), site.findings, site.space.dropped)
@@ -107,6 +114,8 @@ def tune(scenario: Scenario, site: Site) -> int:
             if text := worth_text(begun, recommendation):
                 console.print(text, highlight=False, soft_wrap=True)
             screen.stamped(str(site.stamp))
+            ending.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
+            ending.code = ExitCode.WELL if sound else ExitCode.FINDING
         if campaign.cut:
             why = "budget.until or budget.node_hours was reached: with more of it the same command continues"
             journal.append(ended_event(State.INTERRUPTED, reason=why))
@@ -114,7 +123,7 @@ def tune(scenario: Scenario, site: Site) -> int:
         else:
             journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
             keeper.keep(campaign.strategy.campaign, history, State.COMPLETE)
-    return ExitCode.WELL if sound else ExitCode.FINDING
+    return ending.code
 
 
 def seconds_until(time_of_day: str | None, now: datetime) -> float:
@@ -278,9 +287,10 @@ def _finish(
             f"see {directory}/launches",
         )
     baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
-    screen.closing(campaign.space, history, recommendation, baseline)
+    screen.closing(campaign.space, levelled(history), recommendation, baseline)
     found = campaign_findings(campaign, history, recommendation)
     screen.doubted(concerning_text(found, campaign.space, recommendation))
+    screen.remarked(remark for remark in remarks(campaign, history) if remark.grave)
     if formats:
         screen.exported(export_files(recommendation, formats, directory / "export"))
     return recommendation

@@ -17,6 +17,7 @@ from mpi4py import MPI
 from autotune.errors import StackError, UserError
 from autotune.probe.control_variables import ControlVariables
 from autotune.probe.loops import Loop, PythonLoop
+from autotune.probe.machine import look, since
 from autotune.probe.mpit import ToolInterface
 from autotune.probe.native import NativeLoop, load
 from autotune.probe.overhead import overhead_s
@@ -134,7 +135,7 @@ def _measure(
     comm_sizes = request.comm_sizes or (world.size,)
     tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in comm_sizes]
     cells: list[CellSamples] = []
-    left_s = request.budget_s
+    left_s, began = request.budget_s, look()
     for number, (collective, size) in enumerate(tasks):
         sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
@@ -146,6 +147,7 @@ def _measure(
             notes += filter(None, [sweep.note])
             sync.Free()
         _wait_idle(world)
+    seen = since(world, began)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")
@@ -161,6 +163,7 @@ def _measure(
         library_bytes=library,
         notes=tuple(notes),
         applied={**proof.applied, **variables.read_back},
+        machine=seen.figures if seen else {},
     )
 
 

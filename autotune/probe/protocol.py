@@ -253,6 +253,8 @@ class ProbeResult:
     """What a user should know: warnings of UCX, eliminated cells, fallback of the timing loop."""
     applied: Mapping[str, str] = field(default_factory=dict)
     """What was read back: variable → value."""
+    machine: Mapping[str, float] = field(default_factory=dict)
+    """What was in the way of the ranks, see ``measure.machine``; empty: the kernel does not tell."""
 
     def write(self, directory: Path) -> None:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""

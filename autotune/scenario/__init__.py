@@ -120,6 +120,7 @@ class Scenario:
         _among("launch.with", self.launch.tool, ("auto", "mpirun", "srun"))
         for key, value, high in (
             ("baseline.launches", self.baseline.launches, inf),
+            ("baseline.every", self.baseline.every, inf),
             ("confirm.share", self.confirm.share, 1),
             ("discover.share", self.discover.share, 1),
             ("discover.rate", self.discover.rate, 1),
@@ -216,7 +217,7 @@ def restored(document: Mapping[str, Any]) -> Scenario:
     Raises:
         ScenarioError: values of another version.
     """
-    today = plain(scenario_of({**defaults(), "campaign": {"dir": "", "fresh": False}}, ""))
+    today = plain(scenario_of({**defaults(), "campaign": {"dir": "", "fresh": False, "notify": []}}, ""))
     journal = Document("the scenario", ScenarioError, own=True, newer=True)
     return journal.structured(Scenario, _over(today, document))
 

@@ -62,6 +62,7 @@ class Baseline:
     """How the stack's own defaults are measured."""
 
     launches: int
+    every: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +154,4 @@ class CampaignPlace:
 
     dir: str
     fresh: bool
+    notify: tuple[str, ...]

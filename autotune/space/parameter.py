@@ -155,8 +155,14 @@ class Point(Mapping[str, Value]):
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Point":
-        """The point with these values."""
-        return cls(tuple(sorted(values.items())))
+        """The point with these values.
+
+        Raises:
+            TypeError: one of them is no scalar, as in a damaged document.
+        """
+        point = cls(tuple(sorted(values.items())))
+        hash(point)
+        return point
 
     @cached_property
     def _values(self) -> Mapping[str, Value]:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from autotune.campaign.description import Description
 from autotune.campaign.discovery import sizes_of
+from autotune.campaign.noise import Remark, disturbed
 from autotune.history.objectives import Objective, Score
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.recommend.front import Recommendation, candidates, pareto_front
@@ -136,6 +137,11 @@ class CampaignConsole:
         if text:
             self._say(Text(f"\nguidelines violated: {text}", "yellow"))
 
+    def remarked(self, remarks: Iterable[Remark]) -> None:
+        """What stood in the way of measuring."""
+        for remark in remarks:
+            self._say(Text(f"\n{remark.what}: {remark.text}", "yellow"))
+
     def exported(self, paths: Iterable[object]) -> None:
         """The files that were written."""
         self._heading("Files")
@@ -180,6 +186,8 @@ class CampaignConsole:
             line.append(f"  {self._best(step)}" if self._bar is None else "", "dim")
         else:
             line.append(f"  {_SUBJECTS[observation.trial.subject]}", "dim")
+        if beside := disturbed(observation):
+            line.append(f"  ({beside})", "yellow")
         return line
 
     def _best(self, step: Step) -> str:

@@ -37,6 +37,8 @@ def test_sizes_and_algorithms_are_swept_in_one_launch(tmp_path):
     assert result.status == "ok"
     assert result.library.startswith("Open MPI v5")
     assert len(result.hosts) == 2
+    assert result.machine["machine_cores"] >= 1
+    assert 0 <= result.machine["other_load_cores"] <= result.machine["machine_cores"] + 1
     assert [(c.message_bytes, c.values["algorithm"]) for c in result.cells] == [
         (size, algorithm) for size in (8, 65536) for algorithm in (3, 4, "rabenseifner")
     ]

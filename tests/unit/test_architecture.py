@@ -71,7 +71,7 @@ TOUCHING = {
     "campaign.directory": "the time of the journal's last event",
     "campaign.interruption": "the signals that end the work",
     "campaign.observing": "the directory of each launch",
-    "campaign.site": "counts the cores of this machine",
+    "campaign.site": "counts the cores of this machine, and looks what else runs there",
     "exporters.export_check": "the files of the launches that check an export",
     "exporters.script_check": "reads the script that is checked",
     "exporters.user_files": "reads the parameter files in the user's home",

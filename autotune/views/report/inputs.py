@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autotune.campaign.noise import Remark
 from autotune.history.objectives import Envelope, Objective
 from autotune.history.trial import History
 from autotune.recommend.front import Recommendation
@@ -46,6 +47,8 @@ class ReportInput:
     """Of the campaign: anything but ``complete`` is said on top of the page."""
     discovery: Mapping[str, Any] | None = None
     """What a discovery found, see ``views.discovery``."""
+    remarks: Sequence[Remark] = ()
+    """What stood in the way of measuring."""
     worth: str = ""
     """What it saves the application that it was made for, in a sentence; empty: it was made for none."""
     guidelines: Mapping[str, Any] | None = None

@@ -324,4 +324,5 @@ def _provenance(inputs: ReportInput) -> list[tuple[str, str]]:
     defaults = sum(o.trial.subject is Subject.UNTOUCHED for o in inputs.history)
     rows = [*said.items(), ("hosts", ", ".join(hosts)), ("space", shape)]
     rows += [("baseline", f"{defaults} launches with nothing set")] if defaults else []
+    rows += [(remark.what, remark.text) for remark in inputs.remarks]
     return [(what, text) for what, text in rows if text]

@@ -1,0 +1,190 @@
+"""What moves whole launches, estimated from settings that were launched again, and taken out (step 8).
+
+A launch of setting k, at position x of the campaign and on the hosts H, lies at
+
+    y = m_k + g(x) + h(H) + e,
+
+y the mean of ln t over what all launches of the setting measured; g a random walk, h an effect of the nodes
+whose covariance is the share of common hosts, e a launch's own error. Variances are the maximum of the
+likelihood, with a flat prior on m_k; what they add is taken out only where the likelihood ratio says that it
+is no chance, since what is estimated badly would add noise. The baseline, which is launched again at
+intervals, carries most of it.
+
+References:
+    J. Durbin, S. J. Koopman, *Time Series Analysis by State Space Methods*, 2nd ed. (2012), ch. 2.
+    G. K. Robinson, "That BLUP is a good thing", Statistical Science 6(1), 1991, eq. 1.2.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.history.trial import History, Observation, Phase, Subject
+from autotune.recommend.front import REMEMBERED, Same
+
+_SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+_FEWEST = 6
+"""Launches of settings that were launched again, below which nothing is estimated."""
+_MOST = 160
+"""So many are looked at, evenly taken."""
+_SURE = 6.0
+"""Twice the logarithm of the likelihood ratio from which on an effect is taken for more than chance."""
+_FLAT = 10.0
+"""Standard deviation of the prior of a setting's mean, on the log scale: as good as none."""
+_ERRORS = np.exp(np.linspace(math.log(0.002), math.log(0.3), 11))
+_SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""What is tried: standard deviations of e, and ratios of the others' to it."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What moved whole launches, on the log scale."""
+
+    launches: int = 0
+    """From which it was estimated; 0: too few."""
+    error: float = math.nan
+    """Standard deviation of one launch beside it."""
+    walk: float = 0.0
+    """Standard deviation by which the machine moved over the campaign; 0: not beyond chance."""
+    hosts: float = 0.0
+    """Standard deviation between sets of nodes; 0: not beyond chance."""
+    offsets: dict[int, float] = field(default_factory=dict)
+    """Number of a trial → by how much its times are too high."""
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The lowest and the highest offset."""
+        return (min(self.offsets.values()), max(self.offsets.values())) if self.offsets else (0.0, 0.0)
+
+
+def levelled(history: History) -> History:
+    """The history with what moved whole launches of the search taken out; the very same where nothing did."""
+    offsets = drift(history).offsets
+    if not offsets:
+        return history
+    moved = (_moved(Same((o,)), round(offsets.get(o.trial.number, 0.0), 4)) for o in history)
+    return History(tuple(moved))
+
+
+def drift(history: History) -> Drift:
+    """What moved whole launches, as far as the last launch of the baseline tells.
+
+    Until the next one the answer stays as it is, so that what was computed from it need not be again.
+    """
+    searched = history.of(*_SEARCHED).observations
+    last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
+    found = _drift(Same(searched[: last + 1]))
+    if found.offsets and len(searched) > last + 1:
+        # A random walk stays where it was last seen; of other nodes nothing is known yet.
+        ahead = found.offsets[searched[last].trial.number]
+        later = {o.trial.number: ahead for o in searched[last + 1 :]}
+        return replace(found, offsets=found.offsets | later)
+    return found
+
+
+@lru_cache(16)
+def _drift(made: Same[Observation]) -> Drift:
+    rows = _repeated(made)
+    if len(rows) < _FEWEST:
+        return Drift()
+    y = np.array([mean for _, _, mean in rows])
+    same = np.array([[float(a == b) for _, b, _ in rows] for _, a, _ in rows])
+    seen = [made[i] for i, _, _ in rows]
+    at = np.array([i for i, _, _ in rows], dtype=float) / max(len(made), 1)
+    walks = np.minimum(at[:, None], at)
+    nodes = _common(seen, seen)
+    flat = _FLAT**2 * same
+    hosts = _SHARES if 1 < len({tuple(sorted(set(o.hosts))) for o in seen}) < len(seen) else (0.0,)
+    likely: dict[tuple[float, float, float], float] = {}
+    for error, walk, node in product(_ERRORS, _SHARES, hosts):
+        parts = error**2 * (np.eye(len(y)) + walk**2 * walks + node**2 * nodes)
+        likely[float(error), walk, node] = _likelihood(y, flat + parts)
+    error, walk, node = _chosen(likely)
+    if not walk and not node:
+        return Drift(len(rows), error)
+    parts = error**2 * (walk**2 * walks + node**2 * nodes)
+    weights = np.linalg.solve(flat + parts + error**2 * np.eye(len(y)), y - y.mean())
+    everywhere = np.arange(len(made)) / max(len(made), 1)
+    across = error**2 * walk**2 * np.minimum(everywhere[:, None], at)
+    if node:
+        across = across + error**2 * node**2 * _common(made, seen)
+    moved = across @ weights
+    untouched = [i for i, o in enumerate(made) if o.trial.subject is Subject.UNTOUCHED]
+    moved -= moved[untouched].mean()
+    offsets = {o.trial.number: float(by) for o, by in zip(made, moved, strict=True)}
+    return Drift(len(rows), error, error * walk, error * node, offsets)
+
+
+def _chosen(likely: Mapping[tuple[float, float, float], float]) -> tuple[float, float, float]:
+    """Error and ratios of the likeliest model, with no more effects than are sure."""
+    best = max((key for key in likely if not any(key[1:])), key=likely.__getitem__)
+    for effects in (1, 2):
+        richer = [key for key in likely if sum(map(bool, key[1:])) <= effects]
+        better = max(richer, key=likely.__getitem__)
+        if 2 * (likely[better] - likely[best]) >= _SURE:
+            best = better
+    return best
+
+
+def _repeated(made: Sequence[Observation]) -> list[tuple[int, object, float]]:
+    """(position, setting, mean ln t of what its launches all measured) of settings launched again."""
+    groups: dict[object, list[int]] = defaultdict(list)
+    for i, observation in enumerate(made):
+        if observation.ok:
+            groups[observation.trial.subject, observation.trial.point].append(i)
+    rows: list[tuple[int, object, float]] = []
+    for setting, places in groups.items():
+        if len(places) > 1:
+            logs = [{e.cell: math.log(e.median_s) for e in made[i].usable} for i in places]
+            common = set.intersection(*map(set, logs))
+            rows += [
+                (i, setting, sum(one[c] for c in common) / len(common))
+                for i, one in zip(places, logs, strict=True)
+                if common
+            ]
+    rows.sort(key=lambda row: row[0])
+    if len(rows) <= _MOST:
+        return rows
+    return [rows[i] for i in np.linspace(0, len(rows) - 1, _MOST).round().astype(int)]
+
+
+def _common(some: Sequence[Observation], others: Sequence[Observation]) -> Array:
+    """The share of hosts that two launches have in common, over the geometric mean of their numbers."""
+    names = sorted({host for o in (*some, *others) for host in o.hosts})
+    number = {name: i for i, name in enumerate(names)}
+    tables = []
+    for launches in (some, others):
+        table = np.zeros((len(launches), max(len(names), 1)))
+        for row, observation in zip(table, launches, strict=True):
+            row[[number[host] for host in set(observation.hosts)]] = 1.0
+        tables.append(table / np.sqrt(np.maximum(table.sum(axis=1, keepdims=True), 1.0)))
+    shared: Array = tables[0] @ tables[1].T
+    return shared
+
+
+def _likelihood(y: Array, covariance: Array) -> float:
+    """Logarithm of the normal density, but for a constant."""
+    lower = np.linalg.cholesky(covariance)
+    whitened = np.linalg.solve(lower, y - y.mean())
+    return float(-0.5 * whitened @ whitened - np.log(np.diag(lower)).sum())
+
+
+@lru_cache(2 * REMEMBERED)
+def _moved(one: Same[Observation], by: float) -> Observation:
+    """A launch whose times are lower by this logarithm."""
+    observation, factor = one[0], math.exp(-by)
+    if not by or observation.trial.phase not in _SEARCHED:
+        return observation
+    estimates = tuple(
+        replace(e, **{name: getattr(e, name) * factor for name in ("median_s", "sem_s", "low_s", "high_s")})
+        for e in observation.estimates
+    )
+    return replace(observation, estimates=estimates)

@@ -1,0 +1,98 @@
+"""What stood in the way of measuring: other work, drift, and how small a difference can be told (step 8).
+
+Notation: launches of one setting lie σ apart on the log scale; n fresh launches make n/2 pairs, whose mean
+difference is known to ± z σ √(2 / (n/2)) with 95 %.
+"""
+
+import math
+from dataclasses import dataclass
+
+from autotune.campaign.description import Description, SiteKind
+from autotune.campaign.drift import drift
+from autotune.history.trial import History, Observation
+from autotune.measure.machine import Disturbance, worst
+from autotune.verification.known import search_noise
+
+_Z = 1.96
+_PAIR = 4
+"""Launches that come together in a verification."""
+RECORDED = 0.03
+"""σ where nothing is known: recorded campaigns show 2 to 5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing about the noise of a campaign."""
+
+    what: str
+    """In a word or two."""
+    text: str
+    """What was found."""
+    grave: bool = False
+    """Whether whoever reads the result must know it."""
+
+
+def disturbed(observation: Observation) -> str:
+    """What was in the way of a launch; empty: nothing, or nothing is known of it."""
+    found = Disturbance.of(observation.extra)
+    return ", ".join(found.words) if found else ""
+
+
+def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
+    """What there is to say of the noise of a campaign so far; nothing of a recording, which has none."""
+    if campaign.site.stamp.kind is SiteKind.REPLAYED:
+        return ()
+    found = [_machine(history), _drift(history)]
+    noise = search_noise(history)
+    if noise.freedom > 1:
+        found.append(resolution(campaign, math.sqrt(noise.squares / noise.freedom)))
+    return tuple(one for one in found if one is not None)
+
+
+def resolution(campaign: Description, sigma: float) -> Remark | None:
+    """Which difference the verification can tell at one size; None: there is no verification."""
+    wanted = campaign.scenario.verify
+    if not wanted.enabled or not wanted.launches:
+        return None
+    told = _Z * sigma * math.sqrt(2 / (wanted.launches / 2))
+    text = (
+        f"launches of one setting lie {_percent(sigma)} apart: {wanted.launches} fresh ones tell "
+        f"{_percent(told)} at one size (95 %)"
+    )
+    if not 0 < wanted.max_loss < told:
+        return Remark("resolution", text)
+    needed = math.ceil(4 * (_Z * sigma / wanted.max_loss) ** 2 / _PAIR) * _PAIR
+    asked = f"; verify.max_loss={wanted.max_loss:g} would take verify.launches={needed}"
+    return Remark("resolution", text + asked, grave=True)
+
+
+def _machine(history: History) -> Remark | None:
+    known = [found for o in history if (found := Disturbance.of(o.extra))]
+    if not known:
+        return None
+    beside = [found for found in known if found.words]
+    if not beside:
+        return Remark("beside the ranks", f"nothing disturbed any of {len(known)} launches")
+    said = f"{len(beside)} of {len(known)} launches were disturbed; at most: {', '.join(worst(beside).words)}"
+    return Remark("beside the ranks", said, grave=True)
+
+
+def _drift(history: History) -> Remark:
+    found = drift(history)
+    if not found.launches:
+        return Remark("drift", "too few launches were made again to tell")
+    apart = f"launches of one setting lie {_percent(found.error)} apart"
+    if not found.offsets:
+        return Remark(
+            "drift", f"none beyond chance in {found.launches} launches that were made again; {apart}"
+        )
+    low, high = found.span
+    why = " and ".join(
+        text for text, by in (("the machine moved", found.walk), ("nodes differ", found.hosts)) if by
+    )
+    moved = f"times were {_percent(low, '+')} to {_percent(high, '+')} off ({why}), which was taken out"
+    return Remark("drift", f"{moved}; {apart} beside it", grave=True)
+
+
+def _percent(logarithm: float, sign: str = "") -> str:
+    return f"{100 * math.expm1(logarithm):{sign}.1f} %"

@@ -1,0 +1,55 @@
+"""``campaign.notify``: a command of the user's that is told how a campaign ended."""
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError
+
+
+@dataclass
+class Ending:
+    """How a campaign ended, as far as is known."""
+
+    text: str = ""
+    """In one line."""
+    code: int = ExitCode.WELL
+    """The exit code."""
+
+
+@contextmanager
+def notifying(command: Sequence[str], directory: Path) -> Iterator[Ending]:
+    """Have the command told how the work inside ends: it gets the directory, one line and the exit code.
+
+    It is run as it stands, by no shell. What goes wrong with it is one warning and changes nothing.
+
+    Raises:
+        ScenarioError: there is no such program, before anything is done.
+    """
+    if command and shutil.which(command[0]) is None:
+        raise ScenarioError(
+            f"campaign.notify={list(command)}: there is no program {command[0]!r}",
+            "expected a program and its words, e.g. campaign.notify=[mail,-s,autotune,me]",
+        )
+    ending = Ending()
+    try:
+        yield ending
+    except HandedOver:  # another job goes on
+        raise
+    except AutotuneError as error:
+        _tell(command, directory, Ending(error.on_one_line, error.exit_code))
+        raise
+    _tell(command, directory, ending)
+
+
+def _tell(command: Sequence[str], directory: Path, ending: Ending) -> None:
+    if not command:
+        return
+    notice = import_module("hydra_plugins.autotune._notice")
+    text = " ".join(ending.text.split())
+    if wrong := notice.told((*command, str(directory.absolute()), text, str(int(ending.code)))):
+        sys.stderr.write(f"autotune: campaign.notify={list(command)} failed: {wrong}\n")

@@ -1,0 +1,113 @@
+"""How busy a machine is beside the ranks, out of what its kernel counts (between steps 6 and 7 of the flow).
+
+Notation: a *core* is a logical processor of the kernel; loads are in cores: 1.0 is one of them, always busy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+QUIET_CORES, QUIET_SHARE = 0.1, 0.05
+"""Other work up to so many cores, or to so much of all, is any machine's own."""
+STOLEN_CORES = 0.05
+"""Time that a virtual machine's host gave to others, from which on it is told."""
+SLOW_CLOCK = 0.75
+"""Share of its highest frequency below which a core that measures is held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the kernel of one machine has counted until now, over all its cores."""
+
+    at_s: float
+    """When, on any clock."""
+    busy_s: float
+    """Time in which a core did something."""
+    stolen_s: float
+    """Time in which the host of a virtual machine ran others on a core."""
+    cores: int
+    """That are there."""
+    throttled: int = 0
+    """How often a core was slowed down for heat or power."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """What was in the way of the ranks on one machine."""
+
+    cores: float
+    """That are there."""
+    other_load_cores: float
+    """Busy with other work than the ranks'."""
+    stolen_cores: float = 0.0
+    """Kept by the host of a virtual machine."""
+    throttled: float = 0.0
+    """How often a core was slowed down for heat or power."""
+    clock_share: float = 1.0
+    """Of its highest frequency, of the slowest core that measured."""
+    crowded_ranks: float = 0.0
+    """Ranks beyond the cores that they may use."""
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """By name, for the journal."""
+        return {
+            "machine_cores": self.cores,
+            "other_load_cores": self.other_load_cores,
+            "stolen_cores": self.stolen_cores,
+            "throttled_times": self.throttled,
+            "clock_share": self.clock_share,
+            "crowded_ranks": self.crowded_ranks,
+        }
+
+    @classmethod
+    def of(cls, figures: Mapping[str, float]) -> "Disturbance | None":
+        """Out of what a launch reported; None: it did not."""
+        if "machine_cores" not in figures:
+            return None
+        return cls(
+            figures["machine_cores"],
+            figures.get("other_load_cores", 0.0),
+            figures.get("stolen_cores", 0.0),
+            figures.get("throttled_times", 0.0),
+            figures.get("clock_share", 1.0),
+            figures.get("crowded_ranks", 0.0),
+        )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is more than any machine's own; nothing on a quiet one."""
+        said = []
+        if self.other_load_cores > max(QUIET_CORES, QUIET_SHARE * self.cores):
+            said.append(f"other work on {self.other_load_cores:.1f} of {self.cores:g} cores")
+        if self.stolen_cores > STOLEN_CORES:
+            said.append(f"{self.stolen_cores:.2f} cores taken by the host of this virtual machine")
+        if self.throttled:
+            said.append(f"cores slowed down {self.throttled:g} times for heat or power")
+        if self.clock_share < SLOW_CLOCK:
+            said.append(f"a core at {100 * self.clock_share:.0f} % of its frequency")
+        if self.crowded_ranks:
+            said.append(f"{self.crowded_ranks:g} ranks more than cores")
+        return tuple(said)
+
+
+def disturbance(before: Counters, after: Counters, own_s: float, clock_share: float = 1.0) -> Disturbance:
+    """What happened on a machine between two looks, less ``own_s`` of the ranks' own processor time."""
+    span_s = after.at_s - before.at_s
+    if span_s <= 0:
+        return Disturbance(after.cores, 0.0)
+    other = (after.busy_s - before.busy_s - own_s) / span_s
+    stolen = (after.stolen_s - before.stolen_s) / span_s
+    throttled = max(0, after.throttled - before.throttled)
+    return Disturbance(after.cores, max(0.0, other), max(0.0, stolen), throttled, clock_share)
+
+
+def worst(found: Sequence[Disturbance]) -> Disturbance:
+    """Of several machines, one at least, the worst of each."""
+    return Disturbance(
+        min(one.cores for one in found),
+        max(one.other_load_cores for one in found),
+        max(one.stolen_cores for one in found),
+        max(one.throttled for one in found),
+        min(one.clock_share for one in found),
+        max(one.crowded_ranks for one in found),
+    )

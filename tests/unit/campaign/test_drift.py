@@ -1,0 +1,87 @@
+"""What moves whole launches is found where it is there, seldom where it is not, and taken out."""
+
+import math
+
+import numpy as np
+import pytest
+
+from autotune.campaign.drift import drift, levelled
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.space import Point
+
+SIZES = (8, 128, 2048)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(13)
+
+
+def campaign(rng, n=200, every=20, sd=0.03, moved=lambda at: 0.0, jobs=()):
+    """Launches of ever new points with the baseline at intervals; ``jobs``: (hosts, offset) in turn."""
+    made = []
+    for i in range(n):
+        untouched = i % every == 0 or i == n - 1
+        hosts, by = jobs[i // 25 % len(jobs)] if jobs else ((), 0.0)
+        level = moved(i / n) + by + rng.normal(0, sd) - (0.0 if untouched else 0.2)
+        phase, subject = (Phase.BASELINE, Subject.UNTOUCHED) if untouched else (Phase.SEARCH, Subject.SWEEP)
+        estimates = tuple(
+            Estimate(Cell("allreduce", 4, size), 1e-6 * size * math.exp(level), 1e-9, 20) for size in SIZES
+        )
+        point = Point() if untouched else Point.of({"a": i})
+        made.append(Observation(Trial(i + 1, phase, point, subject), Status.OK, estimates, hosts=hosts))
+    return History(tuple(made))
+
+
+def test_without_drift_history_stays_the_very_same_nearly_always(rng):
+    found = [campaign(rng) for _ in range(60)]
+    assert sum(levelled(history) is not history for history in found) <= 3
+
+
+def test_a_drift_is_found_and_taken_out(rng):
+    history = campaign(rng, moved=lambda at: 0.3 * at)
+    found = drift(history)
+    assert found.walk > 0
+    assert found.hosts == 0
+    assert found.offsets[200] - found.offsets[1] == pytest.approx(0.3, abs=0.08)
+    logs = [math.log(o.estimates[0].median_s) for o in levelled(history) if o.trial.phase is Phase.SEARCH]
+    before = [math.log(o.estimates[0].median_s) for o in history if o.trial.phase is Phase.SEARCH]
+    assert np.std(logs) < 0.6 * np.std(before)
+    assert abs(np.polyfit(range(len(logs)), logs, 1)[0]) < 0.3 * np.polyfit(range(len(before)), before, 1)[0]
+
+
+def test_allocations_that_differ_are_found_and_taken_out(rng):
+    jobs = [(tuple(f"n{4 * job + k}" for k in range(4)), by) for job, by in enumerate((-0.15, 0.0, 0.15))]
+    history = campaign(rng, n=300, every=10, jobs=jobs)
+    found = drift(history)
+    assert found.hosts > 0
+    first, last = (
+        [found.offsets[o.trial.number] for o in history if o.hosts == hosts]
+        for hosts in (jobs[0][0], jobs[2][0])
+    )
+    assert np.mean(last) - np.mean(first) == pytest.approx(0.3, abs=0.08)
+
+
+def test_what_is_taken_out_stays_until_the_baseline_is_launched_again(rng):
+    whole = campaign(rng, moved=lambda at: 0.5 * at)
+    at = [History(whole.observations[:n]) for n in (181, 185, 190)]
+    assert drift(at[0]).offsets
+    early, later = levelled(at[1]).observations, levelled(at[2]).observations
+    assert all(a is b for a, b in zip(early, later, strict=False))
+
+
+def test_verification_and_failed_launches_are_left_alone(rng):
+    history = campaign(rng, moved=lambda at: 0.5 * at)
+    fresh = Observation(
+        Trial(201, Phase.VERIFY, Point(), Subject.UNTOUCHED), Status.OK, history.observations[0].estimates
+    )
+    failed = Observation(Trial(202, Phase.SEARCH, Point.of({"a": 1})), Status.CRASHED)
+    after = levelled(history.plus([fresh, failed])).observations
+    assert after[200] is fresh
+    assert after[201].status is Status.CRASHED
+    assert after[150] is not history.observations[150]
+
+
+def test_too_few_launches_tell_nothing():
+    assert drift(History()).launches == 0
+    assert levelled(History()) == History()

@@ -1,0 +1,47 @@
+"""What is said of the noise of a campaign."""
+
+from dataclasses import replace
+
+import pytest
+
+from autotune.campaign.directory import read_campaign
+from autotune.campaign.noise import disturbed, remarks, resolution
+from autotune.history.trial import History
+from autotune.measure.machine import Disturbance
+from tests.golden.test_campaigns import GOLDEN
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    return read_campaign(GOLDEN / "simulated")
+
+
+def test_launches_beside_other_work_are_counted_and_the_worst_is_told(campaign):
+    quiet, busy = Disturbance(2, 0.01).figures, Disturbance(2, 1.3).figures
+    made = campaign.history.observations
+    history = History((replace(made[0], extra=quiet), replace(made[1], extra=busy), *made[2:]))
+    assert [disturbed(o) for o in history][:3] == ["", "other work on 1.3 of 2 cores", ""]
+    (said,) = (r for r in remarks(campaign.about, history) if r.what == "beside the ranks")
+    assert said.grave
+    assert said.text == "1 of 2 launches were disturbed; at most: other work on 1.3 of 2 cores"
+    calm = History((replace(made[0], extra=quiet),))
+    assert [(r.text, r.grave) for r in remarks(campaign.about, calm) if r.what == "beside the ranks"] == [
+        ("nothing disturbed any of 1 launches", False)
+    ]
+    assert not [r for r in remarks(campaign.about, campaign.history) if r.what == "beside the ranks"]
+
+
+def test_a_resolution_that_launches_cannot_give_is_said_in_numbers(campaign):
+    def asked(launches, max_loss):
+        verify = replace(campaign.about.scenario.verify, launches=launches, max_loss=max_loss)
+        return replace(campaign.about, scenario=replace(campaign.about.scenario, verify=verify))
+
+    impossible = resolution(asked(16, 0.01), 0.03)
+    assert impossible.grave
+    assert impossible.text == (
+        "launches of one setting lie 3.0 % apart: 16 fresh ones tell 3.0 % at one size (95 %); "
+        "verify.max_loss=0.01 would take verify.launches=140"
+    )
+    assert not resolution(asked(140, 0.01), 0.03).grave
+    assert resolution(asked(136, 0.01), 0.03).grave
+    assert resolution(asked(0, 0.01), 0.03) is None
