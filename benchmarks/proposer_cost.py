@@ -1,12 +1,14 @@
 """How long proposers think: seconds per suggestion against the number of launches so far.
 
-The problem: ten mixed parameters (ordered scales, ``auto`` beside a scale, categories, a condition), seven
-message sizes, two objectives, standard errors of 2 %, one launch in twenty failed. Each figure is the median
-of a few calls, the imports done before: wall time, and in brackets processor time, which is what the wall
-time would be if nothing else ran. The last column is the exponent of the growth of processor time between the
-first and the last number of launches.
+The problem: ten mixed parameters (ordered scales, ``auto`` beside a scale, categories, a condition), or with
+``--parameters`` more, of which those beyond the ten do nothing (two thirds scales, one third categories,
+every fifth active under one value of another alone), seven message sizes, two objectives, standard errors of
+2 %, one launch in twenty failed. Each figure is the median of a few calls, the imports done before: wall
+time, and in brackets processor time, which is what the wall time would be if nothing else ran. The last
+column is the exponent of the growth of processor time between the first and the last number of launches.
 
     python benchmarks/proposer_cost.py [--proposers curve,ax,optuna,smac] [--launches 10,50,300] [--repeats 3]
+        [--parameters 60]
 """
 
 import argparse
@@ -14,6 +16,7 @@ import math
 import statistics
 import time
 import zlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -41,7 +44,20 @@ SPACE = Space(
         Parameter("algorithm", ("default", "ring", "linear"), "default", Level.CALL, per_size=True),
     ),
 )
-PROBLEM = Problem(SPACE, (Objective("latency", 0, 8192), Objective("bandwidth", 65536)))
+OBJECTIVES = (Objective("latency", 0, 8192), Objective("bandwidth", 65536))
+MATTERS = {parameter.name for parameter in SPACE.parameters}
+
+
+def space_of(n: int) -> Space:
+    """The ten parameters and so many inert ones that there are ``n`` beside the algorithm."""
+    inert: list[Parameter] = []
+    for i in range(n - len(SPACE.job)):
+        when = {inert[i - 1].name: inert[i - 1].values[:1]} if i % 5 == 4 else {}
+        if i % 3 == 2:
+            inert.append(Parameter(f"kind{i}", ("wren", "heron", "osprey"), "wren", when=when))
+        else:
+            inert.append(Parameter(f"scale{i}", SCALE, "auto", ordered=True, when=when))
+    return replace(SPACE, name=f"{n} mixed parameters", parameters=(*SPACE.parameters, *inert))
 
 
 def observe(number: int, point: Point, rng: np.random.Generator) -> Observation:
@@ -49,7 +65,8 @@ def observe(number: int, point: Point, rng: np.random.Generator) -> Observation:
     trial = Trial(number, Phase.SEARCH, point)
     if number % 20 == 0:
         return Observation(trial, Status.CRASHED, reason="planted")
-    effect = sum((zlib.crc32(f"{name}={value}".encode()) % 100) / 400 for name, value in point.items())
+    mattering = ((name, value) for name, value in point.items() if name in MATTERS)
+    effect = sum((zlib.crc32(f"{name}={value}".encode()) % 100) / 400 for name, value in mattering)
     estimates = []
     for i, size in enumerate(SIZES):
         for j, choice in enumerate(SPACE.choices("allreduce")):
@@ -59,10 +76,10 @@ def observe(number: int, point: Point, rng: np.random.Generator) -> Observation:
     return Observation(trial, Status.OK, tuple(estimates))
 
 
-def history(n: int) -> History:
+def history(n: int, space: Space = SPACE) -> History:
     """``n`` launches of drawn points."""
     rng = np.random.default_rng(0)
-    points = [SPACE.default, *SPACE.draw(rng, n)][:n]
+    points = [space.default, *space.draw(rng, n)][:n]
     return History(tuple(observe(i, p, rng) for i, p in enumerate(points, start=1)))
 
 
@@ -72,16 +89,18 @@ def main() -> None:
     words.add_argument("--proposers", default="curve,gp,optuna,smac,random,ofat")
     words.add_argument("--launches", default="5,50,150,300")
     words.add_argument("--repeats", type=int, default=3)
+    words.add_argument("--parameters", type=int, default=10)
     asked = words.parse_args()
+    problem = Problem(space_of(asked.parameters), OBJECTIVES)
     counts = [int(n) for n in asked.launches.split(",")]
     print("| proposer |", " | ".join(f"{n} launches" for n in counts), "| exponent |")
     print("|---|" + "---:|" * (len(counts) + 1))
     for name in asked.proposers.split(","):
-        named(name).propose(PROBLEM, history(6), 0)  # imports
+        named(name).propose(problem, history(6, problem.space), 0)  # imports
         walls, processors = [], []
         for n in counts:
-            seen = history(n)
-            calls = [_timed(name, seen, repeat) for repeat in range(asked.repeats)]
+            seen = history(n, problem.space)
+            calls = [_timed(name, problem, seen, repeat) for repeat in range(asked.repeats)]
             walls.append(statistics.median(wall for wall, _ in calls))
             processors.append(statistics.median(processor for _, processor in calls))
         growth = math.log(processors[-1] / processors[0]) if len(counts) > 1 else 0.0
@@ -90,10 +109,10 @@ def main() -> None:
         print(f"| {name} |", " | ".join(figures), f"| {exponent:.2f} |", flush=True)
 
 
-def _timed(name: str, seen: History, seed: int) -> tuple[float, float]:
+def _timed(name: str, problem: Problem, seen: History, seed: int) -> tuple[float, float]:
     """Wall and processor seconds of one suggestion."""
     started = time.perf_counter(), time.process_time()
-    named(name).propose(PROBLEM, seen, seed)
+    named(name).propose(problem, seen, seed)
     return time.perf_counter() - started[0], time.process_time() - started[1]
 
 

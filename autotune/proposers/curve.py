@@ -82,6 +82,8 @@ class Curve:
         works = _chances(problem.known, seen)
         suggestion, worth, known = None, 0.0, set(tried)
         points = pool(problem.space, rng, self.candidates, known, around=state.leaders())
+        # What nothing is known of is worth the same: by chance, not by the order in which somebody wrote it.
+        points = [points[i] for i in rng.permutation(len(points))]
         # All of a small space are compared at once; in a large one the best of those drawn are improved on.
         for _ in range(1 + ROUNDS):
             if not points:

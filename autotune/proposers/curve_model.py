@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from autotune.history.objectives import Slot
-    from autotune.space import Parameter, Point, Space
+    from autotune.space import Parameter, Point, Space, Value
 
 SIGNAL = 0.7
 """Prior standard deviation of ln t that parameters account for, beyond what names say."""
@@ -145,7 +145,7 @@ class CurveModel:
         alone = [torch.full_like(t, not mine) for t, mine in zip(tables, above, strict=True)]
         self._single = blocks(*alone).double()  # type: ignore[no-untyped-call] # torch leaves it untyped
         self._families = [
-            torch.tensor([q is p or q.name in mine for q in self._free])[self._owner]
+            torch.nonzero(torch.tensor([q is p or q.name in mine for q in self._free])[self._owner])[:, 0]
             for p, mine in zip(self._free, above, strict=True)
             if mine
         ]
@@ -184,13 +184,15 @@ class CurveModel:
         """Which value each parameter has, the last one "not active", one-hot, shape ``(n_points, V)``."""
         import torch
 
-        columns = [torch.zeros(len(points), 0, dtype=torch.float64)]
-        values = [dict(point) for point in points]
+        width = sum(len(p.values) + 1 for p in self._free)
+        coded = np.zeros((len(points), width))
+        values = [dict(point.items_) for point in points]
+        start = 0
         for p in self._free:
-            at = {v: i for i, v in enumerate(p.values)}
-            codes = [at.get(mine[p.name], len(at)) if p.name in mine else len(at) for mine in values]
-            columns.append(torch.eye(len(at) + 1, dtype=torch.float64)[codes])
-        return torch.cat(columns, 1)
+            at: dict[Value | None, int] = {v: i for i, v in enumerate(p.values, start)}
+            start += len(at) + 1
+            coded[range(len(points)), [at.get(mine.get(p.name), start - 1) for mine in values]] = 1.0
+        return torch.as_tensor(coded)
 
     def _project(self, seen: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
@@ -227,8 +229,8 @@ class CurveModel:
         if self._free:
             exponents = hyper.theta[self._owner][:, None] * self._unlike  # (V, V), block by block
             singly = a @ (torch.exp(-exponents) * self._single) @ b.T
-            for family in self._families:
-                singly = singly + torch.exp(-(a * family) @ exponents @ b.T)
+            for its in self._families:
+                singly = singly + torch.exp(-a[:, its] @ exponents[its][:, its] @ b[:, its].T)
             shape = (1 - ADDITIVE) * torch.exp(-a @ exponents @ b.T) + ADDITIVE * singly / len(self._free)
         covariance: torch.Tensor = weights * (LEVEL**2 + hyper.amplitude[:, None, None] * shape)
         return covariance + DOUBT**2 * e[:, :, None] * f[:, None, :]

@@ -92,27 +92,29 @@ def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]
     A parameter whose names say nothing costs ``DEPARTURE`` where it is not at its default, or up to ``EDGE``
     where only some family has it.
     """
-    total = np.zeros((len(points), len(slots)))
+    total, flat = np.zeros((len(points), len(slots))), np.zeros(len(points))
+    values = [dict(point.items_) for point in points]
     for parameter in space.job:
         by_value = {v: _family_costs(parameter, v, slots) for v in parameter.values}
         known = [costs for costs in by_value.values() if costs is not None]
         if len(known) < 2:
             if not parameter.when:  # else nothing stood there before its condition held
-                changed = [point.get(parameter.name) != parameter.default for point in points]
-                total += DEPARTURE * np.array(changed)[:, None]
+                flat += DEPARTURE * np.array(
+                    [mine.get(parameter.name) != parameter.default for mine in values]
+                )
             else:
                 at = parameter.positions()
-                offs = [2 * at.get(point.get(parameter.name, ""), 0.5) - 1 for point in points]
-                total += EDGE * np.square(offs)[:, None]
+                offs = [2 * at.get(mine.get(parameter.name, ""), 0.5) - 1 for mine in values]
+                flat += EDGE * np.square(offs)
             continue
         best = np.min(known, axis=0)
-        for row, point in zip(total, points, strict=True):
-            value = point.get(parameter.name)
+        for row, mine in zip(total, values, strict=True):
+            value = mine.get(parameter.name)
             if value is not None:
                 costs = by_value[value]
                 unnamed = ADAPTIVE if value == parameter.default else UNKNOWN
                 row += unnamed if costs is None else costs - best
-    return total
+    return total + flat[:, None]
 
 
 def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> NDArray[np.float64]:

@@ -266,7 +266,9 @@ def _of(parameter: Parameter, collective: str) -> Parameter:
 
 
 def _active(parameter: Parameter, chosen: Mapping[str, Value]) -> bool:
-    return all(chosen.get(parent) in wanted for parent, wanted in parameter.when.items())
+    return not parameter.when or all(
+        chosen.get(parent) in wanted for parent, wanted in parameter.when.items()
+    )
 
 
 def _still(parameter: Parameter, known: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:

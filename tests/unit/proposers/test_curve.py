@@ -106,6 +106,17 @@ def test_every_unknown_family_is_seen_before_one_of_them_is_searched_from_end_to
     assert 5 <= first <= 12
 
 
+def test_what_nothing_is_known_of_is_tried_in_an_order_that_the_seed_draws() -> None:
+    values = tuple(f"w{i}" for i in range(10))
+    space = Space("s", (Parameter("algorithm", values, "w0", per_size=True),))
+    first = History((seen(1, space.default, {8: 20.0, 1024: 25.0}),))
+    drawn = [Curve().propose(Problem(space, (LATENCY,)), first, seed) for seed in range(8)]
+    chosen = [suggestion.point["algorithm"] for suggestion in drawn if suggestion]
+    assert len(chosen) == 8
+    assert len(set(chosen)) > 2
+    assert Curve().propose(Problem(space, (LATENCY,)), first, 3) == drawn[3]
+
+
 def test_it_ends_when_the_gain_is_below_what_is_asked_for() -> None:
     names = [f"a{i}" for i in range(12)]
     space = Space("s", (Parameter("x", tuple(names), "a0", per_size=True),))
@@ -120,17 +131,17 @@ def test_a_doubtful_leader_is_launched_again_if_that_is_allowed() -> None:
     space = Space("s", (Parameter("x", ("a", "b", "c"), "a"),))
     problem = Problem(space, (LATENCY,))
 
-    def history(sem: float) -> History:
-        times = {"a": 2.0, "b": 2.02, "c": 9.0}
+    def history(second: float) -> History:
+        times = {"a": 2.0, "b": second, "c": 9.0}
         rows = enumerate(times.items(), start=1)
-        return History(tuple(seen(i, Point.of({"x": x}), {8: t, 1024: t}, sem) for i, (x, t) in rows))
+        return History(tuple(seen(i, Point.of({"x": x}), {8: t, 1024: t}) for i, (x, t) in rows))
 
-    assert Curve().propose(problem, history(0.2), 0) is None
-    again = Curve(repeats=True).propose(problem, history(0.2), 0)
+    assert Curve().propose(problem, history(2.02), 0) is None
+    again = Curve(repeats=True).propose(problem, history(2.02), 0)
     assert again is not None
     assert again.point["x"] in ("a", "b")
     sure = Problem(space, (LATENCY,), min_gain=1e-3)
-    assert Curve(repeats=True).propose(sure, history(1e-4), 0) is None
+    assert Curve(repeats=True).propose(sure, history(3.0), 0) is None
 
 
 def test_failures_keep_it_away_from_what_fails() -> None:
