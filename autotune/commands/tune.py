@@ -69,7 +69,7 @@ def tune(scenario: Scenario, site: Site) -> int:
         Interrupted: the user ended it.
     """
     directory = scenario.directory
-    console = Console(soft_wrap=False)
+    console = Console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
     strategy = strategy_of(scenario, site)
     measurement = measurement_of(scenario, site.placement.ranks)
     start_over(scenario)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -64,7 +65,7 @@ def recorded(path):
     return Space("recorded", (*job, algorithm, segsize)), History(tuple(history))
 
 
-@pytest.mark.parametrize("name", ["first_campaign"])
+@pytest.mark.parametrize("name", ["reading_with_pandas"])
 def test_a_notebook_finds_what_the_program_finds(name):
     notebook, answer = executed(NOTEBOOKS / f"{name}.ipynb")
     assert not any(
@@ -81,6 +82,30 @@ def test_a_notebook_finds_what_the_program_finds(name):
     for slot, winner in best.curve.items():
         assert answer["tuned_us"][str(slot[2])] == pytest.approx(winner.median_s * 1e6)
         assert answer["default_us"][str(slot[2])] == pytest.approx(default[slot].median_s * 1e6)
+
+
+API = {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"reading_with_pandas"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(API))
+def test_a_notebook_runs_to_its_end_and_uses_the_public_api(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_CONF", "/no/such/slurm.conf")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    before = {path.name for path in NOTEBOOKS.iterdir()}
+    client = NotebookClient(notebook, timeout=250, resources={"metadata": {"path": str(NOTEBOOKS)}})
+    client.execute()  # raises where a cell does
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    assert set(re.findall(r"^from (autotune[\w.]*) import", code, re.MULTILINE)) == {"autotune"}
+    assert {path.name for path in NOTEBOOKS.iterdir()} == before  # campaigns are made elsewhere
+
+
+def test_the_notebooks_are_those_of_the_book():
+    assert API == {
+        *("first_campaign", "screening_and_when_it_lies", "comparing_optimisers"),
+        *("from_a_profile_to_tuning", "planning_8_and_1024_nodes"),
+    }
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
