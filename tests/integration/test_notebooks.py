@@ -84,11 +84,11 @@ def test_a_notebook_finds_what_the_program_finds(name):
         assert answer["default_us"][str(slot[2])] == pytest.approx(default[slot].median_s * 1e6)
 
 
-API = {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"reading_with_pandas"}
+RUN = {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"reading_with_pandas"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(API))
+@pytest.mark.parametrize("name", sorted(RUN))
 def test_a_notebook_runs_to_its_end_and_uses_the_public_api(name, tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_CONF", "/no/such/slurm.conf")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -102,10 +102,10 @@ def test_a_notebook_runs_to_its_end_and_uses_the_public_api(name, tmp_path, monk
 
 
 def test_the_notebooks_are_those_of_the_book():
-    assert API == {
+    assert {
         *("first_campaign", "screening_and_when_it_lies", "comparing_optimisers"),
         *("from_a_profile_to_tuning", "planning_8_and_1024_nodes"),
-    }
+    } == RUN
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
