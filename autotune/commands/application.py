@@ -97,6 +97,15 @@ def worth_text(about: Description, recommendation: Recommendation | None) -> str
     return sentence(recorded, recommendation)
 
 
+def predicted_share(about: Description, recommendation: Recommendation) -> float | None:
+    """The share of the recorded run that the files save; None: the campaign was for none that can be read."""
+    path = Path(about.scenario.objective.weights or "")
+    if path.suffix != ".json" or not path.is_file():
+        return None
+    recorded = read_calls(path)
+    return saved_s(recorded, recommendation.gains)[0] / recorded.run_s
+
+
 def sentence(recorded: Recording, recommendation: Recommendation) -> str:
     """Of a run: how much is in collectives, how much of that is waiting, and what the files save."""
     saved, low, high = saved_s(recorded, recommendation.gains)

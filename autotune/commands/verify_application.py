@@ -13,7 +13,7 @@ import numpy as np
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
-from autotune.commands.application import worth_text
+from autotune.commands.application import predicted_share, worth_text
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
@@ -102,6 +102,7 @@ def verify_application(
         "saved": list(verdict.saved) if pattern is None else None,
         "campaign_s": spent_s,
         "predicted": worth_text(campaign.about, campaign.recommended()),
+        "predicted_share": predicted_share(campaign.about, campaign.recommended()),
     }
     write_files({target / RESULT: json_text(document)}, parents=True)
     text = _text(document, verdict, pattern is None)

@@ -1,9 +1,9 @@
 """What tuning takes off an application's recorded time, and what it could at best (beside step 12).
 
 Notation: of one kind of calls ``n`` are made by a rank and take ``T`` seconds without waiting; the fastest
-that the machine was measured to do one is ``t``. Tuning reaches at most max(T − n t, 0). Files that change
-the time of a call from t_d to t_t save min(T, n t_d) (1 − t_t / t_d): no more than n (t_d − t_t), as
-the campaign measured, and no more of T than that share.
+that the machine was measured to do one is ``t``. Tuning reaches at most max(T − n t, 0). Files that bring
+the time of a call from t_d to t_t save T (1 − t_t / t_d): what counts is the time in the run itself, of which
+the campaign knows the share that goes.
 """
 
 import math
@@ -33,7 +33,7 @@ def saved_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float, f
     saved = low = high = 0.0
     for one, near in _met(recorded, gains):
         for gain, share in near:
-            at_stake = share * min(one.busy_s, one.calls_per_rank * gain.default_s)
+            at_stake = share * one.busy_s
             least, most = gain.interval
             saved += at_stake * (1.0 - 1.0 / gain.ratio)
             low += at_stake * (1.0 - 1.0 / least if least > 0 else -math.inf)
