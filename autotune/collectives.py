@@ -108,6 +108,16 @@ class Collective:
     intel: tuple[str, ...] = ()
     """Algorithms of Intel MPI, by id from 1."""
 
+    @property
+    def sums(self) -> bool:
+        """Whether it reduces, so that its result can depend on the order of operands."""
+        return self.name in _SUMMING
+
+
+_SUMMING = frozenset(
+    ("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block", "scan", "exscan", "accumulate")
+)
+
 
 def _words(names: str) -> tuple[str, ...]:
     return tuple(names.split())

@@ -118,6 +118,8 @@ def scenario_document(campaign: Description) -> dict[str, Any]:
     for section, key in LATER:
         if scenario[section][key] == defaults()[section][key]:
             scenario[section] = {name: value for name, value in scenario[section].items() if name != key}
+    if not scenario["require"]:
+        del scenario["require"]  # as above
     if campaign.knobs is None:
         del scenario["discover"]  # of no meaning there, and nothing that an earlier version wrote
     return scenario

@@ -106,11 +106,15 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     env = {str(k): text_of(v) for k, v in scenario.mpi.env.items()}
     for name, value in (*mca.items(), *env.items()):
         check_words("mpi.mca and mpi.env", name, value)
-    stack = dialect(installation.flavour).detect(installation, mca, env, local)
+    words = dialect(installation.flavour)
+    if reproducible := "reproducible" in scenario.require:
+        env = {**words.reproducible, **env}
+    stack = words.detect(installation, mca, env, local)
     name, knobs = scenario.space, None
     if name == DISCOVER:
         name, knobs = scenario.discover.space, _knobs(scenario, installation, stack, place.nodes)
-    space = fixed(stack.available(load_space(space_text(name), name)), scenario.fix)
+    offered = stack.available(load_space(space_text(name), name))
+    space = fixed(words.sums_alike(offered) if reproducible else offered, scenario.fix)
     return Site(
         partial(Launches, stack, connect(installation), place),
         space,

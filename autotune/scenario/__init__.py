@@ -66,6 +66,7 @@ class Scenario:
     campaign: CampaignPlace
     cluster: Cluster
     mpi: Mpi
+    require: tuple[str, ...]
     fix: Mapping[str, Any]
     objectives: tuple[str, ...]
     objective: Weighing
@@ -95,6 +96,8 @@ class Scenario:
         """
         for name in self.collective:
             _among("collective", name, MEASURED)
+        for name in self.require:
+            _among("require", name, ("reproducible",))
         for name in self.objectives:
             _among("objectives", name, UNITS)
         if not self.collective or not self.objectives:
@@ -205,7 +208,7 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     asked = {key: value for key, value in asked.items() if key not in ("hydra", "conf")} | {"name": name}
     if "sizes" in asked:
         asked["sizes"] = sizes_of(asked["sizes"])
-    for key in ("collective", "objectives", "export"):
+    for key in ("collective", "objectives", "export", "require"):
         if isinstance(asked.get(key), str):
             asked[key] = [part.strip() for part in asked[key].split(",") if part.strip()]
     return Document("the scenario", ScenarioError).structured(Scenario, asked)

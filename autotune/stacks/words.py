@@ -6,15 +6,19 @@ implementation stand apart from the implementation that was detected.
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Formatter
 from typing import Any, ClassVar
 
+from autotune.collectives import COLLECTIVES
 from autotune.errors import SpaceError, StackError, allowed
-from autotune.space import Parameter, Point, Space, check_words
+from autotune.space import Dropped, Parameter, Point, Space, check_words
 from autotune.stacks import implementations
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Placement, Stack
+
+_BY_PLACE = "require=reproducible: sums depend on where ranks are"
 
 
 class Dialect:
@@ -33,6 +37,35 @@ class Dialect:
     """The versions that campaigns can be made on; empty: none."""
     slurm_plugins: ClassVar[tuple[str, ...]] = ()
     """Slurm's plugins that start it, the best one first."""
+
+    reproducible: ClassVar[Mapping[str, str]] = {}
+    """Variables under which sums do not depend on where ranks are; every launch has them, exports too."""
+    by_place: ClassVar[tuple[str, ...]] = ()
+    """How the names of algorithms begin whose sums depend on where ranks are."""
+    switches: ClassVar[tuple[str, ...]] = ()
+    """Parameters of the shipped spaces that would undo ``reproducible``."""
+
+    def sums_alike(self, space: Space) -> Space:
+        """The space without what makes floating-point sums depend on the mapping of ranks.
+
+        Under ``reproducible``, which every launch has.
+        """
+        kept, dropped = [], list(space.dropped)
+        for parameter in space.parameters:
+            if parameter.name in self.switches:
+                dropped.append(Dropped(parameter.name, None, _BY_PLACE))
+                continue
+            if parameter.name == "algorithm":
+                lists = {}
+                for collective, values in parameter.collectives.items():
+                    sums = COLLECTIVES[collective].sums
+                    left_out = [v for v in values if sums and str(v).startswith(self.by_place)]
+                    dropped += [Dropped(f"algorithm of {collective}", v, _BY_PLACE) for v in left_out]
+                    if left := tuple(v for v in values if v not in left_out):
+                        lists[collective] = left
+                parameter = replace(parameter, collectives=lists)
+            kept.append(parameter)
+        return replace(space, parameters=tuple(kept), dropped=tuple(dropped))
 
     def environment(
         self, space: Space, point: Point, fixed: Mapping[str, str], components: Collection[str] = ()
@@ -59,7 +92,7 @@ class Dialect:
 
         ``env`` are the recommendation's own variables, and ``rules`` says whether it tells sizes apart.
         """
-        return {}
+        return {name: value for name, value in fixed.items() if self.reproducible.get(name) == value}
 
     def variables(self, kind: str, target: Mapping[str, str], components: Collection[str]) -> dict[str, str]:
         """One kind of target of a parameter's ``apply`` as environment variables."""

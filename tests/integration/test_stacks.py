@@ -5,6 +5,8 @@ The campaign runs in this interpreter, whatever MPI its ranks load.
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ from autotune.history.trial import Phase, Rule, Status, Subject, Trial
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.scenario import defaults, scenario_of
 from autotune.space import Point
+from autotune.stacks import dialect
+from autotune.stacks.installation import find
 from hydra_plugins.autotune.mpirun import MpirunLauncher
 from tests.program import autotune
 
@@ -171,7 +175,7 @@ def test_what_the_library_does_not_print_was_not_applied(name, prefix, tmp_path,
     assert "I_MPI_ADJUST_ALLREDUCE" in seen.reason
 
 
-def site_of(name: str, env=None):
+def site_of(name: str, env=None, require=()):
     """The site of a stack, and a scenario of short launches."""
     document = defaults()
     scenario = scenario_of(
@@ -184,7 +188,78 @@ def site_of(name: str, env=None):
             "cluster": {"ranks": 2},
             "mpi": {"stack": name, "env": env or {}},
             "probe": {"budget_s": 0.3},
+            "require": list(require),
         },
         "stacks",
     )
     return MpirunLauncher().connect(scenario), scenario
+
+
+SUMS = Path(__file__).with_name("sums.py")
+PLACES = {
+    "mpich": ({}, {"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"}),
+    "intelmpi": ({}, {"I_MPI_PIN_PROCESSOR_LIST": "1,0"}),
+    "openmpi4": ({}, {"OMPI_MCA_hwloc_base_binding_policy": "none"}),
+}
+"""Mappings of ranks: MPICH takes groups of ranks for nodes, the others bind them otherwise."""
+
+
+def sums(prefix: Path, name: str, env) -> str:
+    """Digests of the sums of four ranks."""
+    words = dialect({"openmpi4": "openmpi"}.get(name, name))
+    mpirun = prefix / "bin/mpiexec"
+    own = {"MPI4PY_LIBMPI": str(find(str(mpirun)).library), "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
+    own |= {
+        **words.surroundings(mpirun),
+        **words.mpirun_env(),
+        "I_MPI_DEBUG": "0",
+        "MPIR_CVAR_DEBUG_SUMMARY": "0",
+    }
+    over = ["--oversubscribe"] if name == "openmpi4" else []
+    done = subprocess.run(
+        [mpirun, *over, "-n", "4", sys.executable, SUMS, "64", "4096"],
+        env={**os.environ, **own, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not alike" not in done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", marked("openmpi4", "mpich", "intelmpi"))
+def test_what_is_required_to_be_reproducible_is_so_wherever_ranks_are(name, prefix):
+    site, _ = site_of(name, require=["reproducible"])
+    marks = {k: v for k, v in site.stack.fixed.items() if not k.endswith("yield_when_idle")}
+    assert marks.items() >= dialect(site.space.stack).reproducible.items()
+    assert site.space.dropped
+    trial = Trial(1, Phase.SEARCH, site.space.default)
+    choices = site.stack.render(site.space, trial, ["allreduce"]).choices["allreduce"]
+    by_algorithm = {choice.values.get("algorithm"): choice for choice in reversed(choices)}
+    assert (name == "intelmpi") == (list(by_algorithm) == [None])  # it takes its own under the mark
+    seen = set()
+    for choice in by_algorithm.values():
+        forced = {}
+        for variable, value in choice.cvars.items():
+            forced |= {variable if name == "mpich" else f"OMPI_MCA_{variable}": str(value)}
+        if name == "openmpi4":
+            forced["OMPI_MCA_coll_tuned_use_dynamic_rules"] = "1"
+        found = {sums(prefix, name, {**marks, **forced, **place}) for place in PLACES[name]}
+        assert len(found) == 1, (choice, found)
+        seen |= found
+    if name == "intelmpi":
+        seen = {sums(prefix, name, {"I_MPI_ADJUST_ALLREDUCE": number}) for number in ("1", "8")}
+    assert len(seen) > 1  # so another order of additions shows
+
+
+@pytest.mark.parametrize("name", marked("mpich"))
+def test_without_the_requirement_sums_depend_on_where_ranks_are(name, prefix):
+    assert len({sums(prefix, name, place) for place in PLACES[name]}) > 1
+
+
+@pytest.mark.parametrize("name", marked("openmpi4", "mpich", "intelmpi"))
+def test_the_marks_of_reproducible_results_are_exported_even_where_nothing_else_is(name, prefix):
+    site, _ = site_of(name, require=["reproducible"])
+    words = dialect(site.space.stack)
+    assert words.needed(site.stack.fixed, {}, False).items() >= words.reproducible.items()
