@@ -76,8 +76,14 @@ cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; 
 kill-test: $(VENV)/.test ## 200 kills of campaigns, simulated and real, at random moments
 	$(BIN)/python -m tests.kills
 
+# GUIDED=SECONDS: so long for each reader, inputs chosen by what they cover, where Atheris has a wheel.
 fuzz: $(VENV)/.test ## 100,000 damaged inputs, a tenth for each reader, in 8 GB of addresses
+ifdef GUIDED
+	$(PIP) --only-binary=:all: atheris
+	for reader in $$($(BIN)/python -m tests.guided_fuzz); do $(BIN)/python -m tests.guided_fuzz $$reader $(GUIDED) || exit 1; done
+else
 	ulimit -v 8000000; OPENBLAS_NUM_THREADS=1 FUZZ_EXAMPLES=10000 $(BIN)/python -m pytest -o timeout=0 tests/property/test_readers.py
+endif
 
 clean: ## remove environments and caches
 	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich $(VENV)-intel .mypy_cache .ruff_cache .pytest_cache .hypothesis site
