@@ -1,8 +1,9 @@
-"""``make fuzz GUIDED=600``: inputs of a reader that coverage chooses, by Atheris, from its seed and its corpus.
+"""``make fuzz GUIDED=600``: inputs of a reader that coverage chooses, by Atheris, from its seed and corpus.
 
     python -m tests.guided_fuzz [READER [SECONDS]]
 
-Without words it lists the readers. The working corpus is kept in ``.fuzz/READER``; what fails to ``.fuzz/READER-crash-…``.
+Without words it lists the readers. The working corpus is kept in ``.fuzz/READER``, what fails is written to
+``.fuzz/READER-crash-…``.
 """
 
 import sys
