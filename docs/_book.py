@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.commands.keys import explained
+from autotune.resources import conf_text
 from autotune.scenario import Scenario
 
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#]+)[^)]*\)")
@@ -32,7 +33,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def key_table() -> str:
     """Every key of a scenario with its type, from the dataclasses, and its meaning, from ``config.yaml``."""
-    meanings = dict(explained())
+    meanings, comments = dict(explained()), key_comments()
     rows = ["| key | type | meaning, and what is in it |", "|---|---|---|"]
     types_of = typing.get_type_hints(Scenario)
     for field in dataclasses.fields(Scenario):
@@ -42,10 +43,25 @@ def key_table() -> str:
             inner = typing.get_type_hints(kind)
             for its in dataclasses.fields(kind):
                 key = its.metadata.get("key", its.name)
-                rows.append(f"| `{field.name}.{key}` | {_type(inner[its.name])} | |")
+                said = _cell(comments.get(f"{field.name}.{key}", ""))
+                rows.append(f"| `{field.name}.{key}` | {_type(inner[its.name])} | {said} |")
         elif field.name != "name":
             rows.append(f"| **`{field.name}`** | {_type(kind)} | {meaning} |")
     return "\n".join(rows)
+
+
+def key_comments() -> dict[str, str]:
+    """What stands behind the keys inside of sections, in ``config.yaml`` and in the groups' own files."""
+    found, section = {}, ""
+    for line in conf_text("config").splitlines():
+        if top := re.match(r"(\w+):", line):
+            section = top[1]
+        elif told := re.match(r"  (\w+): .*?\s# (.+)", line):
+            found[f"{section}.{told[1]}"] = told[2]
+    for group in ("budget", "probe"):
+        for told in re.finditer(r"(?m)^(\w+): .*?\s# (.+)$", conf_text(f"{group}/standard")):
+            found[f"{group}.{told[1]}"] = told[2]
+    return found
 
 
 def _type(kind: Any) -> str:

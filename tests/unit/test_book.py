@@ -71,6 +71,8 @@ def test_the_site_lists_every_key_of_a_scenario():
     keys = set(re.findall(r"^\| \*{0,2}`([\w.]+)`", table, re.MULTILINE))
     assert {"collective", "sizes", "budget.launches", "mpi.from", "verify.max_loss", "warm_start"} <= keys
     assert {f.name for f in dataclasses.fields(Scenario)} - {"name"} <= keys
+    assert "| `verify.max_loss` | number | " in table
+    assert not re.search(r"`verify.max_loss` \| number \| \|", table)  # with what config.yaml says of it
     page = SimpleNamespace(file=SimpleNamespace(src_uri="howto/parameter.md"))
     shown = book.on_page_markdown("[a](../search_spaces.md) [b](../../conf/config.yaml) [c](x.md#y)", page)
     assert shown == "[a](../search_spaces.md) b [c](x.md#y)"
