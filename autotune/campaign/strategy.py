@@ -23,8 +23,8 @@ from autotune.campaign.ports import Problem, Proposer
 from autotune.errors import ScenarioError, UserError
 from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.recommend.front import Candidate, Same, candidates, leaders, loss, repeated
-from autotune.recommend.posterior import Repeats, posterior
+from autotune.recommend.front import Candidate, Same, candidates, leaders, loss
+from autotune.recommend.posterior import posterior
 from autotune.scenario.sections import Budget
 from autotune.screening import (
     Effects,
@@ -349,12 +349,7 @@ class Strategy:
         if len(judged) < 2:
             return None
         costs = [loss(self.objectives, c) / len(self.objectives) for c in judged]
-        launched = repeated(self.objectives, self.space, history)
-        differ = Repeats.of(
-            [loss(self.objectives, c) / len(self.objectives) for c in group] for group in launched
-        )
-        points, launches = [c.point for c in judged], [c.launches for c in judged]
-        found = posterior(self.space, points, costs, launches, differ)
+        found = posterior(self.space, [c.point for c in judged], costs, [c.launches for c in judged])
         worth = zip(found.worth_of_another(), judged, strict=True)
         open_ones = [(gain, c.point) for gain, c in worth if gain > _WORTH_A_LAUNCH and c.point in self.space]
         return max(open_ones, key=itemgetter(0))[1] if open_ones else None

@@ -29,7 +29,7 @@ from autotune.history.objectives import (
     slots,
 )
 from autotune.history.trial import History, Observation, Phase, Rule
-from autotune.recommend.posterior import Repeats, posterior
+from autotune.recommend.posterior import posterior
 from autotune.recommend.rules import rules_of
 from autotune.space import Point, Space, check_words
 
@@ -307,38 +307,15 @@ def gains(tuned: Envelope, baseline: Envelope) -> tuple[Gain, ...]:
     )
 
 
-def repeated(objectives: Sequence[Objective], space: Space, history: History) -> list[list[Candidate]]:
-    """Each launch by itself, of what was launched several times, the untouched stack among it."""
-    sweeps = history.of_points(space)
-    wanted = tuple(sorted({slot for o in sweeps for slot in _slots(Same((o,)))}))
-    known = {o.trial.number for o in sweeps}
-    untouched = [o for o in history.of(Phase.BASELINE) if o.ok and o.trial.number not in known]
-    groups = [*by_setting(space, sweeps).values(), untouched]
-    single = [
-        [_candidate(Same(objectives), Same((space,)), Same((o,)), wanted) for o in group]
-        for group in groups
-        if len(group) > 1
-    ]
-    return [[one for one in group if one is not None] for group in single]
-
-
 def believed(
-    objectives: Sequence[Objective],
-    space: Space,
-    judged: Sequence[Candidate],
-    launched: Sequence[Sequence[Candidate]] = (),
+    objectives: Sequence[Objective], space: Space, judged: Sequence[Candidate]
 ) -> tuple[Candidate, ...]:
-    """The same candidates with the scores that all launches together make believable.
-
-    ``launched`` are launches by themselves, of settings that had several.
-    """
+    """The same candidates with the scores that all launches together make believable."""
     points, launches = [c.point for c in judged], [c.launches for c in judged]
     columns = []
     for i, objective in enumerate(objectives if judged else ()):
         sign = -1 if objective.maximise else 1
-        differ = Repeats.of([sign * math.log(c.scores[i].value) for c in group] for group in launched)
-        logs = [sign * math.log(c.scores[i].value) for c in judged]
-        found = posterior(space, points, logs, launches, differ)
+        found = posterior(space, points, [sign * math.log(c.scores[i].value) for c in judged], launches)
         values = [(ratio_of(sign * mean), sd) for mean, sd in zip(found.mean, found.sd, strict=True)]
         columns.append([Score(value, value * float(sd)) for value, sd in values])
     rows = zip(*columns, strict=True)
@@ -367,7 +344,7 @@ def recommendations(
     judged = candidates(objectives, space, history)
     own = scores(objectives, space, untouched, tuple(baseline)) if judged else None
     default = Candidate(space.default, baseline, own, len(untouched)) if own else None
-    known = believed(objectives, space, judged, repeated(objectives, space, history))
+    known = believed(objectives, space, judged)
     by_point: dict[Point, Recommendation] = {}
     for rivals in (judged,) if among is None else among:
         admitted = {c.point for c in rivals}

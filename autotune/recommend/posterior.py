@@ -9,9 +9,7 @@ and job move all of its times together. In one objective, with y the logarithm o
 
 δ_d the squared distance on the scale of parameter d, or whether two values differ. Most parameters do
 nothing: θ has a wide prior whose median falls with their number. Hyperparameters are the mode of their
-posterior density. What repeated launches of one setting differ by, the untouched stack's among them, tells of
-the noise alone and enters the density as it is: S, ν with S / σ² ~ χ²_ν. From single launches noise and f can
-hardly be told apart, and noise that is taken for f makes the luckiest setting believable.
+posterior density.
 
 Notation: n settings, D parameters, v the logarithms of the hyperparameters over their prior medians.
 
@@ -22,7 +20,7 @@ References:
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,25 +40,6 @@ _FITTED, _JUDGED = 128, 512
 """So many settings are fitted to, from the best to the worst, and so many judged: the others are too bad."""
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeats:
-    """What launches of the same settings differ by."""
-
-    squares: float = 0.0
-    """S: squared deviations of the costs from their setting's mean, added up."""
-    freedom: int = 0
-    """ν: launches minus settings."""
-
-    @classmethod
-    def of(cls, groups: Iterable[Sequence[float]]) -> "Repeats":
-        """From the costs of each setting's launches."""
-        several = [np.array(costs) for costs in groups if len(costs) > 1]
-        return cls(sum(float(((c - c.mean()) ** 2).sum()) for c in several), sum(len(c) - 1 for c in several))
-
-
-NO_REPEATS = Repeats()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +65,7 @@ class Posterior:
 
 
 def posterior(
-    space: Space,
-    points: Sequence[Point],
-    costs: Sequence[float],
-    launches: Sequence[int],
-    repeats: Repeats = NO_REPEATS,
+    space: Space, points: Sequence[Point], costs: Sequence[float], launches: Sequence[int]
 ) -> Posterior:
     """What is believed of these settings.
 
@@ -99,14 +74,13 @@ def posterior(
         points: One of each setting.
         costs: Logarithms of their scores, less is better.
         launches: How many are behind each.
-        repeats: What launches of the same settings differ by.
     """
     mean, n = np.array(costs, dtype=float), np.array(launches, dtype=float)
     sd, noise = _NOISE / np.sqrt(n), _NOISE
     best = np.argsort(mean, kind="stable")[:_JUDGED]
     if len(best) >= _FEWEST and np.isfinite(mean[best]).all():
         centre = float(np.median(mean[best]))
-        model = Process(distances(space, [points[i] for i in best]), mean[best] - centre, n[best], repeats)
+        model = Process(distances(space, [points[i] for i in best]), mean[best] - centre, n[best])
         mean[best], sd[best], noise = model.judged(model.fitted())
         mean[best] += centre
     return Posterior(mean, sd, noise)
@@ -122,8 +96,6 @@ class Process:
     """Centred."""
     launches: Array
     """Behind each."""
-    repeats: Repeats = NO_REPEATS
-    """What is known of the noise alone."""
 
     def fitted(self) -> Array:
         """The v at the mode of its posterior density."""
@@ -131,7 +103,7 @@ class Process:
 
         n = len(self.y)
         some = np.linspace(0, n - 1, min(n, _FITTED)).round().astype(int)
-        part = Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some], self.repeats)
+        part = Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some])
         start = np.zeros(len(self.distances) + 2)
         bounds = [(-3 * s, 3 * s) for s in self._spreads()]
         found: Array = minimize(
@@ -152,10 +124,7 @@ class Process:
         spread = self._spreads()
         by_theta = -variance * np.einsum("dij,dij,ij->d", exponents, jointly + singly, half)
         by_rest = [2 * variance * np.sum(half * shape), 2 * np.sum(half * own)]
-        alone = self.repeats.squares / noise**2
-        by_rest[1] += self.repeats.freedom - alone
-        value = 0.5 * (self.y @ weights + logdet + np.sum((v / spread) ** 2) + alone)
-        value += self.repeats.freedom * v[-1]
+        value = 0.5 * (self.y @ weights + logdet + np.sum((v / spread) ** 2))
         return float(value), np.append(by_theta, by_rest) + v / spread**2
 
     def prior(self, v: Array) -> Array:

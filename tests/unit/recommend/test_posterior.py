@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autotune.recommend.posterior import Posterior, Process, Repeats, distances, posterior
+from autotune.recommend.posterior import Posterior, Process, distances, posterior
 from autotune.space import Parameter, Space
 
 SCALE = tuple(2**k for k in range(8))
@@ -31,26 +31,12 @@ def test_many_launches_are_believed_and_few_settings_are_taken_as_they_are() -> 
 
 
 def test_the_gradient_is_that_of_the_density() -> None:
-    launches, repeats = np.arange(1.0, len(POINTS) + 1), Repeats(0.02, 3)
-    process = Process(distances(SPACE, POINTS), TRUTH - TRUTH.mean(), launches, repeats)
+    process = Process(distances(SPACE, POINTS), TRUTH - TRUTH.mean(), np.arange(1.0, len(POINTS) + 1))
     v = np.array([0.3, -0.4, 0.2, 0.5])
     _, gradient = process.loss(v)
     for i, step in enumerate(1e-5 * np.eye(len(v))):
         slope = (process.loss(v + step)[0] - process.loss(v - step)[0]) / 2e-5
         assert gradient[i] == pytest.approx(slope, rel=1e-4)
-
-
-def test_repeated_launches_tell_the_noise() -> None:
-    rng = np.random.default_rng(0)
-    shown = TRUTH + 0.08 * rng.standard_normal(len(POINTS))
-    groups = TRUTH[:6, None] + 0.08 * rng.standard_normal((6, 4))
-    found = [
-        posterior(SPACE, POINTS, list(shown), [1] * len(POINTS), Repeats.of(rows)).noise
-        for rows in (groups, groups[:, :1], TRUTH[:6, None] + np.zeros((6, 4)))
-    ]
-    assert found[0] == pytest.approx(0.08, rel=0.4)
-    assert found[0] > found[1] > found[2]
-    assert Repeats.of([[1.0, 3.0], [5.0], [2.0, 2.0, 2.0]]) == Repeats(2.0, 3)
 
 
 def test_values_beside_a_scale_leave_the_covariance_positive_definite() -> None:
