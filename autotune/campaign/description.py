@@ -187,8 +187,11 @@ def campaign_in(events: Sequence[Mapping[str, Any]]) -> Description | None:
         raise JournalError(f"the journal describes {len(begun)} campaigns")
     if not begun:
         return None
-    changes = [event["scenario"] for event in events if event["event"] == "changed"]
-    sections = {key: value for change in (begun[0]["scenario"], *changes) for key, value in change.items()}
+    changes = [event for event in events if event["event"] == "changed"]
+    asked: list[Any] = [event.get("scenario") for event in (*begun, *changes)]
+    if not all(isinstance(part, Mapping) for part in asked):
+        raise JournalError("the journal's description of its campaign is damaged: no sections of a scenario")
+    sections = {key: value for part in asked for key, value in part.items()}
     return campaign_of({**begun[0], "scenario": sections})
 
 
