@@ -183,7 +183,11 @@ def targets(
         return {}
 
     def fill(template: object) -> str:
-        unknown = {name for _, name, _, _ in Formatter().parse(str(template)) if name} - fields.keys()
+        try:
+            named = {name for _, name, _, _ in Formatter().parse(str(template)) if name}
+        except ValueError as exc:
+            raise SpaceError(f"{parameter.name}: the template {template!r} is damaged: {exc}") from exc
+        unknown = named - fields.keys()
         if unknown:
             raise SpaceError(
                 f"{parameter.name}: the template {template!r} names {', '.join(sorted(unknown))}",

@@ -147,3 +147,9 @@ def test_a_template_that_names_nothing_known_is_refused():
     space = Space("bad", (Parameter("A", ("x", "y"), "x", apply={"env": {"A": "{nothing}"}}),))
     with pytest.raises(SpaceError, match=r"A: the template '\{nothing\}' names nothing"):
         environment(space, space.complete({"A": "y"}), {})
+
+
+def test_a_template_without_its_end_is_refused():
+    space = Space("bad", (Parameter("A", ("x", "y"), "x", apply={"env": {"A": "{value"}}),))
+    with pytest.raises(SpaceError, match=r"A: the template '\{value' is damaged"):
+        environment(space, space.complete({"A": "y"}), {})
