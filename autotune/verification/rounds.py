@@ -68,7 +68,7 @@ class Verdict:
             return f"UNVERIFIED (no pair of {fresh} could be used)"
         last = self.rounds[-1]
         ratio, (low, high) = self.recommendation.speedup, speedup_interval(self.recommendation)
-        said = f"{ratio:.2f}× ({low:.2f} … {high:.2f}) on {fresh}"
+        said = f"{_times(ratio)}× ({_times(low)} … {_times(high)}) on {fresh}"
         bound = f"; no size slower by more than {math.ceil(100 * self.hidden)} %" if self.hidden > 0 else ""
         won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
         where = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
@@ -91,17 +91,26 @@ class Verdict:
         if not better:
             return "nothing was better"
         best, whole = max(better, key=lambda pair: pair[1].gain)
-        what = f"what was {ratio_of(whole.gain):.2f}× on the whole"
+        what = f"what was {_times(ratio_of(whole.gain))}× on the whole"
         if best.lost:
             worst = min((c for c in best.judged if c.slot in best.lost), key=lambda c: c.gain)
-            taken = f"verify.max_loss={_share(1 - ratio_of(worst.at_least))} would take it"
-            return f"{what} was {ratio_of(worst.gain):.2f}× at {_place(worst)} ({taken})"
+            taken = _would_take("max_loss", worst)
+            return f"{what} was {ratio_of(worst.gain):.2f}× at {_place(worst)}" + (
+                f" ({taken})" if taken else ""
+            )
         worst = min((c for c in best.judged if c.slot in best.open), key=lambda c: c.at_least)
         low, high = ratio_of(worst.at_least), ratio_of(2 * worst.gain - worst.at_least)
-        text = f"{what} may be slower at {_place(worst)}: {low:.2f} … {high:.2f}× there "
+        text = f"{what} may be slower at {_place(worst)}: {_times(low)} … {_times(high)}× there"
         needed = launches_for(worst, self.design.hidden, self.design.per_look * SHARES[0])
-        more = f"about verify.launches={needed:.0f} would tell, " if math.isfinite(needed) else ""
-        return f"{text}({more}verify.margin={_share(1 - low)} would take it)"
+        needed = max(needed, 2.0 * self.design.launches)  # those that were made did not tell
+        more = f"about verify.launches={needed:.0f} would tell" if math.isfinite(needed) else ""
+        said = ", ".join(filter(None, (more, _would_take("margin", worst))))
+        return text + (f" ({said})" if said else "")
+
+
+def _times(ratio: float) -> str:
+    """A ratio, in as many digits as say something."""
+    return f"{ratio:.2f}" if ratio < 1000 else "over 1000"
 
 
 def _place(comparison: Comparison) -> str:
@@ -109,9 +118,10 @@ def _place(comparison: Comparison) -> str:
     return f"{size} B of {collective}"
 
 
-def _share(loss: float) -> str:
-    """A loss as a share that would allow it."""
-    return f"{math.ceil(100 * loss) / 100:g}"
+def _would_take(key: str, worst: Comparison) -> str:
+    """Which allowance would let a slot through; nothing where none would."""
+    loss = math.ceil(100 * -math.expm1(worst.at_least)) / 100
+    return f"verify.{key}={loss:g} would take it" if loss < 1 else ""
 
 
 @dataclass(frozen=True)
