@@ -107,6 +107,8 @@ class Collective:
     """In MPICH."""
     intel: tuple[str, ...] = ()
     """Algorithms of Intel MPI, by id from 1."""
+    composed: str = ""
+    """What together does the same: ways apart by blanks; ``/p``, ``*p``: sizes by the number of ranks p."""
 
     @property
     def sums(self) -> bool:
@@ -137,6 +139,8 @@ _ALL = (
         "allreduce",
         Size.VECTOR,
         Pattern.ALL_TO_ALL,
+        composed="reduce+bcast reduce_scatter_block/p+allgather/p "
+        "reduce_scatter/p+allgather/p reduce_scatter/p+allgatherv/p",
         costs="allreduce",
         openmpi=OpenMpi(
             2,
@@ -166,6 +170,8 @@ _ALL = (
         "reduce",
         Size.VECTOR,
         Pattern.ALL_TO_ONE,
+        composed="allreduce reduce_scatter_block/p+gather/p "
+        "reduce_scatter/p+gather/p reduce_scatter/p+gatherv/p",
         costs="rooted",
         openmpi=OpenMpi(
             11,
@@ -189,6 +195,7 @@ _ALL = (
         "bcast",
         Size.VECTOR,
         Pattern.ONE_TO_ALL,
+        composed="scatter/p+allgather/p",
         aliases=("broadcast",),
         costs="rooted",
         openmpi=OpenMpi(
@@ -219,6 +226,7 @@ _ALL = (
         "allgather",
         Size.BLOCK,
         Pattern.ALL_TO_ALL,
+        composed="gather+bcast*p allgatherv alltoall allreduce*p",
         costs="blocks",
         openmpi=OpenMpi(
             0,
@@ -255,6 +263,7 @@ _ALL = (
         "alltoall",
         Size.PEER,
         Pattern.ALL_TO_ALL,
+        composed="alltoallv allgather*p",
         aliases=("all-to-all",),
         costs="alltoall",
         openmpi=OpenMpi(3, _words("linear pairwise modified_bruck linear_sync two_proc"), Lookup.TOTAL),
@@ -268,6 +277,7 @@ _ALL = (
         "alltoallv",
         Size.PEER,
         Pattern.ALL_TO_ALL,
+        composed="alltoallw",
         aliases=("all-to-allv",),
         costs="alltoall",
         openmpi=OpenMpi(4, ("linear", "pairwise"), own_names=_BASIC),
@@ -285,6 +295,7 @@ _ALL = (
         "gather",
         Size.BLOCK,
         Pattern.ALL_TO_ONE,
+        composed="gatherv allgather reduce*p",
         costs="blocks",
         openmpi=OpenMpi(9, ("linear", "binomial", "linear_sync"), Lookup.ROOT, _BASIC, han=True),
         mpich=Mpich({"binomial": ()}, size=_TOTAL),
@@ -295,6 +306,7 @@ _ALL = (
         "scatter",
         Size.BLOCK,
         Pattern.ONE_TO_ALL,
+        composed="scatterv bcast*p",
         costs="blocks",
         openmpi=OpenMpi(15, ("linear", "binomial", "linear_nb"), Lookup.ROOT, _BASIC, han=True),
         mpich=Mpich({"binomial": ()}, size=_TOTAL),
@@ -305,6 +317,7 @@ _ALL = (
         "reduce_scatter",
         Size.BLOCK,
         Pattern.ALL_TO_ALL,
+        composed="reduce*p+scatterv allreduce*p",
         costs="blocks",
         openmpi=OpenMpi(
             12,
@@ -321,6 +334,7 @@ _ALL = (
         "reduce_scatter_block",
         Size.BLOCK,
         Pattern.ALL_TO_ALL,
+        composed="reduce_scatter reduce*p+scatter allreduce*p",
         costs="blocks",
         openmpi=OpenMpi(
             13, _words("linear recursive_doubling recursive_halving butterfly"), Lookup.TOTAL, _BASIC
@@ -331,6 +345,7 @@ _ALL = (
         "barrier",
         Size.NONE,
         Pattern.ALL_TO_ALL,
+        composed="allreduce",
         openmpi=OpenMpi(6, _words("linear double_ring recursive_doubling bruck two_proc tree"), han=True),
         mpich=Mpich({"smp": ("parent",)}, ("k_dissemination", "recexch"), size=""),
         intel=_words(

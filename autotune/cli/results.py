@@ -131,12 +131,11 @@ def export(
 ) -> None:
     """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
     from autotune.commands import export as verb
-    from autotune.verification.choices import ChoiceKind
 
     if listing or not directories:
         verb.list_formats()
     else:
-        verb.export(tuple(directories), tuple(formats or ()), out, ChoiceKind(choice), prefix, mpi_module)
+        verb.export(tuple(directories), tuple(formats or ()), out, choice, prefix, mpi_module)
 
 
 @cli.command()

@@ -25,7 +25,7 @@ def export(
     directories: tuple[Path, ...],
     wanted: tuple[str, ...],
     out: Path | None,
-    kind: ChoiceKind = ChoiceKind.NEVER_SLOWER,
+    kind: str = ChoiceKind.NEVER_SLOWER,
     prefix: Path | None = None,
     module: str = "openmpi",
 ) -> None:
@@ -39,7 +39,7 @@ def export(
         StorageError: the disk is full or read-only.
     """
     campaigns = [read_campaign(directory) for directory in directories]
-    recommendation = merged([campaign.recommended(kind) for campaign in campaigns])
+    recommendation = merged([campaign.recommended(ChoiceKind(kind)) for campaign in campaigns])
     if prefix:
         if wanted or out:
             raise UserError(

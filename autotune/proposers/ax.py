@@ -41,6 +41,7 @@ class Ax:
         if not tried:
             return Suggestion(problem.space.default, "default first")
         with warnings.catch_warnings(action="ignore"):  # Ax and what it builds on warn about themselves
+            _compile_nothing()
             client = self._client(problem, seed)
             # Ax takes standard errors of all launches or of none.
             known = all(math.isfinite(e) for s in seen for e in s.sems)
@@ -82,6 +83,18 @@ class Ax:
             initialize_with_center=False,
         )
         return client
+
+
+def _compile_nothing() -> None:
+    """Keep BoTorch from compiling its fused kernel of the hypervolume improvement at first use.
+
+    That takes a minute, comes from a cache that is not checked, and is guarded by a file: who is killed
+    meanwhile leaves it behind, and every later process waits for it for ever (``torch.utils.file_baton``).
+    The same is computed without it.
+    """
+    from botorch.acquisition.multi_objective import logei
+
+    logei._load_attempted = True
 
 
 def _tell(client: "Client", problem: Problem, s: LaunchCosts, known: bool) -> None:

@@ -15,11 +15,13 @@ References:
     S. Hunold, A. Carpen-Amarie, "Autotuning MPI collectives using performance guidelines", HPC Asia 2018.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from autotune.collectives import COLLECTIVES
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Slot, job_setting, slot_of
 from autotune.history.trial import History, Observation, Rule, Subject
@@ -31,40 +33,20 @@ from autotune.space import Point, Space
 DEFAULT, EXPORTED = "default", "exported"
 """Settings of a campaign: the untouched stack, and what is handed over."""
 
-_SAME, _TIMES_P, _BY_P = 0, 1, -1
-"""Sizes of the right side, by powers of p over that of the left."""
 
-_COMPOSED: Mapping[str, tuple[tuple[tuple[str, int], ...], ...]] = {
-    "allreduce": (
-        (("reduce", _SAME), ("bcast", _SAME)),
-        (("reduce_scatter_block", _BY_P), ("allgather", _BY_P)),
-        (("reduce_scatter", _BY_P), ("allgather", _BY_P)),
-        (("reduce_scatter", _BY_P), ("allgatherv", _BY_P)),
-    ),
-    "reduce": (
-        (("allreduce", _SAME),),
-        (("reduce_scatter_block", _BY_P), ("gather", _BY_P)),
-        (("reduce_scatter", _BY_P), ("gather", _BY_P)),
-        (("reduce_scatter", _BY_P), ("gatherv", _BY_P)),
-    ),
-    "bcast": ((("scatter", _BY_P), ("allgather", _BY_P)),),
-    "allgather": (
-        (("gather", _SAME), ("bcast", _TIMES_P)),
-        (("allgatherv", _SAME),),
-        (("alltoall", _SAME),),
-        (("allreduce", _TIMES_P),),
-    ),
-    "alltoall": ((("alltoallv", _SAME),), (("allgather", _TIMES_P),)),
-    "alltoallv": ((("alltoallw", _SAME),),),
-    "gather": ((("gatherv", _SAME),), (("allgather", _SAME),), (("reduce", _TIMES_P),)),
-    "scatter": ((("scatterv", _SAME),), (("bcast", _TIMES_P),)),
-    "reduce_scatter_block": (
-        (("reduce_scatter", _SAME),),
-        (("reduce", _TIMES_P), ("scatter", _SAME)),
-        (("allreduce", _TIMES_P),),
-    ),
-    "reduce_scatter": ((("reduce", _TIMES_P), ("scatterv", _SAME)), (("allreduce", _TIMES_P),)),
-    "barrier": ((("allreduce", _SAME),),),
+_CALL = re.compile(r"(\w+)(\*p|/p)?")
+_POWERS = {None: 0, "*p": 1, "/p": -1}
+
+
+def _calls(way: str) -> tuple[tuple[str, int], ...]:
+    """``reduce*p+scatter`` → (collective, its size by powers of p) of each call."""
+    return tuple((name, _POWERS[size or None]) for name, size in _CALL.findall(way))
+
+
+_COMPOSED = {
+    collective.name: tuple(_calls(way) for way in collective.composed.split())
+    for collective in COLLECTIVES.values()
+    if collective.composed
 }
 """Collective → what together does the same."""
 

@@ -61,7 +61,9 @@ def made(name: str) -> Exporter:
 
 def test_every_exporter_is_registered():
     lineages = [type(made(name)).__mro__ for name in FORMATS]
-    assert implementations("export") == {c.__name__ for line in lineages for c in line if "export" in vars(c)}
+    assert implementations("export(recommendation, directory)") == {
+        c.__name__ for line in lineages for c in line if "export" in vars(c)
+    }
 
 
 @EACH

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -128,6 +129,21 @@ class TestEveryProposer:
         found = points(campaign(name, problem, 6))
         assert found
         assert all(point in problem.space for point in found)
+
+
+@pytest.mark.parametrize("name", ["ax", "gp", "curve"])
+def test_nothing_is_compiled_and_no_lock_of_a_killed_process_waited_for(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from botorch.acquisition.multi_objective import logei
+
+    left_behind = tmp_path / "logei_fused_ext" / "lock"
+    left_behind.parent.mkdir()
+    left_behind.touch()
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    monkeypatch.setattr(logei, "_load_attempted", False)
+    campaign(name, Problem(CASES["conditional"], (LATENCY, BANDWIDTH)), 6)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [left_behind]
 
 
 def test_every_proposer_is_registered() -> None:

@@ -58,7 +58,7 @@ def test_a_campaign_with_a_fallback_says_so_in_its_status_and_on_its_page(here, 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["nowhere"], "cannot read nowhere"),
+        (["nowhere"], "nowhere cannot be read"),
         (["."], "holds no campaign"),
         ([".", "."], "a campaign stands for itself"),
         (["t.csv", "--rate", "2"], "'--rate'"),
