@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +94,7 @@ def groups(discovery: Discovery) -> Iterator[tuple[int, Sequence[Change]]]:
         yield from ((number, changes[i::n]) for i in range(n))
 
 
-def rows(path: Path) -> list[dict[str, object]]:
+def rows(path: Path) -> list[dict[str, Any]]:
     """What was measured so far."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -143,16 +144,14 @@ def truth(path: Path) -> list[Level]:
     for row, effect in zip(measured, effects, strict=True):
         sure = flat[told : told + len(effect)]
         told += len(effect)
-        levels.append(
-            Level(int(str(row["arm"])), str(row["knob"]), str(row["level"]), effect, sure, str(row["failed"]))
-        )
+        levels.append(Level(row["arm"], row["knob"], str(row["level"]), effect, sure, row["failed"]))
     return levels
 
 
 def compare(path: Path, directories: Sequence[Path]) -> None:
     """Print the truth, and what each campaign found of it."""
     levels = truth(path)
-    launches = sum(len(list(row["pairs"])) for row in rows(path))  # type: ignore[call-overload]
+    launches = sum(len(row["pairs"]) for row in rows(path))
     known = {(x.arm, x.knob, x.level): x for x in levels}
     moving = [x for x in levels if x.helps or x.hurts]
     helping, hurting = (sum(x.helps for x in levels), sum(x.hurts and not x.helps for x in levels))

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from autotune.history.objectives import ratio_of
 from autotune.verification.paired_test import overall
 from autotune.verification.sequential import SequentialDesign
 
@@ -77,13 +78,9 @@ def judged(
     return ApplicationVerdict(
         said,
         len(differences),
-        _ratio(found.gain),
-        _ratio(found.low),
-        _ratio(found.high),
+        ratio_of(found.gain),
+        ratio_of(found.low),
+        ratio_of(found.high),
         float(np.median(default)),
         float(np.median(tuned)),
     )
-
-
-def _ratio(logarithm: float) -> float:
-    return math.exp(min(max(logarithm, -700.0), 700.0))

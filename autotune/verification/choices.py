@@ -167,7 +167,8 @@ def choices(
                 continue  # its fresh launches say that it is not even better on the whole
             break
         else:
-            listed += [choice(kind, chosen, listed[0].checked)] if not deploys(space, chosen) else []
+            if not deploys(space, chosen):
+                listed.append(choice(kind, chosen, listed[0].checked))
     return tuple(listed)
 
 

@@ -41,7 +41,7 @@ from autotune.verification.paired_test import (
     compare,
     decided,
     launches_for,
-    may_exceed,
+    may_still_win,
     overall,
 )
 from autotune.verification.pairs import BLOCK, LaunchNoise, PairDifferences, pairs
@@ -246,9 +246,8 @@ class Course:
         level = self._design.per_look * share / 4
         slots = {c.slot for c in tested}
         whole = overall(done.differences, slots, self._design.whole(share), self._noise)
-        last = self._design.looks[-1]
-        return not may_exceed(whole, 0.0, level, last) and not any(
-            may_exceed(c, 0.0, level / len(tested), last) for c in tested
+        return not may_still_win(whole, self._design, level) and not any(
+            may_still_win(c, self._design, level / len(tested)) for c in tested
         )
 
     def _doubtful(self, judged: Iterable[Comparison]) -> frozenset[Slot]:

@@ -158,19 +158,21 @@ def decided(judged: Iterable[Comparison], design: SequentialDesign, at_stake: Co
     )
 
 
-def may_exceed(comparison: Comparison, bound: float, tail: float, n_pairs: int) -> bool:
-    """Whether an interval would lie above a bound after so many pairs if two standard errors are missing.
+def may_still_win(comparison: Comparison, design: SequentialDesign, tail: float) -> bool:
+    """Whether the last look would find a gain if what was seen is two standard errors too little.
 
     The curtailment is not binding: the error rates hold whether it is heeded or not (Jennison, Turnbull,
-    ch. 10). ``bound`` is ln of a speed-up, ``tail`` the error at one end of the interval then.
+    ch. 10). ``tail`` is the error at one end of the interval there.
     """
     from scipy.stats import t
 
     if comparison.pairs < _TRIMMED_FROM or not math.isfinite(comparison.sem):
         return True  # one disturbed launch can hide any gain
-    now, then = (n - 2 * math.floor(_TRIM * n) for n in (comparison.pairs, max(comparison.pairs, n_pairs)))
-    reach = float(t.isf(tail, _PRIOR_FREEDOM + then - 1)) * comparison.sem * math.sqrt(now / then)
-    return comparison.gain + 2 * comparison.sem > bound + reach
+    now, then = (
+        n - 2 * math.floor(_TRIM * n) for n in (comparison.pairs, max(comparison.pairs, design.looks[-1]))
+    )
+    sem = comparison.sem * math.sqrt(now / then)
+    return comparison.gain + 2 * comparison.sem > float(t.isf(tail, _PRIOR_FREEDOM + then - 1)) * sem
 
 
 def launches_for(comparison: Comparison, bound: float, tail: float) -> float:

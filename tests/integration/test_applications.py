@@ -46,6 +46,21 @@ def total(document, collective, least_bytes=0):
     return sum(c["calls_per_rank"] for c in calls if c["message_bytes"] >= least_bytes)
 
 
+def few_launches(planted):
+    """Words of a campaign of its calls to allreduce, beside a site's own file."""
+    return {
+        "calls": "calls.json",
+        "space": DATA / "algorithms.yaml",
+        "campaign.dir": "campaign",
+        "mpi.env.OMPI_MCA_mca_base_param_files": planted,
+        "collective": "allreduce",
+        "proposer": "random",
+        "screening.enabled": "false",
+        "budget.launches": 2,
+        "baseline.launches": 1,
+    }
+
+
 def test_espresso_counts_its_own_transforms_as_we_do(place, capfd):
     """It times each transposition of a transform, and each is one MPI_Alltoall; others of its are small."""
     assert main(["record", "--", *ESPRESSO]) == ExitCode.WELL
@@ -62,16 +77,7 @@ def test_a_slow_default_is_found_repaired_and_proved_on_the_application(place, m
     planted.write_text(PLANTED)
     monkeypatch.setenv("OMPI_MCA_mca_base_param_files", str(planted))
     assert main(["record", "--", *ESPRESSO]) == ExitCode.WELL
-    words = {
-        "calls": "calls.json",
-        "space": DATA / "algorithms.yaml",
-        "campaign.dir": "campaign",
-        "mpi.env.OMPI_MCA_mca_base_param_files": planted,
-        "collective": "allreduce",
-        "proposer": "random",
-        "screening.enabled": "false",
-        "budget.launches": 2,
-        "baseline.launches": 1,
+    words = few_launches(planted) | {
         "probe.budget_s": 2,
         "verify.launches": 4,
         "verify.margin": 0.99,  # no claim about each size is at stake here, but the application
@@ -109,16 +115,7 @@ def test_hpc_challenge_is_recorded_tuned_for_and_run_with_the_files(place, monke
     assert "Success=1" in (place / "hpccoutf.txt").read_text()
     assert main(["plan", "conf=application", "calls=calls.json"]) == ExitCode.WELL
     assert "Open MPI 4.1" in capfd.readouterr().out
-    words = {
-        "calls": "calls.json",
-        "space": DATA / "algorithms.yaml",
-        "campaign.dir": "campaign",
-        "mpi.env.OMPI_MCA_mca_base_param_files": planted,
-        "collective": "allreduce",
-        "proposer": "random",
-        "screening.enabled": "false",
-        "budget.launches": 2,
-        "baseline.launches": 1,
+    words = few_launches(planted) | {
         "probe.budget_s": 1,
         "verify.enabled": "false",  # the application is the judge
     }
