@@ -145,22 +145,22 @@ class MpichStack:
         return mpich.installed_tree(self.installation.library)
 
     def _choices(self, space: Space, point: Point, collective: str) -> tuple[Choice, ...]:
-        """The sweep of one collective."""
+        """The sweep of one collective; a choice at its defaults leaves what the environment says in force."""
         swept = space.choices(collective, point)
         used = [p for p in space.call if any(p.name in choice for choice in swept)]
         listed = []
         for choice in swept:
             cvars: dict[str, int | str] = {}
             env: dict[str, str] = {}
-            for parameter in used:
-                value = choice.get(parameter.name, parameter.default)
-                where = {**point, parameter.name: value}
+            where = {**point, **{p.name: choice.get(p.name, p.default) for p in used}}
+            chosen = any(where[p.name] != p.unset for p in used)
+            for parameter in used if chosen else ():
                 applied = targets(space, parameter, where, collective, always=not self.intel)
                 for variable, text in applied.get("cvar", {}).items():
                     cvars[variable] = mpich.check(collective, text)
                 for variable, text in applied.get("env", {}).items():
-                    chosen = parameter.name == "algorithm"
-                    env[variable] = str(mpich.intel_id(collective, text)) if chosen else text
+                    is_algorithm = parameter.name == "algorithm"
+                    env[variable] = str(mpich.intel_id(collective, text)) if is_algorithm else text
             listed.append(Choice(dict(choice), cvars, env))
         return tuple(listed)
 

@@ -173,15 +173,20 @@ class OpenMpi:
         return known is None or coll_tuned.algorithm_id(collective, algorithm) in known.values()
 
     def _choices(self, space: Space, point: Point, collective: str) -> tuple[Choice, ...]:
-        """The sweep of one collective; each choice writes every variable, so that none inherits another's."""
+        """The sweep of one collective.
+
+        A choice writes every variable, so that none inherits another's; one at its defaults writes none, as what
+        a site's own file says is then in force, in the sweep as with the files that are exported.
+        """
         swept = space.choices(collective, point)
         used = [p for p in space.call if any(p.name in choice for choice in swept)]
         listed = []
         for choice in swept:
             cvars: dict[str, int | str] = {}
-            for parameter in used:
-                value = choice.get(parameter.name, parameter.default)
-                applied = targets(space, parameter, {**point, parameter.name: value}, collective, always=True)
+            where = {**point, **{p.name: choice.get(p.name, p.default) for p in used}}
+            chosen = any(where[p.name] != p.unset for p in used)
+            for parameter in used if chosen else ():
+                applied = targets(space, parameter, where, collective, always=True)
                 for variable, text in applied.get("cvar", {}).items():
                     is_algorithm = parameter.name == "algorithm"
                     cvars[variable] = coll_tuned.algorithm_id(collective, text) if is_algorithm else int(text)
