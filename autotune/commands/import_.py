@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotune.commands.history import print_or_write
 from autotune.errors import UserError
-from autotune.importers import Measurement, NamePattern, read, read_complete
+from autotune.importers import Measurement, NamePattern, read_complete, read_noted
 from autotune.resources import user_text
 
 
@@ -44,7 +44,7 @@ def import_files(
     records, left_out = [], [f"{n} files of {d} that do not fit {from_name}" for d, n in others.items() if n]
     for path in files:
         text, name = _text(path)
-        found, without = read_complete(text, name) if complete else (read(text, name), [])
+        found, without = (read_complete if complete else read_noted)(text, name)
         left_out += without
         records += pattern.completed(found) if pattern else found
     records = [_completed(record, comm_size, collective) for record in records]

@@ -11,10 +11,21 @@ from autotune.stacks.knobs.listing import read
 
 
 def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
-    """Print what the stack would ignore or misread; 1 where there is something."""
+    """Print what the stack would ignore or misread; 1 where there is something.
+
+    Folders among files are left out and named: a pattern of the shell (``export/*``) names both.
+
+    Raises:
+        UserError: a file that cannot be read, a stack that is not known, or nothing but folders.
+    """
+    folders = [path for path in paths if path.is_dir()]
+    if len(folders) == len(paths):
+        raise UserError(f"{folders[0]} is a folder", f"name its files: {folders[0]}/*")
     files: dict[PurePath, str] = {}
     for path in paths:
-        files[path] = user_text(path, raised=UserError, line_ends=True)
+        if path not in folders:
+            files[path] = user_text(path, raised=UserError, line_ends=True)
+    sys.stderr.writelines(f"left out: {folder} is a folder\n" for folder in folders)
     findings = linted(files, mpi, _known(mpi), lambda name: Path(name).exists(), nodes)
     for finding in findings:
         sys.stdout.write(f"{finding}\n")

@@ -15,7 +15,7 @@ from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log
 from autotune.importers.salvage import salvage
 
-__all__ = ["FORMATS", "Measurement", "NamePattern", "read", "read_complete"]
+__all__ = ["FORMATS", "Measurement", "NamePattern", "read", "read_complete", "read_noted"]
 
 FORMATS = {
     "OSU Micro-Benchmarks": osu,
@@ -36,11 +36,20 @@ def read(text: str, name: str) -> list[Measurement]:
     Raises:
         TableError: No table of a known format, a failed or truncated run, or a value that is none.
     """
-    log = Log.of(text, name)
+    return read_noted(text, name)[0]
+
+
+def read_noted(text: str, name: str) -> tuple[list[Measurement], list[str]]:
+    """As `read`, and what was left out because it says itself that it failed: rows of a campaign's history.
+
+    Raises:
+        TableError: As `read` says.
+    """
+    log, failed = delimited.without_failed_launches(Log.of(text, name))
     formats = _formats(log)
     if json_reports not in formats:  # a report of tests may quote what a failed one printed
         log.refuse_failed_run()
-    return _some(log, [measurement for form in formats for measurement in form.read(log)])
+    return _some(log, [measurement for form in formats for measurement in form.read(log)]), failed
 
 
 def read_complete(text: str, name: str) -> tuple[list[Measurement], list[str]]:
@@ -49,12 +58,12 @@ def read_complete(text: str, name: str) -> tuple[list[Measurement], list[str]]:
     Raises:
         TableError: No table of a known format, or none that is whole.
     """
-    log = Log.of(text, name)
+    log, failed = delimited.without_failed_launches(Log.of(text, name))
     formats = _formats(log)
     found, left_out = json_reports.salvage(log) if json_reports in formats else salvage(log, formats)
     if not found and left_out:
         raise TableError(f"{name}: no table is whole; {left_out[0]}", "there is nothing to take")
-    return _some(log, found), left_out
+    return _some(log, found), failed + left_out
 
 
 def _formats(log: Log) -> list[ModuleType]:

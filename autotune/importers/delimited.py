@@ -10,7 +10,7 @@ import csv
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autotune.collectives import called
 from autotune.importers.measurement import Measurement
@@ -71,6 +71,9 @@ MEASURED: Mapping[str, Kind] = {
 }
 """Columns of a table of measurements."""
 
+_HISTORY = ("trial", "phase", "subject", "status", "reason")
+"""Columns that the table of a campaign's history begins with."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Column:
@@ -100,6 +103,27 @@ def column_of(title: str) -> tuple[str, float]:
 def announces(log: Log, kinds: Mapping[str, Kind] = MEASURED) -> bool:
     """Whether the first line of the table names a size and one more of the kinds that are not shared."""
     return _readable(_header(log, kinds)[2])
+
+
+def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
+    """A campaign's history without the rows of what did not end well; any other log as it is.
+
+    Such a row says that it is no measurement, and its reason may quote what a failed launch printed.
+
+    Returns:
+        The log, in which these lines are empty, and in words how many they are.
+    """
+    start, delimiter, columns = _header(log, MEASURED)
+    if tuple(c.title for c in columns[: len(_HISTORY)]) != _HISTORY:
+        return log, []
+    lines, status = list(log.lines), _HISTORY.index("status")
+    for number, line in enumerate(lines[start:], start):
+        cells = _split(line, delimiter) if line else []
+        if len(cells) == len(columns) and cells[status] != "ok":
+            lines[number] = ""
+    failed = sum(old != new for old, new in zip(log.lines, lines, strict=True))
+    said = f"{failed} row{'s' * (failed != 1)} of {log.name} whose status is not ok"
+    return replace(log, lines=tuple(lines)), [said] if failed else []
 
 
 def read(log: Log) -> list[Measurement]:

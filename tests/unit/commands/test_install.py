@@ -226,3 +226,15 @@ def test_lint_of_what_is_not_there_or_not_known_is_refused(home, tmp_path, capsy
     good.write_text("pml = ucx\n")
     assert main(["lint", str(good), "--mpi", "openmpi3"]) == 2
     assert "openmpi4, openmpi5, openmpi6" in capsys.readouterr().err
+
+
+def test_lint_leaves_folders_among_files_out_and_names_them(tmp_path, capsys):
+    good, folder = tmp_path / "good.conf", tmp_path / "proof"
+    good.write_text("pml = ucx\n")
+    folder.mkdir()
+    assert main(["lint", str(good), str(folder)]) == 0
+    said = capsys.readouterr()
+    assert "in 1 file(s)" in said.out
+    assert said.err == f"left out: {folder} is a folder\n"
+    assert main(["lint", str(folder)]) == 2
+    assert f"{folder} is a folder" in capsys.readouterr().err

@@ -2,10 +2,12 @@
 
 import io
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from autotune.cli import main
 from autotune.commands.history import history as print_history
 from autotune.commands.history import print_or_write
 from autotune.errors import TableError, UserError
@@ -154,3 +156,15 @@ def test_what_cannot_be_written_is_said(tmp_path):
 def test_a_file_has_the_format_of_its_name(history, tmp_path):
     print_or_write(history_frame(history), tmp_path / "history.parquet")
     assert len(pd.read_parquet(tmp_path / "history.parquet")) == 5
+
+
+@pytest.mark.parametrize("complete", [(), ("--complete",)])
+def test_import_takes_a_history_without_what_failed(history, tmp_path, capsys, complete):
+    crashed, table, out = history.observations[2], tmp_path / "all.csv", tmp_path / "table.csv"
+    crashed = replace(crashed, status=Status.CRASHED, reason='rank 0: "Segmentation fault",\tand | so on')
+    table.write_bytes(table_bytes(history_frame(History((*history, crashed))), "csv"))
+    assert main(["import", str(table), *complete, "--out", str(out)]) == 0
+    assert f"left out: 4 rows of {table} whose status is not ok\n" in capsys.readouterr().err
+    taken = pd.read_csv(out)
+    assert taken["latency_us"].tolist() == [2.8, 1.4]
+    assert taken["line"].tolist() == [2, 3]
