@@ -7,7 +7,8 @@ and what failed beside it tells nothing of its point. A launch that hangs costs 
 not.
 """
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from autotune.history.objectives import slot_of
@@ -16,7 +17,10 @@ from autotune.scenario import Scenario
 from autotune.space import Space
 
 ATTEMPTS = 3
-"""Launches of the untouched stack that fail in a row before a machine is taken for broken."""
+"""Launches of the untouched stack that fail in a row before a machine is taken for broken, at least."""
+
+_FALSE_ALARM = 0.01
+"""Chance that a campaign is stopped although its machine only fails as often as it did all the time."""
 
 _MAY_PASS = (Status.CRASHED, Status.LOST, Status.TIMEOUT)
 _IN_A_ROW = 3
@@ -89,8 +93,8 @@ def suspect(history: History) -> bool:
 def broken(history: History) -> bool:
     """Whether the machine has to be seen to before anything else is launched.
 
-    That is so after each ``ATTEMPTS`` launches of the untouched stack that failed in a row, in a verification
-    after as many launches of both sides. Whoever goes on makes as many again.
+    That is so after so many launches of the untouched stack that failed in a row, in a verification of both
+    sides, as ``_more_than_chance`` says. Whoever goes on makes as many again.
     """
     if not any(o.ok for o in history):
         return len(history.of(Phase.BASELINE)) % ATTEMPTS == 0 < len(history.of(Phase.BASELINE))
@@ -101,7 +105,25 @@ def broken(history: History) -> bool:
         run.append(observation)
     verifying = sum(o.trial.phase is Phase.VERIFY for o in run)
     failed = verifying if verifying and len(_sides(run)) > 1 else _untouched(run)
-    return failed > 0 and failed % ATTEMPTS == 0 and run[0].trial.phase in (Phase.BASELINE, Phase.VERIFY)
+    asked = run and run[0].trial.phase in (Phase.BASELINE, Phase.VERIFY)
+    return bool(asked) and failed > 0 and failed % _more_than_chance(history.observations[: -len(run)]) == 0
+
+
+def _more_than_chance(before: Sequence[Observation]) -> int:
+    """So many failures in a row are a broken machine: ``ATTEMPTS``, more where launches fail by chance.
+
+    With one in ten failing, three in a row are to be expected somewhere in a night. Failures by chance are
+    those that passed, and those of a verification, whose sides have both been launched before.
+    """
+    well = {o.trial.repeats for o in before if o.ok}
+    passed = sum(
+        o.status in _MAY_PASS and (o.trial.number in well or o.trial.phase is Phase.VERIFY)
+        for o in told(History(tuple(before)))
+    )
+    if not passed:
+        return ATTEMPTS
+    rate = min(passed / len(before), 0.5)
+    return max(ATTEMPTS, math.ceil(math.log(_FALSE_ALARM / len(before)) / math.log(rate)))
 
 
 def limit_s(scenario: Scenario) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotune.commands.history import print_or_write
 from autotune.errors import UserError
-from autotune.importers import Measurement, NamePattern, read_complete, read_noted
+from autotune.importers import Measurement, NamePattern, read, read_complete, read_noted
 from autotune.resources import user_text
 
 

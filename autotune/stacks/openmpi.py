@@ -175,8 +175,8 @@ class OpenMpi:
     def _choices(self, space: Space, point: Point, collective: str) -> tuple[Choice, ...]:
         """The sweep of one collective.
 
-        A choice writes every variable, so that none inherits another's; one at its defaults writes none, as what
-        a site's own file says is then in force, in the sweep as with the files that are exported.
+        A choice writes every variable, so that none inherits another's; one at its defaults writes none, as
+        what a site's own file says is then in force, in the sweep as with the files that are exported.
         """
         swept = space.choices(collective, point)
         used = [p for p in space.call if any(p.name in choice for choice in swept)]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.campaign.failures import settled
+from autotune.campaign.failures import broken, settled
 from autotune.campaign.loop import Campaign
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.events import trial_event
@@ -120,6 +120,20 @@ def test_three_points_lost_in_a_row_and_the_untouched_stack_too_end_the_campaign
     last = [e for e in store.events if e["event"] == "trial"][6:]
     assert [e["phase"] for e in last] == ["search"] * 3 + ["baseline"] * 3
     assert last[-1]["note"] == "several points in a row failed: is it the machine?"
+
+
+@pytest.mark.parametrize("ill", [False, True])
+def test_where_launches_fail_by_chance_three_in_a_row_are_no_broken_machine(ill):
+    history = run(at_first_sight(Status.CRASHED if ill else None), launches=30)
+    assert any(o.trial.repeats and o.ok for o in history) == ill
+    last, stops = history.observations[-1].trial, []
+    for number in range(31, 51):
+        side = (Subject.UNTOUCHED, Subject.DEPLOYED)[number % 2]
+        trial = replace(last, number=number, phase=Phase.VERIFY, subject=side, repeats=0)
+        history = history.plus([Observation(trial, Status.CRASHED, reason="signal 11", duration_s=1.0)])
+        stops += [number - 30] if broken(history) else []
+    assert stops[0] == 3 if not ill else 4 <= stops[0] <= 12
+    assert stops[1] == 2 * stops[0]
 
 
 def test_a_machine_that_was_seen_to_is_no_fault_of_the_points():
