@@ -12,7 +12,7 @@ from typing import Any
 
 from autotune.campaign.description import SiteFacts, Stamp
 from autotune.campaign.observing import Launches, Observers
-from autotune.errors import ScenarioError, StackError
+from autotune.errors import ScenarioError
 from autotune.measure.machine import disturbance
 from autotune.probe.machine import counters
 from autotune.resources import space_text
@@ -23,7 +23,7 @@ from autotune.space.joined import DISCOVER, joined
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
-from autotune.stacks.knobs import discovered_space, listings, openmpi_in_use
+from autotune.stacks.knobs import discovered_space, facts_here, listings
 from autotune.stacks.ports import Launcher, Placement, Stack
 
 _LOOK_S = 0.25
@@ -144,11 +144,8 @@ def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: 
     Raises:
         StackError: it is not known which components a launch of this MPI uses.
     """
-    if installation.flavour not in ("openmpi", "mpich"):  # Intel MPI does not list its own
-        raise StackError(f"space={DISCOVER} with {installation.flavour}", "it needs Open MPI or MPICH")
     asked = {f"nodes:{nodes}", *(f"collective:{name}" for name in scenario.collective)}
-    in_use = openmpi_in_use(installation, stack.fixed) if installation.flavour == "openmpi" else frozenset()
-    facts = stack.facts | in_use | asked
+    facts = facts_here(installation, stack) | asked
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
 

@@ -23,7 +23,7 @@ def doctor(
 @cli.command()
 def knobs(
     stack: Annotated[
-        list[str] | None, typer.Option(help="openmpi, ucx, ucc, libfabric or mpich; or several")
+        list[str] | None, typer.Option(help="openmpi, ucx, ucc, libfabric, mpich, intelmpi; several")
     ] = None,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="print CSV")] = False,

@@ -4,6 +4,7 @@ import sys
 
 from autotune.campaign.site import machine_now
 from autotune.resources import space_text
+from autotune.space import Parameter, Space
 from autotune.space.loader import load_space
 from autotune.views.documents import json_text
 
@@ -12,16 +13,34 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
     """Print what is here."""
     from autotune.stacks import dialect
     from autotune.stacks.installation import find
+    from autotune.stacks.knobs import decided
 
     here = find(mpirun)
     stack = dialect(here.flavour).detect(here, {}, {}, 0)
     findings = dict([*stack.findings(), *machine_now()])
-    dropped = stack.available(load_space(space_text(space), space)).dropped if space else ()
+    declared = load_space(space_text(space), space) if space else Space("", ())
+    offered = stack.available(declared)
     if as_json:
         document = {
             "findings": findings,
             "facts": sorted(stack.facts),
-            "dropped": [{"parameter": d.parameter, "value": d.value, "reason": d.reason} for d in dropped],
+            "kept": [
+                {"parameter": p.name, "values": list(p.values), "reason": _has(declared[p.name], p)}
+                for p in offered.parameters
+            ],
+            "dropped": [
+                {"parameter": d.parameter, "value": d.value, "reason": d.reason} for d in offered.dropped
+            ],
+            "knobs": [
+                {
+                    "name": d.knob.knob.name,
+                    "layer": d.knob.knob.layer,
+                    "value": d.value,
+                    "kept": d.kept,
+                    "reason": d.reason,
+                }
+                for d in decided(here, stack)
+            ],
         }
         sys.stdout.write(json_text(document))
         return
@@ -29,4 +48,11 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
 
     from autotune.views.tables import machine_table
 
-    Console().print(machine_table(findings.items(), dropped))
+    Console().print(machine_table(findings.items(), offered.dropped))
+
+
+def _has(declared: Parameter, here: Parameter) -> str:
+    """Why a parameter of a space is available."""
+    by_value = (fact for value in here.values for fact in declared.value_requires.get(value, ()))
+    wanted = dict.fromkeys((*declared.requires, *by_value))
+    return f"has {', '.join(wanted)}" if wanted else "needs nothing that this machine could lack"

@@ -173,7 +173,11 @@ class MpichStack:
         provider = env.get("FI_PROVIDER", "")
         said = [f"libfabric provider: {provider}"] if self.networked and provider in PROVIDERS else []
         if self.intel:
-            said += [f"{name}={value}" for name, value in env.items() if name.startswith("I_MPI_ADJUST_")]
+            said += [
+                f"{name}={value}"
+                for name, value in env.items()
+                if name.startswith("I_MPI_ADJUST_") or (name.startswith("I_MPI_") and name not in self.fixed)
+            ]
         expect = Expectation(str(self.installation.library), env, cvars)
         return replace(rendering, expect=expect, said=tuple(said))
 

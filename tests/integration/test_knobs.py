@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import main
+from autotune.resources import space_text
+from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Class, discovered_space, levels, listings, openmpi_in_use
@@ -21,9 +23,13 @@ from tests.integration.test_probe_other_mpi import interpreter
 SIZES = (8, 4096, 65536, 1048576)
 
 
-def installed(name):
-    python = sys.executable if name == "openmpi50" else interpreter(name)
-    return find(launcher(python))
+def mpirun_of(name):
+    if name == "intel":
+        python = os.environ.get("AUTOTUNE_PYTHON_INTEL", "")
+        if not python:
+            pytest.skip("AUTOTUNE_PYTHON_INTEL names no interpreter (make mpi-test)")
+        return str(Path(python).with_name("mpiexec"))
+    return launcher(sys.executable if name == "openmpi50" else interpreter(name))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +38,7 @@ def stacks():
 
     def of(name):
         if name not in found:
-            mpi = installed(name)
+            mpi = find(mpirun_of(name))
             found[name] = mpi, {listing.layer: listing for listing in listings(mpi)}
         return found[name]
 
@@ -48,6 +54,8 @@ CASES = [
     pytest.param("mpich", "mpich", 460, marks=pytest.mark.mpich),
     pytest.param("mpich", "ucx", 251, marks=pytest.mark.mpich),
     pytest.param("mpich", "libfabric", 90, marks=pytest.mark.mpich),
+    pytest.param("intel", "intelmpi", 600, marks=pytest.mark.intel),
+    pytest.param("intel", "libfabric", 90, marks=pytest.mark.intel),
 ]
 
 
@@ -80,6 +88,33 @@ def test_nothing_of_open_mpis_listing_is_missed(stacks, name):
     raw = ask([str(mpi.mpirun.resolve().with_name("ompi_info")), "--all", "--parsable"])
     names = set(re.findall(r"^mca:[^:]*:[^:]*:param:([^:]+):type:", raw, re.MULTILINE))
     assert {c.knob.name for c in found["openmpi"].knobs} == names
+
+
+@pytest.mark.parametrize(
+    ("name", "space"),
+    [
+        pytest.param("openmpi50", "openmpi_ucx_local", marks=pytest.mark.mpi),
+        pytest.param("openmpi41", "openmpi_ucx_local", marks=pytest.mark.mpi41),
+        pytest.param("mpich", "mpich_local", marks=pytest.mark.mpich),
+        pytest.param("intel", "intelmpi_local", marks=pytest.mark.intel),
+    ],
+)
+def test_doctor_lists_every_knob_kept_or_dropped_with_its_reason(name, space, stacks, capsys):
+    _, found = stacks(name)
+    assert main(["doctor", "--json", "--mpirun", mpirun_of(name), "--space", space]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert all(row["reason"] for row in (*document["knobs"], *document["kept"], *document["dropped"]))
+    whole = [(row["layer"], row["name"]) for row in document["knobs"] if row["value"] is None]
+    assert sorted(whole) == sorted((layer, c.knob.name) for layer, one in found.items() for c in one.knobs)
+    kept = {row["name"] for row in document["knobs"] if row["kept"]}
+    assert kept
+    for one in found.values():
+        others = {c.knob.name for c in one.knobs if c.klass is not Class.PERFORMANCE}
+        assert kept & others <= {"pml"}
+    declared = {p.name for p in load_space(space_text(space), space).parameters}
+    gone = {row["parameter"] for row in document["dropped"] if row["value"] is None}
+    assert {row["parameter"] for row in document["kept"]} | gone == declared
+    assert gone.isdisjoint(row["parameter"] for row in document["kept"])
 
 
 PROGRAM = "from mpi4py import MPI; c = MPI.COMM_WORLD; assert c.allreduce(bytearray(0) or c.rank + 1) == 3"

@@ -1,6 +1,7 @@
 """What each library says can be turned in it, which of it may be, and the space that follows (step 2)."""
 
-from autotune.stacks.knobs.discover import discovered_space
+from autotune.stacks.knobs.discover import Decision, discovered_space
+from autotune.stacks.knobs.here import decided, facts_here
 from autotune.stacks.knobs.in_use import openmpi_in_use
 from autotune.stacks.knobs.knob import LAYERS, Kind, Knob
 from autotune.stacks.knobs.levels import levels
@@ -11,11 +12,14 @@ __all__ = [
     "LAYERS",
     "Class",
     "Classed",
+    "Decision",
     "Kind",
     "Knob",
     "Listing",
     "classify",
+    "decided",
     "discovered_space",
+    "facts_here",
     "levels",
     "listings",
     "openmpi_in_use",

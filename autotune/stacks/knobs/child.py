@@ -8,7 +8,7 @@ from pathlib import Path
 from autotune.errors import StackError
 from autotune.stacks.installation import run
 
-_TUNING = ("UCX_", "UCC_", "FI_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "MPIR_PARAM_")
+_TUNING = ("UCX_", "UCC_", "FI_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "MPIR_PARAM_", "I_MPI_ADJUST_")
 """What could pass for a default where the user's shell has it."""
 
 

@@ -6,7 +6,9 @@ be chosen per message size is left to the named spaces, which sweep it inside ea
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 
 from autotune.errors import SpaceError, allowed
 from autotune.space import Dropped, Parameter, Space, Value
@@ -23,7 +25,7 @@ _OVER: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
 """(stack, layer) → the condition under which the stack uses the layer."""
 
 _BELOW = {"ucx": "netmod_in_use:ucx", "libfabric": "netmod_in_use:ofi"}
-"""Layer → the fact that MPICH uses it."""
+"""Layer → the fact that MPICH, or what is made from it, uses it."""
 
 _CHOICES: Mapping[str, Mapping[str, str]] = {
     "ucx": {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
@@ -49,7 +51,7 @@ def discovered_space(
         SpaceError: a variable to include is not there or must never be touched, or conditions of the rules
             go in a circle.
     """
-    stack = "mpich" if "mpi:mpich" in facts else "openmpi"
+    stack = next((name for name in ("mpich", "intelmpi") if f"mpi:{name}" in facts), "openmpi")
     wanted = _wanted(knobs, include)
     listed = {classed.knob.name for classed in knobs}
     reasons = {name: _without_effect(classed, facts, stack, listed) for name, classed in wanted.items()}
@@ -65,6 +67,41 @@ def discovered_space(
         elif made := _parameter(candidates[name], when, facts, sizes, dropped):
             parameters[name] = made
     return Space("discover", tuple(parameters.values()), tuple(dropped), stack)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether a variable, or one of its levels, is in a discovered space, and why."""
+
+    knob: Classed
+    """The variable."""
+    value: Value | None
+    """The level, or None for the variable as a whole."""
+    kept: bool
+    """Whether it is there."""
+    reason: str
+    """Why it is, or is not."""
+
+
+def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:
+    """What became of every variable in a discovered space, in the order of the variables."""
+    kept = {parameter.name: parameter.description for parameter in space.parameters}
+    dropped: dict[str, list[Dropped]] = {}
+    for one in space.dropped:
+        dropped.setdefault(one.parameter, []).append(one)
+
+    def of(knob: Classed) -> Iterator[Decision]:
+        name = knob.knob.name
+        if name in kept:
+            # What chooses among components is made here, of a variable that is otherwise left alone.
+            why = knob.reason if knob.klass is Class.PERFORMANCE else kept[name]
+            yield Decision(knob, None, True, why)
+        elif name not in dropped:
+            yield Decision(knob, None, False, f"{knob.klass}: {knob.reason}")
+        for one in dropped.get(name, ()):
+            yield Decision(knob, one.value, False, one.reason)
+
+    return tuple(chain.from_iterable(map(of, knobs)))
 
 
 def _wanted(knobs: Sequence[Classed], include: Collection[str]) -> dict[str, Classed]:
@@ -106,7 +143,7 @@ def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed
         return f"set by {parent}"
     if classed.rule and classed.rule.left_to:
         return f"left to {classed.rule.left_to}"
-    needs = [*classed.needs, *([_BELOW[knob.layer]] if stack == "mpich" and knob.layer in _BELOW else [])]
+    needs = [*classed.needs, *([_BELOW[knob.layer]] if stack != "openmpi" and knob.layer in _BELOW else [])]
     missing = [need for need in needs if need not in facts]
     return f"needs {', '.join(missing)}" if missing else ""
 

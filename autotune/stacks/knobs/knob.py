@@ -36,7 +36,7 @@ class Way(StrEnum):
     """An environment variable."""
 
 
-LAYERS = ("openmpi", "ucx", "ucc", "libfabric", "mpich")
+LAYERS = ("openmpi", "ucx", "ucc", "libfabric", "mpich", "intelmpi")
 """Libraries that can be asked, each with a rule file of its name."""
 
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.errors import StackError, allowed
+from autotune.stacks import dialect
 from autotune.stacks.installation import Installation
-from autotune.stacks.knobs import libfabric, mpich, openmpi, rules, ucx
+from autotune.stacks.knobs import intelmpi, libfabric, mpich, openmpi, rules, ucx
 from autotune.stacks.knobs.knob import LAYERS, Knob
 from autotune.stacks.knobs.rules import Class, Classed
 
-_OWN = ("openmpi", "mpich")
+_OWN = ("openmpi", "mpich", "intelmpi")
 """Flavours of an installation whose own variables are a layer."""
 
 
@@ -70,6 +71,9 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
     if layer in _OWN:
         if layer != installation.flavour:
             return ()
+        if layer == "intelmpi":
+            own = dialect(layer).surroundings(installation.mpirun)
+            return intelmpi.read(installation.mpirun, installation.version, own)
         return openmpi.read(installation.mpirun) if layer == "openmpi" else mpich.read(installation.library)
     beside = installation.library.parent  # libraries below an MPI lie in a folder of its own, or beside it
     folders = (beside / "openmpi", beside / "mpich", beside)

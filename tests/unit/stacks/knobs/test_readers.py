@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.stacks.knobs import libfabric, mpich, openmpi, ucx
+from autotune.stacks.knobs import intelmpi, libfabric, mpich, openmpi, ucx
 from autotune.stacks.knobs.in_use import said
 from autotune.stacks.knobs.knob import Kind
 
@@ -213,3 +213,37 @@ def test_a_launch_says_what_it_uses():
 def test_a_network_card_registers_memory():
     lane = "[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  ctx inter-node cfg#1 tag(rc_mlx5/mlx5_0:1)\n"
     assert said(lane) == {"ucx_lane:rc_mlx5", "ucx_lane:rc", "ucx_lane:ib", "rdma"}
+
+
+INTEL = """\
+I_MPI_SHM_CMA
+  MPI Datatype:
+    MPI_INT
+  Description:
+    Enable or disable CMA.
+I_MPI_SHM_SPIN
+  MPI Datatype:
+    MPI_DOUBLE
+  Description:
+    Control the spin count for sending me
+   ssages.
+   Verbosity:
+    expert
+I_MPI_COLL_INTRANODE
+  MPI Datatype:
+    MPI_CHAR
+"""
+TABLE = """\
+ | NAME                          | DEFAULT VALUE  | DATA TYPE   |
+ ================================================================
+ | I_MPI_SHM_CMA                 | not defined    | MPI_INT     |
+ | I_MPI_SHM_SPIN                | -1             | MPI_DOUBLE  |
+"""
+
+
+def test_intel_mpi():
+    cma, spin, coll = intelmpi.parse(INTEL, TABLE, "2021.18")
+    assert (cma.name, cma.kind, cma.default, cma.version) == ("I_MPI_SHM_CMA", Kind.INTEGER, "", "2021.18")
+    assert (spin.kind, spin.default) == (Kind.REAL, "-1")
+    assert spin.documentation == "Control the spin count for sending messages."
+    assert (coll.name, coll.kind, coll.documentation) == ("I_MPI_COLL_INTRANODE", Kind.TEXT, "")

@@ -1,0 +1,45 @@
+"""Intel MPI's variables, as its ``impi_info`` lists them: names, types and texts, and most defaults."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from autotune.stacks.knobs.child import ask
+from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
+
+_KINDS = {"MPI_INT": Kind.INTEGER, "MPI_DOUBLE": Kind.REAL}
+"""Datatype → kind; all others are texts."""
+
+_UNSET = ("not defined", '""')
+"""What stands for no value."""
+
+
+def read(mpirun: Path, version: str, surroundings: Mapping[str, str]) -> tuple[Knob, ...]:
+    """The variables of the installation that ``mpirun`` belongs to; ``surroundings`` let its tools run.
+
+    Raises:
+        StackError: ``impi_info`` does not answer.
+    """
+    tool = str(mpirun.with_name("impi_info"))
+    return parse(ask([tool, "-a", "-e"], surroundings), ask([tool, "-e"], surroundings), version)
+
+
+def parse(texts: str, table: str, version: str) -> tuple[Knob, ...]:
+    """The variables in what it prints of all, and in its table of defaults."""
+    rows = re.findall(r"^ \| (\w+) +\| (.*?) *\| \w+ +\|$", table, re.MULTILINE)
+    defaults = {name: "" if value in _UNSET else value for name, value in rows}
+    knobs: dict[str, Knob] = {}
+    for entry in re.split(r"^(?=[A-Z]\w+ *$)", texts, flags=re.MULTILINE)[1:]:
+        name, _, said = entry.partition("\n")
+        datatype = re.search(r"^ *MPI Datatype:\s+(\w+)", said)
+        text = said.partition("Description:")[2].partition("   Verbosity:")[0]
+        knob = Knob(
+            layer="intelmpi",
+            version=version,
+            name=name.strip(),
+            kind=_KINDS.get(datatype[1] if datatype else "", Kind.TEXT),
+            default=defaults.get(name.strip(), ""),
+            documentation=on_one_line(text.replace("\n   ", "")),  # it cuts words at its margin
+        )
+        knobs.setdefault(knob.name, knob)
+    return tuple(knobs.values())
