@@ -18,10 +18,10 @@ def joined(named: Space, knobs: Space) -> Space:
     What is swept inside a launch comes last.
     """
     parameters = {p.name: p for p in named.job}
-    turned = {variable for p in named.job for variable in _variables(p)}
+    turned = {variable for p in named.job for variable in variables(p)}
     dropped = [*named.dropped, *knobs.dropped]
     for knob in knobs.parameters:
-        if knob.name in parameters or turned & set(_variables(knob)):
+        if knob.name in parameters or turned & set(variables(knob)):
             if knob.name not in parameters:
                 dropped.append(Dropped(knob.name, None, f"turned by a parameter of {named.name}"))
             continue
@@ -87,7 +87,7 @@ def _between(scale: Sequence[Value], wanted: Collection[Value]) -> Iterator[Valu
             yield round(middle) if whole else float(f"{middle:.3g}")
 
 
-def _variables(parameter: Parameter) -> Iterator[str]:
+def variables(parameter: Parameter) -> Iterator[str]:
     """What a parameter sets: MCA parameters and environment variables by name, placement by kind."""
     by_value = any(key in parameter.values for key in parameter.apply)
     for target in parameter.apply.values() if by_value else (parameter.apply,):

@@ -18,7 +18,8 @@ from functools import cached_property
 from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Choice, Expectation
-from autotune.space import Point, Space
+from autotune.space import Parameter, Point, Space
+from autotune.space.joined import variables
 from autotune.stacks import mpich, mpich_tree
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.intel_ranges import adjustments
@@ -58,6 +59,8 @@ class MpichStack:
     """Of ``PROVIDERS`` those that work here, where libfabric is in use."""
     provider: str = ""
     """The one that a launch with ``fixed`` really uses."""
+    declared: frozenset[str] = frozenset()
+    """Variables that its libfabric declares, where that is in use; empty: it could not be asked."""
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Environment of every launch, the untouched ones too."""
     cores: int = 1
@@ -112,8 +115,16 @@ class MpichStack:
         return tuple(rows)
 
     def available(self, space: Space) -> Space:
-        """The space without what this machine lacks."""
-        return space.restrict(self.facts)
+        """The space without what this machine lacks, and without what its libfabric would ignore."""
+        return replace(space, parameters=tuple(map(self._needing, space.parameters))).restrict(self.facts)
+
+    def _needing(self, parameter: Parameter) -> Parameter:
+        """The parameter with a need that nothing fulfils where libfabric does not know its variable."""
+        ours = (name for name in variables(parameter) if name.startswith("FI_") and name != "FI_PROVIDER")
+        unknown = [name for name in ours if self.declared and name not in self.declared]
+        return replace(
+            parameter, requires=(*parameter.requires, *(f"{name} in libfabric" for name in unknown))
+        )
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
         """The trial as environment, files and choices.
@@ -214,6 +225,11 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
             for name, said in tried.items()
             if "MPI works 1" in said and f"libfabric provider: {name}" in said
         )
+    declared: frozenset[str] = frozenset()
+    if networked and device == "ofi":
+        from autotune.stacks.knobs.listing import read  # it needs the words that need this module
+
+        declared = frozenset(knob.name for knob in read("libfabric", installation))
     return MpichStack(
         installation,
         words,
@@ -221,6 +237,7 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
         networked,
         providers,
         used[1] if used and networked else "",
+        declared,
         dict(env),
         cores,
     )

@@ -1,9 +1,10 @@
 """What every MPI implementation promises: its words, and each point of each shipped space said in them."""
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from autotune.collectives import COLLECTIVES
 from autotune.errors import StackError
 from autotune.exporters import FORMATS
 from autotune.history.trial import Phase, Rule, Subject, Trial
+from autotune.lint import lint
 from autotune.resources import folder
 from autotune.space import Point, Space
 from autotune.space.loader import load_space
@@ -20,6 +22,7 @@ from autotune.stacks import DIALECTS, dialect, implementations
 from autotune.stacks.installation import Installation
 from autotune.stacks.mpich_here import PROVIDERS, MpichStack
 from autotune.stacks.ports import Placement, Rendering, Stack
+from tests.covering import covering, needed_for
 from tests.unit.stacks.test_openmpi import MACHINE
 
 
@@ -56,6 +59,7 @@ STACKS: dict[str, tuple[Stack, ...]] = {
             numa_nodes=8,
             cores=128,
         ),
+        replace(MACHINE, pml="cm", fixed={"OMPI_MCA_pml": "cm"}),
     ),
     "mpich": (_MPICH, replace(_MPICH, networked=True, providers=PROVIDERS, provider="tcp;ofi_rxm")),
     "intelmpi": (_INTEL, replace(_INTEL, networked=True, providers=("tcp", "shm"), provider="tcp")),
@@ -116,6 +120,33 @@ class TestWords:
                 assert set(placement) <= {"map_by", "bind_to"}
                 assert all(text and text.isprintable() for text in (*env, *placement.values()))
                 assert all(text.isprintable() for text in env.values())
+
+    def test_a_covering_meets_each_value(self, name):
+        for space in (space for space in SPACES.values() if space.stack == name):
+            points = covering(space)
+            met = {item for point in points for item in point.items()}
+            assert met == {(p.name, value) for p in space.job for value in p.values}
+            assert all(point in space for point in points)
+
+    def test_each_value_says_something_that_nothing_else_says(self, name):
+        for space in (space for space in SPACES.values() if space.stack == name):
+            said = {}
+            for parameter in space.job:
+                for value in parameter.values:
+                    wanted = needed_for(space, parameter.name, value)
+                    env, place = dialect(name).environment(space, space.complete(wanted), {})
+                    if value == parameter.default or parameter.level == "boot":  # firmware: nothing sets it
+                        continue
+                    words = frozenset({*env.items(), *place.items()})
+                    assert words not in said, (parameter.name, value, said[words])
+                    said[words] = parameter.name, value
+
+    def test_nothing_that_lint_knows_is_wrong_with_any_value(self, name):
+        for space in (space for space in SPACES.values() if space.stack == name == "openmpi"):
+            for point in covering(space):
+                env, _ = dialect(name).environment(space, point, {})
+                script = "".join(f"export {n}={shlex.quote(v)}\n" for n, v in env.items())
+                assert not lint({PurePath("env.sh"): script}, "openmpi5")
 
     def test_what_is_fixed_stays(self, name):
         fixed = {"UCX_NET_DEVICES": "mlx5_0:1"}
