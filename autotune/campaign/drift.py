@@ -8,7 +8,7 @@ y the mean of ln t over what all launches of the setting measured; g a random wa
 whose covariance is the share of common hosts, e a launch's own error. Variances are the maximum of the
 likelihood, with a flat prior on m_k; what they add is taken out only where the likelihood ratio says that it
 is no chance, since what is estimated badly would add noise. The baseline, which is launched again at
-intervals, carries most of it.
+intervals, carries most of it. A few launches that lie by themselves, which something disturbed, are left out.
 
 References:
     J. Durbin, S. J. Koopman, *Time Series Analysis by State Space Methods*, 2nd ed. (2012), ch. 2.
@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ _MOST = 160
 """So many are looked at, evenly taken."""
 _SURE = 6.0
 """Twice the logarithm of the likelihood ratio from which on an effect is taken for more than chance."""
+_OUTLYING = 4.0
+"""Standard deviations, by the median absolute deviation, from which on a launch lies by itself."""
 _FLAT = 10.0
 """Standard deviation of the prior of a setting's mean, on the log scale: as good as none."""
 _ERRORS = np.exp(np.linspace(math.log(0.002), math.log(0.3), 11))
@@ -42,6 +45,8 @@ _SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 """What is tried: standard deviations of e, and ratios of the others' to it."""
 
 Array = NDArray[np.float64]
+Row = tuple[int, object, float]
+"""Position of a launch, its setting, the mean of ln t of what all launches of the setting measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,23 @@ def _drift(made: Same[Observation]) -> Drift:
     rows = _repeated(made)
     if len(rows) < _FEWEST:
         return Drift()
+    found = _estimated(made, _undisturbed(rows))
+    return replace(found, launches=len(rows))
+
+
+def _undisturbed(rows: Sequence[Row]) -> Sequence[Row]:
+    """Without the few launches that lie by themselves, far from others of their setting."""
+    groups: dict[object, list[float]] = defaultdict(list)
+    for _, setting, mean in rows:
+        groups[setting].append(mean)
+    away = [abs(mean - median(groups[setting])) for _, setting, mean in rows]
+    beyond = _OUTLYING * 1.4826 * median(away)
+    near = [row for row, by in zip(rows, away, strict=True) if by <= beyond]
+    return near if len(rows) - len(near) <= max(1, len(rows) // 10) else rows
+
+
+def _estimated(made: Sequence[Observation], rows: Sequence[Row]) -> Drift:
+    """What these launches show."""
     y = np.array([mean for _, _, mean in rows])
     same = np.array([[float(a == b) for _, b, _ in rows] for _, a, _ in rows])
     seen = [made[i] for i, _, _ in rows]
@@ -134,13 +156,13 @@ def _chosen(likely: Mapping[tuple[float, float, float], float]) -> tuple[float, 
     return best
 
 
-def _repeated(made: Sequence[Observation]) -> list[tuple[int, object, float]]:
-    """(position, setting, mean ln t of what its launches all measured) of settings launched again."""
+def _repeated(made: Sequence[Observation]) -> list[Row]:
+    """Of settings that were launched again."""
     groups: dict[object, list[int]] = defaultdict(list)
     for i, observation in enumerate(made):
         if observation.ok:
             groups[observation.trial.subject, observation.trial.point].append(i)
-    rows: list[tuple[int, object, float]] = []
+    rows: list[Row] = []
     for setting, places in groups.items():
         if len(places) > 1:
             logs = [{e.cell: math.log(e.median_s) for e in made[i].usable} for i in places]

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.drift import drift
-from autotune.history.trial import History, Observation
+from autotune.history.trial import History, Observation, Phase
 from autotune.measure.machine import Disturbance, worst
 from autotune.verification.known import search_noise
+from autotune.verification.pairs import launch_noise
 
 _Z = 1.96
 _PAIR = 4
 """Launches that come together in a verification."""
+_ENOUGH = 6
+"""Degrees of freedom of fresh launches from which on they stand for themselves."""
 RECORDED = 0.03
 """σ where nothing is known: recorded campaigns show 2 to 5 %."""
 
@@ -43,7 +46,9 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
     if campaign.site.stamp.kind is SiteKind.REPLAYED:
         return ()
     found = [_machine(history), _drift(history)]
-    noise = search_noise(history)
+    noise = launch_noise(history.of(Phase.VERIFY))  # of what is told, where there is enough of it
+    if noise.freedom < _ENOUGH:
+        noise = search_noise(history)
     if noise.freedom > 1:
         found.append(resolution(campaign, math.sqrt(noise.squares / noise.freedom)))
     return tuple(one for one in found if one is not None)

@@ -8,6 +8,7 @@ with the baseline launches spread over the campaign, so that slow drift shows in
 for all but the verification, which has its own.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,11 +42,14 @@ from autotune.screening import (
 from autotune.screening.decision import Goal
 from autotune.space import Point, Space, Value
 from autotune.stacks import dialect
+from autotune.verification.pairs import launch_noise
 from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
 
 _WORTH_A_LAUNCH = 1e-3
 """Relative gain that another launch of a leader must promise."""
+_DISTURBED = 0.1
+"""So far apart on the log scale two launches of the baseline are not by chance: one was disturbed."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,7 @@ class Strategy:
                 seed=self._seed(number),
                 note=f"row {n_screened + 1} of {self.design.n_runs}",
             )
-        if n_baseline < wanted - 1:
+        if n_baseline < wanted - 1 or (n_baseline < wanted and _two_that_differ(history)):
             return self._baseline(number)
         if room > 0:
             found = self._search(history, number)
@@ -375,3 +379,9 @@ class Strategy:
 
     def _seed(self, number: int) -> int:
         return int(np.random.default_rng([self.campaign.scenario.seed, 2, number]).integers(2**31))
+
+
+def _two_that_differ(history: History) -> bool:
+    """Whether there are two launches of the baseline, and a third one has to tell which was disturbed."""
+    seen = launch_noise(history.of(Phase.BASELINE))
+    return seen.freedom == 1 and math.sqrt(2 * seen.squares) > _DISTURBED

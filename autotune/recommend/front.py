@@ -355,16 +355,26 @@ def recommendations(
             if candidate.point not in by_point:
                 curves = alternatives(space, groups[job_setting(space, candidate.point)])
                 rules = rules_of(curves, baseline, one_row=one_row)
-                tuned = gains(in_force(rules, curves), baseline)
-                by_point[candidate.point] = Recommendation(candidate.point, rules, tuned)
+                tuned = replace(candidate, curve=in_force(rules, curves))
+                gained = gains(against(space, tuned, baseline), baseline)
+                by_point[candidate.point] = Recommendation(candidate.point, rules, gained)
     if not by_point and default:
         return (Recommendation(space.untouched, (), gains(baseline, baseline)),)
     return tuple(by_point.values())
 
 
-def seen_slower(curve: Envelope, baseline: Envelope, max_loss: float) -> bool:
-    """Whether a curve is slower somewhere, beyond the interval and by more than ``max_loss``."""
-    return any(gain.interval[1] < 1.0 and gain.ratio < 1.0 - max_loss for gain in gains(curve, baseline))
+def against(space: Space, candidate: Candidate, baseline: Envelope) -> Envelope:
+    """What a setting may differ in from the baseline, in the slots that both have.
+
+    Where it makes the untouched stack's calls, no job-wide change and no choice of its own, it is the
+    baseline: what was measured apart there is noise.
+    """
+    changed = space.says(candidate.point)
+    return {
+        slot: mine if changed or space.says(mine.choice) else baseline[slot]
+        for slot, mine in candidate.curve.items()
+        if slot in baseline
+    }
 
 
 def recommend(

@@ -105,6 +105,10 @@ class Space:
                 own[parameter.name] = parameter.unset
         return Point.of(own)
 
+    def says(self, choice: Point) -> bool:
+        """Whether a choice is anything but the stack's own."""
+        return any(value != self[name].unset for name, value in choice.items())
+
     @property
     def fingerprint(self) -> str:
         """Twelve hex digits that change whenever what can be tried changes."""

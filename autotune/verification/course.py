@@ -32,7 +32,7 @@ from autotune.history.objectives import Slot, alternatives, by_setting, envelope
 from autotune.history.trial import History, Observation, Phase, Subject
 from autotune.recommend.front import Recommendation
 from autotune.space import Space
-from autotune.verification.deployed import deploys, ruled, same_calls, says
+from autotune.verification.deployed import deploys, ruled, same_calls
 from autotune.verification.kept_rules import kept_rules
 from autotune.verification.known import search_noise
 from autotune.verification.paired_test import (
@@ -164,7 +164,7 @@ class Course:
     def _goes_on(self, done: VerificationRound, changed: bool) -> bool:
         """Whether another round of what is left of a setting may tell more."""
         if done.gains:  # what was dropped makes calls now that were not measured
-            return changed and says(self._space, done.setting.point)
+            return changed and self._space.says(done.setting.point)
         better = any(c.decision is SlotDecision.STILL_BETTER for c in done.judged)
         return (changed and better) or (done.total is not None and done.total.low > 0.0)
 
@@ -291,7 +291,7 @@ class Course:
         baseline = envelope(self._space, self._history.of(Phase.BASELINE))
         slower = set()
         for slot, choices in alternatives(self._space, launches).items():
-            own = next((w for choice, w in choices.items() if not says(self._space, choice)), None)
+            own = next((w for choice, w in choices.items() if not self._space.says(choice)), None)
             if own is not None and slot in baseline:
                 untouched = baseline[slot]
                 spread = math.hypot(own.sem_s / own.median_s, untouched.sem_s / untouched.median_s)

@@ -10,32 +10,27 @@ from autotune.recommend.front import Recommendation
 from autotune.space import Point, Space
 
 
-def says(space: Space, choice: Point) -> bool:
-    """Whether a choice is anything but the stack's own."""
-    return any(value != space[name].unset for name, value in choice.items())
-
-
 def deploys(space: Space, setting: Recommendation) -> bool:
     """Whether a setting differs from the untouched stack at all."""
-    return says(space, setting.point) or any(says(space, rule.choice) for rule in setting.rules)
+    return space.says(setting.point) or any(space.says(rule.choice) for rule in setting.rules)
 
 
 def ruled(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
     """Slots in which a rule says anything, so that it could be dropped."""
-    return {slot for slot in slots if says(space, choice_at(setting.rules, slot))}
+    return {slot for slot in slots if space.says(choice_at(setting.rules, slot))}
 
 
 def same_calls(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
     """Slots in which a setting makes the calls of the untouched stack: no job-wide change, no rule."""
     every = set(slots)
-    return set() if says(space, setting.point) else every - ruled(space, setting, every)
+    return set() if space.says(setting.point) else every - ruled(space, setting, every)
 
 
 def plain(space: Space, setting: Recommendation) -> Recommendation:
     """A setting with the empty choice wherever its rules leave it to the stack, and as few as that takes."""
     rules: list[Rule] = []
     for rule in setting.rules:
-        choice = rule.choice if says(space, rule.choice) else Point()
+        choice = rule.choice if space.says(rule.choice) else Point()
         last = rules[-1] if rules else None
         same = last and (last.collective, last.comm_size) == (rule.collective, rule.comm_size)
         if not (last and same and last.choice == choice):

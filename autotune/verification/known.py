@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from autotune.history.objectives import Envelope, Slot
 from autotune.history.trial import History, Phase
-from autotune.recommend.front import Candidate
+from autotune.recommend.front import Candidate, against, gains
+from autotune.space import Space
 from autotune.verification.pairs import LaunchNoise, launch_noise
 from autotune.verification.sequential import SequentialDesign
 
@@ -31,6 +32,8 @@ def search_noise(history: History) -> LaunchNoise:
 class Known:
     """What is known of settings against the baseline."""
 
+    space: Space
+    """What could be turned."""
     baseline: Envelope
     """The stack's own defaults."""
     launches: int
@@ -44,17 +47,21 @@ class Known:
         """Slots in which a setting is slower by more than ``max_loss``, for sure over all slots together."""
         from scipy.stats import t
 
-        shared = [slot for slot in candidate.curve if slot in self.baseline]
-        if not shared or not self.launches:
+        curve = against(self.space, candidate, self.baseline)
+        if not curve or not self.launches:
             return ()
         freedom = _PRIOR_FREEDOM + self.noise.freedom
         variance = (_PRIOR_FREEDOM * _PRIOR_SD**2 + self.noise.squares) / freedom
-        reach = float(t.isf(self.design.alpha / 2 / len(shared), freedom)) * math.sqrt(
+        reach = float(t.isf(self.design.alpha / 2 / len(curve), freedom)) * math.sqrt(
             variance * (1 / candidate.launches + 1 / self.launches)
         )
         return tuple(
             slot
-            for slot in shared
-            if math.log(self.baseline[slot].median_s / candidate.curve[slot].median_s) + reach
-            < self.design.least
+            for slot, mine in curve.items()
+            if math.log(self.baseline[slot].median_s / mine.median_s) + reach < self.design.least
         )
+
+    def seen_slower(self, candidate: Candidate) -> bool:
+        """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""
+        found = gains(against(self.space, candidate, self.baseline), self.baseline)
+        return any(g.interval[1] < 1.0 and g.ratio < 1.0 - self.design.max_loss for g in found)

@@ -18,7 +18,7 @@ import numpy as np
 
 from autotune.history.objectives import Objective, Slot, envelope, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.recommend.front import Checked, Gain, Recommendation, candidates, recommendations, seen_slower
+from autotune.recommend.front import Checked, Gain, Recommendation, candidates, recommendations
 from autotune.recommend.summary import speedup_interval
 from autotune.space import Space
 from autotune.verification.course import SHARES, Course, VerificationRound
@@ -195,7 +195,8 @@ class Verifier:
     def known(self, history: History) -> Known:
         """What the search knows of settings that lose."""
         made = history.of(Phase.BASELINE)
-        return Known(envelope(self.space, made), sum(o.ok for o in made), search_noise(history), self.design)
+        baseline, noise = envelope(self.space, made), search_noise(history)
+        return Known(self.space, baseline, sum(o.ok for o in made), noise, self.design)
 
     def _course(self, history: History) -> Course:
         """The walk through all rounds, each following from those before."""
@@ -229,7 +230,7 @@ class Verifier:
             known = self.known(made)
             judged = candidates(self.objectives, self.space, made)
             admitted = [c for c in judged if not known.losses(c)]
-            safe = [c for c in admitted if not seen_slower(c.curve, known.baseline, self.design.max_loss)]
+            safe = [c for c in admitted if not known.seen_slower(c)]
             settings = recommendations(self.objectives, self.space, made, self.one_row, (safe, admitted))
             self._kept["search"] = kept = (made.observations, settings)
         return kept[1]

@@ -17,12 +17,16 @@ def rng():
     return np.random.default_rng(13)
 
 
-def campaign(rng, n=200, every=20, sd=0.03, moved=lambda at: 0.0, jobs=()):
-    """Launches of ever new points with the baseline at intervals; ``jobs``: (hosts, offset) in turn."""
+def campaign(rng, n=200, every=20, sd=0.03, moved=lambda at: 0.0, jobs=(), disturbed=None):
+    """Launches of ever new points with the baseline at intervals; ``jobs``: (hosts, offset) in turn.
+
+    ``disturbed``: index of a launch that took twice as long.
+    """
     made = []
     for i in range(n):
         untouched = i % every == 0 or i == n - 1
         hosts, by = jobs[i // 25 % len(jobs)] if jobs else ((), 0.0)
+        by += math.log(2) * (i == disturbed)
         level = moved(i / n) + by + rng.normal(0, sd) - (0.0 if untouched else 0.2)
         phase, subject = (Phase.BASELINE, Subject.UNTOUCHED) if untouched else (Phase.SEARCH, Subject.SWEEP)
         estimates = tuple(
@@ -48,6 +52,12 @@ def test_a_drift_is_found_and_taken_out(rng):
     before = [math.log(o.estimates[0].median_s) for o in history if o.trial.phase is Phase.SEARCH]
     assert np.std(logs) < 0.6 * np.std(before)
     assert abs(np.polyfit(range(len(logs)), logs, 1)[0]) < 0.3 * np.polyfit(range(len(before)), before, 1)[0]
+
+
+@pytest.mark.parametrize("disturbed", [0, 20, 100, 199])
+def test_a_single_launch_that_was_disturbed_is_no_drift(rng, disturbed):
+    assert not any(drift(campaign(rng, disturbed=disturbed)).offsets for _ in range(5))
+    assert drift(campaign(rng, moved=lambda at: 0.3 * at, disturbed=disturbed)).walk > 0
 
 
 def test_allocations_that_differ_are_found_and_taken_out(rng):

@@ -288,6 +288,32 @@ def test_what_the_search_is_sure_loses_somewhere_is_never_launched_again():
     assert point("self,tcp") not in {o.trial.point for o in whole.of(Phase.VERIFY)}
 
 
+def test_the_untouched_stacks_own_calls_cannot_lose_against_themselves():
+    """What the sweep's launch showed of them is noise; its rule elsewhere is worth having."""
+
+    def true(tls, choice, size):
+        return 1e-6 * (1 + size / 1024) * (0.6 if choice == RING and size > 1024 else 1.0)
+
+    def seen(tls, choice, size):
+        return true(tls, choice, size) * (1.0 if choice == DEFAULT else 2.0 if size == 16 else 1.0)
+
+    machine = Machine(true, seen=seen)
+    history = searched(machine, transports=("all",))
+    [*before, swept] = history.observations
+    late = [
+        replace(e, median_s=1.4 * e.median_s) if e.cell.message_bytes == 16 else e for e in swept.estimates
+    ]
+    history = History((*before, replace(swept, estimates=tuple(late))))
+    (only,) = candidates(OBJECTIVES, SPACE, history)
+    assert not verifier().known(history).losses(only)
+    best = verifier().best(history)
+    assert [r.choice for r in best.rules] == [DEFAULT, RING]
+    assert best.gains[0].ratio == 1.0
+    verdict = verifier().verdict(run(verifier(), machine, history))
+    assert verdict.text.startswith("verified")
+    assert verdict.recommendation.gains[-1].ratio > 1.5
+
+
 def test_a_setting_that_does_not_run_is_replaced():
     machine = Machine(posix_and_ring, broken=("self,posix",))
     history = run(verifier(), machine, searched(machine))
