@@ -2,11 +2,12 @@
 
     python benchmarks/record_overhead.py [--mpirun PATH] [--calls 1000000] [--block 1000]
 
-A program runs with the recorder preloaded. Blocks of calls to MPI_Allreduce, which are recorded, and to
-PMPI_Allreduce, which go past the recorder, take turns in a random order, with a second block of the latter as
-a control: whatever else the machine does meets all three alike. Printed are the medians over the blocks, and
-the ratio of recorded to unrecorded with its 95 % interval (trimmed mean of the logarithms, Student's t); the
-exit code is 1 where all of the interval lies above 1 %.
+A program runs with the recorder preloaded. Blocks of calls take turns in a random order, all through the
+same pointer: to PMPI_Allreduce, which goes past the recorder, twice, the second time as a control; through a
+wrapper that does nothing but call it, and one that adds one to a number, in a library of their own: no
+recorder can cost less; and to MPI_Allreduce, which is recorded. Whatever else the machine does meets all
+alike. Printed are medians over the blocks, and ratios to the first with 95 % intervals (trimmed mean of the
+logarithms, Student's t); the exit code is 1 where all of the recorder's lies above 1 %.
 """
 
 import argparse
@@ -25,33 +26,50 @@ from autotune.stacks.application import installation_of, recorder, recording
 from autotune.verification.paired_test import trimmed
 
 LIMIT = 0.01
+SIDES = ("not recorded", "not recorded again", "empty wrapper", "counting wrapper", "recorded")
 
+WRAPPERS = r"""
+#include <mpi.h>
+long counted;
+int empty(const void *s, void *r, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c) {
+    return PMPI_Allreduce(s, r, n, t, o, c);
+}
+int counting(const void *s, void *r, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c) {
+    counted++;
+    return PMPI_Allreduce(s, r, n, t, o, c);
+}
+"""
 PROGRAM = r"""
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+typedef int function(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+function empty, counting;
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
-    int blocks = atoi(argv[1]), calls = atoi(argv[2]), rank;
-    double in = 1, out, took[3], longest[3];
+    function *sides[] = {PMPI_Allreduce, PMPI_Allreduce, empty, counting, MPI_Allreduce};
+    enum { SIDES = sizeof sides / sizeof *sides };
+    int blocks = atoi(argv[1]), calls = atoi(argv[2]), rank, order[SIDES];
+    double in = 1, out, took[SIDES], longest[SIDES];
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     srand(1); /* the same order on all ranks */
+    for (int k = 0; k < SIDES; k++) order[k] = k;
     for (int b = -10; b < blocks; b++) {
-        int first = rand() % 3, step = 1 + rand() % 2;
-        for (int k = 0; k < 3; k++) {
-            int side = (first + k * step) % 3;
+        for (int k = SIDES - 1; k > 0; k--) {
+            int other = rand() % (k + 1), side = order[k];
+            order[k] = order[other];
+            order[other] = side;
+        }
+        for (int k = 0; k < SIDES; k++) {
+            function *volatile chosen = sides[order[k]], *call = chosen;
             PMPI_Barrier(MPI_COMM_WORLD);
             double begin = PMPI_Wtime();
-            if (side == 0)
-                for (int i = 0; i < calls; i++)
-                    MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-            else
-                for (int i = 0; i < calls; i++)
-                    PMPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-            took[side] = PMPI_Wtime() - begin;
+            for (int i = 0; i < calls; i++) call(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+            took[order[k]] = PMPI_Wtime() - begin;
         }
-        PMPI_Reduce(took, longest, 3, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-        if (rank == 0 && b >= 0) printf("%.9g %.9g %.9g\n", longest[0], longest[1], longest[2]);
+        PMPI_Reduce(took, longest, SIDES, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        for (int k = 0; rank == 0 && b >= 0 && k < SIDES; k++)
+            printf(k < SIDES - 1 ? "%.9g " : "%.9g\n", longest[k]);
     }
     MPI_Finalize();
     return 0;
@@ -69,27 +87,33 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         library = recorder(installation, folder)
-        compiler = next(compilers(installation.library, os.environ["PATH"]))
-        program = folder / "program"
-        subprocess.run([compiler, "-O2", "-x", "c", "-", "-o", program], input=PROGRAM, text=True, check=True)
+        compiler = str(next(compilers(installation.library, os.environ["PATH"])))
+        program, wrappers = folder / "program", folder / "libwrappers.so"
+        for text, out, flags in (
+            (WRAPPERS, wrappers, ["-fPIC", "-shared"]),
+            (PROGRAM, program, []),
+        ):
+            words = [compiler, "-O2", *flags, "-x", "c", "-", "-o", str(out)]
+            if out == program:
+                words += ["-x", "none", str(wrappers), f"-Wl,-rpath,{folder}"]
+            subprocess.run(words, input=text, text=True, check=True)
         blocks = max(2, asked.calls // asked.block)
         argv = [asked.mpirun, "-n", "2", str(program), str(blocks), str(asked.block)]
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         env = {**os.environ, **root, **recording(library, folder)}
-        out = subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
-    times = np.array([line.split() for line in out.splitlines()], float) / asked.block * 1e6
-    for name, column in zip(("recorded", "unrecorded", "unrecorded again"), times.T, strict=True):
-        print(f"{name:18}{np.median(column):9.4f} µs a call")
-    lows = {}
-    for name, above, below in (("overhead", 0, 1), ("overhead", 0, 2), ("control", 2, 1)):
-        mean, variance, left = trimmed(np.log(times[:, above] / times[:, below]))
-        half = float(stats.t.ppf(0.975, left - 1)) * math.sqrt(variance / left)
-        low, middle, high = (100 * math.expm1(x) for x in (mean - half, mean, mean + half))
-        lows[above, below] = low
-        print(
-            f"{name:18}{middle:+9.2f} % ({low:+.2f} … {high:+.2f}) over {len(times)} blocks of {asked.block}"
-        )
-    return int(min(lows[0, 1], lows[0, 2]) > 100 * LIMIT)
+        out_text = subprocess.run(argv, env=env, capture_output=True, text=True, check=True).stdout
+    times = np.array([line.split() for line in out_text.splitlines()], float) / asked.block * 1e9
+    print(f"{len(times)} blocks of {asked.block} calls; ns a call, more than the first, 95 % interval")
+    low = 0.0
+    for name, column in zip(SIDES, times.T, strict=True):
+        print(f"{name:20}{np.median(column):9.2f}", end="")
+        if name != SIDES[0]:
+            mean, variance, left = trimmed(np.log(column / times[:, 0]))
+            half = float(stats.t.ppf(0.975, left - 1)) * math.sqrt(variance / left)
+            low, middle, high = (100 * math.expm1(x) for x in (mean - half, mean, mean + half))
+            print(f"{middle:+9.2f} % ({low:+.2f} … {high:+.2f})", end="")
+        print()
+    return int(low > 100 * LIMIT)
 
 
 if __name__ == "__main__":

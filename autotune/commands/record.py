@@ -19,6 +19,8 @@ from autotune.views.text import size_text
 
 _TOP = 10
 """Calls that the terminal shows."""
+_SIGMAS = 1.96
+"""Half of a 95 % interval in standard errors."""
 
 
 @heeded()
@@ -96,6 +98,13 @@ def summary(found: Recording, reach_s: tuple[float, float] | None = None) -> str
         lines.append(f"{'':4}… and {len(found.calls) - _TOP} more, {rest:.3g} s")
     if not found.calls:
         lines.append("no collective was called")
+    some = [c for c in found.calls if c.timed is not None and c.timed < c.calls]
+    if some:
+        timed, calls = sum(c.timed or 0 for c in some), sum(c.calls for c in some)
+        lines.append(
+            f"of {calls} short calls {timed} were timed, drawn by lot: all seconds together are within "
+            f"{_SIGMAS * found.collectives_se:.2g} s"
+        )
     if found.not_kept:
         lines.append(f"{found.not_kept} kinds of calls found no room and are not counted")
     if found.clock_error_s > 1e-6:

@@ -4,6 +4,8 @@ Beside the flow of a campaign. ``probe/recorder.c`` writes a file for each rank;
 for each collective, kind of call, communicator size and power of two of the message size its calls (exact),
 bytes, time, and how much of the time ranks waited for others to arrive, which no tuning takes away.
 
+Of frequent short calls a random few are timed; each time has the standard error that this leaves.
+
 Waiting. Of some calls every rank kept when it came and went. With b and e these two times of a rank, on the
 clock of rank 0, and a the time at which the ranks that it needs had come (all of them; in a call with a root,
 for the others the root, for the root of a broadcast or scatter nobody), it waited min(max(a − b, 0), e − b).
@@ -23,8 +25,10 @@ import numpy as np
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import TableError
 
-FORMAT = "autotune calls 1"
+FORMAT = "autotune calls 2"
 """How such a document names itself."""
+_BEFORE = "autotune calls 1"
+"""Without what was timed and how exact times are."""
 
 KINDS = ("blocking", "non-blocking", "persistent")
 """As ``enum kind`` of the recorder numbers them."""
@@ -35,22 +39,26 @@ _HEAD = np.dtype(
     [("magic", "S8")]
     + [(name, "<i4") for name in ("rank", "size", "ended", "threads", "kept_out", "nodes")]
     + [(name, "<i8") for name in ("job", "cells", "streams")]
-    + [(name, "<f8") for name in ("begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s")]
+    + [(name, "<f8") for name in ("begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "clock_s")]
     + [("host", "S64"), ("library", "S128")]
 )
 _CELL = np.dtype(
     [("name", "S24")]
     + [(name, "<i4") for name in ("kind", "bin", "ranks", "nodes")]
-    + [("calls", "<i8")]
+    + [("calls", "<i8"), ("timed", "<i8")]
     + [(name, "<f8") for name in ("bytes", "weight", "weighted_s", "wait_s")]
+    + [("spread", "<f8", 3)]
 )
+_RUN = np.dtype([("calls", "<i8"), ("bytes", "<f8"), ("cell", "<i4"), ("stream", "<i4")])
 _STREAM = np.dtype(
     [("name", "S24"), ("members", "<u8")]
     + [(name, "<i4") for name in ("bin", "ranks", "n", "spare")]
     + [("calls", "<i8"), ("limit", "<u8")]
 )
-_SAMPLE = np.dtype([("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("spare", "<i4")])
-_CELLS, _STREAMS, _KEPT = 1024, 256, 512
+_SAMPLE = np.dtype(
+    [("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("weight", "<i4")]
+)
+_RUNS, _CELLS, _STREAMS, _KEPT = 32, 1024, 256, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,12 @@ class RecordedCalls:
     """In these calls and in the waits for them, mean over all ranks."""
     waiting_s: float
     """Of these, until the ranks that are needed had come; 0 where it is not known."""
+    timed: int | None = None
+    """Calls that were timed, of ``calls``; the others were drawn by lot not to be. None: not known."""
+    seconds_se: float | None = None
+    """Standard error of ``seconds`` by that draw; None: not known."""
+    waiting_se: float | None = None
+    """Of ``waiting_s``; None: not known."""
 
     @property
     def tunable(self) -> bool:
@@ -127,6 +141,11 @@ class Recording:
         """Of these waiting for others."""
         return math.fsum(c.waiting_s for c in self.calls)
 
+    @property
+    def collectives_se(self) -> float:
+        """Standard error of ``collectives_s`` by the draw of what is timed; 0 where none is known."""
+        return math.hypot(*(c.seconds_se or 0.0 for c in self.calls))
+
     def document(self) -> dict[str, Any]:
         """As JSON keeps it."""
         return {"format": FORMAT, **asdict(self)}
@@ -142,7 +161,7 @@ def read_recording(text: str, name: str) -> Recording:
         document = json.loads(text)
     except ValueError as exc:
         raise TableError(f"{name}: not JSON: {exc}") from exc
-    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+    if not isinstance(document, Mapping) or document.get("format") not in (FORMAT, _BEFORE):
         raise TableError(
             f"{name} is no recording of calls", "make one: python -m autotune record -- mpirun …"
         )
@@ -177,6 +196,9 @@ def _calls(values: Mapping[str, Any]) -> RecordedCalls:
         calls_per_rank=_number(values["calls_per_rank"]),
         seconds=_number(values["seconds"]),
         waiting_s=_number(values["waiting_s"]),
+        timed=None if values.get("timed") is None else int(_number(values["timed"])),
+        seconds_se=None if values.get("seconds_se") is None else _number(values["seconds_se"]),
+        waiting_se=None if values.get("waiting_se") is None else _number(values["waiting_se"]),
     )
 
 
@@ -211,23 +233,30 @@ def joined(files: Iterable[bytes], command: Sequence[str], run_s: float, date: s
         return None
     every = [rank for ranks in jobs.values() for rank in ranks]
     largest = max(jobs.values(), key=len)
-    totals: dict[tuple[str, int, int, int], list[float]] = {}
+    totals: dict[tuple[str, int, int, int], Any] = defaultdict(lambda: np.zeros(8))
     for ranks in jobs.values():
         waiting = _waiting(ranks)
         for rank in ranks:
             for cell in rank.cells:
                 name, of = cell["name"].decode(), int(rank.head["size"])
                 kind, power, comm_size = (int(cell[key]) for key in ("kind", "bin", "ranks"))
-                in_calls_s = cell["weighted_s"] / cell["weight"] * cell["calls"] if cell["weight"] else 0.0
-                share = waiting.get((name, power, comm_size), waiting.get((name, -1, comm_size), 0.0))
-                waited_s = in_calls_s * share if kind == 0 else 0.0
-                total = totals.setdefault((name, kind, comm_size, power), [0.0] * 5)
-                figures = cell["calls"] / of, (in_calls_s + cell["wait_s"]) / of, waited_s / of
-                for i, figure in enumerate((cell["calls"], cell["bytes"], *figures)):
-                    total[i] += float(figure)
+                in_calls_s, error_s = _in_calls(cell)
+                share, share_se = (0.0, 0.0)
+                if kind == 0:
+                    share, share_se = waiting.get(
+                        (name, power, comm_size), waiting.get((name, -1, comm_size), (0.0, 0.0))
+                    )
+                totals[name, kind, comm_size, power] += (
+                    *(cell["calls"], cell["bytes"], cell["calls"] / of, (in_calls_s + cell["wait_s"]) / of),
+                    *(in_calls_s * share / of, cell["timed"], error_s / of),
+                    math.hypot(in_calls_s * share_se, error_s * share) / of,
+                )
     calls = [
-        RecordedCalls(name, KINDS[kind], comm_size, n_bytes / n, round(n), per_rank, seconds, waited_s)
-        for (name, kind, comm_size, _), (n, n_bytes, per_rank, seconds, waited_s) in totals.items()
+        RecordedCalls(
+            name, KINDS[kind], comm_size, n_bytes / n, round(n), *figures, round(timed), se, waiting_se
+        )
+        for (name, kind, comm_size, _), total in totals.items()
+        for n, n_bytes, *figures, timed, se, waiting_se in [total.tolist()]
         if n
     ]
     drift = [abs(r.head["ahead_end_s"] - r.head["ahead_s"]) for r in every if r.head["ended"] != 1]
@@ -248,42 +277,73 @@ def joined(files: Iterable[bytes], command: Sequence[str], run_s: float, date: s
     )
 
 
+def _in_calls(cell: Any) -> tuple[float, float]:
+    """Seconds in a cell's calls, and their standard error.
+
+    The ratio estimator of Hájek (1971) out of the calls that were drawn, weighted by their blocks' lengths;
+    the variance is that of draws with these probabilities, independent of each other. Ranks draw the same
+    calls, so that their errors are added up, not their squares.
+    """
+    if not cell["weight"]:
+        return 0.0, 0.0
+    mean_s, calls = float(cell["weighted_s"] / cell["weight"]), int(cell["calls"])
+    zeroth, first, second = map(float, cell["spread"])
+    variance = max(second - 2 * mean_s * first + mean_s**2 * zeroth, 0.0)
+    return max(mean_s, 0.0) * calls, math.sqrt(variance) * calls / float(cell["weight"])
+
+
 def _end(ranks: Sequence[_Rank]) -> int:
     ends = {int(r.head["ended"]) for r in ranks}
     return 2 if 2 in ends else min(ends)
 
 
 def _rank(data: bytes) -> _Rank:
-    at = [0, _HEAD.itemsize, _CELLS * _CELL.itemsize, _STREAMS * _STREAM.itemsize]
+    at = [_HEAD.itemsize, _RUNS * _RUN.itemsize, _CELLS * _CELL.itemsize, _STREAMS * _STREAM.itemsize]
     starts = np.cumsum(at)
     whole = starts[3] + _STREAMS * _KEPT * _SAMPLE.itemsize
-    if len(data) != whole or data[:8] != b"autorec1":
+    if len(data) != whole or data[:8] != b"autorec2":
         raise TableError("a file of another version of the recorder", "is another one preloaded as well?")
     head = np.frombuffer(data, _HEAD, 1)[0]
-    cells = np.frombuffer(data, _CELL, int(head["cells"]), starts[1])
-    streams = np.frombuffer(data, _STREAM, int(head["streams"]), starts[2])
+    cells = np.frombuffer(data, _CELL, int(head["cells"]), starts[1]).copy()
+    streams = np.frombuffer(data, _STREAM, int(head["streams"]), starts[2]).copy()
     samples = np.frombuffer(data, _SAMPLE, len(streams) * _KEPT, starts[3]).reshape(-1, _KEPT)
+    for run in np.frombuffer(data, _RUN, _RUNS, starts[0]):
+        if run["calls"]:  # the rank ended within it
+            cells["calls"][run["cell"]] += run["calls"]
+            cells["bytes"][run["cell"]] += run["calls"] * run["bytes"]
+            if run["stream"] >= 0:
+                streams["calls"][run["stream"]] += run["calls"]
     return _Rank(head, cells, streams, samples)
 
 
-def _waiting(ranks: Sequence[_Rank]) -> dict[tuple[str, int, int], float]:
-    """(collective, bin, communicator size) → share of waiting in the time of its blocking calls."""
-    lists: dict[tuple[str, int, int, int], list[tuple[int, float, Any]]] = defaultdict(list)
+def _waiting(ranks: Sequence[_Rank]) -> dict[tuple[str, int, int], tuple[float, float]]:
+    """(collective, bin, communicator size) → share of waiting in its blocking calls' time, standard error."""
+    lists: dict[tuple[str, int, int, int], list[tuple[int, float, float, Any]]] = defaultdict(list)
     for rank in ranks:
         for stream, samples in zip(rank.streams, rank.samples, strict=True):
             key = stream["name"].decode(), int(stream["bin"]), int(stream["ranks"]), int(stream["members"])
             kept = samples[: stream["n"]].copy()
             for column in ("begin_s", "end_s"):
                 kept[column] -= _ahead(rank.head, kept[column])
-            lists[key].append((int(rank.head["rank"]), float(stream["calls"]), kept))
-    sums: dict[tuple[str, int, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
+            thinned = 2.0**64 / (float(stream["limit"]) + 1.0)
+            lists[key].append((int(rank.head["rank"]), float(stream["calls"]), thinned, kept))
+    found: dict[tuple[str, int, int], list[Any]] = defaultdict(list)
     for (name, power, comm_size, _), kept in lists.items():
-        waited, took, n = _waits(name, comm_size, [(rank, samples) for rank, _, samples in kept])
-        if n:
-            all_calls = sum(calls for _, calls, _ in kept)
-            sums[name, power, comm_size][0] += waited / n * all_calls
-            sums[name, power, comm_size][1] += took / n * all_calls
-    return {key: waited / took for key, (waited, took) in sums.items() if took > 0}
+        waited, took, weight = _waits(name, comm_size, [(rank, samples) for rank, _, _, samples in kept])
+        if weight.size:
+            all_calls = sum(calls for _, calls, _, _ in kept)
+            of = weight * max(thinned for _, _, thinned, _ in kept)
+            found[name, power, comm_size].append((waited, took, weight * all_calls / weight.sum(), of))
+    shares = {}
+    for key, parts in found.items():
+        waited, took, weight, of = (np.concatenate(column) for column in zip(*parts, strict=True))
+        total = float(weight @ took)
+        if total > 0:
+            share = float(weight @ waited) / total
+            # What each call was drawn of says how much of its own error is left: nothing where all were kept.
+            left = (weight * (waited - share * took)) ** 2 * (1.0 - 1.0 / np.maximum(of, 1.0))
+            shares[key] = share, math.sqrt(float(left.sum())) / total
+    return shares
 
 
 def _ahead(head: Any, times_s: Any) -> Any:
@@ -293,13 +353,14 @@ def _ahead(head: Any, times_s: Any) -> Any:
     return head["ahead_s"] + share * (head["ahead_end_s"] - head["ahead_s"])
 
 
-def _waits(name: str, comm_size: int, kept: Sequence[tuple[int, Any]]) -> tuple[float, float, int]:
-    """Seconds waited and seconds taken by all ranks in those calls that all of them kept, and how many."""
+def _waits(name: str, comm_size: int, kept: Sequence[tuple[int, Any]]) -> tuple[Any, Any, Any]:
+    """Of those calls that all ranks kept, ``(n_calls,)`` each: seconds waited, seconds taken, weight."""
+    nothing = np.zeros(0), np.zeros(0), np.zeros(0)
     if len(kept) < comm_size:
-        return 0.0, 0.0, 0
+        return nothing
     common = set.intersection(*(set(samples["call"].tolist()) for _, samples in kept))
     if not common:
-        return 0.0, 0.0, 0
+        return nothing
     columns = []
     for _, samples in kept:
         ours = samples[np.isin(samples["call"], list(common))]
@@ -313,5 +374,6 @@ def _waits(name: str, comm_size: int, kept: Sequence[tuple[int, Any]]) -> tuple[
         come = np.max(np.where(is_root, begin, -np.inf), axis=0)
         of_root = begin if pattern is Pattern.ONE_TO_ALL else last
         last = np.where(is_root, of_root, come)
-    waits = np.minimum(np.maximum(last - begin, 0.0), end - begin)
-    return float(waits.sum()), float((end - begin).sum()), begin.shape[1] * len(kept)
+    took = np.maximum(end - begin, 0.0)
+    waits = np.minimum(np.maximum(last - begin, 0.0), took)
+    return waits.sum(axis=0), took.sum(axis=0), columns[0]["weight"].astype(float)

@@ -4,10 +4,12 @@
  * rank ends, by MPI_Finalize, MPI_Abort or a signal, and nothing is exchanged between ranks for it.
  *
  * - A cell is (collective, blocking or not, log2 of the message size, communicator size); its calls are exact.
- * - Reading the clock twice costs as much as the shortest calls take. The first calls are all timed, then one of
- *   each block of up to 64, drawn by a hash of the block's number and weighted by the block's length (Horvitz,
- *   Thompson 1952); where calls take long all of them are.
- * - Hash and blocks are the same on all ranks, so they keep the same calls' entry times, from which follows how
+ * - Calls that repeat the last of their collective to the letter do no more than add one to a run of such calls,
+ *   which stands in the file and is settled when another comes, or one that is timed.
+ * - The first calls of a stream are all timed, later ones one of each block of up to 1024, drawn by a hash and
+ *   weighted by the block's length (Horvitz, Thompson 1952); where they take long on the average all are. Which of
+ *   the two a block does is known when it begins, so that the sums are free of bias.
+ * - Draw and blocks are the same on all ranks, so they keep the same calls' entry times, from which follows how
  *   long each waited for the last. A full list is thinned to a half.
  *
  * It is linked to no MPI: functions are looked up in whichever the process has loaded, also where a Python
@@ -33,8 +35,9 @@
 
 #define CELLS 1024
 #define STREAMS 256
+#define RUNS 32 /* at least one for each collective */
 #define KEPT 512 /* entry times of one stream */
-#define LONG_S 10e-6 /* calls of which all are timed */
+#define LONG_S 10e-6 /* mean of calls of which all are timed */
 #define ROUND_TRIPS 32
 
 enum kind { BLOCKING, NONBLOCKING, PERSISTENT, KINDS };
@@ -45,13 +48,15 @@ struct head {
     int32_t rank, size, ended, threads, kept_out, nodes; /* ended: 0 killed, 1 finalized, 2 aborted */
     int64_t job, cells, streams;
     double begin_s, end_s, ahead_s, ahead_end_s, unsure_s; /* ahead: of the clock of rank 0 */
+    double clock_s; /* of reading the clock, taken off each time */
     char host[64], library[128];
 };
 struct cell {
     char name[24];
     int32_t kind, bin, ranks, nodes;
-    int64_t calls;
+    int64_t calls, timed;
     double bytes, weight, weighted_s, wait_s; /* wait_s: in MPI_Wait and its kin */
+    double spread[3]; /* sums of w (w - 1) s^i, w: weight, s: seconds of a timed call, i: 0, 1, 2 */
 };
 struct stream {
     char name[24];
@@ -63,10 +68,16 @@ struct stream {
 struct sample {
     int64_t call;
     double begin_s, end_s;
-    int32_t root, spare; /* world rank; -1: none */
+    int32_t root, weight; /* world rank, -1: none; how many calls it was drawn of */
+};
+struct run { /* calls alike that are not in their cell and stream yet */
+    int64_t calls;
+    double bytes; /* of each */
+    int32_t cell, stream; /* numbers; -1: none */
 };
 struct file {
     struct head head;
+    struct run runs[RUNS];
     struct cell cells[CELLS];
     struct stream streams[STREAMS];
     struct sample samples[STREAMS][KEPT];
@@ -75,74 +86,68 @@ struct file {
 /* One for each communicator, collective, kind and size: where its calls are counted. */
 struct place {
     struct place *next;
-    int bin;
-    int64_t drawn; /* number of the next call that is drawn */
-    double typical_s; /* about the median: a few calls that were disturbed do not make it long */
+    int bin, all; /* all: every call of this block is timed */
+    int64_t drawn, until; /* numbers of the call that is drawn of this block, and of the next block's first */
+    double mean_s; /* of its last calls */
     struct cell *cell;
     struct stream *stream;
 };
 
-/*       name      MPI's name  parameters  arguments  message size  root
- * NUM a count, NUMS several, AT displacements; VAL and TYPE read them in the language of the caller. */
+/* X(name, MPI's name, parameters, arguments, message size, root, alike): NUM a count, NUMS several, AT places.
+ * Alike: calls of one communicator with the same values of these have the same size. */
+#define SENT CVOID(s), NUM(n), DT(t)
+#define GOT VOID(r), NUM(m), DT(u)
+#define SENTS CVOID(s), NUMS(n), AT(d), DT(t)
+#define GOTS(at) VOID(r), NUMS(m), AT(at), DT(u)
+#define REDUCED CVOID(s), VOID(r), NUM(n), DT(t), OP(o)
 #define EACH(X)                                                                                               \
-    X(barrier, Barrier, (COMM(c)), (c), 0, NONE)                                                              \
-    X(bcast, Bcast, (VOID(b), NUM(n), DT(t), INT(root), COMM(c)), (b, n, t, root, c), SIZE(n, t), VAL(root))  \
-    X(gather, Gather, (CVOID(s), NUM(n), DT(t), VOID(r), NUM(m), DT(u), INT(root), COMM(c)),                  \
-      (s, n, t, r, m, u, root, c), IS_ROOT(root) ? SIZE(m, u) : SIZE(n, t), VAL(root))                        \
-    X(gatherv, Gatherv,                                                                                       \
-      (CVOID(s), NUM(n), DT(t), VOID(r), NUMS(m), AT(d), DT(u), INT(root), COMM(c)),                          \
-      (s, n, t, r, m, d, u, root, c), IS_ROOT(root) ? MEAN(m, k->peers) * WIDTH(u) : SIZE(n, t), VAL(root))   \
-    X(scatter, Scatter, (CVOID(s), NUM(n), DT(t), VOID(r), NUM(m), DT(u), INT(root), COMM(c)),                \
-      (s, n, t, r, m, u, root, c), IS_ROOT(root) ? SIZE(n, t) : SIZE(m, u), VAL(root))                        \
-    X(scatterv, Scatterv,                                                                                     \
-      (CVOID(s), NUMS(n), AT(d), DT(t), VOID(r), NUM(m), DT(u), INT(root), COMM(c)),                          \
-      (s, n, d, t, r, m, u, root, c), IS_ROOT(root) ? MEAN(n, k->peers) * WIDTH(t) : SIZE(m, u), VAL(root))   \
-    X(allgather, Allgather, (CVOID(s), NUM(n), DT(t), VOID(r), NUM(m), DT(u), COMM(c)),                       \
-      (s, n, t, r, m, u, c), SIZE(m, u), NONE)                                                                \
-    X(allgatherv, Allgatherv, (CVOID(s), NUM(n), DT(t), VOID(r), NUMS(m), AT(d), DT(u), COMM(c)),             \
-      (s, n, t, r, m, d, u, c), MEAN(m, k->peers) * WIDTH(u), NONE)                                           \
-    X(alltoall, Alltoall, (CVOID(s), NUM(n), DT(t), VOID(r), NUM(m), DT(u), COMM(c)),                         \
-      (s, n, t, r, m, u, c), SIZE(m, u), NONE)                                                                \
-    X(alltoallv, Alltoallv,                                                                                   \
-      (CVOID(s), NUMS(n), AT(d), DT(t), VOID(r), NUMS(m), AT(g), DT(u), COMM(c)),                             \
-      (s, n, d, t, r, m, g, u, c), MEAN(m, k->peers) * WIDTH(u), NONE)                                        \
-    X(alltoallw, Alltoallw,                                                                                   \
-      (CVOID(s), NUMS(n), ATW(d), DTS(t), VOID(r), NUMS(m), ATW(g), DTS(u), COMM(c)),                         \
-      (s, n, d, t, r, m, g, u, c), MEAN_OF(m, u, k->peers), NONE)                                             \
-    X(reduce, Reduce, (CVOID(s), VOID(r), NUM(n), DT(t), OP(o), INT(root), COMM(c)),                          \
-      (s, r, n, t, o, root, c), SIZE(n, t), VAL(root))                                                        \
-    X(allreduce, Allreduce, (CVOID(s), VOID(r), NUM(n), DT(t), OP(o), COMM(c)),                               \
-      (s, r, n, t, o, c), SIZE(n, t), NONE)                                                                   \
+    X(barrier, Barrier, (COMM(c)), (c), 0, NONE, ALL_ALIKE)                                                           \
+    X(bcast, Bcast, (VOID(b), NUM(n), DT(t), INT(root), COMM(c)), (b, n, t, root, c), SIZE(n, t), VAL(root), ALIKE(n, t)) \
+    X(gather, Gather, (SENT, GOT, INT(root), COMM(c)), (s, n, t, r, m, u, root, c),                           \
+      IS_ROOT(root) ? SIZE(m, u) : SIZE(n, t), VAL(root), UNALIKE)                                                  \
+    X(gatherv, Gatherv, (SENT, GOTS(d), INT(root), COMM(c)), (s, n, t, r, m, d, u, root, c),                  \
+      IS_ROOT(root) ? MEAN(m, k->peers) * WIDTH(u) : SIZE(n, t), VAL(root), UNALIKE)                                \
+    X(scatter, Scatter, (SENT, GOT, INT(root), COMM(c)), (s, n, t, r, m, u, root, c),                         \
+      IS_ROOT(root) ? SIZE(n, t) : SIZE(m, u), VAL(root), UNALIKE)                                                  \
+    X(scatterv, Scatterv, (SENTS, GOT, INT(root), COMM(c)), (s, n, d, t, r, m, u, root, c),                   \
+      IS_ROOT(root) ? MEAN(n, k->peers) * WIDTH(t) : SIZE(m, u), VAL(root), UNALIKE)                                \
+    X(allgather, Allgather, (SENT, GOT, COMM(c)), (s, n, t, r, m, u, c), SIZE(m, u), NONE, ALIKE(m, u))       \
+    X(allgatherv, Allgatherv, (SENT, GOTS(d), COMM(c)), (s, n, t, r, m, d, u, c),                             \
+      MEAN(m, k->peers) * WIDTH(u), NONE, UNALIKE)                                                                  \
+    X(alltoall, Alltoall, (SENT, GOT, COMM(c)), (s, n, t, r, m, u, c), SIZE(m, u), NONE, ALIKE(m, u))         \
+    X(alltoallv, Alltoallv, (SENTS, GOTS(g), COMM(c)), (s, n, d, t, r, m, g, u, c),                           \
+      MEAN(m, k->peers) * WIDTH(u), NONE, UNALIKE)                                                                  \
+    X(alltoallw, Alltoallw, (CVOID(s), NUMS(n), ATW(d), DTS(t), VOID(r), NUMS(m), ATW(g), DTS(u), COMM(c)),   \
+      (s, n, d, t, r, m, g, u, c), MEAN_OF(m, u, k->peers), NONE, UNALIKE)                                          \
+    X(reduce, Reduce, (REDUCED, INT(root), COMM(c)), (s, r, n, t, o, root, c), SIZE(n, t), VAL(root), ALIKE(n, t)) \
+    X(allreduce, Allreduce, (REDUCED, COMM(c)), (s, r, n, t, o, c), SIZE(n, t), NONE, ALIKE(n, t))            \
     X(reduce_scatter, Reduce_scatter, (CVOID(s), VOID(r), NUMS(m), DT(t), OP(o), COMM(c)),                    \
-      (s, r, m, t, o, c), MEAN(m, k->ranks) * WIDTH(t), NONE)                                                 \
-    X(reduce_scatter_block, Reduce_scatter_block, (CVOID(s), VOID(r), NUM(n), DT(t), OP(o), COMM(c)),         \
-      (s, r, n, t, o, c), SIZE(n, t), NONE)                                                                   \
-    X(scan, Scan, (CVOID(s), VOID(r), NUM(n), DT(t), OP(o), COMM(c)), (s, r, n, t, o, c), SIZE(n, t), NONE)   \
-    X(exscan, Exscan, (CVOID(s), VOID(r), NUM(n), DT(t), OP(o), COMM(c)),                                     \
-      (s, r, n, t, o, c), SIZE(n, t), NONE)                                                                   \
-    X(neighbor_allgather, Neighbor_allgather,                                                                 \
-      (CVOID(s), NUM(n), DT(t), VOID(r), NUM(m), DT(u), COMM(c)), (s, n, t, r, m, u, c), SIZE(m, u), NONE)    \
-    X(neighbor_allgatherv, Neighbor_allgatherv,                                                               \
-      (CVOID(s), NUM(n), DT(t), VOID(r), NUMS(m), AT(d), DT(u), COMM(c)),                                     \
-      (s, n, t, r, m, d, u, c), SIZE(n, t), NONE)                                                             \
-    X(neighbor_alltoall, Neighbor_alltoall,                                                                   \
-      (CVOID(s), NUM(n), DT(t), VOID(r), NUM(m), DT(u), COMM(c)), (s, n, t, r, m, u, c), SIZE(m, u), NONE)    \
-    X(neighbor_alltoallv, Neighbor_alltoallv,                                                                 \
-      (CVOID(s), NUMS(n), AT(d), DT(t), VOID(r), NUMS(m), AT(g), DT(u), COMM(c)),                             \
-      (s, n, d, t, r, m, g, u, c), MEAN(m, neighbours(k)) * WIDTH(u), NONE)                                   \
+      (s, r, m, t, o, c), MEAN(m, k->ranks) * WIDTH(t), NONE, UNALIKE)                                              \
+    X(reduce_scatter_block, Reduce_scatter_block, (REDUCED, COMM(c)), (s, r, n, t, o, c), SIZE(n, t),         \
+      NONE, ALIKE(n, t))                                                                                      \
+    X(scan, Scan, (REDUCED, COMM(c)), (s, r, n, t, o, c), SIZE(n, t), NONE, ALIKE(n, t))                      \
+    X(exscan, Exscan, (REDUCED, COMM(c)), (s, r, n, t, o, c), SIZE(n, t), NONE, ALIKE(n, t))                  \
+    X(neighbor_allgather, Neighbor_allgather, (SENT, GOT, COMM(c)), (s, n, t, r, m, u, c), SIZE(m, u),        \
+      NONE, ALIKE(m, u))                                                                                      \
+    X(neighbor_allgatherv, Neighbor_allgatherv, (SENT, GOTS(d), COMM(c)), (s, n, t, r, m, d, u, c),           \
+      SIZE(n, t), NONE, ALIKE(n, t))                                                                          \
+    X(neighbor_alltoall, Neighbor_alltoall, (SENT, GOT, COMM(c)), (s, n, t, r, m, u, c), SIZE(m, u),          \
+      NONE, ALIKE(m, u))                                                                                      \
+    X(neighbor_alltoallv, Neighbor_alltoallv, (SENTS, GOTS(g), COMM(c)), (s, n, d, t, r, m, g, u, c),         \
+      MEAN(m, neighbours(k)) * WIDTH(u), NONE, UNALIKE)                                                             \
     X(neighbor_alltoallw, Neighbor_alltoallw,                                                                 \
       (CVOID(s), NUMS(n), ATN(d), DTS(t), VOID(r), NUMS(m), ATN(g), DTS(u), COMM(c)),                         \
-      (s, n, d, t, r, m, g, u, c), MEAN_OF(m, u, neighbours(k)), NONE)
+      (s, n, d, t, r, m, g, u, c), MEAN_OF(m, u, neighbours(k)), NONE, UNALIKE)
 
 #define NONE (-1)
 enum op {
-#define X(name, Name, P, A, size, root) OP_##name,
+#define X(name, ...) OP_##name,
     EACH(X)
 #undef X
     OPS
 };
 static const char *const NAMES[OPS] = {
-#define X(name, Name, P, A, size, root) #name,
+#define X(name, ...) #name,
     EACH(X)
 #undef X
 };
@@ -167,13 +172,18 @@ struct pending {
 };
 
 struct call {
-    struct place *place;
-    int64_t number;
-    int timed, kept, root;
-    double weight;
+    struct place *place; /* NULL: it is not timed */
     struct comm *comm;
-    double begin_s;
+    int64_t number;
+    int kept, root, drawn_of;
+    double weight, begin_s;
 };
+
+/* The last call of each collective, and how many more of its kind need no closer look. */
+static int64_t unused;
+static struct repeated {
+    int64_t handle, count, type, limit, *calls; /* of the last; how many more, how many they have been: no run: -1 */
+} last_calls[OPS] = {[0 ... OPS - 1] = {.handle = -1, .limit = -1, .calls = &unused}};
 
 #define BUCKETS 256
 #define BUCKET(handle) (((uintptr_t)(handle) ^ ((uintptr_t)(handle) >> 8)) % BUCKETS)
@@ -182,15 +192,30 @@ static struct pending *requests[BUCKETS];
 static volatile int64_t n_pending;
 static struct file *file;
 static int threaded, off, keyval;
+static double clock_s; /* of reading the clock */
 static MPI_Comm own; /* of the recorder */
 static volatile unsigned epoch; /* of the communicators: one was freed */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread int inside;
+static __thread int named; /* whether the last datatype was MPI's own: its handle is never reused */
 
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+static double since(double begin_s) { return now() - begin_s - clock_s; }
+
+/* The least mean of a few: whatever else the machine does, this is what each time has too much. */
+static double clocks_own_time(void) {
+    double least = 1;
+    for (int i = 0; i < 20; i++) {
+        double begin_s = now(), end_s = begin_s;
+        for (int j = 0; j < 50; j++) end_s = now();
+        if (end_s - begin_s < 50 * least) least = (end_s - begin_s) / 50;
+    }
+    return least;
 }
 
 static void lock(void) {
@@ -199,6 +224,22 @@ static void lock(void) {
 
 static void unlock(void) {
     if (threaded) pthread_mutex_unlock(&mutex);
+}
+
+/* What a run has counted goes to its cell and stream; then there is none. */
+static void settle(struct repeated *q) {
+    if (q->limit < 0) return;
+    struct run *run = &file->runs[q - last_calls];
+    int64_t n = run->calls < q->limit ? run->calls : q->limit; /* one more where this call has ended it */
+    file->cells[run->cell].calls += n;
+    file->cells[run->cell].bytes += n * run->bytes;
+    if (run->stream >= 0) file->streams[run->stream].calls += n;
+    run->calls = 0;
+    q->limit = -1, q->calls = &unused;
+}
+
+static void settle_all(void) {
+    for (int op = 0; op < OPS; op++) settle(&last_calls[op]), last_calls[op].handle = -1;
 }
 
 /* MPI itself. */
@@ -268,6 +309,7 @@ static int forget(MPI_Comm handle, int key, void *value, void *extra) {
     while (*at && (*at)->handle != handle) at = &(*at)->next;
     if (*at) *at = (*at)->next; /* kept in memory: a request may know it */
     epoch++;
+    settle_all();
     unlock();
     return MPI_SUCCESS;
 }
@@ -359,9 +401,10 @@ static void begun(void) {
         return;
     }
     struct head *head = &mapped->head;
-    memcpy(head->magic, "autorec1", 8);
+    memcpy(head->magic, "autorec2", 8);
     head->rank = rank, head->size = size, head->threads = level, head->nodes = nodes, head->job = job;
     head->ahead_s = head->ahead_end_s = before, head->unsure_s = unsure;
+    head->clock_s = clock_s = clocks_own_time();
     memcpy(head->host, host, sizeof host);
     memcpy(head->library, version, sizeof head->library - 1);
     threaded = level == MPI_THREAD_MULTIPLE;
@@ -372,6 +415,7 @@ static void begun(void) {
 static void ended(int how) {
     if (!file || file->head.ended) return;
     file->head.end_s = now();
+    settle_all();
     file->head.ended = how;
     if (how != 1) return;
     int32_t nodes;
@@ -494,13 +538,9 @@ static inline struct place *place_of(enum op op, enum kind kind, struct comm *k,
 
 /* Before and after a call. */
 
-/* Calls with numbers from here on come in blocks so long. */
-static int64_t block(int64_t number) { return number < 256 ? 1 : number < 1024 ? 4 : number < 16384 ? 16 : 64; }
-
-/* The number that is drawn of the block that a number is in. */
-static int64_t drawn(int64_t number) {
-    int64_t length = block(number), first = number - number % length;
-    return first + (int64_t)(hashed(first) % length);
+/* Calls with numbers from here on come in blocks so long; each begins at a multiple of its length. */
+static int64_t block(int64_t number) {
+    return number < 256 ? 1 : number < 2048 ? 8 : number < 16384 ? 64 : number < 65536 ? 256 : 1024;
 }
 
 static inline void before(struct call *v, struct place *p, double bytes, struct comm *k, int root) {
@@ -508,20 +548,38 @@ static inline void before(struct call *v, struct place *p, double bytes, struct 
     v->place = NULL;
     if (!c) return;
     struct stream *s = p->stream;
-    int64_t number = c->calls++;
+    int64_t number = c->calls++, length = block(number);
     c->bytes += bytes;
-    if (s) number = s->calls++;
-    int taken = number >= p->drawn;
-    if (taken && number > p->drawn) taken = number == drawn(number); /* others counted here too */
-    v->timed = taken || p->typical_s > LONG_S;
-    if (!v->timed) return;
-    v->place = p, v->comm = k, v->root = root, v->number = number;
-    v->weight = p->typical_s > LONG_S ? 1 : block(number);
-    v->kept = s && taken && hashed(number) <= s->limit;
-    if (number >= p->drawn) {
-        p->drawn = drawn(number);
-        if (p->drawn <= number) p->drawn = drawn(number - number % block(number) + block(number));
+    if (s) length = block(number = s->calls++);
+    if (number >= p->until) {
+        int64_t first = number & -length;
+        p->until = first + length;
+        p->drawn = first + (int64_t)(hashed(first ^ file->head.job) & (length - 1));
+        p->all = p->mean_s > LONG_S;
     }
+    if (!p->all && number != p->drawn) return;
+    *v = (struct call){p, k, number, s && number == p->drawn && hashed(number) <= s->limit, root, length,
+                       p->all ? 1 : length, 0};
+}
+
+/* A call was made the second time: until this block's drawn one, or its end, such calls need only be counted. */
+static inline void repeat(struct repeated *q, struct place *p, double bytes, int64_t handle, int64_t count,
+                          int64_t type) {
+    if (threaded || !named || !p || !p->cell || count < 0) return;
+    if (q->handle != handle || q->count != count || q->type != type) {
+        q->handle = handle, q->count = count, q->type = type;
+        return;
+    }
+    struct stream *s = p->stream;
+    int64_t next = s ? s->calls : p->cell->calls, limit = (next <= p->drawn ? p->drawn : p->until) - next;
+    if (p->all || limit <= 0) return;
+    struct run *run = &file->runs[q - last_calls];
+    *run = (struct run){0, bytes, p->cell - file->cells, s ? s - file->streams : -1};
+    q->limit = limit, q->calls = &run->calls;
+}
+
+static inline int repeated(struct repeated *q, int64_t handle, int64_t count, int64_t type) {
+    return __builtin_expect(q->handle == handle && q->count == count && q->type == type && ++*q->calls <= q->limit, 1);
 }
 
 static void thin(struct stream *s) {
@@ -536,7 +594,7 @@ static void thin(struct stream *s) {
 }
 
 static void after(struct call *v) {
-    double end_s = now();
+    double end_s = now() - clock_s;
     struct cell *c = v->place->cell;
     struct stream *s = v->place->stream;
     int root = v->root;
@@ -547,12 +605,14 @@ static void after(struct call *v) {
         REAL(Group_free)(&world);
     }
     lock();
-    double took_s = end_s - v->begin_s, *typical_s = &v->place->typical_s;
+    double took_s = end_s - v->begin_s, extra = v->weight * (v->weight - 1), *mean_s = &v->place->mean_s;
+    c->timed++;
     c->weight += v->weight;
     c->weighted_s += v->weight * took_s;
-    *typical_s = *typical_s ? *typical_s * (took_s > *typical_s ? 1.1 : 1 / 1.1) : took_s;
+    for (int i = 0; i < 3; i++, extra *= took_s) c->spread[i] += extra;
+    *mean_s += *mean_s ? (took_s - *mean_s) / 64 : took_s;
     if (v->kept && hashed(v->number) <= s->limit) {
-        file->samples[s - file->streams][s->n++] = (struct sample){v->number, v->begin_s, end_s, root, 0};
+        file->samples[s - file->streams][s->n++] = (struct sample){v->number, v->begin_s, end_s, root, v->drawn_of};
         if (s->n == KEPT) thin(s);
     }
     unlock();
@@ -565,7 +625,7 @@ static int usable(void) {
 
 #define TIMED(code, call, v)                                                                                  \
     inside++;                                                                                                 \
-    if (__builtin_expect((v).place && (v).timed, 0)) {                                                                           \
+    if (__builtin_expect((v).place != NULL, 0)) {                                                             \
         (v).begin_s = now();                                                                                  \
         code = call;                                                                                          \
         after(&(v));                                                                                          \
@@ -636,7 +696,7 @@ static void waited(int n, const MPI_Request *was, const MPI_Request *is, double 
     inside++;                                                                                                 \
     double began_ = now();                                                                                    \
     int code_ = call;                                                                                         \
-    double took_ = now() - began_;                                                                            \
+    double took_ = since(began_);                                                                             \
     for (int i = 0; i < (n); i++) is_[i] = (is_i);                                                            \
     inside--;                                                                                                 \
     waited(n, was_, is_, took_);                                                                              \
@@ -678,6 +738,7 @@ static void started(int n, const MPI_Request *r, double seconds) {
         struct cell *c = one->place->cell;
         c->calls++;
         c->bytes += one->bytes;
+        c->timed++;
         c->weight += 1;
         c->weighted_s += seconds / alike;
     }
@@ -689,7 +750,7 @@ static void started(int n, const MPI_Request *r, double seconds) {
     inside++;                                                                                                 \
     double began_ = now();                                                                                    \
     int code_ = call;                                                                                         \
-    started(n, list, now() - began_);                                                                         \
+    started(n, list, since(began_));                                                                         \
     inside--;                                                                                                 \
     return code_
 
@@ -707,7 +768,7 @@ static double asked_width(MPI_Datatype type) {
     REAL(Type_size)(type, &size);
     REAL(Type_get_envelope)(type, &a, &b, &c, &combiner);
     inside--;
-    if (combiner == MPI_COMBINER_NAMED) last_type = type, last_width = size; /* its handle is never reused */
+    if ((named = combiner == MPI_COMBINER_NAMED)) last_type = type, last_width = size;
     return size;
 }
 
@@ -727,7 +788,6 @@ static int neighbours(struct comm *k) {
     return in;
 }
 
-#define SIZE(n, t) ((double)VAL(n) * WIDTH(t))
 #define IS_ROOT(root) (k->inter ? VAL(root) == MPI_ROOT : VAL(root) == k->rank)
 #define MEAN(ns, peers)                                                                                       \
     ({                                                                                                        \
@@ -748,98 +808,114 @@ static int neighbours(struct comm *k) {
 #define TEXT_(x) #x
 
 /* What all wrappers of a collective share: is it counted, as what, and where? */
-#define COUNTED(op, how, bytes_, root_)                                                                       \
-    struct comm *k = known(COMM_OF(c));                                                                       \
-    struct call v_;                                                                                           \
-    v_.place = NULL;                                                                                          \
+#define COUNTED(op, how, bytes_, root_, ...)                                                                  \
+    struct comm *k = known(COMM_OF(VAL(c)));                                                                  \
+    struct call v_ = {0};                                                                                     \
     struct place *p_ = NULL;                                                                                  \
     double b_ = 0;                                                                                            \
     if (k) {                                                                                                  \
+        named = 1;                                                                                            \
         b_ = (bytes_);                                                                                        \
         lock();                                                                                               \
         p_ = place_of(op, how, k, b_);                                                                        \
+        if (how == BLOCKING) settle(&last_calls[op]);                                                         \
         if (how != PERSISTENT) before(&v_, p_, b_, k, root_);                                                 \
+        if (how == BLOCKING) repeat(&last_calls[op], p_, b_, OURS(c), __VA_ARGS__);                           \
         unlock();                                                                                             \
     }
+#define REPEATED(op, ...) repeated(&last_calls[op], OURS(c), __VA_ARGS__)
+#define AWAY __attribute__((noinline)) /* so that a repeated call saves no registers */
 
-/* C. */
+/* Parameters: in C as they are, in Fortran by address. Types: N count, D place, W place in bytes, I number,
+ * T datatype, O operation, H communicator. */
 #define VOID(x) void *x
 #define CVOID(x) const void *x
-#define NUM(x) N x
+#define NUM(x) N BY x
 #define NUMS(x) const N x[]
 #define AT(x) const D x[]
-#define ATW(x) const D x[]
+#define ATW(x) const W x[]
 #define ATN(x) const MPI_Aint x[]
-#define INT(x) int x
-#define DT(x) MPI_Datatype x
-#define DTS(x) const MPI_Datatype x[]
-#define OP(x) MPI_Op x
-#define COMM(x) MPI_Comm x
-#define VAL(x) (x)
+#define INT(x) I BY x
+#define DT(x) T BY x
+#define DTS(x) const T x[]
+#define OP(x) O BY x
+#define COMM(x) H BY x
+#define VAL(x) (BY x)
+#define KEY(x) ((int64_t)(intptr_t)VAL(x))
+#define WIDTH(t) width(TYPE(VAL(t)))
+#define SIZE(n, t) ((double)VAL(n) * WIDTH(t))
+#define OURS(c) (KEY(c) ^ (int64_t)sizeof TEXT(NAMED()) << 40) /* of this binding: its function is known */
+#define ALIKE(n, t) (int64_t) VAL(n), KEY(t)
+#define ALL_ALIKE 0, 0
+#define UNALIKE -1, 0
+
+/* C. */
+#define BY
+#define N int
+#define D int
+#define W int
+#define I int
+#define T MPI_Datatype
+#define O MPI_Op
+#define H MPI_Comm
 #define TYPE(x) (x)
-#define WIDTH(x) width(x)
 #define COMM_OF(x) (x)
 
-#define C_CALLS(name, Name, P, A, bytes, root)                                                                \
-    int NAMED(MPI_##Name)P {                                                                                  \
+#define C_FUNCTION(name, P, ...)                                                                              \
+    int name P {                                                                                              \
         static int(*real) P;                                                                                  \
-        if (!real) real = needed(TEXT(NAMED(PMPI_##Name)));                                                   \
+        if (!real) real = needed("P" TEXT(name));                                                             \
+        __VA_ARGS__                                                                                           \
+    }
+#define C_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
+    static int(*NAMED(real_##name)) P;                                                                        \
+    static AWAY int NAMED(counted_##name) P {                                                                 \
+        int(*real) P = NAMED(real_##name), code;                                                              \
+        if (!real) real = NAMED(real_##name) = needed("P" TEXT(NAMED(MPI_##Name)));                           \
         if (!usable()) return real A;                                                                         \
-        int code;                                                                                             \
-        COUNTED(OP_##name, BLOCKING, bytes, root)                                                             \
+        COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                                                \
         TIMED(code, real A, v_);                                                                              \
         return code;                                                                                          \
     }                                                                                                         \
-    int NAMED(MPI_I##name)(OPEN P, MPI_Request * q) {                                                         \
-        static int (*real)(OPEN P, MPI_Request *);                                                            \
-        if (!real) real = needed(TEXT(NAMED(PMPI_I##name)));                                                  \
-        if (!usable()) return real(OPEN A, q);                                                                \
-        int code;                                                                                             \
-        COUNTED(OP_##name, NONBLOCKING, bytes, root)                                                          \
-        TIMED(code, real(OPEN A, q), v_);                                                                     \
-        if (code == MPI_SUCCESS) expect(*q, p_, k, b_, 0);                                                    \
-        return code;                                                                                          \
+    int NAMED(MPI_##Name) P {                                                                                 \
+        return REPEATED(OP_##name, __VA_ARGS__) ? NAMED(real_##name) A : NAMED(counted_##name) A;             \
     }                                                                                                         \
-    STANDARD(name, Name, P, A, bytes, root)                                                                   \
-    EXTENSION(name, Name, P, A, bytes, root)
-#define C_PERSISTENT(prefix, pprefix, name, Name, P, A, bytes, root)                                                   \
-    int NAMED(prefix##Name##_init)(OPEN P, MPI_Info j, MPI_Request * q) {                                     \
-        static int (*real)(OPEN P, MPI_Info, MPI_Request *);                                                  \
-        if (!real) real = needed(TEXT(NAMED(pprefix##Name##_init)));                                        \
-        if (!usable()) return real(OPEN A, j, q);                                                             \
-        COUNTED(OP_##name, PERSISTENT, bytes, root)                                                           \
-        inside++;                                                                                             \
-        int code = real(OPEN A, j, q);                                                                        \
-        inside--;                                                                                             \
-        if (code == MPI_SUCCESS) expect(*q, p_, k, b_, 1);                                                    \
-        return code;                                                                                          \
-    }
+    C_FUNCTION(NAMED(MPI_I##name), (OPEN P, MPI_Request * q), if (!usable()) return real(OPEN A, q); int code; \
+               COUNTED(OP_##name, NONBLOCKING, bytes, root, __VA_ARGS__) TIMED(code, real(OPEN A, q), v_);    \
+               if (code == MPI_SUCCESS) expect(*q, p_, k, b_, 0); return code;)                               \
+    STANDARD(MPI_, name, Name, P, A, bytes, root, __VA_ARGS__)                                                \
+    EXTENSION(MPIX_, name, Name, P, A, bytes, root, __VA_ARGS__)
+#define C_PERSISTENT(prefix, name, Name, P, A, bytes, root, ...)                                              \
+    C_FUNCTION(NAMED(prefix##Name##_init), (OPEN P, MPI_Info j, MPI_Request * q),                             \
+               if (!usable()) return real(OPEN A, j, q);                                                      \
+               COUNTED(OP_##name, PERSISTENT, bytes, root, __VA_ARGS__) inside++;                             \
+               int code = real(OPEN A, j, q); inside--;                                                       \
+               if (code == MPI_SUCCESS) expect(*q, p_, k, b_, 1); return code;)
 
 /* What the MPI lacks must not seem to be there: mpi4py looks. recorder's caller says what it has. */
 #ifdef AUTOTUNE_NO_PERSISTENT
 #define STANDARD(...)
 #else
-#define STANDARD(...) C_PERSISTENT(MPI_, PMPI_, __VA_ARGS__)
+#define STANDARD C_PERSISTENT
 #endif
-#define N int
-#define D int
-#undef ATW
-#define ATW(x) const int x[]
 #define NAMED(x) x
-#define EXTENSION(...) C_PERSISTENT(MPIX_, PMPIX_, __VA_ARGS__) /* Open MPI 4.1 */
+#define EXTENSION C_PERSISTENT /* Open MPI 4.1 */
 EACH(C_CALLS)
-#ifndef AUTOTUNE_NO_LARGE
 #undef N
 #undef D
+#undef W
+#ifndef AUTOTUNE_NO_LARGE
 #undef NAMED
-#undef ATW
 #undef EXTENSION
 #define N MPI_Count
 #define D MPI_Aint
-#define ATW(x) const MPI_Aint x[]
+#define W MPI_Aint
 #define NAMED(x) x##_c
 #define EXTENSION(...)
 EACH(C_CALLS)
+#undef N
+#undef D
+#undef W
 #endif
 
 int MPI_Init(int *n, char ***words) {
@@ -864,109 +940,77 @@ int MPI_Abort(MPI_Comm c, int code) {
 }
 
 /* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */
-#undef VOID
-#undef CVOID
-#undef NUM
-#undef NUMS
-#undef AT
-#undef ATW
-#undef ATN
-#undef INT
-#undef DT
-#undef DTS
-#undef OP
-#undef COMM
-#undef VAL
+#undef BY
+#undef I
+#undef T
+#undef O
+#undef H
 #undef TYPE
-#undef WIDTH
 #undef COMM_OF
-#define VOID(x) void *x
-#define CVOID(x) void *x
-#define NUM(x) MPI_Fint *x
-#define NUMS(x) MPI_Fint *x
-#define AT(x) MPI_Fint *x
-#define ATW(x) MPI_Fint *x
-#define ATN(x) MPI_Aint *x
-#define INT(x) MPI_Fint *x
-#define DT(x) MPI_Fint *x
-#define DTS(x) MPI_Fint *x
-#define OP(x) MPI_Fint *x
-#define COMM(x) MPI_Fint *x
-#define VAL(x) (*(x))
+#define BY *
+#define N MPI_Fint
+#define D MPI_Fint
+#define W MPI_Fint
+#define I MPI_Fint
+#define T MPI_Fint
+#define O MPI_Fint
+#define H MPI_Fint
 #ifdef OPEN_MPI
 #define TYPE(x) REAL(Type_f2c)(x)
-#define COMM_OF(x) REAL(Comm_f2c)(*(x))
+#define COMM_OF(x) REAL(Comm_f2c)(x)
 #define REQUEST(x) REAL(Request_f2c)(x)
 #else
 #define TYPE(x) ((MPI_Datatype)(x))
-#define COMM_OF(x) ((MPI_Comm)(*(x)))
+#define COMM_OF(x) ((MPI_Comm)(x))
 #define REQUEST(x) ((MPI_Request)(x))
 #endif
-#define WIDTH(x) width(TYPE(*(x)))
 
-#define F_CALLS_(name, P, A, bytes, root, suffix)                                                             \
-    void mpi_##name##suffix(OPEN P, MPI_Fint * e) {                                                           \
-        static void (*real)(OPEN P, MPI_Fint *);                                                              \
-        if (!real) real = needed("pmpi_" #name #suffix);                                                      \
-        if (!usable()) {                                                                                      \
-            real(OPEN A, e);                                                                                  \
-            return;                                                                                           \
-        }                                                                                                     \
-        int code;                                                                                             \
-        COUNTED(OP_##name, BLOCKING, bytes, root)                                                             \
-        TIMED(code, (real(OPEN A, e), 0), v_);                                                                \
-        (void)code;                                                                                           \
-    }                                                                                                         \
-    void mpi_i##name##suffix(OPEN P, MPI_Fint * q, MPI_Fint * e) {                                            \
-        static void (*real)(OPEN P, MPI_Fint *, MPI_Fint *);                                                  \
-        if (!real) real = needed("pmpi_i" #name #suffix);                                                     \
-        if (!usable()) {                                                                                      \
-            real(OPEN A, q, e);                                                                               \
-            return;                                                                                           \
-        }                                                                                                     \
-        MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                                 \
-        int code;                                                                                             \
-        COUNTED(OP_##name, NONBLOCKING, bytes, root)                                                          \
-        TIMED(code, (real(OPEN A, q, told), *told), v_);                                                      \
-        if (code == MPI_SUCCESS) expect(REQUEST(*q), p_, k, b_, 0);                                           \
-    }                                                                                                         \
-    F_PERSISTENT(mpi_, "pmpi_", name, P, A, bytes, root, suffix)                                                       \
-    F_PERSISTENT(mpix_, "pmpix_", name, P, A, bytes, root, suffix)
-#define F_PERSISTENT(prefix, pprefix, name, P, A, bytes, root, suffix)                                                 \
-    void prefix##name##_init##suffix(OPEN P, MPI_Fint * j, MPI_Fint * q, MPI_Fint * e) {                      \
-        static void (*real)(OPEN P, MPI_Fint *, MPI_Fint *, MPI_Fint *);                                      \
-        if (!real) real = needed(pprefix #name "_init" #suffix);                                          \
-        if (!usable()) {                                                                                      \
-            real(OPEN A, j, q, e);                                                                            \
-            return;                                                                                           \
-        }                                                                                                     \
-        MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                                 \
-        COUNTED(OP_##name, PERSISTENT, bytes, root)                                                           \
-        inside++;                                                                                             \
-        real(OPEN A, j, q, told);                                                                             \
-        inside--;                                                                                             \
-        if (*told == MPI_SUCCESS) expect(REQUEST(*q), p_, k, b_, 1);                                          \
+#define F_FUNCTION(name, P, ...)                                                                              \
+    void name P {                                                                                             \
+        static void(*real) P;                                                                                 \
+        if (!real) real = needed("p" TEXT(name));                                                             \
+        __VA_ARGS__                                                                                           \
     }
-#define F_CALLS(name, Name, P, A, bytes, root)                                                                \
-    F_CALLS_(name, P, A, bytes, root, _) F_CALLS_(name, P, A, bytes, root, _f08_)
+#define F_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
+    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e),                                                     \
+               if (REPEATED(OP_##name, __VA_ARGS__) || !usable()) { F_WITHIN(real(OPEN A, e)) return; }       \
+               int code; COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                               \
+               TIMED(code, (real(OPEN A, e), 0), v_); (void)code;)                                            \
+    F_FUNCTION(NAMED(mpi_i##name), (OPEN P, MPI_Fint * q, MPI_Fint * e),                                      \
+               if (!usable()) { real(OPEN A, q, e); return; }                                                 \
+               MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error; int code;                                \
+               COUNTED(OP_##name, NONBLOCKING, bytes, root, __VA_ARGS__)                                      \
+               TIMED(code, (real(OPEN A, q, told), *told), v_);                                               \
+               if (code == MPI_SUCCESS) expect(REQUEST(*q), p_, k, b_, 0);)                                   \
+    F_PERSISTENT(NAMED(mpi_##name##_init), name, P, A, bytes, root, __VA_ARGS__)                              \
+    F_PERSISTENT(NAMED(mpix_##name##_init), name, P, A, bytes, root, __VA_ARGS__)
+#define F_PERSISTENT(symbol, name, P, A, bytes, root, ...)                                                    \
+    F_FUNCTION(symbol, (OPEN P, MPI_Fint * j, MPI_Fint * q, MPI_Fint * e),                                    \
+               if (!usable()) { real(OPEN A, j, q, e); return; }                                              \
+               MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                          \
+               COUNTED(OP_##name, PERSISTENT, bytes, root, __VA_ARGS__)                                       \
+               F_WITHIN(real(OPEN A, j, q, told))                                                             \
+               if (*told == MPI_SUCCESS) expect(REQUEST(*q), p_, k, b_, 1);)
+#define F_WITHIN(call)                                                                                        \
+    inside++;                                                                                                 \
+    call;                                                                                                     \
+    inside--;
+#undef NAMED
+#define NAMED(x) x##_
+EACH(F_CALLS)
+#undef NAMED
+#define NAMED(x) x##_f08_
 EACH(F_CALLS)
 
 /* Those that complete and start requests, and the beginning and the end: by the same names. */
-#define F_NAMED(name, P, body)                                                                                \
-    F_ONE(name, _, P, body) F_ONE(name, _f08_, P, body)
-#define F_ONE(name, suffix, P, body)                                                                          \
-    void mpi_##name##suffix P {                                                                               \
-        static void(*real) P;                                                                                 \
-        if (!real) real = needed("pmpi_" #name #suffix);                                                      \
-        body;                                                                                                 \
-    }
+#define F_NAMED(name, P, ...) F_FUNCTION(mpi_##name##_, P, __VA_ARGS__) F_FUNCTION(mpi_##name##_f08_, P, __VA_ARGS__)
 #define F MPI_Fint *
 /* Fortran's list of requests, looked at before and after; nothing is returned. */
 #define F_WAITING(name, n, list, P, A)                                                                        \
     static int name##_waited_(void(*real) P, OPEN P) {                                                        \
         WAITING(n, REQUEST(list[i]), REQUEST(list[i]), (real A, 0));                                          \
     }                                                                                                         \
-    F_NAMED(name, P, name##_waited_(real, OPEN A))
+    F_NAMED(name, P, name##_waited_(real, OPEN A);)
 F_WAITING(wait, 1, r, (F r, F s, F e), (r, s, e))
 F_WAITING(waitall, *m, r, (F m, F r, F s, F e), (m, r, s, e))
 F_WAITING(waitany, *m, r, (F m, F r, F j, F s, F e), (m, r, j, s, e))
@@ -976,17 +1020,16 @@ F_WAITING(testall, *m, r, (F m, F r, F f, F s, F e), (m, r, f, s, e))
 F_WAITING(testany, *m, r, (F m, F r, F j, F f, F s, F e), (m, r, j, f, s, e))
 F_WAITING(testsome, *m, r, (F m, F r, F o, F j, F s, F e), (m, r, o, j, s, e))
 
-static int start_all(int n, MPI_Fint *r, int code) {
-    for (int i = 0; i < n; i++) {
+static void start_all(int n, MPI_Fint *r) {
+    for (int i = 0; n_pending && usable() && i < n; i++) {
         MPI_Request one = REQUEST(r[i]);
         started(1, &one, 0);
     }
-    return code;
 }
-F_NAMED(start, (F r, F e), inside++; real(r, e); inside--; if (n_pending && usable()) start_all(1, r, 0))
-F_NAMED(startall, (F m, F r, F e), inside++; real(m, r, e); inside--; if (n_pending && usable()) start_all(*m, r, 0))
-F_NAMED(request_free, (F r, F e), if (n_pending && usable()) drop(REQUEST(*r)); real(r, e))
-F_NAMED(init, (F e), check_mpi(); inside++; real(e); inside--; begun())
-F_NAMED(init_thread, (F a, F b, F e), check_mpi(); inside++; real(a, b, e); inside--; begun())
-F_NAMED(finalize, (F e), ended(1); real(e))
-F_NAMED(abort, (F c, F n, F e), ended(2); real(c, n, e))
+F_NAMED(start, (F r, F e), F_WITHIN(real(r, e)) start_all(1, r);)
+F_NAMED(startall, (F m, F r, F e), F_WITHIN(real(m, r, e)) start_all(*m, r);)
+F_NAMED(request_free, (F r, F e), if (n_pending && usable()) drop(REQUEST(*r)); real(r, e);)
+F_NAMED(init, (F e), check_mpi(); F_WITHIN(real(e)) begun();)
+F_NAMED(init_thread, (F a, F b, F e), check_mpi(); F_WITHIN(real(a, b, e)) begun();)
+F_NAMED(finalize, (F e), ended(1); real(e);)
+F_NAMED(abort, (F c, F n, F e), ended(2); real(c, n, e);)

@@ -105,6 +105,22 @@ for _ in range(50):  # handles come back for other communicators
 tell("bcast", "blocking", WORLD.size, 32, 25 * WORLD.size)
 tell("bcast", "blocking", 2, 32, 25 * 2)
 tell("bcast", "blocking", 1, 32, 25)
+copy = WORLD.Dup()  # calls that repeat the last of theirs, and ever others between them
+for i in range(2500):
+    WORLD.Allreduce(one, other)
+    if i % 50 == 0:
+        copy.Allreduce(one, other)
+        WORLD.Allreduce(one[:1], other[:1])
+        WORLD.Allreduce(one[:1], other[:1])
+        WORLD.Allreduce(one[:1], other[:1])
+tell("allreduce", "blocking", WORLD.size, 32, (2500 + 50) * WORLD.size)
+tell("allreduce", "blocking", WORLD.size, 8, 150 * WORLD.size)
+for i in range(10):  # datatypes whose handles come back for others of another size
+    pair = MPI.DOUBLE.Create_contiguous(2 + i % 2).Commit()
+    for _ in range(3):
+        WORLD.Bcast([one, 1, pair])
+    pair.Free()
+tell("bcast", "blocking", WORLD.size, 20, 30 * WORLD.size)
 if "threads" in sys.argv:
     in_threads(4)
 if WORLD.rank == 0:

@@ -1,7 +1,7 @@
 """Files of ranks, as the recorder writes them, become one recording; and the document is read as it was."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -15,11 +15,25 @@ ONE = RecordedCalls("allreduce", "blocking", 4, 64.0, 400, 100.0, 2.0, 0.5)
 RUN = Recording(("mpirun", "./app"), 10.0, 9.0, 4, 1, "finalized", "Open MPI", "2026-01-01", 0.0, 0, (ONE,))
 
 
-def rank_file(rank, ranks, *, calls=8, begin, took, ahead=0.0, name=b"allreduce", root=-1, ended=1):
+BEFORE = (
+    "collective",
+    "kind",
+    "comm_size",
+    "message_bytes",
+    "calls",
+    "calls_per_rank",
+    "seconds",
+    "waiting_s",
+)
+
+
+def rank_file(
+    rank, ranks, *, calls=8, begin, took, ahead=0.0, name=b"allreduce", root=-1, ended=1, weights=(1,) * 8
+):
     """The file of a rank that kept all of its calls of 64 bytes."""
     head = np.zeros(1, rec._HEAD)
     head["magic"], head["rank"], head["size"], head["ended"], head["nodes"] = (
-        b"autorec1",
+        b"autorec2",
         rank,
         ranks,
         ended,
@@ -33,13 +47,14 @@ def rank_file(rank, ranks, *, calls=8, begin, took, ahead=0.0, name=b"allreduce"
         b"Open MPI v5",
     )
     cells = np.zeros(rec._CELLS, rec._CELL)
-    cells[0] = (name, 0, 7, ranks, 0, calls, 64.0 * calls, calls, sum(took), 0.0)
+    runs = np.zeros(rec._RUNS, rec._RUN)
+    cells[0] = (name, 0, 7, ranks, 0, calls, calls, 64.0 * calls, calls, sum(took), 0.0, (0.0, 0.0, 0.0))
     streams = np.zeros(rec._STREAMS, rec._STREAM)
-    streams[0] = (name, 99, 7, ranks, calls, 0, calls, 0)
+    streams[0] = (name, 99, 7, ranks, calls, 0, calls, 2**64 - 1)
     samples = np.zeros((rec._STREAMS, rec._KEPT), rec._SAMPLE)
     for i in range(calls):
-        samples[0, i] = (i, begin[i] + ahead, begin[i] + took[i] + ahead, root, 0)
-    return b"".join(part.tobytes() for part in (head, cells, streams, samples))
+        samples[0, i] = (i, begin[i] + ahead, begin[i] + took[i] + ahead, root, weights[i])
+    return b"".join(part.tobytes() for part in (head, runs, cells, streams, samples))
 
 
 def test_waiting_is_until_the_last_has_come_on_one_clock():
@@ -70,8 +85,54 @@ def test_a_killed_rank_makes_the_run_killed_and_none_makes_none():
         joined([files[0][:-1]], ["app"], 5.0, "")
 
 
+def test_calls_that_a_killed_rank_had_not_settled_are_counted():
+    """Eight calls are in the cell; three more stood in a run when the rank ended."""
+    data = rank_file(0, 1, begin=[float(i) for i in range(8)], took=[0.25] * 8, ended=0)
+    at = rec._HEAD.itemsize
+    run = np.array([(3, 64.0, 0, 0)], rec._RUN).tobytes()
+    (calls,) = joined([data[:at] + run + data[at + len(run) :]], ["app"], 5.0, "").calls
+    assert (calls.calls, calls.message_bytes, calls.timed) == (11, 64.0, 8)
+    assert calls.seconds == pytest.approx(11 * 0.25)
+
+
+def test_the_standard_error_is_that_of_repeated_draws():
+    """One of each block of 8 is drawn: the errors of many such draws are as large as is said."""
+    rng = np.random.default_rng(1)
+    all_s = rng.exponential(1e-6, 8 * 200)
+    errors, said = [], []
+    for _ in range(400):
+        drawn = all_s.reshape(-1, 8)[np.arange(200), rng.integers(0, 8, 200)]
+        cell = np.zeros(1, rec._CELL)[0]
+        cell["calls"], cell["weight"], cell["weighted_s"] = all_s.size, 8 * 200, 8 * drawn.sum()
+        cell["spread"] = [8 * 7 * (drawn**i).sum() for i in range(3)]
+        seconds, error_s = rec._in_calls(cell)
+        errors.append(seconds - all_s.sum())
+        said.append(error_s)
+    assert np.mean(errors) == pytest.approx(0.0, abs=4 * np.std(errors) / 20)
+    assert np.mean(said) == pytest.approx(np.std(errors), rel=0.2)
+
+
+def test_waiting_is_weighted_by_what_each_kept_call_was_drawn_of():
+    """Four calls without waiting stand for themselves, four late ones for a thousand each."""
+    weights = [1] * 4 + [1000] * 4
+    late = [0.0] * 4 + [1.0] * 4
+    early = rank_file(0, 2, begin=[10.0 * i for i in range(8)], took=[2.0] * 8, weights=weights)
+    tardy = rank_file(
+        1, 2, begin=[10.0 * i + late[i] for i in range(8)], took=[2.0 - s for s in late], weights=weights
+    )
+    (calls,) = joined([early, tardy], ["app"], 100.0, "").calls
+    assert calls.waiting_s / calls.seconds == pytest.approx(1.0 / 3.0, rel=0.01)
+
+
 def test_a_document_is_read_as_it_was_written():
-    assert read_recording(json.dumps(RUN.document()), "calls.json") == RUN
+    known = replace(RUN, calls=(replace(ONE, timed=300, seconds_se=0.01, waiting_se=0.02),))
+    assert read_recording(json.dumps(known.document()), "calls.json") == known
+
+
+def test_a_document_of_before_does_not_say_how_exact_it_is():
+    document = RUN.document() | {"format": "autotune calls 1"}
+    document["calls"] = [{k: v for k, v in asdict(ONE).items() if k in BEFORE}]
+    assert read_recording(json.dumps(document), "calls.json") == RUN
 
 
 @pytest.mark.parametrize(
