@@ -47,22 +47,22 @@ class Document:
         """
         if not isinstance(values, Mapping):
             raise self.error(f"{where or self.name} = {values!r}", "expected a mapping of keys")
-        known = _fields(kind, self.own)  # type: ignore[arg-type] # mypy takes a type[T] to be unhashable
-        unknown = [] if self.newer else [key for key in values if key not in known]
-        if unknown:
+        known, required = _fields(kind, self.own)  # type: ignore[arg-type] # mypy: a type[T] is unhashable
+        if not self.newer and (unknown := [key for key in values if key not in known]):
             raise self.error(f"unknown key {_join(where, unknown[0])!r}", allowed(unknown[0], known))
-        missing = [repr(_join(where, key)) for key, f in known.items() if f.required and key not in values]
-        if missing:
+        if not required <= values.keys():
+            missing = [repr(_join(where, key)) for key in known if key in required - values.keys()]
             raise self.error(f"{self.name} lacks {', '.join(missing)}", "it must be given")
         checked = {}
         for key, field in known.items():
             if key in values:
                 value, hint = values[key], field.hint
-                simple = type(value) is hint and field.taken and (self.own or hint is not float)
-                if not simple:
-                    named = field.members.get(value) if type(value) is str else None
-                    value = self._value(hint, value, _join(where, key)) if named is None else named
-                checked[field.name] = value
+                if type(value) is hint and field.taken and (self.own or hint is not float):
+                    checked[field.name] = value
+                elif type(value) is str and (named := field.members.get(value)) is not None:
+                    checked[field.name] = named
+                else:
+                    checked[field.name] = self._value(hint, value, _join(where, key))
         try:
             return kind(**checked)
         except ValueError as exc:
@@ -156,26 +156,27 @@ def plain(item: Any, leave_out: type | tuple[type, ...] = ()) -> Any:
 class _Field:
     name: str
     hint: Any
-    required: bool
     members: Mapping[str, Enum]
     taken: bool
     """Whether a value of just this type is taken as it is."""
 
 
 @cache
-def _fields(kind: type, by_name: bool) -> Mapping[str, _Field]:
-    """Key → field with its type resolved: that is slow, and a journal has many cells."""
+def _fields(kind: type, by_name: bool) -> tuple[Mapping[str, _Field], frozenset[str]]:
+    """Key → field with its type resolved, which is slow, and a journal has many cells; keys that must be."""
     hints = get_type_hints(kind)
-    return {
-        f.name if by_name else f.metadata.get("key", f.name): _Field(
+    keys = {f.name if by_name else f.metadata.get("key", f.name): f for f in fields(kind)}
+    known = {
+        key: _Field(
             f.name,
             hints[f.name],
-            f.default is MISSING and f.default_factory is MISSING,
             {m.value: m for m in hints[f.name]} if isinstance(hints[f.name], type(Enum)) else {},
             hints[f.name] in _WORDS or is_dataclass(hints[f.name]),
         )
-        for f in fields(kind)
+        for key, f in keys.items()
     }
+    must = (key for key, f in keys.items() if f.default is MISSING and f.default_factory is MISSING)
+    return known, frozenset(must)
 
 
 def _join(where: str, key: object) -> str:

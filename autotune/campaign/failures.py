@@ -22,7 +22,6 @@ ATTEMPTS = 3
 _FALSE_ALARM = 0.01
 """Chance that a campaign is stopped although its machine only fails as often as it did all the time."""
 
-_MAY_PASS = (Status.CRASHED, Status.LOST, Status.TIMEOUT)
 _IN_A_ROW = 3
 """So many points in a row make the machine suspect; after each time that it was well, twice as many."""
 _IN_VAIN, _SHARE_IN_VAIN = 2, 0.05
@@ -69,7 +68,7 @@ def told(history: History) -> Iterator[Observation]:
     """The observations without those of a machine that did not run the untouched stack either."""
     run: list[Observation] = []
     for observation in history:
-        if observation.status in _MAY_PASS:
+        if observation.status.may_pass:
             run.append(observation)
             continue
         yield from () if _untouched(run) else run
@@ -82,7 +81,7 @@ def suspect(history: History) -> bool:
     """Whether so many points were lost in a row that the untouched stack has to say what is at fault."""
     needed, run = _IN_A_ROW, list[Observation]()
     for observation in history:
-        if observation.status in _MAY_PASS and observation.trial.phase is not Phase.DISCOVERY:
+        if observation.status.may_pass and observation.trial.phase is not Phase.DISCOVERY:
             run.append(observation)
             continue
         needed *= 2 if observation.trial.phase is Phase.BASELINE and _points(run) >= needed else 1
@@ -100,7 +99,7 @@ def broken(history: History) -> bool:
         return len(history.of(Phase.BASELINE)) % ATTEMPTS == 0 < len(history.of(Phase.BASELINE))
     run: list[Observation] = []
     for observation in reversed(history.observations):
-        if observation.status not in _MAY_PASS or observation.trial.phase is Phase.DISCOVERY:
+        if not observation.status.may_pass or observation.trial.phase is Phase.DISCOVERY:
             break
         run.append(observation)
     verifying = sum(o.trial.phase is Phase.VERIFY for o in run)
@@ -117,7 +116,7 @@ def _more_than_chance(before: Sequence[Observation]) -> int:
     """
     well = {o.trial.repeats for o in before if o.ok}
     passed = sum(
-        o.status in _MAY_PASS and (o.trial.number in well or o.trial.phase is Phase.VERIFY)
+        o.status.may_pass and (o.trial.number in well or o.trial.phase is Phase.VERIFY)
         for o in told(History(tuple(before)))
     )
     if not passed:
@@ -148,7 +147,7 @@ def patient(trial: Trial, scenario: Scenario, space: Space, history: History) ->
 def _final(observation: Observation) -> bool:
     """Whether making it again would show no more: it failed for good, or wrong results left no gap."""
     if not observation.ok:
-        return observation.status not in _MAY_PASS
+        return not observation.status.may_pass
     wrong = {slot_of(e.cell) for e in observation.estimates if e.status is Status.WRONG_RESULT}
     return wrong <= {slot_of(e.cell) for e in observation.usable}
 

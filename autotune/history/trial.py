@@ -38,6 +38,11 @@ class Status(StrEnum):
     LOST = "lost"
     """Neither result nor exit status: a node, a daemon, or ourselves died."""
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether the machine may have been at fault, so that the same launch may go well."""
+        return self in (Status.CRASHED, Status.LOST, Status.TIMEOUT)
+
 
 def status_of(word: str, reason: str) -> tuple[Status, str]:
     """The status that a result calls so, and its reason; one that nobody knows is a damaged result."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from operator import is_
+from operator import is_, itemgetter, le
 from typing import TypeVar
 
 from autotune.history.lookup import choice_at
@@ -242,15 +242,12 @@ def pareto_front(objectives: Sequence[Objective], judged: Sequence[Candidate]) -
             -s.value if o.maximise else s.value for o, s in zip(objectives, candidate.scores, strict=True)
         )
 
-    front = []
-    for one in judged:
-        mine = costs(one)
-        rivals = (costs(other) for other in judged if other is not one)
-        if not any(
-            all(r <= m for r, m in zip(rival, mine, strict=True)) and rival != mine for rival in rivals
-        ):
-            front.append(one)
-    return tuple(sorted(front, key=costs))
+    front: list[tuple[tuple[float, ...], Candidate]] = []
+    # In this order whoever dominates comes first, and is dominated by none or by one of the front.
+    for mine, one in sorted(((costs(one), one) for one in judged), key=itemgetter(0)):
+        if not any(all(map(le, rival, mine)) and rival != mine for rival, _ in front):
+            front.append((mine, one))
+    return tuple(one for _, one in front)
 
 
 def ranked(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tuple[Candidate, ...]:

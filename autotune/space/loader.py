@@ -66,10 +66,10 @@ def space_of(document: Mapping[str, Any]) -> Space:
         parameters.append(Parameter(**plain))
     listed = document.get("listed")
     return Space(
-        document["name"],
+        str(document["name"]),
         tuple(parameters),
         tuple(Dropped(**dropped) for dropped in document["dropped"]),
-        document["stack"],
+        str(document["stack"]),
         None if listed is None else tuple(Point.of(point) for point in listed),
     )
 

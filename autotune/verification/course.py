@@ -22,7 +22,7 @@ difference refuses or confirms with a probability of at most ``alpha``.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -49,6 +49,9 @@ from autotune.verification.sequential import SequentialDesign
 
 SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 8)
 """Of the campaign's error rate, what each round may spend; after so many rounds the default stays."""
+
+_CHANCE = 1e-3
+"""That a setting which runs as well as others is refused because each of its launches failed."""
 
 
 Block = tuple[Observation, ...]
@@ -202,15 +205,28 @@ class Course:
         for block in self._take(setting):
             done = replace(done, launches=(*done.launches, *block))
             n_pairs = len(done.launches) // 2
-            if len(block) < BLOCK or (n_pairs not in self._design.looks and done.runs):
+            dead = self._dead(done)
+            if len(block) < BLOCK or (n_pairs not in self._design.looks and not dead):
                 continue
             done = self._looked(done, keeps, share)
             last = n_pairs >= self._design.looks[-1]
             if last and again:
                 done = replace(done, lost=done.lost | self._doubtful(done.judged))
-            if done.lost or last or not done.runs or self._settled(done, keeps, share):
+            if done.lost or last or dead or (done.differences and self._settled(done, keeps, share)):
                 return replace(done, complete=True)
         return done
+
+    def _dead(self, done: VerificationRound) -> bool:
+        """Whether a setting does not run at all: that it failed each time is no chance any more.
+
+        Chance is how often launches of the search failed in such a way, or those of the other side.
+        """
+        mine = [o for o in done.launches if _deployed(o)]
+        if done.runs or not all(o.status.may_pass for o in mine):
+            return not done.runs
+        searched = self._history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH).observations
+        others = [o for o in done.launches if not _deployed(o)]
+        return max(map(_failing, (searched, others))) ** len(mine) <= _CHANCE
 
     def _looked(self, done: VerificationRound, keeps: set[Slot], share: float) -> VerificationRound:
         """A round with what its launches so far say."""
@@ -304,6 +320,11 @@ def _blocks(history: History) -> list[Block]:
     """The launches of the verification by their blocks, in order."""
     made = history.of(Phase.VERIFY).observations
     return [tuple(group) for _, group in groupby(made, key=lambda o: o.trial.block)]
+
+
+def _failing(launches: Sequence[Observation]) -> float:
+    """The share of launches whose failure may pass."""
+    return sum(o.status.may_pass for o in launches) / max(len(launches), 1)
 
 
 def _deployed(observation: Observation) -> bool:

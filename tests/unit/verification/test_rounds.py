@@ -322,6 +322,26 @@ def test_a_setting_that_does_not_run_is_replaced():
     assert verdict.recommendation.point == point("all")
 
 
+@pytest.mark.parametrize("failed", [0, 2])
+def test_a_setting_whose_first_launches_fail_by_chance_is_launched_again_where_others_fail_too(failed):
+    class Unlucky(Machine):
+        left = 2
+
+        def observe(self, trial):
+            if trial.subject is Subject.DEPLOYED and self.left:
+                self.left -= 1
+                return Observation(trial, Status.CRASHED, reason="signal 11")
+            return super().observe(trial)
+
+    machine = Unlucky(posix_and_ring)
+    history = searched(machine, ("all", "self,posix", "self,tcp") * 6)
+    lost = [Trial(22 + n, Phase.SEARCH, point("self,tcp")) for n in range(failed)]
+    history = history.plus(Observation(trial, Status.TIMEOUT, reason="no result") for trial in lost)
+    verdict = verifier().verdict(run(verifier(), machine, history))
+    assert verdict.rounds[0].loses == (not failed)
+    assert verdict.recommendation.point == point("self,posix" if failed else "all")
+
+
 def test_where_nothing_holds_the_default_stays():
     def seen(tls, choice, size):
         return posix_and_ring("all", DEFAULT, size) * (0.5 if tls == "self,tcp" else 1.0)
