@@ -7,18 +7,20 @@ difference is known to ± z σ √(2 / (n/2)) with 95 %.
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.drift import drift
 from autotune.history.trial import History, Observation, Phase
 from autotune.measure.machine import Disturbance, worst
 from autotune.verification.known import search_noise
-from autotune.verification.pairs import launch_noise
+from autotune.verification.pairs import repeated
 
 _Z = 1.96
 _PAIR = 4
 """Launches that come together in a verification."""
-_ENOUGH = 6
-"""Degrees of freedom of fresh launches from which on they stand for themselves."""
+_ENOUGH = 4
+"""Launches of one setting from which on their spread tells."""
 RECORDED = 0.03
 """σ where nothing is known: recorded campaigns show 2 to 5 %."""
 
@@ -46,11 +48,11 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
     if campaign.site.stamp.kind is SiteKind.REPLAYED:
         return ()
     found = [_machine(history), _drift(history)]
-    noise = launch_noise(history.of(Phase.VERIFY))  # of what is told, where there is enough of it
-    if noise.freedom < _ENOUGH:
-        noise = search_noise(history)
-    if noise.freedom > 1:
-        found.append(resolution(campaign, math.sqrt(noise.squares / noise.freedom)))
+    fresh, searched = spread(history.of(Phase.VERIFY)), search_noise(history)
+    if fresh is not None:  # what tells, and as it is judged: one disturbed launch in five is no matter
+        found.append(resolution(campaign, fresh))
+    elif searched.freedom > 1:
+        found.append(resolution(campaign, math.sqrt(searched.squares / searched.freedom)))
     return tuple(one for one in found if one is not None)
 
 
@@ -69,6 +71,14 @@ def resolution(campaign: Description, sigma: float) -> Remark | None:
     needed = math.ceil(4 * (_Z * sigma / wanted.max_loss) ** 2 / _PAIR) * _PAIR
     asked = f"; verify.max_loss={wanted.max_loss:g} would take verify.launches={needed}"
     return Remark("resolution", text + asked, grave=True)
+
+
+def spread(history: History) -> float | None:
+    """How far launches of one setting lie apart by their median absolute deviation; None: too few tell."""
+    away = [np.abs(logs - np.median(logs, axis=0)) for logs in repeated(history) if len(logs) >= _ENOUGH]
+    if not away:
+        return None
+    return float(np.mean([1.4826 * np.sqrt(np.mean(np.median(one, axis=0) ** 2)) for one in away]))
 
 
 def _machine(history: History) -> Remark | None:

@@ -8,10 +8,11 @@ block cancels.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation, Subject
@@ -65,19 +66,24 @@ def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
     Launches of the baseline are spread over the campaign, so slow drift is in it, which pairs do not see:
     it makes decisions on few pairs cautious, never bold.
     """
+    squares, freedom = 0.0, 0
+    for logs in repeated(observations):
+        squares += float(((logs - logs.mean(axis=0)) ** 2).sum(axis=0).mean())
+        freedom += len(logs) - 1
+    return LaunchNoise(squares, freedom)
+
+
+def repeated(observations: Iterable[Observation]) -> Iterator[NDArray[np.float64]]:
+    """Logarithms of times of each setting launched more than once, shape ``(launches, common cells)``."""
     groups: dict[tuple[Subject, Point], list[dict[object, float]]] = defaultdict(list)
     for observation in observations:
         logs: dict[object, float] = {e.cell: math.log(e.median_s) for e in observation.usable}
         if logs:
             groups[observation.trial.subject, observation.trial.point].append(logs)
-    squares, freedom = 0.0, 0
     for launches in groups.values():
         common = set.intersection(*map(set, launches)) if len(launches) > 1 else set()
         if common:
-            table = np.array([[launch[cell] for cell in common] for launch in launches])
-            squares += float(((table - table.mean(axis=0)) ** 2).sum(axis=0).mean())
-            freedom += len(launches) - 1
-    return LaunchNoise(squares, freedom)
+            yield np.array([[launch[cell] for cell in common] for launch in launches])
 
 
 def _by_block(observations: Iterable[Observation]) -> dict[int, list[Observation]]:

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from autotune.campaign.directory import read_campaign
-from autotune.campaign.noise import disturbed, remarks, resolution
-from autotune.history.trial import History
+from autotune.campaign.noise import disturbed, remarks, resolution, spread
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 from autotune.measure.machine import Disturbance
+from autotune.space import Point
 from tests.golden.test_campaigns import GOLDEN
 
 
@@ -45,3 +47,17 @@ def test_a_resolution_that_launches_cannot_give_is_said_in_numbers(campaign):
     assert not resolution(asked(140, 0.01), 0.03).grave
     assert resolution(asked(136, 0.01), 0.03).grave
     assert resolution(asked(0, 0.01), 0.03) is None
+
+
+def test_one_disturbed_launch_in_five_does_not_widen_what_fresh_ones_tell():
+    rng = np.random.default_rng(5)
+
+    def launch(number, level):
+        times = 1e-6 * np.exp(level + rng.normal(0, 0.03, 20))
+        estimates = tuple(Estimate(Cell("allreduce", 2, 8 * k), t, 1e-9, 20) for k, t in enumerate(times, 1))
+        return Observation(Trial(number, Phase.VERIFY, Point()), Status.OK, estimates)
+
+    calm = [launch(n, 0.0) for n in range(1, 9)]
+    disturbed = [*calm, launch(9, 0.8), launch(10, 1.1)]
+    assert spread(History(tuple(calm[:3]))) is None
+    assert spread(History(tuple(disturbed))) == pytest.approx(0.03, rel=0.5)
