@@ -351,7 +351,7 @@ def recommendations(
                 break
             if candidate.point not in by_point:
                 curves = alternatives(space, groups[job_setting(space, candidate.point)])
-                rules = rules_of(curves, baseline, one_row=one_row)
+                rules = rules_of(curves, baseline, one_row=one_row, says=space.says)
                 tuned = replace(candidate, curve=in_force(rules, curves))
                 gained = gains(against(space, tuned, baseline), baseline)
                 by_point[candidate.point] = Recommendation(candidate.point, rules, gained)

@@ -96,3 +96,14 @@ def test_tables_are_separate_and_start_at_zero():
         ("allreduce", 16, 0, LINE),
         ("bcast", 8, 0, RING),
     ]
+
+
+def test_a_rule_that_gains_less_than_one_per_cent_leaves_it_to_the_stack():
+    own = Point.of({"algorithm": "default"})
+
+    def found(ratio):
+        times = {2**i: {TREE: 1.0, own: ratio, RING: 1.004} for i in range(8)}
+        return said(rules_of(curves(times), baseline({2**i: 2.0 for i in range(8)}), says=lambda c: c != own))
+
+    assert found(1.008) == [(0, "default")]
+    assert found(1.05) == [(0, "tree")]
