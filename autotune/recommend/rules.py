@@ -52,9 +52,9 @@ def rules_of(
     with the smallest Σ of losses beyond noise, and among equals the smallest Σ of losses. The first number
     whose Σ is at most (1 − keep) · Σ ln(baseline / best) is taken. A loss counts only as far as it exceeds
     1.96 · sqrt(s_k² + s_best²), relative standard errors: so a winner at a single size within noise
-    of its neighbours' winner gets no rule of its own. The stack's own choice, of which ``says`` is False, counts
-    as 1 % faster than it was seen: a rule that gains less is not worth having, and where another component
-    takes the calls, no rule gains anything.
+    of its neighbours' winner gets no rule of its own. The stack's own choice, of which ``says`` is False,
+    counts as 1 % faster than it was seen: a rule that gains less is not worth having, and where another
+    component takes the calls, no rule gains anything.
 
     Without a baseline no gain is known and only noise is smoothed away; ``one_row`` names collectives for
     which the stack cannot tell message sizes apart: one choice for all, or as many as a mapping says.
