@@ -251,14 +251,12 @@ def joined(files: Iterable[bytes], command: Sequence[str], run_s: float, date: s
                     *(in_calls_s * share / of, cell["timed"], error_s / of),
                     math.hypot(in_calls_s * share_se, error_s * share) / of,
                 )
-    calls = [
-        RecordedCalls(
-            name, KINDS[kind], comm_size, n_bytes / n, round(n), *figures, round(timed), se, waiting_se
-        )
-        for (name, kind, comm_size, _), total in totals.items()
-        for n, n_bytes, *figures, timed, se, waiting_se in [total.tolist()]
-        if n
-    ]
+    calls = []
+    for (name, kind, comm_size, _), sums in totals.items():
+        n, n_bytes, per_rank, seconds, waited_s, timed, se, waited_se = map(float, sums)
+        if n:
+            of_ranks = round(n), per_rank, seconds, waited_s, round(timed), se, waited_se
+            calls.append(RecordedCalls(name, KINDS[kind], comm_size, n_bytes / n, *of_ranks))
     drift = [abs(r.head["ahead_end_s"] - r.head["ahead_s"]) for r in every if r.head["ended"] != 1]
     return Recording(
         command=tuple(command),
@@ -335,14 +333,14 @@ def _waiting(ranks: Sequence[_Rank]) -> dict[tuple[str, int, int], tuple[float, 
             of = weight * max(thinned for _, _, thinned, _ in kept)
             found[name, power, comm_size].append((waited, took, weight * all_calls / weight.sum(), of))
     shares = {}
-    for key, parts in found.items():
+    for slot, parts in found.items():
         waited, took, weight, of = (np.concatenate(column) for column in zip(*parts, strict=True))
         total = float(weight @ took)
         if total > 0:
             share = float(weight @ waited) / total
             # What each call was drawn of says how much of its own error is left: nothing where all were kept.
             left = (weight * (waited - share * took)) ** 2 * (1.0 - 1.0 / np.maximum(of, 1.0))
-            shares[key] = share, math.sqrt(float(left.sum())) / total
+            shares[slot] = share, math.sqrt(float(left.sum())) / total
     return shares
 
 
