@@ -43,6 +43,11 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
             "python -m autotune record -- mpirun … ./app, then conf=application calls=calls.json",
         )
     path = Path(str(document["calls"]))
+    if path.suffix == ".otf2":
+        raise ScenarioError(
+            f"calls={path} is a trace, no recording",
+            f"make one of it: python -m autotune record --trace {path}, then calls=calls.json",
+        )
     recorded = read_calls(path)
     chosen = [one for one in recorded.calls if one.tunable and one.busy_s > 0]
     if not chosen:

@@ -12,6 +12,8 @@ from autotune.campaign.interruption import alarm, check, heeded
 from autotune.errors import ExitCode, Interrupted, UserError
 from autotune.exporters.writing import write_files
 from autotune.importers.recording import Recording, joined
+from autotune.importers.traces import read_trace
+from autotune.recommend.front import Gain
 from autotune.recommend.reach import reachable_s
 from autotune.stacks.application import Ran, installation_of, recorder, recording, run, why_nothing
 from autotune.views.documents import json_text
@@ -21,6 +23,21 @@ _TOP = 10
 """Calls that the terminal shows."""
 _SIGMAS = 1.96
 """Half of a 95 % interval in standard errors."""
+
+
+def of_trace(trace: Path, command: Sequence[str], out: Path, against: Path | None, as_json: bool) -> int:
+    """Write what an application called in a trace that another tool made, and print the same summary.
+
+    Raises:
+        UserError: a command as well, or no library for traces here.
+        TableError: no trace, or a damaged one.
+        StorageError: the disk is full or read-only.
+    """
+    if command:
+        raise UserError(f"--trace {trace} and a command as well", "a trace is read, nothing is run")
+    best = None if against is None else read_campaign(against).recommended()
+    _told(read_trace(trace), _place(out), () if best is None else best.gains, as_json)
+    return ExitCode.WELL
 
 
 @heeded()
@@ -35,9 +52,7 @@ def record(command: Sequence[str], out: Path, against: Path | None, as_json: boo
     """
     best = None if against is None else read_campaign(against).recommended()
     installation = installation_of(command)
-    out = out.absolute()
-    if out.is_dir() or not out.parent.is_dir():
-        raise UserError(f"--out {out} is no place for a file", "name a file in a directory that is there")
+    out = _place(out)
     # Beside the result: a place that all nodes see, as the user's own.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as kept:
         folder = Path(kept)
@@ -55,13 +70,7 @@ def record(command: Sequence[str], out: Path, against: Path | None, as_json: boo
         if isinstance(ended, Interrupted):
             raise ended
         raise UserError(*why_nothing(command, ended.exit_code))
-    write_files({out: json_text(found.document())})
-    if as_json:
-        sys.stdout.write(json_text(found.document()))
-    else:
-        gains = () if best is None else best.gains
-        reach = reachable_s(found, gains) if gains else None
-        sys.stdout.write(summary(found, reach) + f"kept in {out}\n")
+    _told(found, out, () if best is None else best.gains, as_json)
     if isinstance(ended, Interrupted):
         raise ended
     if ended.exit_code:
@@ -69,6 +78,22 @@ def record(command: Sequence[str], out: Path, against: Path | None, as_json: boo
             f"{command[0]} ended with exit code {ended.exit_code}; recorded is what came before\n"
         )
     return ExitCode.FINDING if ended.exit_code else ExitCode.WELL
+
+
+def _place(out: Path) -> Path:
+    out = out.absolute()
+    if out.is_dir() or not out.parent.is_dir():
+        raise UserError(f"--out {out} is no place for a file", "name a file in a directory that is there")
+    return out
+
+
+def _told(found: Recording, out: Path, gains: Sequence[Gain], as_json: bool) -> None:
+    write_files({out: json_text(found.document())})
+    if as_json:
+        sys.stdout.write(json_text(found.document()))
+    else:
+        reach = reachable_s(found, gains) if gains else None
+        sys.stdout.write(summary(found, reach) + f"kept in {out}\n")
 
 
 def summary(found: Recording, reach_s: tuple[float, float] | None = None) -> str:

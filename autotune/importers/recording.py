@@ -55,9 +55,8 @@ _STREAM = np.dtype(
     + [(name, "<i4") for name in ("bin", "ranks", "n", "spare")]
     + [("calls", "<i8"), ("limit", "<u8")]
 )
-_SAMPLE = np.dtype(
-    [("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("weight", "<i4")]
-)
+SAMPLE = np.dtype([("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("weight", "<i4")])
+"""One call that a rank kept: number, entry, exit, world rank of its root, how many it was drawn of."""
 _RUNS, _CELLS, _STREAMS, _KEPT = 32, 1024, 256, 512
 
 
@@ -298,13 +297,13 @@ def _end(ranks: Sequence[_Rank]) -> int:
 def _rank(data: bytes) -> _Rank:
     at = [_HEAD.itemsize, _RUNS * _RUN.itemsize, _CELLS * _CELL.itemsize, _STREAMS * _STREAM.itemsize]
     starts = np.cumsum(at)
-    whole = starts[3] + _STREAMS * _KEPT * _SAMPLE.itemsize
+    whole = starts[3] + _STREAMS * _KEPT * SAMPLE.itemsize
     if len(data) != whole or data[:8] != b"autorec2":
         raise TableError("a file of another version of the recorder", "is another one preloaded as well?")
     head = np.frombuffer(data, _HEAD, 1)[0]
     cells = np.frombuffer(data, _CELL, int(head["cells"]), starts[1]).copy()
     streams = np.frombuffer(data, _STREAM, int(head["streams"]), starts[2]).copy()
-    samples = np.frombuffer(data, _SAMPLE, len(streams) * _KEPT, starts[3]).reshape(-1, _KEPT)
+    samples = np.frombuffer(data, SAMPLE, len(streams) * _KEPT, starts[3]).reshape(-1, _KEPT)
     for run in np.frombuffer(data, _RUN, _RUNS, starts[0]):
         if run["calls"]:  # the rank ended within it
             cells["calls"][run["cell"]] += run["calls"]
@@ -327,7 +326,7 @@ def _waiting(ranks: Sequence[_Rank]) -> dict[tuple[str, int, int], tuple[float, 
             lists[key].append((int(rank.head["rank"]), float(stream["calls"]), thinned, kept))
     found: dict[tuple[str, int, int], list[Any]] = defaultdict(list)
     for (name, power, comm_size, _), kept in lists.items():
-        waited, took, weight = _waits(name, comm_size, [(rank, samples) for rank, _, _, samples in kept])
+        waited, took, weight = waits(name, comm_size, [(rank, samples) for rank, _, _, samples in kept])
         if weight.size:
             all_calls = sum(calls for _, calls, _, _ in kept)
             of = weight * max(thinned for _, _, thinned, _ in kept)
@@ -351,7 +350,7 @@ def _ahead(head: Any, times_s: Any) -> Any:
     return head["ahead_s"] + share * (head["ahead_end_s"] - head["ahead_s"])
 
 
-def _waits(name: str, comm_size: int, kept: Sequence[tuple[int, Any]]) -> tuple[Any, Any, Any]:
+def waits(name: str, comm_size: int, kept: Sequence[tuple[int, Any]]) -> tuple[Any, Any, Any]:
     """Of those calls that all ranks kept, ``(n_calls,)`` each: seconds waited, seconds taken, weight."""
     nothing = np.zeros(0), np.zeros(0), np.zeros(0)
     if len(kept) < comm_size:

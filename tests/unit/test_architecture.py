@@ -43,6 +43,7 @@ OWNERS = {
     "mpi4py": {"probe"},
     "omegaconf": {"commands.hydra_bridge"},
     "optuna": {"proposers"},
+    "otf2": {"importers"},
     "pandas": {"views"},
     "plotly": {"views", "replay"},
     "pyarrow": {"importers"},
@@ -244,7 +245,8 @@ def test_every_dependency_is_imported_and_every_import_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {
         re.split(r"[^\w-]", requirement)[0].lower().replace("_", "-")
-        for requirement in (*project["dependencies"], *project["optional-dependencies"]["figures"])
+        for extra in (project["optional-dependencies"][name] for name in ("figures", "traces"))
+        for requirement in (*project["dependencies"], *extra)
     }
     distributions = packages_distributions()
     imported = {

@@ -51,7 +51,7 @@ def rank_file(
     cells[0] = (name, 0, 7, ranks, 0, calls, calls, 64.0 * calls, calls, sum(took), 0.0, (0.0, 0.0, 0.0))
     streams = np.zeros(rec._STREAMS, rec._STREAM)
     streams[0] = (name, 99, 7, ranks, calls, 0, calls, 2**64 - 1)
-    samples = np.zeros((rec._STREAMS, rec._KEPT), rec._SAMPLE)
+    samples = np.zeros((rec._STREAMS, rec._KEPT), rec.SAMPLE)
     for i in range(calls):
         samples[0, i] = (i, begin[i] + ahead, begin[i] + took[i] + ahead, root, weights[i])
     return b"".join(part.tobytes() for part in (head, runs, cells, streams, samples))

@@ -1,0 +1,164 @@
+"""What an application called, out of its OTF2 trace (Score-P, Extrae): the document that ``record`` writes.
+
+Beside the flow of a campaign. Each collective of a trace has its begin, end, communicator, root and the bytes
+that a rank sent and received; of these Score-P counts what a flat algorithm would move, a rank's own block
+included, from which the message size follows. An in-place call counts one block less; where every rank sends
+and receives that cannot be told, and its size is taken (n − 1) / n as large, with n ranks.
+
+All calls are timed; clocks are those of the trace, which OTF2 corrects. Of non-blocking ones the trace has
+counts and bytes alone.
+
+References:
+    D. Eschweiler et al., "Open Trace Format 2: The Next Generation of Scalable Trace Formats and Support
+    Libraries", ParCo 2011.
+"""
+
+import contextlib
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.collectives import COLLECTIVES, Pattern
+from autotune.errors import TableError, UserError
+from autotune.importers.recording import KINDS, SAMPLE, RecordedCalls, Recording, waits
+
+
+def read_trace(path: Path) -> Recording:
+    """The recording in a trace, by its anchor file (``traces.otf2``).
+
+    Raises:
+        UserError: the library that reads traces is not installed.
+        TableError: no trace, a damaged one, or one without any rank.
+    """
+    try:
+        import otf2
+        from otf2.error import Error
+        from otf2.reader import _otf2
+    except ImportError as exc:
+        raise UserError(f"{path}: no library for OTF2 here", "pip install 'autotune[traces]'") from exc
+    try:
+        with contextlib.closing(otf2.reader.Reader(str(path))) as trace:
+            return _Trace().read(trace, otf2.events, path)
+    except (_otf2.Error, Error, KeyError, ValueError, IndexError) as exc:
+        raise TableError(
+            f"{path} cannot be read as an OTF2 trace: {exc}", "name its anchor file, traces.otf2"
+        ) from exc
+
+
+class _Trace:
+    """Sums and lists over the events of a trace."""
+
+    def __init__(self) -> None:
+        """Nothing read yet."""
+        self.places: dict[Any, dict[Any, int]] = {}
+        self.totals: dict[tuple[str, int, int, int], Any] = defaultdict(lambda: np.zeros(3))
+        self.lists: dict[tuple[str, int, int, int], dict[int, list[Any]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+
+    def read(self, trace: Any, events: Any, path: Path) -> Recording:
+        """All events of all ranks, in the order of time."""
+        clock = trace.definitions.clock_properties
+        begun: dict[Any, float] = {}
+        processes = {place.group for place in trace.definitions.locations if place.group is not None}
+        for place, event in trace.events:
+            time_s = (event.time - clock.global_offset) / clock.timer_resolution
+            if isinstance(event, events.MpiCollectiveBegin):
+                begun[place] = time_s
+            elif isinstance(event, events.MpiCollectiveEnd):
+                self._add(place, event, begun.pop(place, time_s), time_s, 0)
+            elif isinstance(event, events.NonBlockingCollectiveComplete):
+                self._add(place, event, time_s, time_s, 1)
+        callers = {group for group in processes if _word(group.location_group_type) == "process"} or processes
+        if not callers:
+            raise TableError(f"{path}: a trace without any process")
+        run_s = clock.trace_length / clock.timer_resolution
+        if run_s <= 0:
+            raise TableError(f"{path}: a trace of no length")
+        stamp: int = getattr(clock, "realtime_timestamp", None) or 2**64
+        known = stamp < 2**63  # where it is not, all bits are set
+        date = datetime.fromtimestamp(stamp / 1e9, UTC).isoformat(timespec="seconds") if known else ""
+        return Recording(
+            command=(),
+            run_s=run_s,
+            mpi_s=run_s,
+            ranks=len(callers),
+            nodes=len({group.system_tree_parent for group in callers}),
+            ended="finalized",
+            library="as in an OTF2 trace",
+            date=date,
+            clock_error_s=0.0,
+            not_kept=0,
+            calls=tuple(
+                sorted(self._calls(len(callers)), key=lambda c: (-c.seconds, c.collective, c.message_bytes))
+            ),
+        )
+
+    def _add(self, place: Any, event: Any, begin_s: float, end_s: float, kind: int) -> None:
+        name = _word(event.collective_op)
+        if name not in COLLECTIVES and name not in ("alltoallw", "reduce_scatter", "exscan"):
+            return  # windows and files are made by all ranks together too
+        places = self.places.get(event.communicator)
+        if places is None:
+            # Where two groups talk to each other there are no rules that could choose anything.
+            members = getattr(getattr(event.communicator, "group", None), "members", ())
+            places = {member: rank for rank, member in enumerate(members)}
+            self.places[event.communicator] = places
+        if place not in places:
+            return
+        ranks, me = len(places), places[place]
+        n_bytes = _block(name, ranks, me == event.root, event.size_sent, event.size_received)
+        power = int(n_bytes).bit_length()
+        self.totals[name, kind, ranks, power] += (1.0, n_bytes, end_s - begin_s)
+        if kind == 0:
+            uneven = name in ("gatherv", "scatterv", "alltoallv", "alltoallw")
+            of = self.lists[name, -1 if uneven else power, ranks, event.communicator._ref][me]
+            root = event.root if event.root < ranks else -1
+            of.append((len(of), begin_s, end_s, root, 1))
+
+    def _calls(self, ranks: int) -> list[RecordedCalls]:
+        sums: dict[tuple[str, int, int], Any] = defaultdict(lambda: np.zeros(2))
+        for (name, power, comm_size, _), lists in self.lists.items():
+            kept = [(rank, np.array(calls, SAMPLE)) for rank, calls in lists.items()]
+            waited, took, _ = waits(name, comm_size, kept)
+            sums[name, power, comm_size] += (waited.sum(), took.sum())
+        found = []
+        for (name, kind, comm_size, power), (n, n_bytes, seconds) in self.totals.items():
+            waited, took = sums.get((name, power, comm_size), sums.get((name, -1, comm_size), (0.0, 0.0)))
+            share = float(waited / took) if kind == 0 and took > 0 else 0.0
+            mean_s, calls = float(seconds) / ranks, round(n)
+            found.append(
+                RecordedCalls(
+                    name,
+                    KINDS[kind],
+                    comm_size,
+                    float(n_bytes / n),
+                    calls,
+                    float(n) / ranks,
+                    mean_s,
+                    mean_s * share,
+                    *((calls, 0.0, 0.0) if kind == 0 else (0, None, None)),
+                )
+            )
+        return found
+
+
+def _word(value: Any) -> str:
+    """The name of one of OTF2's enumerated values, lower case: it prints as CollectiveOp.BCAST."""
+    return str(value).rpartition(".")[2].lower()
+
+
+def _block(name: str, ranks: int, is_root: bool, sent: int, received: int) -> float:
+    """The message size, as in ``collectives``, of a call that counts so many bytes sent and received."""
+    pattern = COLLECTIVES[name].pattern if name in COLLECTIVES else Pattern.ALL_TO_ALL
+    if name in ("scan", "exscan"):
+        return (sent + received) / max(ranks + (1 if name == "scan" else -1), 1)
+    if pattern is Pattern.ALL_TO_ALL:
+        return (sent + received) / (2 * ranks)  # a block to and from each
+    given, taken = (sent, received) if pattern is Pattern.ONE_TO_ALL else (received, sent)
+    if not is_root:
+        return taken
+    return given / (ranks if taken else max(ranks - 1, 1))  # in place the root's own block is not counted
