@@ -71,6 +71,8 @@ class OpenMpi:
     """First version (major, minor) of the algorithms that have not always been there."""
     han: bool = False
     """Whether ``coll_han`` has dynamic rules for it."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """What Open MPI 6 calls an algorithm that 5.0 called otherwise; a JSON rule by the old name is void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ class Collective:
     """In MPICH."""
     intel: tuple[str, ...] = ()
     """Algorithms of Intel MPI, by id from 1."""
+    nccl: str = ""
+    """What NCCL's tuner calls it; empty: it knows none."""
     composed: str = ""
     """What together does the same: ways apart by blanks; ``/p``, ``*p``: sizes by the number of ranks p."""
 
@@ -139,6 +143,7 @@ _ALL = (
         "allreduce",
         Size.VECTOR,
         Pattern.ALL_TO_ALL,
+        nccl="allreduce",
         composed="reduce+bcast reduce_scatter_block/p+allgather/p "
         "reduce_scatter/p+allgather/p reduce_scatter/p+allgatherv/p",
         costs="allreduce",
@@ -170,6 +175,7 @@ _ALL = (
         "reduce",
         Size.VECTOR,
         Pattern.ALL_TO_ONE,
+        nccl="reduce",
         composed="allreduce reduce_scatter_block/p+gather/p "
         "reduce_scatter/p+gather/p reduce_scatter/p+gatherv/p",
         costs="rooted",
@@ -195,6 +201,7 @@ _ALL = (
         "bcast",
         Size.VECTOR,
         Pattern.ONE_TO_ALL,
+        nccl="broadcast",
         composed="scatter/p+allgather/p",
         aliases=("broadcast",),
         costs="rooted",
@@ -226,6 +233,7 @@ _ALL = (
         "allgather",
         Size.BLOCK,
         Pattern.ALL_TO_ALL,
+        nccl="allgather",
         composed="gather+bcast*p allgatherv alltoall allreduce*p",
         costs="blocks",
         openmpi=OpenMpi(
@@ -235,6 +243,7 @@ _ALL = (
             {"direct": "direct-messaging"},
             {"sparbit": (5, 0), "direct": (6, 0)},
             han=True,
+            renamed={"bruck": "bruck-k-fanout"},
         ),
         mpich=Mpich(
             {"brucks": (), "recursive_doubling": ("pow2",), "ring": ()},
@@ -334,6 +343,7 @@ _ALL = (
         "reduce_scatter_block",
         Size.BLOCK,
         Pattern.ALL_TO_ALL,
+        nccl="reducescatter",
         composed="reduce_scatter reduce*p+scatter allreduce*p",
         costs="blocks",
         openmpi=OpenMpi(

@@ -14,6 +14,7 @@ from autotune.commands.guidelines import campaign_findings
 from autotune.errors import UserError
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use
+from autotune.exporters.origin import untried
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
 from autotune.history.objectives import Objective, envelope
@@ -144,6 +145,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         rounds=concluded.verdict.rounds if concluded.verdict else (),
         findings=about.site.findings,
         exports=exports,
+        untried=[path for path in exports if untried(Path(path).read_text(errors="replace"))],
         use=how_to_use(usable, formats, folder) if usable else "",
         stamp=str(about.site.stamp),
         state=state,

@@ -29,6 +29,9 @@ FORMATS = {
     "intel": "variables:IntelMpi",
     "mvapich2": "variables:Mvapich2",
     "mvapich3": "variables:Mvapich3",
+    "cray": "cray:CrayMpich",
+    "ucc_conf": "ucc:UccConf",
+    "nccl": "nccl:NcclTuner",
     "json": "document:JsonDocument",
     "summary": "document:Summary",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotune.errors import UserError
 from autotune.exporters.launch_line import mpirun, parted, stated
-from autotune.exporters.origin import commented, remarks
+from autotune.exporters.origin import UNTRIED, commented, remarks
 from autotune.exporters.settings import DeployedSettings, job_wide, settings
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
@@ -34,7 +34,7 @@ class CollTunedJson:
     """Rules of ``coll_tuned`` as Open MPI 6 reads them."""
 
     name = "coll_tuned_json"
-    summary = f"{JSON_FILE}: per-size rules of coll_tuned in JSON (Open MPI 6.0 and later)"
+    summary = f"{JSON_FILE}: per-size rules of coll_tuned in JSON (Open MPI 6.0); format checked, never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The rules; what has no rule is left to the stack.
@@ -47,7 +47,7 @@ class CollTunedJson:
             for collective, by_size in coll_tuned.table(recommendation.rules).items()
         }
         document = {
-            "comment": [*remarks(recommendation), f"use: {self.use(recommendation, directory)}"],
+            "comment": [*remarks(recommendation), UNTRIED, f"use: {self.use(recommendation, directory)}"],
             "rule_file_version": 3,
             "module": "tuned",
             "collectives": collectives,
@@ -192,7 +192,7 @@ def _json_tables(
             {
                 "msg_size_min": row.threshold_bytes,
                 "msg_size_max": "inf" if after is None else after.threshold_bytes - 1,
-                "alg": coll_tuned.enumerator(collective, row.algorithm),
+                "alg": coll_tuned.enumerator(collective, row.algorithm, (6, 0)),
                 "faninout": row.fanout,
                 "seg_size": row.segment_bytes,
                 "reqs": 0,

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from autotune.exporters.launch_line import placed
 from autotune.recommend.front import Recommendation
 
+UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"
+"""What files of libraries say that were not at hand."""
+
 _OURS = "autotune: "
 _PLACE = re.compile(r"^\W*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
 
@@ -51,6 +54,11 @@ def _nodes(number: int) -> str:
 def commented(lines: Sequence[str], sign: str = "#") -> list[str]:
     """The lines as comments; what is more than one line stays a comment."""
     return [f"{sign} {part}".rstrip() for line in lines for part in (line.splitlines() or [""])]
+
+
+def untried(text: str) -> bool:
+    """Whether a file of ours says that no library here could read it."""
+    return UNTRIED in text
 
 
 def is_ours(text: str) -> bool:

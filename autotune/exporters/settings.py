@@ -17,7 +17,14 @@ from autotune.stacks.tables import algorithm_of
 RULES_FILE = "coll_tuned_rules.conf"
 """Name of the classic rules file beside the files that point to it."""
 
-FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI", "mvapich": "MVAPICH"}
+FAMILIES = {
+    "openmpi": "Open MPI",
+    "mpich": "MPICH",
+    "intelmpi": "Intel MPI",
+    "mvapich": "MVAPICH",
+    "craympich": "Cray MPICH",
+    "nccl": "NCCL",
+}
 """``Provenance.family`` → what its makers call it."""
 
 _MCA, _UCX = "OMPI_MCA_", "UCX_"

@@ -6,6 +6,7 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters.export_check import Recipe
 from autotune.exporters.launch_line import PROGRAM, sourced
+from autotune.exporters.origin import UNTRIED
 from autotune.exporters.script_check import by_script_recipe
 from autotune.exporters.settings import by_script, check_family, exports, one_algorithm
 from autotune.recommend.front import Recommendation
@@ -55,7 +56,9 @@ class Mvapich2:
     """``MV2_INTER_*_TUNING``: one algorithm for each collective, by its id."""
 
     name = "mvapich2"
-    summary = "mvapich2-env.sh: MV2_* variables, one algorithm id for each collective (MVAPICH2 2.x)"
+    summary = (
+        "mvapich2-env.sh: MV2_* variables, one algorithm id for each collective (MVAPICH2 2.x); never run"
+    )
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The script.
@@ -74,7 +77,7 @@ class Mvapich2:
                 )
             if number:
                 variables[f"MV2_INTER_{collective.upper()}_TUNING"] = number
-        return exports(recommendation, directory / "mvapich2-env.sh", variables)
+        return exports(recommendation, directory / "mvapich2-env.sh", variables, [UNTRIED])
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing the script."""
@@ -85,7 +88,7 @@ class Mvapich3:
     """``MVP_*_INTRA_ALGORITHM``: MVAPICH 3 is made from MPICH and adds algorithms named ``osu_*``."""
 
     name = "mvapich3"
-    summary = "mvapich-env.sh: MVP_* variables, one algorithm for each collective (MVAPICH 3 and later)"
+    summary = "mvapich-env.sh: MVP_* variables, one algorithm each (MVAPICH 3, 4, Plus); never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The script.
@@ -100,7 +103,7 @@ class Mvapich3:
             if not name.startswith("osu_"):
                 name = mpich.check(collective, name)
             variables[f"MVP_{collective.upper()}_INTRA_ALGORITHM"] = name
-        return exports(recommendation, directory / "mvapich-env.sh", variables)
+        return exports(recommendation, directory / "mvapich-env.sh", variables, [UNTRIED])
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing the script."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from autotune.errors import UserError
 from autotune.lint.finding import Finding, Notes
 from autotune.stacks import coll_tuned
 
@@ -318,11 +317,8 @@ def _json_algorithm(collective: str, algorithm: Any, version: tuple[int, int]) -
         return f"a rule of {collective} without 'alg': {IGNORED}"
     if collective not in coll_tuned.ALGORITHMS:
         return f"coll_tuned has no algorithms for {collective}: its rules are ignored"
-    try:
-        number = coll_tuned.algorithm_id(collective, algorithm)
-    except UserError:
-        number = 99
-    if number >= len(coll_tuned.algorithms(collective, version)):
+    known = _enumerators(collective, version)
+    if algorithm not in known and not (isinstance(algorithm, int) and 0 <= algorithm < len(known)):
         return f"{collective} has no algorithm {algorithm!r}: the rule is silently disabled"
     return ""
 
@@ -331,5 +327,6 @@ def _enumerators(collective: str, version: tuple[int, int]) -> list[str]:
     if collective not in coll_tuned.ALGORITHMS:
         return ["none: coll_tuned has no choice there"]
     return [
-        coll_tuned.enumerator(collective, i) for i, _ in enumerate(coll_tuned.algorithms(collective, version))
+        coll_tuned.enumerator(collective, i, version)
+        for i, _ in enumerate(coll_tuned.algorithms(collective, version))
     ]

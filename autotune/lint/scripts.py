@@ -7,10 +7,12 @@ from pathlib import PurePath
 from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
 from autotune.lint.finding import Notes
 from autotune.lint.launch import MPIRUN, launched
+from autotune.lint.vendors import PREFIXES
 from autotune.lint.words import Command, Word, commands
 
 _MCA = "OMPI_MCA_"
-_OURS = (_MCA, "PRTE_MCA_", "UCX_")
+_VARIABLES = ("UCX_", *PREFIXES)
+_OURS = (_MCA, "PRTE_MCA_", *_VARIABLES)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _LUA = re.compile(r"""\s*(?:pushenv|setenv)\(\s*["'](\w+)["']\s*,\s*["'](.*)["']\s*\)\s*(?:--.*)?""")
 _BEFORE = frozenset({"exec", "time", "env", "nohup", "command"})
@@ -58,7 +60,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 def _assignments(path: PurePath, line: int, name: str, value: Word) -> list[Assignment]:
-    if not name.startswith((_MCA, "UCX_")):
+    if not name.startswith((_MCA, *_VARIABLES)):
         return []
     plain = name.removeprefix(_MCA)
     first = Assignment(path, line, plain, value.text, plain == name, Source.ENVIRONMENT, value.literal)

@@ -146,11 +146,11 @@ def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iter
     known = coll_tuned.algorithms(collective, version)
     try:
         number = coll_tuned.algorithm_id(collective, a.value)
-        spelt = a.value.isdecimal() or a.value == coll_tuned.enumerator(collective, number)
+        spelt = a.value.isdecimal() or a.value == coll_tuned.enumerator(collective, number, version)
     except UserError:
         number, spelt = len(known), False
     if number >= len(known) or not spelt:
-        names = ", ".join(f"{i} {coll_tuned.enumerator(collective, i)}" for i, _ in enumerate(known))
+        names = ", ".join(f"{i} {coll_tuned.enumerator(collective, i, version)}" for i, _ in enumerate(known))
         effect = f"{a.name} = {a.value} is refused with a message, and the default runs"
         yield a.finding(effect, f"known: {names}")
 

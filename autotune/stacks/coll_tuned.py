@@ -86,7 +86,8 @@ def algorithm_id(collective: str, name: str | int) -> int:
     else:
         wanted = _plain(name)
         for i, known in enumerate(names):
-            if wanted == _plain(known) or (i and wanted == _plain(enumerator(collective, i))):
+            own = {_plain(enumerator(collective, i, version)) for version in ((5, 0), (6, 0))} if i else set()
+            if wanted == _plain(known) or wanted in own:
                 return i
         if wanted in ("", "ignore", "auto"):
             return 0
@@ -117,12 +118,12 @@ def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple
     return tuple(name for name in names if since.get(name, (0, 0)) <= version)
 
 
-def enumerator(collective: str, algorithm: int) -> str:
+def enumerator(collective: str, algorithm: int, version: tuple[int, int] = (5, 0)) -> str:
     """What Open MPI calls an algorithm in ``ompi_info`` and in JSON rules."""
     if algorithm == 0:
         return "ignore"
-    name = algorithms(collective)[algorithm]
-    return _OPEN_MPI[collective].own_names.get(name, name)
+    name, known = algorithms(collective)[algorithm], _OPEN_MPI[collective]
+    return (known.renamed if version >= (6, 0) else {}).get(name) or known.own_names.get(name, name)
 
 
 def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:

@@ -39,6 +39,8 @@ class ReportInput:
     """(what, found) pairs about the machine."""
     exports: Sequence[str] = ()
     """Files that were written."""
+    untried: Sequence[str] = ()
+    """Of them those of libraries that were not at hand."""
     use: str = ""
     """The one line that uses them."""
     stamp: str = ""

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,14 @@ from autotune.campaign.directory import read_campaign
 from autotune.campaign.loop import Campaign
 from autotune.commands.report import report, report_input
 from autotune.errors import UserError
+from autotune.exporters import exporter
 from autotune.history.journal import Journal
 from autotune.history.trial import Cell, Estimate, Observation, Status, Subject
 from autotune.space import Point
+from autotune.views.report import page
 from tests import example
 from tests.campaigns import strategy
+from tests.golden.test_exports import CRAY
 
 
 def observe(trial):
@@ -126,3 +130,16 @@ def test_figures_become_files_and_without_matplotlib_it_is_said_how(directory, m
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UserError, match=r"autotune\[figures\]"):
         report(here, None, figures=tmp_path / "figures")
+
+
+def test_the_page_says_of_a_file_that_nothing_here_could_read_it(directory):
+    path, _, _ = directory(14)
+    (path / "export").mkdir(exist_ok=True)
+    (text,) = exporter("cray").export(CRAY, path).values()
+    (path / "export/cray-mpich-env.sh").write_text(text)
+    (path / "export/other.conf").write_text("x = 1\n")
+    inputs = report_input(read_campaign(path))
+    assert [Path(file).name for file in inputs.untried] == ["cray-mpich-env.sh"]
+    html = page(inputs)
+    assert "cray-mpich-env.sh</code>: format checked, never run here" in html
+    assert "other.conf</code></li>" in html

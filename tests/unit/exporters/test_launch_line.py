@@ -42,6 +42,11 @@ LINES = {
     "intel": ". /site/tuning/intel-mpi-env-16.sh; mpiexec -n 16",
     "mvapich2": ". /site/tuning/mvapich2-env.sh; mpiexec",
     "mvapich3": ". /site/tuning/mvapich-env.sh; mpiexec",
+    "cray": ". /site/tuning/cray-mpich-env.sh; MPICH_ENV_DISPLAY=1 srun --network=disable_rdzv_get",
+    "ucc_conf": "mpirun --mca coll_ucc_enable 1 --mca coll_ucc_priority 100 --mca pml ucx "
+    "-x UCX_TLS=rc,self -x UCC_CONFIG_FILE=/site/tuning/ucc.conf",
+    "nccl": "NCCL_TUNER_PLUGIN=…/libnccl-tuner-example.so "
+    "NCCL_TUNER_CONFIG_FILE=/site/tuning/nccl_tuner.conf",
     "json": "",
     "summary": "",
 }
@@ -57,7 +62,7 @@ def test_every_format_has_its_line():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_line_of_a_format(name):
-    runs = any(word in LINES[name] for word in ("mpirun", "mpiexec"))
+    runs = any(word in LINES[name] for word in ("mpirun", "mpiexec", "srun --", "NCCL_"))
     line = made(name).use(SUBJECTS[name], SITE)
     assert line == (f"{LINES[name]} {PROGRAM}" if runs else LINES[name])
 

@@ -1,6 +1,7 @@
 # autotune: campaign bcast_4node, last launch 2026-11-20
 # stack: MVAPICH2 2.3.7; 4 nodes, 16 ranks
 # UNVERIFIED
+# FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents
 #
 # use: . /site/tuning/mvapich2-env.sh; mpiexec … your_program
 export UCX_TLS=rc,self

@@ -1,6 +1,7 @@
 # autotune: campaign bcast_4node, last launch 2026-11-20
 # stack: MVAPICH 4.1; 4 nodes, 16 ranks
 # UNVERIFIED
+# FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents
 #
 # use: . /site/tuning/mvapich-env.sh; mpiexec … your_program
 export UCX_TLS=rc,self

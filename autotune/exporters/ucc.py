@@ -1,0 +1,152 @@
+"""``ucc.conf``: UCC's own file, for what ``coll_ucc`` hands over to it (step 12 of the flow).
+
+Rules say it by per-size values of their own, ``ucc_algorithm`` and ``ucc_radix``: the names of ``coll_tuned``
+are another component's.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from autotune.errors import UserError
+from autotune.exporters.launch_line import mpirun, stated
+from autotune.exporters.origin import UNTRIED, commented, remarks
+from autotune.exporters.settings import job_wide
+from autotune.history.lookup import last_up_to, table_starts
+from autotune.history.trial import Rule
+from autotune.recommend.front import Recommendation
+from autotune.stacks import ucc
+from autotune.stacks.tables import tables
+
+UCC_FILE = "ucc.conf"
+"""Name of the file."""
+
+ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"
+"""Per-size values of a rule that are UCC's."""
+
+_ANY_SIZE = 2**31 - 1
+"""Sections know no open end."""
+_PREFIX = "UCC_TL_UCP_"
+
+
+class UccConf:
+    """Maps of scores and radices by team size, and what else is UCC's."""
+
+    name = "ucc_conf"
+    summary = f"{UCC_FILE}: score maps, radices and variables of UCC; format checked, never run"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The file.
+
+        Raises:
+            UserError: rules of which none is for UCC, an algorithm it does not have, or sizes it cannot tell.
+        """
+        tuned = {rule.collective for rule in recommendation.rules if ALGORITHM in rule.choice}
+        ours = [rule for rule in recommendation.rules if rule.collective in tuned]
+        if not ours and any(rule.choice for rule in recommendation.rules):
+            raise UserError(
+                "no rule of this recommendation is for UCC", f"per-size values: {ALGORITHM}, {RADIX}"
+            )
+        job = {n: v for n, v in recommendation.provenance.env if n.startswith("UCC_")}
+        parts = [[f"{name}={value}" for name, value in job.items()]]
+        parts += [[head, *lines] for head, lines in _sections(recommendation, ours).items()]
+        totals = (c.name for c in ucc.COLLECTIVES.values() if c.counts is ucc.Counts.TOTAL)
+        top = [
+            *remarks(recommendation),
+            UNTRIED,
+            f"sizes of {', '.join(totals)} are those of all ranks together",
+            "",
+            f"use: {self.use(recommendation, directory)}",
+            "what the environment sets wins, variable by variable; UCC_COLL_TRACE=INFO prints what runs",
+        ]
+        return {UCC_FILE: "\n".join([*commented(top), *(line for part in parts for line in part)]) + "\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """With the component of Open MPI that calls it, and the job-wide values of others."""
+        mca, other = job_wide(recommendation)
+        asked = {"coll_ucc_enable": "1", "coll_ucc_priority": "100"}
+        rest = {name: value for name, value in other.items() if not name.startswith("UCC_")}
+        file = {"UCC_CONFIG_FILE": str(directory.absolute() / UCC_FILE)}
+        return mpirun(recommendation, stated({**asked, **mca}, {**rest, **file}))
+
+
+def _sections(recommendation: Recommendation, rules: Sequence[Rule]) -> dict[str, list[str]]:
+    """Head → lines, for team sizes that do not overlap: UCC asks its sections in no particular order."""
+    by_collective = tables(rules)
+    starts = {name: table_starts(sorted(by_size)) for name, by_size in by_collective.items()}
+    bounds = sorted({start for one in starts.values() for start in one})
+    made: dict[str, list[str]] = {}
+    for low, after in pairwise([*bounds, _ANY_SIZE + 1]):
+        owners = {name: last_up_to(one, low) or 0 for name, one in starts.items()}
+        spans = [
+            (name, *span) for name, owner in owners.items() if owner
+            for span in _spans(name, owner, by_collective[name][owner])
+        ]  # fmt: skip
+        if spans:
+            made[_head(recommendation, low, after - 1, {owners[span[0]] for span in spans})] = _lines(spans)
+    return made
+
+
+def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
+    """The map of scores and the radices of one section; spans are collective, from, below, rule.
+
+    Raises:
+        UserError: an algorithm that UCC does not have, sizes that it cannot tell, or a radix for them.
+    """
+    scores: list[str] = []
+    radices: dict[str, list[str]] = {}
+    for collective, low, high, rule in spans:
+        algorithm = ucc.check(collective, str(rule.choice[ALGORITHM]))
+        span = _span(collective, low, high)
+        scores.append(":".join(filter(None, [ucc.COLLECTIVES[collective].name, span, f"@{algorithm}"])))
+        if RADIX not in rule.choice:
+            continue
+        radix, variable = str(rule.choice[RADIX]), ucc.COLLECTIVES[collective].radix.get(algorithm, "")
+        if not variable or not radix.isdecimal():
+            raise UserError(
+                f"{algorithm} of {collective} takes no radix {radix!r} in UCC", f"leave {RADIX} out"
+            )
+        value = f"{span}:host:{radix}" if span and variable in ucc.RANGED else radix
+        if variable not in ucc.RANGED and radices.get(variable, [value]) != [value]:
+            raise UserError(f"{variable} is one number for all sizes", "the rules ask for several")
+        listed = radices.setdefault(variable, [])
+        listed += [value] if value not in listed else []
+    lines = [f"{ucc.TUNE}={'#'.join(scores)}"]
+    return lines + [f"{_PREFIX}{name}={','.join(values)}" for name, values in radices.items()]
+
+
+def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple[int, int | None, Rule]]:
+    """From, below and rule of what is not left to UCC, in UCC's bytes."""
+    factor = comm_size if ucc.of(collective).counts is ucc.Counts.TOTAL else 1
+    ends = [rule.min_bytes * factor for rule in table[1:]]
+    spans = zip(table, [*ends, None], strict=True)
+    return [(rule.min_bytes * factor, end, rule) for rule, end in spans if ALGORITHM in rule.choice]
+
+
+def _span(collective: str, low: int, high: int | None) -> str:
+    """A range as a qualifier; empty for all sizes.
+
+    Raises:
+        UserError: UCC cannot tell the sizes of this collective apart.
+    """
+    if low == 0 and high is None:
+        return ""
+    if ucc.COLLECTIVES[collective].counts is ucc.Counts.NOTHING:
+        raise UserError(f"UCC takes no size rules for {collective}", "one algorithm for all sizes, or none")
+    return f"{low}-{'inf' if high is None else high}"
+
+
+def _head(recommendation: Recommendation, low: int, high: int, owners: Collection[int]) -> str:
+    """A section's head: team sizes, and where all was measured on all ranks their number a node and nodes."""
+    source = recommendation.provenance
+    conditions = [f"team_size={_between(low, high)}"]
+    ppn, rest = divmod(source.ranks, source.nodes or 1)
+    if set(owners) == {source.ranks} and not rest and not source.parts:
+        conditions += [f"ppn={ppn}"] if source.nodes > 1 else []
+        nodes = (-(-low // ppn), -(-high // ppn)) if source.nodes > 1 else (1, 1)
+        conditions.append(f"nnodes={_between(*nodes)}")
+    return f"[{' '.join(conditions)}]"
+
+
+def _between(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}-{high}"

@@ -1,0 +1,298 @@
+"""What UCC calls its algorithms, and the grammar of ``ucc.conf`` (used by step 12 and ``lint``).
+
+Read in the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``, ``tl_ucp.c``,
+``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; never run here.
+
+A file has ``NAME=value`` lines, and behind a section's head those that hold for teams of some size, ranks a
+node and nodes. ``UCC_TL_UCP_TUNE`` is a map of scores: tokens apart by ``#``, each with qualifiers apart by
+``:`` in any order. Where ranges of one score meet, the size at which they do belongs to the later one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from autotune.errors import UserError, allowed
+from autotune.space import size_in_bytes
+
+TUNE = "UCC_TL_UCP_TUNE"
+"""The variable that holds the map of scores."""
+
+INF = float("inf")
+"""An open end."""
+
+
+class Counts(Enum):
+    """Which bytes of a call a size range is compared with."""
+
+    MESSAGE = "the message, or the block of each rank"
+    TOTAL = "the blocks of all ranks together"
+    NOTHING = "nothing: no rank knows the others' sizes, so that size rules mean nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective of MPI in UCC."""
+
+    name: str
+    """UCC's name: MPI_Reduce_scatter, whose blocks may differ, is its ``reduce_scatterv``."""
+    algorithms: tuple[str, ...]
+    """Of the layer over UCP, by id from 0."""
+    counts: Counts = Counts.MESSAGE
+    """What its sizes are."""
+    radix: Mapping[str, str] = field(default_factory=dict)
+    """Algorithm → the variable with its radix."""
+
+
+COLLECTIVES: Mapping[str, Collective] = {
+    "allreduce": Collective(
+        "allreduce",
+        ("knomial", "sra_knomial", "dbt", "sliding_window", "ring"),
+        radix={"knomial": "ALLREDUCE_KN_RADIX", "sra_knomial": "ALLREDUCE_SRA_KN_RADIX"},
+    ),
+    "allgather": Collective(
+        "allgather",
+        ("knomial", "ring", "neighbor", "bruck", "sparbit", "linear", "batched"),
+        Counts.TOTAL,
+        {"knomial": "ALLGATHER_KN_RADIX"},
+    ),
+    "allgatherv": Collective("allgatherv", ("ring", "knomial"), Counts.TOTAL),
+    "alltoall": Collective("alltoall", ("pairwise", "bruck", "onesided"), Counts.TOTAL),
+    "alltoallv": Collective("alltoallv", ("pairwise", "hybrid", "onesided"), Counts.NOTHING),
+    "barrier": Collective("barrier", ("knomial",), Counts.NOTHING),
+    "bcast": Collective(
+        "bcast",
+        ("knomial", "sag_knomial", "dbt"),
+        radix={"knomial": "BCAST_KN_RADIX", "sag_knomial": "BCAST_SAG_KN_RADIX"},
+    ),
+    "gather": Collective("gather", ("knomial",), Counts.TOTAL, {"knomial": "GATHER_KN_RADIX"}),
+    "gatherv": Collective("gatherv", ("linear",), Counts.NOTHING),
+    "reduce": Collective(
+        "reduce",
+        ("knomial", "dbt", "srg"),
+        radix={"knomial": "REDUCE_KN_RADIX", "srg": "REDUCE_SRG_KN_RADIX"},
+    ),
+    "reduce_scatter": Collective("reduce_scatterv", ("ring",), Counts.TOTAL),
+    "reduce_scatter_block": Collective(
+        "reduce_scatter", ("ring", "knomial"), radix={"knomial": "REDUCE_SCATTER_KN_RADIX"}
+    ),
+    "scatter": Collective("scatter", ("knomial",), Counts.TOTAL, {"knomial": "SCATTER_KN_RADIX"}),
+    "scatterv": Collective("scatterv", ("linear",), Counts.NOTHING),
+}
+"""By MPI's name. UCC compares the receive buffer, so that its ``reduce_scatter`` counts one rank's block."""
+
+RANGED = frozenset(
+    (
+        *("ALLREDUCE_KN_RADIX", "ALLREDUCE_SRA_KN_RADIX", "ALLGATHER_KN_RADIX"),
+        *("BCAST_SAG_KN_RADIX", "REDUCE_SRG_KN_RADIX"),
+    )
+)
+"""Radices that may differ by size; the others are one number."""
+
+_BY_NAME = {one.name: one for one in COLLECTIVES.values()}
+_NAMES = frozenset(_BY_NAME) | {"fanin", "fanout"}
+_MEMORY = frozenset(("host", "cuda", "cuda_managed", "rocm", "rocm_managed"))
+_KEYS = frozenset(("vendor", "model", "team_size", "ppn", "sock", "nnodes"))
+_TEAM_RANGE = re.compile(r"\d+(-(\d+|inf))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One entry of a map of scores."""
+
+    collectives: tuple[str, ...]
+    """UCC's names; empty: all."""
+    ranges: tuple[tuple[float, float], ...] = ((0, INF),)
+    """Of sizes in bytes."""
+    algorithm: str = ""
+    """Name or id; empty: the component's own."""
+    score: str = ""
+    """``inf`` forces, 0 forbids; empty: as it is."""
+    teams: tuple[tuple[float, float], ...] = ((1, INF),)
+    """Of team sizes, ends inclusive."""
+    sized: bool = False
+    """Whether sizes were given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines that hold for some teams; without conditions for all."""
+
+    where: Mapping[str, tuple[float, float] | str]
+    """Key → the range of numbers, ends inclusive, or the word."""
+    values: dict[str, str]
+    """Variable → value."""
+    line: int = 0
+    """Of its head, counted from 1; 0: it has none."""
+
+    def holds(self, **team: float) -> bool:
+        """Whether a team of this ``team_size``, ``ppn`` and ``nnodes`` meets all that it asks of them."""
+        numbers = ((n, r) for n, r in self.where.items() if isinstance(r, tuple))
+        return all(low <= team[name] <= high for name, (low, high) in numbers if name in team)
+
+    def meets(self, other: "Section") -> bool:
+        """Whether there are teams for which both hold."""
+        for name in self.where.keys() & other.where.keys():
+            mine, theirs = self.where[name], other.where[name]
+            if isinstance(mine, tuple) and isinstance(theirs, tuple):
+                if mine[1] < theirs[0] or theirs[1] < mine[0]:
+                    return False
+            elif mine != theirs:
+                return False
+        return True
+
+
+def of(collective: str) -> Collective:
+    """A collective of MPI in UCC.
+
+    Raises:
+        UserError: it has none.
+    """
+    if collective not in COLLECTIVES:
+        raise UserError(f"UCC has no {collective}", allowed(collective, COLLECTIVES))
+    return COLLECTIVES[collective]
+
+
+def check(collective: str, algorithm: str) -> str:
+    """The algorithm, if UCC has it.
+
+    Raises:
+        UserError: it has no such collective or algorithm.
+    """
+    known = of(collective).algorithms
+    if algorithm not in known:
+        raise UserError(f"UCC has no {collective} algorithm {algorithm!r}", allowed(algorithm, known))
+    return algorithm
+
+
+def sections(text: str) -> tuple[Section, ...]:
+    """The parts of a file, the one without a head first.
+
+    Raises:
+        UserError: a line that UCC would not take; the message begins with its number.
+    """
+    made = [Section({}, {})]
+    for number, line in enumerate(text.splitlines(), start=1):
+        said = line.strip()
+        if not said or said[0] in "#;":
+            continue
+        if line[0].isspace() and made[-1].values:
+            raise UserError(
+                f"{number}: an indented line goes on with the value above it", "begin in column one"
+            )
+        if said.startswith("["):
+            made.append(Section(_conditions(said, number), {}, number))
+            continue
+        name, equals, value = (part.strip() for part in said.partition("="))
+        if not equals or not re.fullmatch(r"UCC_\w+", name):
+            raise UserError(f"{number}: {said!r} is no variable of UCC", "UCC_NAME=value, or [KEY=VALUE …]")
+        made[-1].values[name] = value
+    return tuple(made)
+
+
+def _conditions(head: str, number: int) -> dict[str, tuple[float, float] | str]:
+    if not head.endswith("]"):
+        raise UserError(f"{number}: the section {head!r} is not closed", "[team_size=8 ppn=1 nnodes=8]")
+    where: dict[str, tuple[float, float] | str] = {}
+    for condition in head[1:-1].split():
+        key, _, value = condition.partition("=")
+        if key not in _KEYS:
+            raise UserError(f"{number}: a section cannot ask for {key!r}", allowed(key, _KEYS))
+        if key in ("vendor", "model"):
+            where[key] = value
+        elif re.fullmatch(r"\d+(-\d+)?", value):
+            low, _, high = value.partition("-")
+            where[key] = float(low), float(high or low)
+        else:
+            raise UserError(
+                f"{number}: {condition!r} is no range", "one number, or LOW-HIGH; there is no inf"
+            )
+    return where
+
+
+def tokens(value: str) -> tuple[Token, ...]:
+    """A map of scores.
+
+    Raises:
+        UserError: a qualifier that UCC would not take: it then refuses the whole map.
+    """
+    return tuple(_token(text) for text in value.split("#"))
+
+
+def _token(text: str) -> Token:
+    found: dict[str, str] = {}
+    for part in text.split(":"):
+        kind = _kind(part)
+        if not kind or kind in found:
+            why = f"a second {kind}" if kind else "no collective, range, memory, [teams], score or @algorithm"
+            raise UserError(f"{part!r} in {text!r} is {why}", "UCC refuses the whole map for it")
+        found[kind] = part
+    teams = [item.partition("-") for item in found.get("teams", "[1-inf]")[1:-1].split(",")]
+    return Token(
+        tuple(filter(None, found.get("collective", "").split(","))),
+        tuple(ranges(found.get("sizes", "0-inf"))),
+        found.get("algorithm", "").removeprefix("@"),
+        found.get("score", ""),
+        tuple((float(low), float(high or low)) for low, _, high in teams),
+        "sizes" in found,
+    )
+
+
+def _kind(part: str) -> str:
+    """What a qualifier is; empty: nothing that UCC knows."""
+    items = part.split(",")
+    if set(items) <= _NAMES:
+        return "collective"
+    if set(items) <= _MEMORY:
+        return "memory"
+    if re.fullmatch(r"\d+|inf", part, re.IGNORECASE):
+        return "score"
+    if part.startswith("@") and len(part) > 1:
+        return "algorithm"
+    if part.startswith("[") and part.endswith("]"):
+        return "teams" if all(map(_TEAM_RANGE.fullmatch, part[1:-1].split(","))) else ""
+    return "sizes" if all(_range(item) for item in items) else ""
+
+
+def ranges(text: str) -> Iterator[tuple[float, float]]:
+    """Ranges of sizes in bytes, of text that has such ones alone."""
+    for item in text.split(","):
+        if found := _range(item):
+            yield found
+
+
+def _range(item: str) -> tuple[float, float] | None:
+    low, dash, high = item.partition("-")
+    start, end = (INF if text.lower() == "inf" else size_in_bytes(text) for text in (low, high))
+    return None if not dash or start is None or end is None else (start, end)
+
+
+def chosen(value: str, collective: str, message_bytes: float, team_size: int = 0) -> str:
+    """The algorithm that a map of scores gives to a call; empty: the component's own.
+
+    ``collective`` is MPI's name, and ``message_bytes`` is counted as UCC does; later tokens win, as they
+    overwrite what stands before them.
+    """
+    answer = ""
+    for token in tokens(value):
+        fits = not token.collectives or COLLECTIVES[collective].name in token.collectives
+        in_team = not team_size or any(low <= team_size <= high for low, high in token.teams)
+        if fits and in_team and any(low <= message_bytes < high for low, high in token.ranges):
+            answer = token.algorithm or answer
+    return answer
+
+
+def known_algorithm(token: Token) -> bool:
+    """Whether each collective of a token has its algorithm, by name or id."""
+    listed = [_BY_NAME[name].algorithms for name in token.collectives if name in _BY_NAME]
+    name = token.algorithm
+    return not name or all(name in one or (name.isdecimal() and int(name) < len(one)) for one in listed)
+
+
+def without_sizes(token: Token) -> tuple[str, ...]:
+    """The collectives of a token whose sizes UCC cannot tell, where sizes were given."""
+    if not token.sized:
+        return ()
+    listed = (_BY_NAME[name] for name in token.collectives if name in _BY_NAME)
+    return tuple(one.name for one in listed if one.counts is Counts.NOTHING)

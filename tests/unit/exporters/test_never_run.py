@@ -1,0 +1,173 @@
+"""Formats of libraries that are not here: a reader of their grammar finds in them what was recommended."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.errors import UserError
+from autotune.exporters import exporter
+from autotune.history.lookup import choice_at
+from autotune.history.trial import Rule
+from autotune.recommend.front import Provenance, Recommendation
+from autotune.space import Point
+from autotune.stacks import nccl, ucc
+from tests.golden.test_exports import CRAY, NCCL, SITE, UCC
+
+NEVER_RUN = ("coll_tuned_json", "cray", "mvapich2", "mvapich3", "nccl", "ucc_conf")
+
+
+@pytest.mark.parametrize("name", NEVER_RUN)
+def test_each_file_says_that_it_was_never_run(name):
+    from tests.golden.test_exports import exported
+
+    assert all("FORMAT CHECKED, NEVER RUN HERE" in text for text in exported(name).values())
+    assert "never run" in exporter(name).summary
+
+
+def source(ranks, nodes=1, **options):
+    return Provenance("c", "2026-11-22", "UCC 1.6", nodes, ranks, **options)
+
+
+def tables_of(collective, names, key):
+    """Rules of one communicator size, from 0 bytes on, some of them empty."""
+    choices = st.one_of(st.just(Point()), st.sampled_from(names).map(lambda name: Point.of({key: name})))
+    return st.builds(
+        lambda ranks, starts, made: [
+            Rule(collective, ranks, start, choice)
+            for start, choice in zip([0, *sorted(starts)], made, strict=False)
+        ],
+        st.integers(2, 70),
+        st.sets(st.integers(1, 2**20), max_size=4),
+        st.lists(choices, min_size=1, max_size=5),
+    )
+
+
+SIZED = {n: c for n, c in ucc.COLLECTIVES.items() if c.counts is not ucc.Counts.NOTHING}
+OF_UCC = st.lists(
+    st.sampled_from(sorted(SIZED)).flatmap(lambda n: tables_of(n, SIZED[n].algorithms, "ucc_algorithm")),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda table: (table[0].collective, table[0].comm_size),
+)
+
+
+@given(tables=OF_UCC, data=st.data())
+def test_a_ucc_conf_gives_each_call_the_algorithm_that_was_recommended(tables, data):
+    rules = tuple(rule for table in tables for rule in table)
+    ranks = max(rule.comm_size for rule in rules)
+    recommended = Recommendation(Point(), rules, provenance=source(ranks))
+    if not any(rule.choice for rule in rules):
+        return
+    (text,) = exporter("ucc_conf").export(recommended, Path("/x")).values()
+    _, *parts = ucc.sections(text)
+    assert not any(a.meets(b) for i, a in enumerate(parts) for b in parts[:i])
+    collective = data.draw(st.sampled_from(sorted({rule.collective for rule in rules})))
+    team = data.draw(st.one_of(st.sampled_from([r.comm_size for r in rules]), st.integers(2, 150)))
+    size = data.draw(st.one_of(st.sampled_from([r.min_bytes for r in rules]), st.integers(0, 2**21)))
+    wanted = str(choice_at(rules, (collective, team, size)).get("ucc_algorithm", ""))
+    held = [part for part in parts if part.holds(team_size=team, ppn=team, nnodes=1)]
+    # A table holds for other team sizes too: there its thresholds stay where they were measured.
+    owner = next((r.comm_size for r in rules if r.collective == collective and r.comm_size == team), 0)
+    if ucc.COLLECTIVES[collective].counts is ucc.Counts.TOTAL:
+        if not owner:
+            return
+        size *= team
+    assert len(held) <= 1
+    found = ucc.chosen(held[0].values[ucc.TUNE], collective, size, team) if held else ""
+    assert found == wanted
+
+
+def test_radices_stand_by_size_where_ucc_takes_them_so():
+    (text,) = exporter("ucc_conf").export(UCC, SITE).values()
+    top, small, world = ucc.sections(text)
+    assert top.values == {"UCC_CL_BASIC_TLS": "^sharp,nccl"}
+    assert small.values["UCC_TL_UCP_ALLREDUCE_SRA_KN_RADIX"] == "4096-65536:host:4,65536-inf:host:8"
+    assert world.holds(team_size=64, ppn=8, nnodes=8)
+    assert not world.holds(team_size=64, ppn=4, nnodes=16)
+    assert not small.holds(team_size=64, ppn=8, nnodes=8)
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (
+            [("alltoallv", 0, {"ucc_algorithm": "hybrid"}), ("alltoallv", 64, {})],
+            "no size rules for alltoallv",
+        ),
+        ([("allreduce", 0, {"ucc_algorithm": "rabenseifner"})], "no allreduce algorithm 'rabenseifner'"),
+        ([("scan", 0, {"ucc_algorithm": "linear"})], "UCC has no scan"),
+        ([("allreduce", 0, {"algorithm": "ring"})], "no rule of this recommendation is for UCC"),
+        ([("allreduce", 0, {"ucc_algorithm": "ring", "ucc_radix": 4})], "takes no radix"),
+        (
+            [
+                ("bcast", 0, {"ucc_algorithm": "knomial", "ucc_radix": 4}),
+                ("bcast", 64, {"ucc_algorithm": "knomial", "ucc_radix": 8}),
+            ],
+            "BCAST_KN_RADIX is one number",
+        ),
+    ],
+)
+def test_what_ucc_cannot_say_is_refused(rules, words):
+    listed = tuple(Rule(name, 8, size, Point.of(choice)) for name, size, choice in rules)
+    with pytest.raises(UserError, match=words):
+        exporter("ucc_conf").export(Recommendation(Point(), listed, provenance=source(8)), SITE)
+
+
+@given(
+    table=st.sampled_from(sorted(nccl.COLLECTIVES)).flatmap(
+        lambda name: tables_of(name, nccl.ALGORITHMS, "algorithm")
+    ),
+    size=st.integers(0, 2**21),
+)
+def test_every_size_of_a_tuner_table_has_its_row_or_the_table_is_refused(table, size):
+    ranks = table[0].comm_size
+    recommended = Recommendation(Point(), tuple(table), provenance=source(ranks, nodes=2))
+    if not all(rule.choice for rule in table):
+        with pytest.raises(UserError, match="sizes without an algorithm"):
+            exporter("nccl").export(recommended, SITE)
+        return
+    (text,) = exporter("nccl").export(recommended, SITE).values()
+    name = nccl.COLLECTIVES[table[0].collective]
+    wanted = str(choice_at(table, (table[0].collective, ranks, size))["algorithm"])
+    factor = ranks if name in nccl.TOTAL else 1
+    assert nccl.chosen(text, name, size * factor, 2, ranks) == (wanted, "simple", "-1")
+    assert nccl.chosen(text, name, 2**40, 2, ranks)
+    assert nccl.chosen(text, name, size, 2, ranks + 1) == ()
+    assert all(len(line.encode()) < nccl.LONGEST_LINE for line in text.splitlines())
+
+
+def test_a_tuner_table_of_an_mpi_is_refused():
+    measured = Recommendation(Point(), (), provenance=source(8, family="openmpi"))
+    with pytest.raises(UserError, match="Open MPI"):
+        exporter("nccl").export(measured, SITE)
+
+
+def test_a_word_that_the_tuner_takes_for_another_is_refused():
+    rules = (Rule("allreduce", 8, 0, Point.of({"algorithm": "ring", "protocol": "LL"})),)
+    with pytest.raises(UserError, match="knows no protocol 'LL'"):
+        exporter("nccl").export(Recommendation(Point(), rules), SITE)
+    assert exporter("nccl").export(NCCL, SITE)
+
+
+def test_slingshots_other_rendezvous_brings_slurms_option_with_it():
+    made = exporter("cray")
+    assert "srun --network=disable_rdzv_get" in made.use(CRAY, SITE)
+    plain = Recommendation(Point(), (), provenance=source(8, env=(("FI_CXI_RDZV_THRESHOLD", "65536"),)))
+    assert "--network" not in made.use(plain, SITE)
+    (text,) = made.export(plain, SITE).values()
+    assert "--network" not in text
+    assert "export FI_CXI_RDZV_THRESHOLD=65536" in text
+
+
+@pytest.mark.parametrize(
+    ("env", "rules", "words"),
+    [
+        ((("MPICH_ALLREDUCE_NO_SMPS", "1"),), (), "no MPICH_ALLREDUCE_NO_SMPS that this project knows"),
+        ((), (Rule("allreduce", 8, 0, Point.of({"algorithm": "ring"})),), "lets nobody choose 'ring'"),
+    ],
+)
+def test_what_cray_mpich_cannot_say_is_refused(env, rules, words):
+    with pytest.raises(UserError, match=words):
+        exporter("cray").export(Recommendation(Point(), rules, provenance=source(8, env=env)), SITE)
