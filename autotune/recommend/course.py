@@ -73,6 +73,10 @@ def leads(
     return tuple(found)
 
 
+_NEVER = 1e-18
+"""A chance that no digit of a sum of thousands shows; those of worse values are smaller still."""
+
+
 def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
     """The expected best of 1, 2, … n of these values drawn blindly, shape ``(n,)``."""
     ordered = sorted(values, reverse=maximise)
@@ -82,6 +86,8 @@ def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
         chance, total = k / n, 0.0  # that the best is the i-th: C(n − i, k − 1) / C(n, k)
         for i, value in enumerate(ordered[: n - k + 1], start=1):
             total += chance * value
+            if chance < _NEVER:
+                break
             chance *= (n - i - k + 1) / (n - i) if n > i else 0.0
         best.append(total)
     return tuple(best)
