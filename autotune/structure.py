@@ -80,7 +80,12 @@ class Document:
                 return None
             return self._value(next((o for o in options if type(value) is o), options[0]), value, where)
         if origin is tuple:
-            items, inner = value if isinstance(value, list | tuple) else [value], get_args(hint)[0]
+            items, kinds = value if isinstance(value, list | tuple) else [value], get_args(hint)
+            if kinds[-1] is not Ellipsis:  # of so many
+                if len(items) != len(kinds):
+                    raise self.error(f"{where} = {value!r}", f"expected {len(kinds)} values")
+                return tuple(self._value(kind, item, where) for kind, item in zip(kinds, items, strict=True))
+            inner = kinds[0]
             if (
                 isinstance(inner, type) and is_dataclass(inner) and not hasattr(inner, "of")
             ):  # a journal has many cells
