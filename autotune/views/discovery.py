@@ -58,10 +58,10 @@ def remarks(result: Found) -> Iterator[str]:
         f"at most {result.rate:.0%} of either expected to be false"
     )
     if result.set_aside:
-        yield "launches fail with " + ", ".join(_words(change) for _, change in result.set_aside)
+        yield "launches fail with " + ", ".join(_each(result, result.set_aside))
     if result.untold:
-        some = ", ".join(_words(change) for _, change in result.untold[:_HARMFUL_ROWS])
-        more = len(result.untold) - _HARMFUL_ROWS
+        each = _each(result, result.untold)
+        some, more = ", ".join(each[:_HARMFUL_ROWS]), len(each) - _HARMFUL_ROWS
         yield f"could not be told: {some}" + (f" and {more} more" if more > 0 else "")
 
 
@@ -69,7 +69,10 @@ def rows(result: Found) -> list[tuple[Effect, str, list[tuple[str, str]]]]:
     """Each effect with its name and, at each size, times faster with the style of its cell."""
     helping = sorted(result.active, key=lambda e: sum(e.log_ratio))
     slowing = sorted(result.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
-    return [(effect, _words(effect.change), [*_cells(effect)]) for effect in (*helping, *slowing)]
+    return [
+        (effect, _words(effect.change, _arm(result, effect.arm)), [*_cells(effect)])
+        for effect in (*helping, *slowing)
+    ]
 
 
 def discovery_parts(campaign: Description, sizes: Sequence[int]) -> Iterator[RenderableType]:
@@ -111,9 +114,26 @@ def _cells(effect: Effect) -> Iterator[tuple[str, str]]:
         yield f"{math.exp(-log_ratio):.2f}", style
 
 
-def _words(change: tuple[str, Any]) -> str:
+def _each(result: Found, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list[str]:
+    """Each change once, with its arm where the default one is not among those it was seen in."""
+    seen: dict[tuple[str, Any], list[int]] = {}
+    for arm, change in changes:
+        seen.setdefault(change, []).append(arm)
+    return [
+        _words(change, "" if 0 in arms else " or ".join(_arm(result, n) for n in arms))
+        for change, arms in seen.items()
+    ]
+
+
+def _arm(result: Found, number: int) -> str:
+    """Its name; empty for the first one, the default."""
+    return result.names[number] if number < len(result.names) else ""
+
+
+def _words(change: tuple[str, Any], arm: str = "") -> str:
     text = f"{change[0]} = {change[1]}"
-    return text if len(text) <= 48 else f"{text[:47]}…"
+    text = text if len(text) <= 48 else f"{text[:47]}…"
+    return f"{text} with {arm}" if arm else text
 
 
 def _n_knobs(campaign: Description) -> int:

@@ -91,7 +91,10 @@ class Course:
             half = [suspected[i] for i in rng.permutation(len(suspected))[: len(suspected) // 2]]
             return Run(number, arm.complete(frozenset(half))), Stage.BISECT
         guilty = set_aside(runs, number)
-        made = Counter(change for run in runs if run.arm == number for change in run.changes)
+        # What another change brought does not count: only without that one the two can be told apart.
+        made = Counter(
+            change for run in runs if run.arm == number for change in run.changes - arm.brought(run.changes)
+        )
         order = sorted((c for c in arm.changes if c not in guilty), key=lambda c: (made[c], rng.random()))
         picked: dict[str, Change] = {}
         for change in order:
@@ -109,11 +112,13 @@ class Course:
         wanted = candidates(self.arms, screened, self.rate, self.seed)
         per_arm: dict[int, list[frozenset[Change]]] = {}
         for number, change in wanted:
-            mine = per_arm.get(number, [])
-            planned = sum(len(c) + _defaults(len(c)) for c in per_arm.values())
-            if planned + 1 + (_defaults(len(mine) + 1) - _defaults(len(mine)) if mine else 1) > room:
+            arm, mine = self.arms[number], per_arm.get(number, [])
+            asked = dict.fromkeys([arm.needed(change), arm.complete(frozenset([change]))])
+            longer = [*mine, *(changes for changes in asked if changes and changes not in mine)]
+            others = [c for n, c in per_arm.items() if n != number]
+            if sum(len(c) + _defaults(len(c)) for c in (longer, *others)) > room:
                 break
-            per_arm.setdefault(number, []).append(self.arms[number].complete(frozenset([change])))
+            per_arm[number] = longer
         rng = np.random.default_rng([self.seed, 1, len(screened)])
         for block in range(1, self.rounds + 1):
             planned_runs = [

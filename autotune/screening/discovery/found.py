@@ -55,6 +55,8 @@ class Found:
     """Logarithm of the time of each arm at each size; empty where nothing could be measured."""
     rate: float
     """Of false discoveries."""
+    names: tuple[str, ...] = ()
+    """Of the arms."""
 
 
 def candidates(
@@ -80,7 +82,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
     harmful: list[Effect] = []
     aside: list[tuple[int, Change]] = []
     untold: list[tuple[int, Change]] = []
-    curves = []
+    curves, names = [], tuple(arm.name for arm in arms)
     for number, arm in enumerate(arms):
         guilty = set_aside(runs, number)
         aside += [(number, change) for change in arm.changes if change in guilty]
@@ -102,7 +104,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
                 harmful.append(effect)
             elif not measured or suspected[i]:
                 untold.append((number, change))
-    return Found(tuple(active), tuple(harmful), tuple(aside), tuple(untold), tuple(curves), rate)
+    return Found(tuple(active), tuple(harmful), tuple(aside), tuple(untold), tuple(curves), rate, names)
 
 
 @lru_cache(maxsize=8)
@@ -127,7 +129,9 @@ def _confirmed(
     made = {run.changes for run in rounds}
     seen: dict[Change, tuple[Floats, Floats]] = {}
     for change, together in asked.items():
-        if together in made and (pair := _difference(together, rounds, fit.sigma)) is not None:
+        without = arm.needed(change)  # what it is worth beside what it needs, which may be worth all of it
+        reference = without if without in made else frozenset()
+        if together in made and (pair := _difference(together, reference, rounds, fit.sigma)) is not None:
             seen[change] = pair
     p = np.array([_p_faster(effect / error) for effect, error in seen.values()])
     verdicts: dict[Change, Effect | None] = {c: None for c, together in asked.items() if together in made}
@@ -138,13 +142,13 @@ def _confirmed(
 
 
 def _difference(
-    changes: frozenset[Change], rounds: Sequence[Run], sigma: Floats
+    changes: frozenset[Change], reference: frozenset[Change], rounds: Sequence[Run], sigma: Floats
 ) -> tuple[Floats, Floats] | None:
-    """Effect of changes against the default of the same rounds, and its error; None where they all failed."""
+    """Effect of changes against others in the same rounds, and its error; None where they all failed."""
     differences, errors = [], []
     for block in sorted({run.block for run in rounds}):
         mine = [r.curve for r in rounds if r.block == block and r.ok and r.changes == changes]
-        default = [r.curve for r in rounds if r.block == block and r.ok and not r.changes]
+        default = [r.curve for r in rounds if r.block == block and r.ok and r.changes == reference]
         if mine and default:
             differences.append(np.mean(mine, axis=0) - np.mean(default, axis=0))
             errors.append(1 / len(mine) + 1 / len(default))

@@ -27,7 +27,15 @@ class Arm:
 
     def complete(self, changes: frozenset[Change]) -> frozenset[Change]:
         """The changes together with those that they need."""
-        return changes.union(*(self.needs.get(change, frozenset()) for change in changes))
+        return changes | self.brought(changes)
+
+    def brought(self, changes: frozenset[Change]) -> frozenset[Change]:
+        """What these changes need."""
+        return frozenset().union(*(self.needs.get(change, frozenset()) for change in changes))
+
+    def needed(self, change: Change) -> frozenset[Change]:
+        """What a change has no effect without, together."""
+        return self.complete(self.needs.get(change, frozenset()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autotune.screening.discovery import Arm, Course, Run, Stage
+from autotune.screening.discovery import Arm, Course, Run, Stage, found
 from autotune.screening.discovery.runs import set_aside, suspects
 from autotune.simulate.planted import Truth
 from benchmarks.discovery import simulate
@@ -71,3 +71,24 @@ def test_arms_begin_with_their_default_and_try_their_levels_equally_often():
 
 def test_no_time_means_no_run():
     assert Course((Arm("", LEVELS),), 100).next_run([], time_is_up=True) is None
+
+
+def test_what_does_nothing_is_not_taken_for_what_it_needs():
+    """A component's own knob brings the component; only what it adds to that is its effect."""
+    idle, parent = ("idle", 1), ("k0", 2)
+    arm = Arm("", (*LEVELS, idle), {idle: frozenset([parent])})
+    for seed in range(3):
+        course = Course((arm,), 240, seed=seed)
+        runs = _runs(Truth({parent: (0.5,) * 8}), course, seed)
+        seen = found(course.arms, runs, course.rate, seed)
+        assert [effect.change for effect in seen.active] == [parent]
+
+
+def test_a_knob_that_helps_the_component_that_it_needs_is_found():
+    child, parent = ("child", 1), ("k0", 2)
+    arm = Arm("", (*LEVELS, child), {child: frozenset([parent])})
+    course = Course((arm,), 240, seed=1)
+    runs = _runs(Truth({parent: (0.5,) * 8, child: (0.6,) * 8}), course, 1)
+    seen = {e.change: np.exp(np.mean(e.log_ratio)) for e in found(course.arms, runs, course.rate, 1).active}
+    assert set(seen) == {parent, child}
+    assert abs(seen[child] - 0.6) < 0.03
