@@ -64,7 +64,9 @@ class UccConf:
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """With the component of Open MPI that calls it, and the job-wide values of others."""
         mca, other = job_wide(recommendation)
-        asked = {"coll_ucc_enable": "1", "coll_ucc_priority": "100"}
+        set_here = [*other, *(name for rule in recommendation.rules for name in rule.choice)]
+        ours = any(name.lower().startswith("ucc_") for name in set_here)
+        asked = {"coll_ucc_enable": "1", "coll_ucc_priority": "100"} if ours else {}
         rest = {name: value for name, value in other.items() if not name.startswith("UCC_")}
         file = {"UCC_CONFIG_FILE": str(directory.absolute() / UCC_FILE)}
         return mpirun(recommendation, stated({**asked, **mca}, {**rest, **file}))

@@ -99,7 +99,7 @@ def _adjusted(a: Assignment) -> Iterator[Finding]:
     if "@" in a.value and ":" in a.value:
         effect = "with @ in it the message sizes are forgotten: the first algorithm is taken for all"
         yield a.finding(effect, "sizes or communicator sizes, not both")
-    if any(int(number) > _LARGEST_INTEL for number in re.findall(r"\d+", a.value)):
+    if any(float(number) > _LARGEST_INTEL for number in re.findall(r"\d+", a.value)):
         yield a.finding(
             f"a number beyond {_LARGEST_INTEL}: Intel MPI crashes as it starts", str(_LARGEST_INTEL)
         )

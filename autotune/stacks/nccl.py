@@ -22,6 +22,9 @@ PROTOCOLS = ("ll", "ll128", "simple")
 LARGEST = 2**64 - 1
 """Sizes are 64 bits wide: 4294967295, which the documentation takes for all, ends below 4 GiB."""
 
+_DIGITS = 30
+"""More than any size has."""
+
 LONGEST_LINE = 255
 """Bytes; what is longer goes on as a line of its own."""
 
@@ -52,7 +55,7 @@ class Row:
     @property
     def bounds(self) -> tuple[int, int]:
         """From and to, bytes, inclusive; what is no number counts as 0, as there."""
-        low, high = (int(text) if text.isdecimal() else 0 for text in self.fields[1:3])
+        low, high = (int(text[:_DIGITS]) if text.isdecimal() else 0 for text in self.fields[1:3])
         return low, high
 
 

@@ -287,7 +287,7 @@ def known_algorithm(token: Token) -> bool:
     """Whether each collective of a token has its algorithm, by name or id."""
     listed = [_BY_NAME[name].algorithms for name in token.collectives if name in _BY_NAME]
     name = token.algorithm
-    return not name or all(name in one or (name.isdecimal() and int(name) < len(one)) for one in listed)
+    return not name or all(name in one or (name.isdecimal() and float(name) < len(one)) for one in listed)
 
 
 def without_sizes(token: Token) -> tuple[str, ...]:

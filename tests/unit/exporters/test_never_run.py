@@ -79,6 +79,12 @@ def test_a_ucc_conf_gives_each_call_the_algorithm_that_was_recommended(tables, d
     assert found == wanted
 
 
+def test_the_line_asks_for_ucc_only_where_something_is_uccs():
+    made = exporter("ucc_conf")
+    assert "coll_ucc_enable 1" in made.use(UCC, SITE)
+    assert "coll_ucc_enable" not in made.use(Recommendation(Point(), (), provenance=source(8)), SITE)
+
+
 def test_radices_stand_by_size_where_ucc_takes_them_so():
     (text,) = exporter("ucc_conf").export(UCC, SITE).values()
     top, small, world = ucc.sections(text)
