@@ -1,7 +1,8 @@
 """Spaces made of others: named parameters beside discovered ones, and what is left of both (step 2)."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,6 +11,8 @@ from autotune.space.space import Dropped, Space
 
 DISCOVER = "discover"
 """The name of a space that the stack's own variables make up."""
+_PRIORITY = re.compile(r"coll_\w+_priority")
+"""Names of the variables by which components of collectives compete for the calls."""
 
 
 def joined(named: Space, knobs: Space) -> Space:
@@ -34,7 +37,20 @@ def joined(named: Space, knobs: Space) -> Space:
         else:
             absent = ", ".join(parent for parent, wanted in when.items() if not wanted)
             dropped.append(Dropped(knob.name, None, f"depends on {absent}, not available here"))
-    return Space(DISCOVER, (*parameters.values(), *named.call), tuple(dropped), named.stack)
+    swept = (_reached(p, parameters.values()) for p in named.call)
+    return Space(DISCOVER, (*parameters.values(), *swept), tuple(dropped), named.stack)
+
+
+def _reached(swept: Parameter, job: Iterable[Parameter]) -> Parameter:
+    """What is swept in one component only where no other one is raised above its default priority.
+
+    That one would take the calls, and what was seen of choices that no call reaches is noise.
+    """
+    if not any(need.startswith("coll:") for need in swept.requires):
+        return swept
+    rivals = (p for p in job if _PRIORITY.fullmatch(p.name))
+    when = {p.name: tuple(v for v in p.values if float(v) <= float(p.default)) for p in rivals}
+    return replace(swept, when={**when, **swept.when})
 
 
 def narrowed(whole: Space, levels: Mapping[str, Collection[Value]], kept: Collection[str]) -> Space:
@@ -52,12 +68,16 @@ def narrowed(whole: Space, levels: Mapping[str, Collection[Value]], kept: Collec
             wanted = asked | set(levels.get(parameter.name, ()))
             parameters.append(_with_levels(parameter, wanted, finer=parameter.name in levels))
     known = {p.name: p for p in parameters}
-    parameters = [p for p in parameters if all(parent in known for parent in p.when)]
-    parameters = [
-        replace(p, when={n: tuple(v for v in wanted if v in known[n].values) for n, wanted in p.when.items()})
-        for p in parameters
-    ]
-    return replace(whole, parameters=tuple(parameters))
+    left = []
+    for parameter in parameters:
+        unmet = {
+            n for n, wanted in parameter.when.items() if n not in known and whole[n].default not in wanted
+        }
+        if not unmet:
+            when = {n: wanted for n, wanted in parameter.when.items() if n in known}  # others are met
+            when = {n: tuple(v for v in wanted if v in known[n].values) for n, wanted in when.items()}
+            left.append(replace(parameter, when=when))
+    return replace(whole, parameters=tuple(left))
 
 
 def _ancestors(space: Space, name: str) -> Iterator[str]:
