@@ -99,7 +99,7 @@ class _Trace:
 
     def _add(self, place: Any, event: Any, begin_s: float, end_s: float, kind: int) -> None:
         name = _word(event.collective_op)
-        if name not in COLLECTIVES and name not in ("alltoallw", "reduce_scatter", "exscan"):
+        if name not in COLLECTIVES:
             return  # windows and files are made by all ranks together too
         places = self.places.get(event.communicator)
         if places is None:

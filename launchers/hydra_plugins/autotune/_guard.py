@@ -17,6 +17,19 @@ MARKER = "AUTOTUNE_LAUNCH"
 """Name of the environment variable that marks every process of one launch: ``driver:launches:launch``."""
 
 
+SHARED = Path("/dev/shm")  # noqa: S108
+"""Where ranks of one node share memory."""
+SEGMENTS = (
+    *("open_mpi.", "sm_segment.", "vader_segment.", "osc_sm.", "osc_rdma."),  # Open MPI
+    *("ucx_shm_posix_", "mpich_shm_", "mpich_shar_tmp", "Intel_MPI_"),
+)
+"""How the names begin that MPI libraries give it."""
+
+
+_TOLD_S = 1.0
+"""A launch is told of within this time of its start."""
+
+
 def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
     """End a process group politely, then all that is left of it, or carries a mark, by force.
 
@@ -40,6 +53,41 @@ def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
+
+
+def sweep(since_s: float) -> None:
+    """Remove the shared memory that ranks have left, who crashed, were killed, or whose library forgot it.
+
+    Nobody else would. Open MPI tries 128 names and then takes another kind of memory, for everybody on the
+    machine and without a sign in any result. Only what this user's ranks made since then, and what no process
+    has open.
+
+    Args:
+        since_s: Start of the launch, seconds since the epoch.
+    """
+    left = []
+    for prefix in SEGMENTS:
+        for path in SHARED.glob(f"{prefix}*"):
+            with contextlib.suppress(OSError):
+                seen = path.lstat()
+                if seen.st_uid == os.getuid() and seen.st_mtime >= since_s:
+                    left.append(path)
+    used = set(_open_files()) if left else set()
+    for path in left:
+        if str(path) not in used:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _open_files() -> Iterator[str]:
+    """Files that any process has open or mapped, as far as they may be seen."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                yield from (line.rpartition(" ")[2] for line in (folder / "maps").read_text().splitlines())
+                for link in (folder / "fd").iterdir():
+                    with contextlib.suppress(OSError):
+                        yield str(link.readlink())
 
 
 def marked(ours: Callable[[str], bool]) -> Iterator[int]:
@@ -77,10 +125,12 @@ def _lives(group: int) -> bool:
 
 def main(driver: str, grace_s: float) -> None:
     """Wait for the end of the driver, then of its last launch."""
-    group = 0
+    group, since_s = 0, time.time()
     for line in sys.stdin:
-        group = int(line)
+        group, since_s = int(line), time.time()
     end(group, lambda mark: mark.startswith(driver), grace_s)
+    if group:
+        sweep(since_s - _TOLD_S)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     _guard.end(0, lambda other: f":{launches}:" in other and not other.startswith(driver), 0.0)
     process, exit_code = None, None
     outputs = _Output(stdout), _Output(stderr)
-    started = time.monotonic()
+    started, since_s = time.monotonic(), time.time()
     try:
         process = subprocess.Popen(
             list(argv),
@@ -95,6 +95,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
         exit_code = _followed(process, outputs, started + timeout_s)
     finally:
         _end(process, mark)
+        _guard.sweep(since_s)
         _tell(guard, 0)
         _finish(process, outputs)
     return Ended(exit_code, time.monotonic() - started)

@@ -1,17 +1,20 @@
 """A process group from start to end: exit codes, timeouts, and nobody left behind."""
 
 import contextlib
+import mmap
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 
 import pytest
 
 from autotune.errors import StorageError
+from hydra_plugins.autotune._guard import SHARED
 from hydra_plugins.autotune._processes import KEPT_BYTES, MARKER, run
 
 SLEEPY = "import time; time.sleep(60)"
@@ -198,3 +201,41 @@ def test_where_its_output_cannot_be_written_nothing_is_booked(tmp_path):
     (tmp_path / "out").mkdir()
     with pytest.raises(StorageError, match="cannot be written"):
         start(tmp_path, "pass")
+
+
+@pytest.fixture
+def shared():
+    """Files in shared memory as MPI libraries name them, gone afterwards."""
+    made = []
+
+    def name(prefix="sm_segment."):
+        made.append(SHARED / f"{prefix}test.{uuid.uuid4().hex}")
+        return made[-1]
+
+    yield name
+    for path in made:
+        path.unlink(missing_ok=True)
+
+
+LEAVES = """
+import pathlib, time
+pathlib.Path({path!r}).write_bytes(bytes(8))
+{end}
+"""
+
+
+@pytest.mark.parametrize(
+    "end", ["", "raise SystemExit(1)", "time.sleep(60)"], ids=["forgot", "crashed", "hung"]
+)
+def test_shared_memory_that_ranks_left_is_removed(tmp_path, shared, end):
+    ours, before, foreign, used = shared(), shared("open_mpi."), shared("mine."), shared("mpich_shm_")
+    before.write_bytes(bytes(8))
+    os.utime(before, (1, 1))
+    foreign.touch()
+    used.write_bytes(bytes(8))
+    os.utime(used, (time.time() + 60,) * 2)
+    with used.open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 8)
+    with mapped:  # by another job, which has begun in the meantime
+        start(tmp_path, LEAVES.format(path=str(ours), end=end), timeout_s=1.0)
+    assert [path.exists() for path in (ours, before, foreign, used)] == [False, True, True, True]
