@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from autotune.history.trial import History, Observation, Phase, Subject
 from autotune.recommend.front import REMEMBERED, Same
+from autotune.verification.pairs import repeated
 
 _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
 _FEWEST = 6
@@ -45,8 +46,8 @@ _SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
 """What is tried: standard deviations of e, and ratios of the others' to it."""
 
 Array = NDArray[np.float64]
-Row = tuple[int, object, float]
-"""Position of a launch, its setting, the mean of ln t of what all launches of the setting measured."""
+Row = tuple[int, int, float]
+"""Positions of a launch and of the first of its setting, the mean of ln t of what all of these measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _drift(made: Same[Observation]) -> Drift:
 
 def _undisturbed(rows: Sequence[Row]) -> Sequence[Row]:
     """Without the few launches that lie by themselves, far from others of their setting."""
-    groups: dict[object, list[float]] = defaultdict(list)
+    groups: dict[int, list[float]] = defaultdict(list)
     for _, setting, mean in rows:
         groups[setting].append(mean)
     away = [abs(mean - median(groups[setting])) for _, setting, mean in rows]
@@ -158,20 +159,11 @@ def _chosen(likely: Mapping[tuple[float, float, float], float]) -> tuple[float, 
 
 def _repeated(made: Sequence[Observation]) -> list[Row]:
     """Of settings that were launched again."""
-    groups: dict[object, list[int]] = defaultdict(list)
-    for i, observation in enumerate(made):
-        if observation.ok:
-            groups[observation.trial.subject, observation.trial.point].append(i)
-    rows: list[Row] = []
-    for setting, places in groups.items():
-        if len(places) > 1:
-            logs = [{e.cell: math.log(e.median_s) for e in made[i].usable} for i in places]
-            common = set.intersection(*map(set, logs))
-            rows += [
-                (i, setting, sum(one[c] for c in common) / len(common))
-                for i, one in zip(places, logs, strict=True)
-                if common
-            ]
+    rows = [
+        (i, places[0], float(mean))
+        for places, logs in repeated(made)
+        for i, mean in zip(places, logs.mean(axis=1), strict=True)
+    ]
     rows.sort(key=lambda row: row[0])
     if len(rows) <= _MOST:
         return rows

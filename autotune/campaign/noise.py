@@ -75,7 +75,7 @@ def resolution(campaign: Description, sigma: float) -> Remark | None:
 
 def spread(history: History) -> float | None:
     """How far launches of one setting lie apart by their median absolute deviation; None: too few tell."""
-    away = [np.abs(logs - np.median(logs, axis=0)) for logs in repeated(history) if len(logs) >= _ENOUGH]
+    away = [np.abs(logs - np.median(logs, axis=0)) for _, logs in repeated(history) if len(logs) >= _ENOUGH]
     if not away:
         return None
     return float(np.mean([1.4826 * np.sqrt(np.mean(np.median(one, axis=0) ** 2)) for one in away]))

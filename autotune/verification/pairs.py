@@ -67,23 +67,27 @@ def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
     it makes decisions on few pairs cautious, never bold.
     """
     squares, freedom = 0.0, 0
-    for logs in repeated(observations):
+    for _, logs in repeated(observations):
         squares += float(((logs - logs.mean(axis=0)) ** 2).sum(axis=0).mean())
         freedom += len(logs) - 1
     return LaunchNoise(squares, freedom)
 
 
-def repeated(observations: Iterable[Observation]) -> Iterator[NDArray[np.float64]]:
-    """Logarithms of times of each setting launched more than once, shape ``(launches, common cells)``."""
-    groups: dict[tuple[Subject, Point], list[dict[object, float]]] = defaultdict(list)
-    for observation in observations:
+def repeated(observations: Iterable[Observation]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
+    """Each setting launched more than once: where its launches stand, and the logarithms of their times.
+
+    Returns:
+        Pairs of positions among the observations, and an array of shape ``(launches, common cells)``.
+    """
+    groups: dict[tuple[Subject, Point], dict[int, dict[object, float]]] = defaultdict(dict)
+    for i, observation in enumerate(observations):
         logs: dict[object, float] = {e.cell: math.log(e.median_s) for e in observation.usable}
         if logs:
-            groups[observation.trial.subject, observation.trial.point].append(logs)
+            groups[observation.trial.subject, observation.trial.point][i] = logs
     for launches in groups.values():
-        common = set.intersection(*map(set, launches)) if len(launches) > 1 else set()
+        common = set.intersection(*map(set, launches.values())) if len(launches) > 1 else set()
         if common:
-            yield np.array([[launch[cell] for cell in common] for launch in launches])
+            yield list(launches), np.array([[one[cell] for cell in common] for one in launches.values()])
 
 
 def _by_block(observations: Iterable[Observation]) -> dict[int, list[Observation]]:

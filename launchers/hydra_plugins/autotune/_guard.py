@@ -15,8 +15,6 @@ from pathlib import Path
 
 MARKER = "AUTOTUNE_LAUNCH"
 """Name of the environment variable that marks every process of one launch: ``driver:launches:launch``."""
-
-
 SHARED = Path("/dev/shm")  # noqa: S108
 """Where ranks of one node share memory."""
 SEGMENTS = (
@@ -24,7 +22,6 @@ SEGMENTS = (
     *("ucx_shm_posix_", "mpich_shm_", "mpich_shar_tmp", "Intel_MPI_"),
 )
 """How the names begin that MPI libraries give it."""
-
 
 _TOLD_S = 1.0
 """A launch is told of within this time of its start."""
