@@ -2,6 +2,7 @@
 
     python benchmarks/discovery_truth.py measure truth.jsonl [--rounds 10] [--lane 0/1] conf=allreduce_local
     python benchmarks/discovery_truth.py compare truth.jsonl campaigns/DIR ...
+    python benchmarks/discovery_truth.py combine truth.jsonl campaigns/DIR ... conf=allreduce_local
 
 ``measure`` launches every level of every performance knob that is in effect here, each against the default of
 its arm (ob1, and what other values of a parameter put into effect), in interleaved rounds: in each round a
@@ -10,9 +11,15 @@ continues. ``--lane K/N`` measures the groups K, K + N, ..., so that several pro
 each on cores of its own.
 
 ``compare`` reads campaigns (``space=discover``) and prints beside the truth what each found. A level is
-*true* where some size moves by 10 % or more and by more than chance over all levels and sizes (t test over
-the rounds, Benjamini and Hochberg, 5 %). What a discovery calls active is *false* where no size is faster by
-that test, what it calls harmful where none is slower.
+*true* where some size moves by 10 % or more and by more than chance over all levels and sizes (t test of the
+20 % trimmed mean over the rounds, Tukey and McLaughlin 1963, since one launch in ten is disturbed; Benjamini
+and Hochberg, 5 %). What a discovery calls active is *false* where no size is faster by that test, what it
+calls harmful where none is slower. As in a discovery, what needs another change (a component's own knob) is
+judged against that one alone.
+
+``combine`` puts levels together that the truth knows to help and that lose nowhere, one after the other in
+each arm, each kept where interleaved launches show more gain with it than without; then it launches the best
+combination of each arm and what each campaign has verified, in turn with the default.
 """
 
 import argparse
@@ -21,23 +28,27 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.stats import t, trim_mean
 
+from autotune.campaign.description import campaign_in
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import run_task
-from autotune.history.trial import Phase, Subject, Trial
+from autotune.history.journal import read_events
+from autotune.history.trial import Phase, Rule, Subject, Trial
 from autotune.scenario import Scenario
-from autotune.screening.discovery import Change, Run
+from autotune.scenario.sections import Discover
+from autotune.screening.discovery import Arm, Change, Run
 from autotune.screening.discovery.fit import false_discovery_set
+from autotune.space import Point
 
 GROUP = 6
 """Levels that share a default launch in each round."""
@@ -50,7 +61,7 @@ RATE = 0.05
 def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[int, int]) -> int:
     """Launch what is not in the file yet."""
     assert site.knobs is not None, "say space=discover"
-    discovery = Discovery(site.whole, scenario.discover, scenario.seed, levels=sys.maxsize)
+    discovery = Discovery(site.whole, all_levels(scenario), scenario.seed)
     directory = scenario.directory
     observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, directory)
     made = {(row["arm"], row["knob"], str(row["level"])) for row in rows(out)}
@@ -84,6 +95,11 @@ def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[
                 file.write(json.dumps(line | {"failed": reasons.get(change, "")}) + "\n")
         print(f"group {at}: {', '.join(f'{n}={v}' for n, v in left)}", flush=True)
     return 0
+
+
+def all_levels(scenario: Scenario) -> Discover:
+    """What its discovery may cost, with every level of each knob."""
+    return replace(scenario.discover, levels=sys.maxsize)
 
 
 def groups(discovery: Discovery) -> Iterator[tuple[int, Sequence[Change]]]:
@@ -127,18 +143,38 @@ class Level:
         return bool((self.sure & ((self.effect < 0) == faster)).any())
 
 
-def truth(path: Path) -> list[Level]:
+def trimmed(pairs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """Trimmed mean of each column, its standard error and degrees of freedom."""
+    n, cut = len(pairs), int(0.2 * len(pairs))
+    kept = trim_mean(pairs, 0.2, axis=0)
+    ordered = np.sort(pairs, axis=0)
+    winsorized = np.clip(pairs, ordered[cut], ordered[n - 1 - cut])
+    sem = winsorized.std(axis=0, ddof=1) / ((1 - 2 * cut / n) * math.sqrt(n))
+    return np.asarray(kept), np.asarray(sem), n - 2 * cut - 1
+
+
+def truth(path: Path, arms: Sequence[Arm]) -> list[Level]:
     """Every level, with what is more than chance."""
     measured = rows(path)
+    by_key = {(row["arm"], row["knob"], str(row["level"])): row["pairs"] for row in measured}
+    needs = {
+        (n, change[0], str(change[1])): [(n, name, str(value)) for name, value in arm.needed(change)]
+        for n, arm in enumerate(arms)
+        for change in arm.changes
+    }
     effects, chances = [], []
     for row in measured:
         pairs = np.asarray(row["pairs"], dtype=float)
+        needed = needs.get((row["arm"], row["knob"], str(row["level"])), [])
+        if len(needed) == 1 and (alone := by_key.get(needed[0])):
+            n = min(len(pairs), len(alone))
+            pairs = pairs[:n] - np.asarray(alone[:n])
         if len(pairs) < 3:
             effects.append(np.zeros(0))
             continue
-        mean, sem = pairs.mean(axis=0), pairs.std(axis=0, ddof=1) / math.sqrt(len(pairs))
+        mean, sem, freedom = trimmed(pairs)
         effects.append(mean)
-        chances.append(2 * t.sf(np.abs(mean) / np.maximum(sem, 1e-9), len(pairs) - 1))
+        chances.append(2 * t.sf(np.abs(mean) / np.maximum(sem, 1e-9), freedom))
     flat = false_discovery_set(np.concatenate(chances), RATE) if chances else np.zeros(0, bool)
     told, levels = 0, []
     for row, effect in zip(measured, effects, strict=True):
@@ -150,7 +186,10 @@ def truth(path: Path) -> list[Level]:
 
 def compare(path: Path, directories: Sequence[Path]) -> None:
     """Print the truth, and what each campaign found of it."""
-    levels = truth(path)
+    first = campaign_in(read_events(directories[0]))
+    assert first is not None
+    every = Discovery(first.whole, all_levels(first.scenario), 0)
+    levels = truth(path, every.arms)
     launches = sum(len(row["pairs"]) for row in rows(path))
     known = {(x.arm, x.knob, x.level): x for x in levels}
     moving = [x for x in levels if x.helps or x.hurts]
@@ -162,8 +201,11 @@ def compare(path: Path, directories: Sequence[Path]) -> None:
     found: dict[tuple[int, str, str], list[str]] = defaultdict(list)
     for directory in directories:
         campaign = read_campaign(directory)
-        about = campaign.about
+        about = campaign_in(read_events(directory))
+        assert about is not None
         discovery = Discovery(about.whole, about.scenario.discover, about.scenario.seed)
+        verified = campaign.conclude()
+        print(f"{directory}: {verified.verdict.text if verified.verdict else 'not verified'}")
         result = discovery.found(campaign.history)
         tried = {(n, c[0], str(c[1])) for n, arm in enumerate(discovery.arms) for c in arm.changes}
         active = {(e.arm, e.change[0], str(e.change[1])) for e in result.active}
@@ -193,10 +235,84 @@ def compare(path: Path, directories: Sequence[Path]) -> None:
         )
 
 
+Setting = tuple[Point, tuple[Rule, ...]]
+"""What a launch deploys; the default of the whole stack is the space's default without rules."""
+
+
+def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Path], rounds: int) -> int:
+    """Launch the best combination of each arm beside what campaigns have verified."""
+    discovery = Discovery(site.whole, all_levels(scenario), scenario.seed)
+    observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, scenario.directory)
+    number = 0
+
+    def gains(settings: Sequence[Setting], rounds: int) -> list[NDArray[np.float64]]:
+        """Ln of default / setting, shape ``(rounds, sizes)``, of launches in turn."""
+        nonlocal number
+        logs: list[list[list[float]]] = [[] for _ in range(len(settings) + 1)]
+        wanted = [(site.whole.default, ()), *settings]
+        for round_ in range(rounds):
+            for i in np.random.default_rng([number, round_]).permutation(len(wanted)):
+                number += 1
+                point, rules = wanted[i]
+                trial = Trial(
+                    number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, rules=rules, timeout_s=20.0
+                )
+                seen = observer.observe(trial)
+                usable = sorted(seen.usable, key=lambda e: (e.cell.collective, e.cell.message_bytes))
+                logs[i].append([math.log(e.median_s) for e in usable])
+        sizes = max(len(one) for of in logs for one in of)
+        made = [[one if len(one) == sizes else [math.nan] * sizes for one in of] for of in logs]
+        base = np.array(made[0])
+        told = [base - np.array(mine) for mine in made[1:]]
+        return [one[~np.isnan(one).any(axis=1)] for one in told]
+
+    shown: dict[str, Setting] = {}
+    levels = truth(path, discovery.arms)
+    for number_of, arm in enumerate(discovery.arms):
+        helping = [
+            x
+            for x in levels
+            if x.arm == number_of and x.helps and not (x.sure & (x.effect > MOVES / 5)).any()
+        ]
+        best, chosen = discovery.point(Run(number_of, arm.complete(frozenset()), 1)), frozenset[Change]()
+        for level in sorted(helping, key=lambda x: float(x.effect.mean()))[:12]:
+            change = next(c for c in arm.changes if (c[0], str(c[1])) == (level.knob, level.level))
+            if any(name == change[0] for name, _ in chosen):
+                continue
+            longer = discovery.point(Run(number_of, arm.complete(chosen | {change}), 1))
+            now, then = (trimmed(g)[0].mean() for g in gains([(best, ()), (longer, ())], 5))
+            print(
+                f"{arm.name or 'default'}: {math.exp(now):.3f}x, "
+                f"with {change[0]}={change[1]} {math.exp(then):.3f}x"
+            )
+            if then > now + 0.005:
+                best, chosen = longer, chosen | {change}
+        shown[f"truth, {arm.name or 'default'}: {', '.join(f'{n}={v}' for n, v in sorted(chosen))}"] = (
+            best,
+            (),
+        )
+    for directory in directories:
+        found = read_campaign(directory).conclude().recommendation
+        if found is not None:
+            shown[str(directory)] = (found.point, found.rules)
+    measured = dict(zip(shown, gains(list(shown.values()), rounds), strict=True))
+    wholes = {name: float(trimmed(one)[0].mean()) for name, one in measured.items()}
+    highest = max(value for name, value in wholes.items() if name.startswith("truth"))
+    for name, one in measured.items():
+        location, _, _ = trimmed(one)
+        whole, error, _ = trimmed(one.mean(axis=1)[:, None])
+        print(
+            f"{math.exp(wholes[name]):.3f}x ({math.exp(whole[0] - 2 * error[0]):.3f} … "
+            f"{math.exp(whole[0] + 2 * error[0]):.3f}), {math.exp(wholes[name] - highest):.0%} of the best, "
+            f"by size {' '.join(f'{math.exp(x):.2f}' for x in location)}  {name}"
+        )
+    return 0
+
+
 def main() -> None:
-    """One of the two."""
+    """One of the three."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["measure", "compare"])
+    parser.add_argument("what", choices=["measure", "compare", "combine"])
     parser.add_argument("truth", type=Path)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--lane", default="0/1", help="K/N")
@@ -206,8 +322,16 @@ def main() -> None:
         compare(options.truth, [Path(word) for word in options.words])
         return
     lane = tuple(map(int, options.lane.split("/")))
-    words = [*options.words, "space=discover", f"campaign.dir={options.truth.with_suffix('')}-{lane[0]}"]
-    run_task(lambda scenario, site: measure(scenario, site, options.truth, options.rounds, lane), words)
+    directories = [Path(word) for word in options.words if "=" not in word]
+    words = [
+        *(word for word in options.words if "=" in word),
+        "space=discover",
+        f"campaign.dir={options.truth.with_suffix('')}-{lane[0]}",
+    ]
+    if options.what == "combine":
+        run_task(lambda sc, site: combine(sc, site, options.truth, directories, options.rounds), words)
+    else:
+        run_task(lambda sc, site: measure(sc, site, options.truth, options.rounds, lane), words)
 
 
 if __name__ == "__main__":
