@@ -105,7 +105,9 @@ LATER = (
     *(("budget", key) for key in ("total_launches", "node_hours", "until")),
     ("mpi", "stack"),
     ("verify", "margin"),
+    ("verify", "other_loop"),
     ("screening", "runs"),
+    ("discover", "levels"),
     ("baseline", "every"),
     ("campaign", "notify"),
 )

@@ -36,8 +36,6 @@ class Discovery:
     """What it may cost."""
     seed: int
     """Of everything random."""
-    levels: int = 3
-    """Of a parameter, to be screened: more would be met too seldom."""
 
     @cached_property
     def settings(self) -> tuple[Mapping[str, Value], ...]:
@@ -120,25 +118,32 @@ class Discovery:
         return self.space.complete({**self.settings[run.arm], **dict(run.changes)})
 
     def searched(self, found: Found) -> Space:
-        """What is left to search: the active levels with finer ones between, and what makes an arm."""
+        """What is left to search: the levels that help with finer ones between, and what makes an arm."""
         levels: dict[str, set[Value]] = {}
-        for effect in found.active:
+        for effect in (*found.active, *found.unconfirmed):
             for name, value in self.arms[effect.arm].complete(frozenset([effect.change])):
                 levels.setdefault(name, set()).add(value)
         gates = {name for setting in self.settings for name in setting}
         return narrowed(self.space, levels, gates)
 
     def suggested(self, found: Found, space: Space) -> tuple[Point, ...]:
-        """The points to search first: in each arm the best active level of each factor, all together."""
-        points = []
+        """The points to search first: in each arm the best active level of each factor, all together.
+
+        Then each level beside them that there was no time to confirm.
+        """
+        points, more = [], []
         for arm, setting in enumerate(self.settings):
             best: dict[str, Effect] = {}
             for effect in sorted(found.active, key=lambda e: -float(np.mean(e.log_ratio))):
                 if effect.arm == arm:
                     best[effect.change[0]] = effect
-            together = self.arms[arm].complete(frozenset(e.change for e in best.values()))
-            points.append(space.complete({**setting, **dict(together)}))
-        return tuple(dict.fromkeys(p for p in points if p != space.default))
+            together = dict(self.arms[arm].complete(frozenset(e.change for e in best.values())))
+            points.append(space.complete({**setting, **together}))
+            for effect in found.unconfirmed:
+                if effect.arm == arm:
+                    also = dict(self.arms[arm].complete(frozenset([effect.change])))
+                    more.append(space.complete({**setting, **together, **also}))
+        return tuple(dict.fromkeys(p for p in (*points, *more) if p != space.default))
 
     def _waits(self, parameter: Parameter, parent: Parameter, value: Value) -> bool:
         wanted = parameter.when.get(parent.name, ())
@@ -152,7 +157,7 @@ class Discovery:
             own = frozenset(self._needs(parameter, base))
             if parameter.name in gates or any(name in gates for name, _ in own):
                 continue  # of another arm
-            for value in _tried(parameter, self.levels):
+            for value in _tried(parameter, self.wanted.levels):
                 changes.append((parameter.name, value))
                 if own:
                     needs[parameter.name, value] = own

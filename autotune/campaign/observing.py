@@ -40,6 +40,8 @@ class Measurement:
     """How samples become one number, see ``measure.location``."""
     discovery_s: float = 0.3
     """Of a launch of the discovery, for the timed part."""
+    other_loop: str = ""
+    """In which launches of the verification measure every cell too; empty: in none."""
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
     """What becomes of each rendering, where somebody's own settings are measured; only an MPI heeds it."""
 
@@ -113,6 +115,8 @@ class Launches:
         )
         if trial.phase is Phase.DISCOVERY:
             probe = replace(probe, budget_s=measurement.discovery_s)
+        if trial.phase is Phase.VERIFY:
+            probe = replace(probe, other_loop=measurement.other_loop)
         if parts > 1:
             probe = replace(probe, collectives=tuple(rendering.choices), budget_s=probe.budget_s / parts)
         request = LaunchRequest(
@@ -223,7 +227,8 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
         memory="memory" in scenario.objectives,
         loop=scenario.loop,
     )
-    return Measurement(probe, limit_s(scenario), options.estimator, scenario.discover.probe_s)
+    discovery_s, other = scenario.discover.probe_s, scenario.other_loop
+    return Measurement(probe, limit_s(scenario), options.estimator, discovery_s, other)
 
 
 def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]:
@@ -281,4 +286,4 @@ def _estimate(cell: CellSamples, estimator: str) -> Estimate:
     # One sample says nothing about its error: take it as large as the value, so that nobody relies on it.
     sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
     figures = (located.value_s, sem_s, located.n, status, located.low_s, located.high_s, located.n_outliers)
-    return Estimate(what, *figures, cell.over_ranks_s)
+    return Estimate(what, *figures, cell.extra)

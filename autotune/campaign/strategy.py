@@ -8,8 +8,7 @@ with the baseline launches spread over the campaign, so that slow drift shows in
 for all but the verification, which has its own.
 """
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -20,11 +19,12 @@ from autotune.campaign import failures
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.drift import levelled
+from autotune.campaign.freeing import next_freed
 from autotune.campaign.ports import Problem, Proposer
 from autotune.errors import ScenarioError, UserError
 from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.recommend.front import Candidate, Same, candidates, leaders, loss
+from autotune.recommend.front import Same, candidates, loss, untouched
 from autotune.recommend.posterior import posterior
 from autotune.scenario.sections import Budget
 from autotune.screening import (
@@ -40,16 +40,14 @@ from autotune.screening import (
     screened,
 )
 from autotune.screening.decision import Goal
-from autotune.space import Point, Space, Value
+from autotune.space import Point, Space
 from autotune.stacks import dialect
-from autotune.verification.pairs import launch_noise
+from autotune.verification.pairs import two_that_differ
 from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
 
 _WORTH_A_LAUNCH = 1e-3
 """Relative gain that another launch of a leader must promise."""
-_DISTURBED = 0.1
-"""So far apart on the log scale two launches of the baseline are not by chance: one was disturbed."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,22 @@ class Strategy:
         if not wanted.enabled or not wanted.launches or self.campaign.site.stamp.kind is SiteKind.REPLAYED:
             return None
         design = SequentialDesign.of(wanted.launches, wanted.error_rate, wanted.max_loss, wanted.margin)
-        return Verifier(self.space, self.objectives, design, seed, dialect(self.space.stack).one_row)
+        one_row = dialect(self.space.stack).one_row
+        counts, site = wanted.other_loop == "counts", self.campaign.site.stamp.kind
+        if counts and site is not SiteKind.REAL:
+            raise ScenarioError(
+                f"verify.other_loop=counts, {site}", "only an MPI's calls are timed in two loops"
+            )
+        return Verifier(
+            self.space,
+            self.objectives,
+            design,
+            seed,
+            one_row,
+            self.campaign.scenario.other_loop,
+            counts,
+            self.suggested,
+        )
 
     @property
     def n_baseline(self) -> int:
@@ -211,7 +224,7 @@ class Strategy:
                 seed=self._seed(number),
                 note=f"row {n_screened + 1} of {self.design.n_runs}",
             )
-        if n_baseline < wanted - 1 or (n_baseline < wanted and _two_that_differ(history)):
+        if n_baseline < wanted - 1 or (n_baseline < wanted and two_that_differ(history.of(Phase.BASELINE))):
             return self._baseline(number)
         if room > 0:
             found = self._search(history, number)
@@ -286,8 +299,7 @@ class Strategy:
         """
         if self.proposer is None:
             return None
-        tried = {o.trial.point for o in history.of(Phase.SEARCH)}
-        if first := next((p for p in self.suggested if p not in tried), None):
+        if first := self._unproved(history):
             return self._searched(number, first, "what the discovery found, together")
         found = self.screening(history)
         fixed = found[1].fixed if found else {}
@@ -300,7 +312,9 @@ class Strategy:
                 return self._searched(number, leader, "a leader again")
             spaces = [self.space]
         elif fixed and 2 * n_searched >= room:
-            if (again := self._freed(history, fixed, room)) is not None:
+            ordered = [f for f in self.design.factors if f.name in fixed] if self.design else []
+            again = next_freed(self.space, self.objectives, ordered, fixed, history, room)
+            if again is not None:
                 return self._searched(number, again[1], f"{again[0]} again, at the best setting")
             spaces = [self.space]
         wanted = self.campaign.scenario
@@ -313,33 +327,20 @@ class Strategy:
             )
             if suggestion is not None:
                 return self._searched(number, suggestion.point, suggestion.note)
-        return None
+        if self.campaign.site.stamp.kind is SiteKind.REPLAYED:  # a recording says the same again
+            return None
+        if (leader := self._doubtful(history)) is None:
+            return None
+        return self._searched(number, leader, "a leader again: nothing else is left")
 
-    def _freed(self, history: History, fixed: Mapping[str, Value], room: int) -> tuple[str, Point] | None:
-        """The next factor to be set free and the point that does it; None when all were.
+    def _unproved(self, history: History) -> Point | None:
+        """The suggested point launched least, until each was launched twice, or three times if these differ.
 
-        Which ones were is read off the points of the second half of the search: each was the best setting of
-        its time with one fixed factor changed.
+        What the discovery confirmed is not to be lost by one disturbed launch.
         """
-        tried: set[str] = set()
-        best = list(leaders(self.objectives, self.space, history))
-        searched = [i for i, o in enumerate(history) if o.trial.phase is Phase.SEARCH]
-        for i in searched[-(-room // 2) :]:
-            point = history.observations[i].trial.point
-            if any(point.get(name, value) != value for name, value in fixed.items() if name not in tried):
-                one = self._next_freed(best[i], fixed, tried)
-                tried |= {one[0]} if one is not None and one[1] == point else set()
-        return self._next_freed(best[-1], fixed, tried)
-
-    def _next_freed(
-        self, best: Candidate | None, fixed: Mapping[str, Value], tried: Collection[str]
-    ) -> tuple[str, Point] | None:
-        """The best setting so far with the first fixed factor that was not tried at its other level."""
-        for factor in self.design.factors if best and self.design else ():
-            if factor.name in fixed and factor.name not in tried and best and factor.name in best.point:
-                other = factor.low if fixed[factor.name] == factor.high else factor.high
-                return factor.name, self.space.complete({**best.point, factor.name: other})
-        return None
+        made = {p: [o for o in history.of(Phase.SEARCH) if o.trial.point == p] for p in self.suggested}
+        waiting = (p for p, launches in made.items() if len(launches) < 2 or two_that_differ(launches))
+        return min(waiting, key=lambda p: len(made[p]), default=None)
 
     def _doubtful(self, history: History) -> Point | None:
         """The setting whose next launch gains most by changing what is recommended; None where none does.
@@ -348,14 +349,22 @@ class Strategy:
         mostly the luckiest. A leader that was lucky falls behind when it is launched again.
         """
         known = self.verifier.known(history) if self.verifier else None
-        judged = candidates(self.objectives, self.space, history)
-        judged = tuple(c for c in judged if known is None or not known.losses(c))
+        judged = [
+            c for c in candidates(self.objectives, self.space, history) if not known or not known.losses(c)
+        ]
+        if judged and (default := untouched(self.objectives, self.space, history)):
+            judged.append(default)  # what there is to choose from; how it runs, the baseline tells
         if len(judged) < 2:
             return None
         costs = [loss(self.objectives, c) / len(self.objectives) for c in judged]
         found = posterior(self.space, [c.point for c in judged], costs, [c.launches for c in judged])
         worth = zip(found.worth_of_another(), judged, strict=True)
-        open_ones = [(gain, c.point) for gain, c in worth if gain > _WORTH_A_LAUNCH and c.point in self.space]
+        least = max(_WORTH_A_LAUNCH, self.campaign.scenario.stop.min_gain)
+        open_ones = [
+            (gain, c.point)
+            for gain, c in worth
+            if gain > least and c.point in self.space and c.point != self.space.default
+        ]
         return max(open_ones, key=itemgetter(0))[1] if open_ones else None
 
     def _searched(self, number: int, point: Point, note: str) -> Trial:
@@ -379,9 +388,3 @@ class Strategy:
 
     def _seed(self, number: int) -> int:
         return int(np.random.default_rng([self.campaign.scenario.seed, 2, number]).integers(2**31))
-
-
-def _two_that_differ(history: History) -> bool:
-    """Whether there are two launches of the baseline, and a third one has to tell which was disturbed."""
-    seen = launch_noise(history.of(Phase.BASELINE))
-    return seen.freedom == 1 and math.sqrt(2 * seen.squares) > _DISTURBED

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from autotune.history.trial import Rule
 from autotune.recommend.front import Gain, Part, Provenance, Recommendation
 from autotune.space import Point
 from autotune.views.documents import json_text
-from autotune.views.text import figure_text, ratio_text, size_text
+from autotune.views.text import figure_text, other_text, ratio_text, size_text
 
 VERSION = 1
 """Of the JSON document."""
@@ -66,6 +66,7 @@ class JsonDocument:
                     "tuned_sem_s": gain.tuned_sem_s,
                     "default_s": gain.default_s,
                     "default_sem_s": gain.default_sem_s,
+                    **({"other_loop": gain.other_loop} if gain.other_loop else {}),
                 }
                 for gain in recommendation.gains
             ],
@@ -134,6 +135,7 @@ def recommendation_of(text: str, name: str = "recommendation.json") -> Recommend
                 math.inf if g["tuned_sem_s"] is None else g["tuned_sem_s"],
                 g["default_s"],
                 math.inf if g["default_sem_s"] is None else g["default_sem_s"],
+                _known(g.get("other_loop")),
             )
             for g in document["gains"]
         )
@@ -144,10 +146,18 @@ def recommendation_of(text: str, name: str = "recommendation.json") -> Recommend
         raise UserError(f"{name} cannot be read: {exc}", "expected a file of `export --format json`") from exc
 
 
+def _known(other: Sequence[float | None] | None) -> tuple[float, float, float] | None:
+    """The ratio and its interval, in which JSON has no infinity; None where it was not measured."""
+    if not other:
+        return None
+    ratio, low, high = other
+    return (math.nan if ratio is None else ratio, low or 0.0, math.inf if high is None else high)
+
+
 def _size_lines(recommendation: Recommendation) -> list[str]:
     """A table for each collective and communicator size."""
     lines: list[str] = []
-    heading = ""
+    heading, both = "", any(gain.other_loop for gain in recommendation.gains)
     for gain in recommendation.gains:
         collective, comm_size, size = gain.slot
         title = f"### MPI_{collective.capitalize()} on {comm_size} ranks"
@@ -155,12 +165,14 @@ def _size_lines(recommendation: Recommendation) -> list[str]:
             lines += [""] if lines else []
             lines += [title, "", "| size | choice | tuned | default | speed-up (95 %) |"]
             lines.append("|---:|---|---:|---:|---|")
+            if both:
+                lines[-2:] = [f"{lines[-2]} in the other loop |", f"{lines[-1]}---|"]
             heading = title
         choice = choice_at(recommendation.rules, gain.slot)
         tuned, default = (figure_text(t * 1e6, unit="µs") for t in (gain.tuned_s, gain.default_s))
         lines.append(
             f"| {size_text(size)} | {choice or 'the stack decides'} | {tuned} | {default} "
-            f"| {ratio_text(gain.ratio, gain.interval)} |"
+            f"| {ratio_text(gain.ratio, gain.interval)} |" + (f" {other_text(gain)} |" if both else "")
         )
     if not recommendation.gains:
         lines = [

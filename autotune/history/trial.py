@@ -152,6 +152,12 @@ class Estimate:
     """In words, where the status is not ``ok``."""
 
     @property
+    def other_loop_s(self) -> float:
+        """The location in the probe's other loop; NaN where it was not measured, or is no time."""
+        seconds = self.extra.get("other_loop_s", math.nan)
+        return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else math.nan
+
+    @property
     def flaw(self) -> str:
         """Why these cannot be figures of a measurement; empty: they can."""
         low, high = (_SHORTEST_S, _LONGEST_S) if self.cell.collective in COLLECTIVES else (_LEAST, _MOST)

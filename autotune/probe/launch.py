@@ -6,9 +6,9 @@ Whatever is wrong with the request ends all ranks alike, within seconds, with on
 import resource
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import CDLL
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,10 @@ from autotune.probe.sweep import Sweep
 from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
 from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
+
+_OTHER_SHARE = 0.5
+"""Of the time for the campaign's own loop, what the other one gets on top."""
+_SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
 
 def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], ucx_log: Path | None) -> int:
@@ -139,12 +143,17 @@ def _measure(
     for number, (collective, size) in enumerate(tasks):
         sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
-            way = TightSweep if request.loop == "tight" else Sweep
-            sweep = way(request, collective, sync, _synchronisation(request, sync, kernel), variables)
-            cells += sweep.measure(left_s / (len(tasks) - number), rng)
+            synchronisation, share_s = _synchronisation(request, sync, kernel), left_s / (len(tasks) - number)
+            sweep = _SWEEPS[request.loop](request, collective, sync, synchronisation, variables)
+            found = sweep.measure(share_s, rng)
             left_s = max(0.0, left_s - sweep.timed_s)
             sweep.close()
             notes += filter(None, [sweep.note])
+            if request.other_loop:
+                again = _SWEEPS[request.other_loop](request, collective, sync, synchronisation, variables)
+                found = _beside(found, again.measure(share_s * _OTHER_SHARE, rng))
+                again.close()
+            cells += found
             sync.Free()
         _wait_idle(world)
     seen = since(world, began)
@@ -164,6 +173,16 @@ def _measure(
         notes=tuple(notes),
         applied={**proof.applied, **variables.read_back},
         machine=seen.figures if seen else {},
+    )
+
+
+def _beside(cells: Sequence[CellSamples], others: Sequence[CellSamples]) -> tuple[CellSamples, ...]:
+    """The cells, each with the location of the same one in the other loop, where there is any."""
+    return tuple(
+        replace(cell, extra={**cell.extra, "other_loop_s": float(np.median(other.valid_s))})
+        if other.status == "ok" and len(other.valid_s)
+        else cell
+        for cell, other in zip(cells, others, strict=True)
     )
 
 

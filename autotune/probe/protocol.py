@@ -102,6 +102,8 @@ class ProbeRequest:
     """What must be found on the ranks."""
     loop: str = "interleaved"
     """One of ``LOOPS``."""
+    other_loop: str = ""
+    """One of them in which each cell is measured too, afterwards and for half as long; empty: in none."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured.
@@ -128,7 +130,8 @@ class ProbeRequest:
             raise UserError(f"timing {self.timing!r}", allowed(self.timing, ("auto", "native", "python")))
         if self.sync not in ("barrier", "window"):
             raise UserError(f"sync {self.sync!r}", allowed(self.sync, ("barrier", "window")))
-        check_loop(self.loop, self.sync)
+        for loop in filter(None, (self.loop, self.other_loop)):
+            check_loop(loop, self.sync)
         if not (0 < self.precision < 1 and self.budget_s > 0 and 1 <= self.min_samples <= self.max_samples):
             raise UserError(
                 f"precision={self.precision}, budget_s={self.budget_s}, "
@@ -205,9 +208,10 @@ class CellSamples:
     validity: NDArray[np.uint8] | None = None
     """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
     calls were separated by a barrier, and every sample is."""
-    over_ranks_s: Mapping[str, float] = field(default_factory=dict)
+    extra: Mapping[str, float] = field(default_factory=dict)
     """Of a tight loop: the median over runs of the fastest rank's mean (``ranks_min_s``), and the average
-    over ranks of theirs (``ranks_avg_s``), as OSU and IMB print them beside the maximum."""
+    over ranks of theirs (``ranks_avg_s``), as OSU and IMB print them beside the maximum. Where the other loop
+    was measured too, the median of its samples (``other_loop_s``)."""
 
     def __post_init__(self) -> None:
         """Check the shapes.

@@ -52,7 +52,7 @@ class _Cell:
     blocks: list[Timed] = field(default_factory=list)
     spent_s: float = 0.0
     spent_on: int = 0
-    over_ranks_s: dict[str, float] = field(default_factory=dict)
+    extra: dict[str, float] = field(default_factory=dict)
 
     @property
     def outcome(self) -> _Verdict:
@@ -132,7 +132,7 @@ class Sweep:
                 status=cell.outcome[0],
                 reason=cell.outcome[1],
                 validity=cell.validity,
-                over_ranks_s=cell.over_ranks_s,
+                extra=cell.extra,
             )
             for cell in self._cells
         )

@@ -83,7 +83,7 @@ class TightSweep(Sweep):
             runs = runs[:, runs.max(axis=0) > 0]  # ranks whose time counts
             ranks = np.median(runs, axis=0)
             cell.blocks.append((runs[:, ranks.argmax()], None))
-            cell.over_ranks_s = {"ranks_min_s": float(ranks.min()), "ranks_avg_s": float(ranks.mean())}
+            cell.extra = {"ranks_min_s": float(ranks.min()), "ranks_avg_s": float(ranks.mean())}
 
     def _enough(self, means: list[Times], calls: int, left_s: float) -> bool:
         """On rank 0: whether a cell is known, or has had its share."""

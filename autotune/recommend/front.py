@@ -67,6 +67,8 @@ class Gain:
     """Time of the stack's own defaults."""
     default_sem_s: float
     """Its standard error."""
+    other_loop: tuple[float, float, float] | None = None
+    """Default / tuned in the probe's other loop with its 95 % interval; None: not measured."""
 
     @property
     def ratio(self) -> float:
@@ -197,6 +199,14 @@ def candidates(objectives: Sequence[Objective], space: Space, history: History) 
     return tuple(one for one in judged if one is not None)
 
 
+def untouched(objectives: Sequence[Objective], space: Space, history: History) -> Candidate | None:
+    """The stack's own defaults, as the baseline shows them; None where it is not complete."""
+    made = history.of(Phase.BASELINE).observations
+    curve = envelope(space, made)
+    own = scores(objectives, space, made, tuple(curve))
+    return Candidate(space.default, curve, own, len(made)) if own else None
+
+
 class Same(tuple[T, ...]):
     """Things by which results are remembered: the very same ones, since comparing them would take as long."""
 
@@ -325,6 +335,7 @@ def recommendations(
     history: History,
     one_row: Collection[str] = (),
     among: Sequence[Sequence[Candidate]] | None = None,
+    also: Collection[Point] = (),
 ) -> tuple[Recommendation, ...]:
     """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
 
@@ -334,29 +345,36 @@ def recommendations(
 
     Only sweeps and the baseline count. ``one_row`` names collectives for which the stack's files cannot tell
     message sizes apart, ``among`` fronts of which candidates, one after the other; None: of all measured.
+    ``also`` names settings of theirs that follow at the end in any case.
     """
-    untouched = history.of(Phase.BASELINE).observations
-    baseline = envelope(space, untouched)
+    baseline = envelope(space, history.of(Phase.BASELINE))
     groups = by_setting(space, history.of_points(space))
     judged = candidates(objectives, space, history)
-    own = scores(objectives, space, untouched, tuple(baseline)) if judged else None
-    default = Candidate(space.default, baseline, own, len(untouched)) if own else None
+    default = untouched(objectives, space, history) if judged else None
     known = believed(objectives, space, judged)
     by_point: dict[Point, Recommendation] = {}
-    for rivals in (judged,) if among is None else among:
+
+    def recommend_it(candidate: Candidate) -> None:
+        curves = alternatives(space, groups[job_setting(space, candidate.point)])
+        rules = rules_of(curves, baseline, one_row=one_row, says=space.says)
+        tuned = replace(candidate, curve=in_force(rules, curves))
+        gained = gains(against(space, tuned, baseline), baseline)
+        by_point[candidate.point] = Recommendation(candidate.point, rules, gained)
+
+    fronts = (judged,) if among is None else among
+    for rivals in fronts:
         admitted = {c.point for c in rivals}
         front = pareto_front(objectives, [c for c in known if c.point in admitted])
         for candidate in ranked(objectives, (*front, default) if default else front):
             if candidate is default:
                 break
             if candidate.point not in by_point:
-                curves = alternatives(space, groups[job_setting(space, candidate.point)])
-                rules = rules_of(curves, baseline, one_row=one_row, says=space.says)
-                tuned = replace(candidate, curve=in_force(rules, curves))
-                gained = gains(against(space, tuned, baseline), baseline)
-                by_point[candidate.point] = Recommendation(candidate.point, rules, gained)
+                recommend_it(candidate)
     if not by_point and default:
-        return (Recommendation(space.untouched, (), gains(baseline, baseline)),)
+        by_point[space.untouched] = Recommendation(space.untouched, (), gains(baseline, baseline))
+    for candidate in (c for rivals in fronts for c in rivals):
+        if candidate.point in also and candidate.point not in by_point:
+            recommend_it(candidate)
     return tuple(by_point.values())
 
 

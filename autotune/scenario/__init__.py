@@ -50,7 +50,7 @@ PATHS = (
 """Keys that name a file or a directory."""
 _POSITIVE = {"budget": ("launches", "total_launches", "seconds", "node_hours"),
              "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
-             "launch": ("timeout_s",), "discover": ("launches", "seconds", "probe_s", "rounds"),
+             "launch": ("timeout_s",), "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),
 }  # fmt: skip
 """Keys that are above zero, where they are set."""
 
@@ -120,6 +120,12 @@ class Scenario:
                 f"probe.kind={self.probe.kind} with responses={dict(self.responses)}",
                 "probe=command needs responses, e.g. responses.runtime_s=min; probe.kind=mpi has none",
             )
+        _among("verify.other_loop", self.verify.other_loop, ("ignored", "shown", "counts"))
+        if self.verify.other_loop == "counts" and (self.probe.kind != "mpi" or self.probe.sync != "barrier"):
+            raise ScenarioError(
+                f"verify.other_loop=counts with probe.kind={self.probe.kind}, probe.sync={self.probe.sync}",
+                "only an MPI's calls are timed in two loops, and a tight one needs probe.sync=barrier",
+            )
         _among("launch.with", self.launch.tool, ("auto", "mpirun", "srun"))
         for key, value, high in (
             ("baseline.launches", self.baseline.launches, inf),
@@ -158,6 +164,12 @@ class Scenario:
     def loop(self) -> str:
         """In which order the probe times calls; whether there is such an order the probe says."""
         return str(self.probe.options.get("loop", "interleaved"))
+
+    @property
+    def other_loop(self) -> str:
+        """The loop that the verification measures beside it; empty: none."""
+        wanted = self.verify.other_loop != "ignored" and self.probe.sync == "barrier"
+        return ("tight" if self.loop == "interleaved" else "interleaved") if wanted else ""
 
     @property
     def directory(self) -> Path:

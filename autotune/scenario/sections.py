@@ -85,6 +85,7 @@ class Discover:
     seconds: float | None
     probe_s: float
     share: float
+    levels: int
     rounds: int
     rate: float
     include: tuple[str, ...]
@@ -121,6 +122,7 @@ class Verify:
     max_loss: float
     margin: float
     error_rate: float
+    other_loop: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,14 @@ class VerificationRound:
     """Where it could be slower by more than ``margin``, and dropping a rule would not change that."""
     before: tuple[PairDifferences, ...] = ()
     """Pairs of earlier rounds, in the slots in which they made the same calls."""
+    other_loop: tuple[PairDifferences, ...] = ()
+    """The differences of its pairs in the probe's other loop, as far as it was measured."""
+    other_before: tuple[PairDifferences, ...] = ()
+    """Those of earlier rounds."""
+    judged_otherwise: tuple[Comparison, ...] = ()
+    """Every slot in the other loop at the last look."""
+    both_count: bool = False
+    """Whether what loses in either loop loses."""
     complete: bool = False
     """Whether no more launches are wanted."""
 
@@ -102,6 +110,17 @@ class VerificationRound:
         return overall(self.pairs, set.intersection(*map(set, self.differences)))
 
     @property
+    def total_otherwise(self) -> Comparison | None:
+        """All slots together in the other loop; None where it was not measured."""
+        differences = (*self.other_before, *self.other_loop)
+        return overall(differences) if differences else None
+
+    @property
+    def counting(self) -> tuple[Comparison, ...]:
+        """The comparisons in which nothing may be lost."""
+        return (*self.judged, *(self.judged_otherwise if self.both_count else ()))
+
+    @property
     def pairs(self) -> tuple[PairDifferences, ...]:
         """All of the same calls: those of earlier rounds, and its own."""
         return (*self.before, *self.differences)
@@ -111,9 +130,16 @@ class Course:
     """One walk through the rounds that a history tells of."""
 
     def __init__(
-        self, space: Space, design: SequentialDesign, one_row: Collection[str], history: History
+        self,
+        space: Space,
+        design: SequentialDesign,
+        one_row: Collection[str],
+        history: History,
+        both_count: bool = False,
     ) -> None:
+        """``both_count``: what loses in either loop of the probe loses."""
         self._space, self._design, self._one_row, self._history = space, design, one_row, history
+        self._both_count = both_count
         self._blocks = _blocks(history)
         self.rounds: list[VerificationRound] = []
         """So far, the last one being under way or the one that decided."""
@@ -149,7 +175,7 @@ class Course:
                 if done.total is None or done.total.gain >= self._design.least:
                     self.not_worth = max(self.not_worth, promised)
                 return True
-            elif (not again and self._doubtful(done.judged) - changed) or self._may_close(done):
+            elif (not again and self._doubtful(done.counting) - changed) or self._may_close(done):
                 keeps, again = measured, True
             elif done.open:
                 return True
@@ -161,7 +187,7 @@ class Course:
     def _may_close(self, done: VerificationRound) -> bool:
         """Whether what is open is likely to be told by the rounds that are left."""
         tail, most = self._design.per_look * SHARES[-1], len(SHARES) * self._design.launches
-        wanted = [c for c in done.judged if c.slot in done.open]
+        wanted = [c for c in done.counting if c.slot in done.open]
         return bool(wanted) and all(launches_for(c, self._design.hidden, tail) <= most for c in wanted)
 
     def _goes_on(self, done: VerificationRound, changed: bool) -> bool:
@@ -201,7 +227,13 @@ class Course:
         before, and only its losses are in doubt.
         """
         share = SHARES[len(self.rounds)]
-        done = VerificationRound(setting, gains=again, before=self._earlier(setting, self.rounds))
+        done = VerificationRound(
+            setting,
+            gains=again,
+            before=self._earlier(setting, [(r.setting, r.differences) for r in self.rounds]),
+            other_before=self._earlier(setting, [(r.setting, r.other_loop) for r in self.rounds]),
+            both_count=self._both_count,
+        )
         for block in self._take(setting):
             done = replace(done, launches=(*done.launches, *block))
             n_pairs = len(done.launches) // 2
@@ -211,7 +243,7 @@ class Course:
             done = self._looked(done, keeps, share)
             last = n_pairs >= self._design.looks[-1]
             if last and again:
-                done = replace(done, lost=done.lost | self._doubtful(done.judged))
+                done = replace(done, lost=done.lost | self._doubtful(done.counting))
             if done.lost or last or dead or (done.differences and self._settled(done, keeps, share)):
                 return replace(done, complete=True)
         return done
@@ -230,26 +262,33 @@ class Course:
 
     def _looked(self, done: VerificationRound, keeps: set[Slot], share: float) -> VerificationRound:
         """A round with what its launches so far say."""
-        sides = [
-            [o for o in done.launches if o.trial.subject is subject]
-            for subject in (Subject.UNTOUCHED, Subject.DEPLOYED)
-        ]
-        own = pairs(*sides)
+        untouched = [o for o in done.launches if o.trial.subject is Subject.UNTOUCHED]
+        deployed = [o for o in done.launches if _deployed(o)]
+        own, other = (pairs(untouched, deployed, other_loop) for other_loop in (False, True))
         if not own:
             return done
         every = (*done.before, *own)
         measured = {slot for pair in every for slot in pair}
         alike = same_calls(self._space, done.setting, measured)
-        judged = compare(every, self._design, same=alike, share=share, noise=self._noise)
+        each = share / 2 if self._both_count else share
+        judged = compare(every, self._design, same=alike, share=each, noise=self._noise)
+        otherwise = compare((*done.other_before, *other), self._design, same=alike, share=each)
         whole = overall(every, measured - alike, self._design.whole(share), self._noise)
         healed = ruled(self._space, done.setting, measured) - keeps
-        return replace(
+        untold = measured - {c.slot for c in otherwise} if self._both_count else set()
+        done = replace(
             done,
             differences=own,
             judged=judged,
+            other_loop=other,
+            judged_otherwise=otherwise,
             gains=done.gains or whole.low > 0.0 or any(c.wins for c in judged),
-            lost=frozenset(c.slot for c in judged if c.loses) - healed,
-            open=frozenset(c.slot for c in judged if c.at_least < self._design.hidden) - healed - alike,
+        )
+        is_open = {c.slot for c in done.counting if c.at_least < self._design.hidden} | untold
+        return replace(
+            done,
+            lost=frozenset(c.slot for c in done.counting if c.loses) - healed,
+            open=frozenset(is_open - healed - alike),
         )
 
     def _settled(self, done: VerificationRound, keeps: set[Slot], share: float) -> bool:
@@ -257,8 +296,9 @@ class Course:
         at_stake = ruled(self._space, done.setting, (c.slot for c in done.judged)) - keeps
         tested = [c for c in done.judged if c.decision is not SlotDecision.SAME_CALLS]
         if done.gains:  # more than is asked for, as long as the round has launches
+            tested = [c for c in done.counting if c.decision is not SlotDecision.SAME_CALLS]
             wide = {c.slot for c in tested if c.at_least < self._design.hidden / 2}
-            return decided(done.judged, self._design, at_stake) and wide <= at_stake
+            return decided(done.counting, self._design, at_stake) and wide <= at_stake
         level = self._design.per_look * share / 4
         slots = {c.slot for c in tested}
         whole = overall(done.differences, slots, self._design.whole(share), self._noise)
@@ -283,18 +323,18 @@ class Course:
             yield mine
 
     def _earlier(
-        self, setting: Recommendation, rounds: Iterable[VerificationRound]
+        self, setting: Recommendation, rounds: Iterable[tuple[Recommendation, tuple[PairDifferences, ...]]]
     ) -> tuple[PairDifferences, ...]:
         """Pairs of earlier rounds, in the slots in which they made the same calls."""
         return tuple(
             {
                 slot: d
                 for slot, d in pair.items()
-                if choice_at(done.setting.rules, slot) == choice_at(setting.rules, slot)
+                if choice_at(earlier.rules, slot) == choice_at(setting.rules, slot)
             }
-            for done in rounds
-            if done.setting.point == setting.point
-            for pair in done.differences
+            for earlier, differences in rounds
+            if earlier.point == setting.point
+            for pair in differences
         )
 
     def _needed(self, setting: Recommendation) -> set[Slot]:

@@ -23,6 +23,8 @@ PairDifferences = Mapping[Slot, float]
 
 BLOCK = 4
 """Launches of a block: two pairs."""
+_DISTURBED = 0.1
+"""So far apart on the log scale two launches are not by chance: one was disturbed."""
 
 
 def order(n_pairs: int, rng: np.random.Generator) -> tuple[tuple[int, bool], ...]:
@@ -34,16 +36,19 @@ def order(n_pairs: int, rng: np.random.Generator) -> tuple[tuple[int, bool], ...
     return tuple(launches[: 2 * n_pairs])
 
 
-def pairs(reference: Sequence[Observation], tuned: Sequence[Observation]) -> tuple[PairDifferences, ...]:
+def pairs(
+    reference: Sequence[Observation], tuned: Sequence[Observation], other_loop: bool = False
+) -> tuple[PairDifferences, ...]:
     """``d`` for each pair: the k-th launch of the reference in a block against the k-th tuned one.
 
     In A B B A and in B A A B alike these are neighbours. A launch that failed takes its pair with it.
+    ``other_loop``: of the times that were measured in the probe's other loop.
     """
     differences = []
     sides = [_by_block(side) for side in (reference, tuned)]
     for block, ours in sides[0].items():
         for mine, theirs in zip(ours, sides[1].get(block, ()), strict=False):
-            before, after = _logs(mine), _logs(theirs)
+            before, after = _logs(mine, other_loop), _logs(theirs, other_loop)
             difference = {slot: before[slot] - after[slot] for slot in before if slot in after}
             if difference:
                 differences.append(difference)
@@ -73,6 +78,12 @@ def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
     return LaunchNoise(squares, freedom)
 
 
+def two_that_differ(launches: Iterable[Observation]) -> bool:
+    """Whether these are two of one setting, and a third one has to tell which was disturbed."""
+    seen = launch_noise(launches)
+    return seen.freedom == 1 and math.sqrt(2 * seen.squares) > _DISTURBED
+
+
 def repeated(observations: Iterable[Observation]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
     """Each setting launched more than once: where its launches stand, and the logarithms of their times.
 
@@ -97,5 +108,7 @@ def _by_block(observations: Iterable[Observation]) -> dict[int, list[Observation
     return blocks
 
 
-def _logs(observation: Observation) -> dict[Slot, float]:
-    return {slot_of(e.cell): math.log(e.median_s) for e in observation.usable}
+def _logs(observation: Observation, other_loop: bool) -> dict[Slot, float]:
+    if not other_loop:
+        return {slot_of(e.cell): math.log(e.median_s) for e in observation.usable}
+    return {slot_of(e.cell): math.log(seconds) for e in observation.usable if (seconds := e.other_loop_s) > 0}

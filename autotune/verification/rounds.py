@@ -20,7 +20,7 @@ from autotune.history.objectives import Objective, Slot, envelope, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.front import Checked, Gain, Recommendation, candidates, recommendations
 from autotune.recommend.summary import speedup_interval
-from autotune.space import Space
+from autotune.space import Point, Space
 from autotune.verification.course import SHARES, Course, VerificationRound
 from autotune.verification.deployed import deploys, plain, same_calls
 from autotune.verification.known import Known, search_noise
@@ -28,6 +28,7 @@ from autotune.verification.paired_test import Comparison, launches_for
 from autotune.verification.pairs import BLOCK, PairDifferences
 from autotune.verification.sequential import SequentialDesign
 
+_A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
 MAX_ROUNDS = len(SHARES)
 """After so many the default stays."""
 
@@ -46,6 +47,8 @@ class Verdict:
     """The largest loss at any size that the launches do not exclude, as a share; NaN where nothing holds."""
     design: SequentialDesign = field(default_factory=SequentialDesign)
     """By which it was told."""
+    other_loop: str = ""
+    """What the probe's other loop is called."""
 
     @property
     def checked(self) -> Checked:
@@ -72,7 +75,20 @@ class Verdict:
         bound = f"; no size slower by more than {math.ceil(100 * self.hidden)} %" if self.hidden > 0 else ""
         won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
         where = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
-        return f"verified: {where}{said}{bound or '; no size slower'}"
+        return f"verified: {where}{said}{bound or '; no size slower'}{self._otherwise}"
+
+    @property
+    def _otherwise(self) -> str:
+        """What the probe's other loop shows, on the whole and where it is slower; empty: not measured."""
+        last = self.rounds[-1]
+        whole = last.total_otherwise
+        if whole is None or not self.other_loop:
+            return ""
+        ratio, low, high = (_times(ratio_of(x)) for x in (whole.gain, whole.low, whole.high))
+        said = f"{ratio}× ({low} … {high})"
+        slower = [c for c in last.judged_otherwise if c.high < 0.0 and c.gain < self.design.least]
+        where = ", ".join(f"{ratio_of(c.gain):.2f}× at {_place(c)}" for c in slower)
+        return f"; in {_A[self.other_loop]} loop {said}" + (f", but {where}" if where else "")
 
     @property
     def _refused(self) -> str:
@@ -93,19 +109,24 @@ class Verdict:
         best, whole = max(better, key=lambda pair: pair[1].gain)
         what = f"what was {_times(ratio_of(whole.gain))}× on the whole"
         if best.lost:
-            worst = min((c for c in best.judged if c.slot in best.lost), key=lambda c: c.gain)
+            worst = min((c for c in best.counting if c.slot in best.lost), key=lambda c: c.gain)
             taken = _would_take("max_loss", worst)
-            return f"{what} was {ratio_of(worst.gain):.2f}× at {_place(worst)}" + (
+            return f"{what} was {ratio_of(worst.gain):.2f}× at {_place(worst)}{self._loop(best, worst)}" + (
                 f" ({taken})" if taken else ""
             )
-        worst = min((c for c in best.judged if c.slot in best.open), key=lambda c: c.at_least)
+        worst = min((c for c in best.counting if c.slot in best.open), key=lambda c: c.at_least)
         low, high = ratio_of(worst.at_least), ratio_of(2 * worst.gain - worst.at_least)
-        text = f"{what} may be slower at {_place(worst)}: {_times(low)} … {_times(high)}× there"
+        where = _place(worst) + self._loop(best, worst)
+        text = f"{what} may be slower at {where}: {_times(low)} … {_times(high)}× there"
         needed = launches_for(worst, self.design.hidden, self.design.per_look * SHARES[0])
         needed = max(needed, 2.0 * self.design.launches)  # those that were made did not tell
         more = f"about verify.launches={needed:.0f} would tell" if math.isfinite(needed) else ""
         said = ", ".join(filter(None, (more, _would_take("margin", worst))))
         return text + (f" ({said})" if said else "")
+
+    def _loop(self, one: VerificationRound, worst: Comparison) -> str:
+        """In which loop that is, where it is not the campaign's own."""
+        return "" if worst in one.judged else f" in {_A[self.other_loop]} loop"
 
 
 def _times(ratio: float) -> str:
@@ -138,6 +159,12 @@ class Verifier:
     """Of the order within blocks."""
     one_row: Collection[str] = ()
     """Collectives for which the stack's files cannot tell message sizes apart."""
+    other_loop: str = ""
+    """What the probe's other loop is called, where launches measure it too."""
+    both_count: bool = False
+    """Whether what loses in either loop loses."""
+    confirmed: Collection[Point] = ()
+    """Settings that are verified even where the search sees no gain of theirs: a discovery confirmed them."""
     _kept: dict[str, tuple[tuple[Observation, ...], tuple[Recommendation, ...]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -186,11 +213,12 @@ class Verifier:
             return Verdict(last.setting, tuple(rounds), complete=False)
         if held is None:
             untouched = Recommendation(self.space.untouched, ())
-            return Verdict(untouched, tuple(rounds), complete=True, design=self.design)
+            return Verdict(untouched, tuple(rounds), True, design=self.design, other_loop=self.other_loop)
         alike = same_calls(self.space, held, (c.slot for c in last.judged))
-        hidden = max((-c.at_least for c in last.judged if c.slot not in alike), default=0.0)
+        hidden = max((-c.at_least for c in last.counting if c.slot not in alike), default=0.0)
         fresh = freshly_measured(self.space, held, last)
-        return Verdict(fresh, tuple(rounds), complete=True, hidden=-math.expm1(-hidden), design=self.design)
+        bound = -math.expm1(-hidden)
+        return Verdict(fresh, tuple(rounds), True, bound, self.design, self.other_loop)
 
     def known(self, history: History) -> Known:
         """What the search knows of settings that lose."""
@@ -200,7 +228,7 @@ class Verifier:
 
     def _course(self, history: History) -> Course:
         """The walk through all rounds, each following from those before."""
-        course = Course(self.space, self.design, self.one_row, history)
+        course = Course(self.space, self.design, self.one_row, history, self.both_count)
         for setting in self._waiting(history):
             if setting.speedup <= course.not_worth:
                 continue
@@ -231,7 +259,10 @@ class Verifier:
             judged = candidates(self.objectives, self.space, made)
             admitted = [c for c in judged if not known.losses(c)]
             safe = [c for c in admitted if not known.seen_slower(c)]
-            settings = recommendations(self.objectives, self.space, made, self.one_row, (safe, admitted))
+            fronts = (safe, admitted)
+            settings = recommendations(
+                self.objectives, self.space, made, self.one_row, fronts, self.confirmed
+            )
             self._kept["search"] = kept = (made.observations, settings)
         return kept[1]
 
@@ -247,6 +278,7 @@ def freshly_measured(space: Space, setting: Recommendation, last: VerificationRo
     """
     reference = envelope(space, [o for o in last.launches if o.trial.subject is Subject.UNTOUCHED])
     alike = same_calls(space, setting, reference)
+    otherwise = {c.slot: c for c in last.judged_otherwise if c.slot not in alike}
     gains = []
     for c in last.judged:
         default = reference[c.slot]
@@ -255,7 +287,10 @@ def freshly_measured(space: Space, setting: Recommendation, last: VerificationRo
         whole = (c.high - c.low) / (2 * 1.96)
         share = min(default.sem_s / default.median_s, whole / math.sqrt(2))
         rest = math.sqrt(whole**2 - share**2) if math.isfinite(whole) else math.inf
-        gains.append(Gain(c.slot, tuned_s, tuned_s * rest, default.median_s, default.median_s * share))
+        o = otherwise.get(c.slot)
+        other = (ratio_of(o.gain), ratio_of(o.low), ratio_of(o.high)) if o else None
+        gain = Gain(c.slot, tuned_s, tuned_s * rest, default.median_s, default.median_s * share, other)
+        gains.append(gain)
     left = replace(
         last,
         before=tuple(_without(pair, alike) for pair in last.before),

@@ -37,6 +37,7 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
         "sizes": list(sizes),
         "rate": result.rate,
         "active": [row(e) for e in result.active],
+        "unconfirmed": [row(e) for e in result.unconfirmed],
         "harmful": [row(e) for e in result.harmful],
         "set_aside": [list(change) for _, change in result.set_aside],
         "untold": [list(change) for _, change in result.untold],
@@ -46,7 +47,8 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
 def headline(campaign: Description, result: Found) -> str:
     """How many knobs there were, how many help, and of how many it could not be told."""
     active = {effect.change[0] for effect in result.active}
-    untold = {name for _, (name, _) in result.untold} - active
+    unsure = {effect.change[0] for effect in result.unconfirmed}
+    untold = ({name for _, (name, _) in result.untold} | unsure) - active
     unclear = f"; of {len(untold)} it could not be told" if untold else ""
     return f"of {_n_knobs(campaign)} knobs {len(active)} help here at some size{unclear}"
 
@@ -57,6 +59,9 @@ def remarks(result: Found) -> Iterator[str]:
         f"helping: confirmed one at a time on fresh launches; slowing: by the screening; "
         f"at most {result.rate:.0%} of either expected to be false"
     )
+    if result.unconfirmed:
+        each = _each(result, [(e.arm, e.change) for e in result.unconfirmed])
+        yield f"helping by the screening, and searched though it was not confirmed in time: {', '.join(each)}"
     if result.set_aside:
         yield "launches fail with " + ", ".join(_each(result, result.set_aside))
     if result.untold:
@@ -67,7 +72,7 @@ def remarks(result: Found) -> Iterator[str]:
 
 def rows(result: Found) -> list[tuple[Effect, str, list[tuple[str, str]]]]:
     """Each effect with its name and, at each size, times faster with the style of its cell."""
-    helping = sorted(result.active, key=lambda e: sum(e.log_ratio))
+    helping = sorted((*result.active, *result.unconfirmed), key=lambda e: (not e.confirmed, sum(e.log_ratio)))
     slowing = sorted(result.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
     return [
         (effect, _words(effect.change, _arm(result, effect.arm)), [*_cells(effect)])

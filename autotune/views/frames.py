@@ -33,7 +33,7 @@ _TRIAL = {"trial": "Int64", "phase": "string", "subject": "string", "status": "s
 _SLOT = {"collective": "string", "comm_size": "Int64", "message_bytes": "Int64"}
 _FIGURES = dict.fromkeys(("median_us", "sem_us", "low_us", "high_us"), "float64")
 _FIGURES |= dict.fromkeys(("n", "outliers"), "Int64")
-_OVER_RANKS = {"ranks_min_s": "ranks_min_us", "ranks_avg_s": "ranks_avg_us"}
+_MORE = {"ranks_min_s": "ranks_min_us", "ranks_avg_s": "ranks_avg_us", "other_loop_s": "other_loop_us"}
 _IMPORTED = {
     "source": "string",
     "line": "Int64",
@@ -51,7 +51,11 @@ _EFFECTS = {
     "active": "bool",
 }
 _GAINS = dict.fromkeys(
-    ("tuned_us", "tuned_sem_us", "default_us", "default_sem_us", "speedup", "speedup_low", "speedup_high"),
+    (
+        *("tuned_us", "tuned_sem_us", "default_us", "default_sem_us"),
+        *("speedup", "speedup_low", "speedup_high"),
+        *("other_loop", "other_loop_low", "other_loop_high"),
+    ),
     "float64",
 )
 _US = 1e6
@@ -64,8 +68,8 @@ def history_frame(history: History) -> pd.DataFrame:
     Columns, always in this order: ``trial``, ``phase``, ``subject``, ``status``, ``reason``; the job-wide
     parameters by name; ``collective``, ``comm_size``, ``message_bytes``; the call-level parameters by name;
     ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``; of tight loops ``ranks_min_us``
-    and ``ranks_avg_us``. A parameter that carries the name
-    of one of these columns is called ``parameter.<name>``.
+    and ``ranks_avg_us``, of cells that were measured in the other loop too ``other_loop_us``. A parameter
+    that carries the name of one of these columns is called ``parameter.<name>``.
 
     ``status`` and ``reason`` are the launch's, or the cell's own where a cell is not usable. A value is
     missing where the parameter was not active or was left to the stack. Parameters are ``Int64``,
@@ -76,7 +80,7 @@ def history_frame(history: History) -> pd.DataFrame:
     job = sorted({name for o in history for name in o.trial.point})
     call = sorted({name for o in history for e in o.estimates for name in e.cell.choice} - set(job))
     seen = {name for o in history for e in o.estimates for name in e.extra}
-    more = {name: column for name, column in _OVER_RANKS.items() if name in seen}
+    more = {name: column for name, column in _MORE.items() if name in seen}
     rows = [row for observation in history for row in _rows(observation, job, call, list(more))]
     kinds = {
         **_TRIAL,
@@ -145,7 +149,7 @@ def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
 
     Columns: ``collective``, ``comm_size``, ``message_bytes``, the per-size parameters by name, ``tuned_us``,
     ``tuned_sem_us``, ``default_us``, ``default_sem_us``, ``speedup`` with ``speedup_low`` and
-    ``speedup_high`` (95 %).
+    ``speedup_high`` (95 %), and the same in the probe's other loop, where that was measured.
     """
     import pandas as pd
 
@@ -157,7 +161,7 @@ def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
         [*row.gain.slot, *(row.choice.get(name) for name in names)]
         + [round(s * _US, _DECIMALS) for s in (row.gain.tuned_s, row.gain.tuned_sem_s)]
         + [round(s * _US, _DECIMALS) for s in (row.gain.default_s, row.gain.default_sem_s)]
-        + [row.gain.ratio, *row.gain.interval]
+        + [row.gain.ratio, *row.gain.interval, *(row.gain.other_loop or (None, None, None))]
         for row in rows
     ]
     return pd.DataFrame(values, columns=list(kinds), dtype=object).astype(kinds)

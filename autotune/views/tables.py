@@ -19,6 +19,8 @@ from autotune.views.text import (
     changed_text,
     decision_text,
     figure_text,
+    loops_disagree,
+    other_text,
     p_text,
     ratio_text,
     size_text,
@@ -123,9 +125,11 @@ def size_tables(recommendation: Recommendation) -> RenderableType:
     rows = size_rows(recommendation)
     names = list(dict.fromkeys(name for row in rows for name in row.choice))
     parts: list[RenderableType] = []
+    both = any(row.gain.other_loop for row in rows)
     for (collective, comm_size), group in groupby(rows, key=lambda row: row.gain.slot[:2]):
         table = _table(
             *("size", *names, "tuned [µs]", "default [µs]", "speed-up (95 %)"),
+            *(["in the other loop"] if both else []),
             right=["size", "tuned [µs]", "default [µs]"],
         )
         table.title = calls_text(collective, comm_size)
@@ -137,6 +141,7 @@ def size_tables(recommendation: Recommendation) -> RenderableType:
                 figure_text(gain.tuned_s * _US, gain.tuned_sem_s * _US),
                 figure_text(gain.default_s * _US, gain.default_sem_s * _US),
                 Text(ratio_text(gain.ratio, gain.interval), VERDICT_STYLE[verdict(gain)]),
+                *([Text(other_text(gain), "" if loops_disagree(gain) else "dim")] if both else []),
             )
         parts += [table, ""]
     return Group(*parts[:-1])

@@ -62,6 +62,17 @@ def interval_text(interval: tuple[float, float]) -> str:
     return f"({_times(interval[0])} … {_times(interval[1])})"
 
 
+def other_text(gain: Gain) -> str:
+    """The speed-up in the probe's other loop with its interval; a dash where it was not measured."""
+    return ratio_text(gain.other_loop[0], gain.other_loop[1:]) if gain.other_loop else "—"
+
+
+def loops_disagree(gain: Gain) -> bool:
+    """Whether the intervals of the two loops have nothing in common."""
+    low, high = gain.interval
+    return gain.other_loop is not None and (gain.other_loop[1] > high or low > gain.other_loop[2])
+
+
 def verdict(gain: Gain) -> str:
     """``faster``, ``slower``, or ``even`` where the interval of the speed-up holds 1."""
     low, high = gain.interval

@@ -69,11 +69,23 @@ def test_a_tight_loop_tells_the_slowest_the_average_and_the_fastest_rank(tmp_pat
     assert (result.status, result.timing) == ("ok", timing)
     for cell in result.cells:
         assert cell.status == "ok", cell.reason
-        fastest, average = cell.over_ranks_s["ranks_min_s"], cell.over_ranks_s["ranks_avg_s"]
+        fastest, average = cell.extra["ranks_min_s"], cell.extra["ranks_avg_s"]
         assert 0 < fastest <= average
         if cell.collective == "pingpong":  # only the first rank's time counts
             assert fastest == average == np.median(cell.samples_s)
         assert len(cell.samples_s) >= 12
+
+
+@pytest.mark.parametrize("loop", ["interleaved", "tight"])
+def test_both_loops_are_measured_in_one_launch(tmp_path, loop):
+    other = {"interleaved": "tight", "tight": "interleaved"}[loop]
+    options = {"ranks": 2, "budget_s": 30, "precision": 0.9, "loop": loop, "other_loop": other}
+    result = probe(tmp_path, probe_request(("allreduce", "barrier"), (8, 4096), **options)).result
+    assert len(result.cells) == 3
+    for cell in result.cells:
+        assert cell.status == "ok", cell.reason
+        assert 0 < cell.extra["other_loop_s"] < 1
+        assert ("ranks_avg_s" in cell.extra) == (loop == "tight")
 
 
 def test_a_tight_loop_leaves_out_what_it_has_no_time_for(tmp_path):

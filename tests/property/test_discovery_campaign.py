@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,9 +45,13 @@ WANTED = scenario(
 SITE = simulated_site(WANTED)
 
 
-def run(store) -> History:
+def run(store, disturb=lambda observation: observation) -> History:
     observer = SITE.observer(measurement_of(WANTED, SITE.placement.ranks), SITE.whole, None)
-    return Campaign(strategy_of(WANTED, SITE), observer.observe, store, Silent(), lambda: 0.0).run()
+
+    def observe(trial):
+        return disturb(observer.observe(trial))
+
+    return Campaign(strategy_of(WANTED, SITE), observe, store, Silent(), lambda: 0.0).run()
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +74,38 @@ def test_the_discovery_finds_what_was_planted_and_the_search_goes_on_with_it(who
     assert {"helps": "a", "large": "a"}.items() <= dict(searched[0].trial.point).items()
     point = conclude(about, history, "").recommendation.point
     assert point["helps"] == point["large"] == "a"
+
+
+def test_a_disturbed_launch_does_not_lose_what_was_confirmed():
+    """The first launch of what the discovery found takes three times as long: it is launched again."""
+    first = []
+
+    def disturb(observation):
+        if observation.trial.phase is not Phase.SEARCH or first:
+            return observation
+        first.append(observation.trial.point)
+        slow = (replace(e, median_s=3 * e.median_s) for e in observation.estimates)
+        return replace(observation, estimates=tuple(slow))
+
+    history = run(Memory(), disturb)
+    assert sum(o.trial.point == first[0] for o in history.of(Phase.SEARCH)) >= 3
+    about = Strategy(strategy_of(WANTED, SITE).campaign).informed(history).campaign
+    point = conclude(about, history, "").recommendation.point
+    assert point["helps"] == point["large"] == "a"
+
+
+def test_what_there_was_no_time_to_confirm_is_searched_all_the_same(whole):
+    _, history = whole
+    discovery = strategy_of(WANTED, SITE).discovery
+    cut = History(tuple(o for o in history if o.trial.phase is not Phase.DISCOVERY or not o.trial.block))
+    found = discovery.found(cut)
+    assert not found.active
+    assert {e.change for e in found.unconfirmed} >= {("helps", "a"), ("large", "a")}
+    assert not {e.change for e in found.harmful} & {e.change for e in found.unconfirmed}
+    space = discovery.searched(found)
+    assert {"helps", "large"} <= {p.name for p in space.job}
+    suggested = [dict(p) for p in discovery.suggested(found, space)]
+    assert all(any(p.get(name) == "a" for p in suggested) for name in ("helps", "large"))
 
 
 def test_the_discovery_has_a_budget_of_its_own(whole):

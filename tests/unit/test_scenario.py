@@ -103,6 +103,11 @@ def test_sizes_that_are_none(declared):
         ({"mpi": {"from": "apt"}}, "auto, site, wheel"),
         ({"verify": {"enabled": "maybe"}}, "true or false"),
         ({"mpi": {"mca": 3}}, "mpi.mca = 3"),
+        ({"verify": {"other_loop": "both"}}, "verify.other_loop.*ignored, shown, counts"),
+        (
+            {"verify": {"other_loop": "counts"}, "probe": {"sync": "window"}},
+            "verify.other_loop=counts with .*probe.sync=window.*needs probe.sync=barrier",
+        ),
         ({"seed": None}, "seed = None"),
     ],
 )

@@ -45,12 +45,14 @@ class Found:
 
     active: tuple[Effect, ...]
     """What helps at some size, confirmed one at a time."""
+    unconfirmed: tuple[Effect, ...]
+    """What helps by the screening, at the same rate, and was never run alone: time or launches were up."""
     harmful: tuple[Effect, ...]
     """What only slows down, by the screening."""
     set_aside: tuple[tuple[int, Change], ...]
     """(arm, change) that make launches fail."""
     untold: tuple[tuple[int, Change], ...]
-    """Suspected and not confirmed, or never measured."""
+    """Suspected and not confirmed, at a rate that fresh launches would have lowered, or never measured."""
     arms: tuple[tuple[float, ...], ...]
     """Logarithm of the time of each arm at each size; empty where nothing could be measured."""
     rate: float
@@ -79,6 +81,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
     """What all runs of the screening and of the confirmation say, at a rate of false discoveries."""
     screened = tuple(run for run in runs if run.block == 0)
     active: list[Effect] = []
+    unconfirmed: list[Effect] = []
     harmful: list[Effect] = []
     aside: list[tuple[int, Change]] = []
     untold: list[tuple[int, Change]] = []
@@ -93,18 +96,29 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
             continue
         confirmed = _confirmed(arm, number, runs, fit, rate)
         active += [effect for effect in confirmed.values() if effect is not None]
-        suspected = false_discovery_set(fit.p_faster, _RELAXED * rate)
+        suspected, faster = (false_discovery_set(fit.p_faster, r) for r in (_RELAXED * rate, rate))
         moving = false_discovery_set(fit.p_any, rate)
         for i, change in enumerate(arm.changes):
             measured = not np.isnan(fit.effect[i]).any()
             effect = Effect(number, change, tuple(fit.effect[i]), tuple(fit.error[i]), False)
             if change in guilty or confirmed.get(change) is not None:
                 continue
-            if measured and moving[i] and effect.slower and (change in confirmed or not suspected[i]):
+            if measured and faster[i] and change not in confirmed:
+                unconfirmed.append(effect)
+            elif measured and moving[i] and effect.slower and (change in confirmed or not suspected[i]):
                 harmful.append(effect)
             elif not measured or suspected[i]:
                 untold.append((number, change))
-    return Found(tuple(active), tuple(harmful), tuple(aside), tuple(untold), tuple(curves), rate, names)
+    return Found(
+        tuple(active),
+        tuple(unconfirmed),
+        tuple(harmful),
+        tuple(aside),
+        tuple(untold),
+        tuple(curves),
+        rate,
+        names,
+    )
 
 
 @lru_cache(maxsize=8)
@@ -123,7 +137,7 @@ def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Fit | 
 def _confirmed(
     arm: Arm, number: int, runs: Sequence[Run], fit: Fit, rate: float
 ) -> dict[Change, Effect | None]:
-    """The changes that were run alone; None for those whose gain was not seen again."""
+    """The changes that were run alone often enough; None for those whose gain was not seen again."""
     rounds = [r for r in runs if r.block and r.arm == number]
     asked = {c: arm.complete(frozenset([c])) for c in arm.changes}
     made = {run.changes for run in rounds}
@@ -134,7 +148,7 @@ def _confirmed(
         if together in made and (pair := _difference(together, reference, rounds, fit.sigma)) is not None:
             seen[change] = pair
     p = np.array([_p_faster(effect / error) for effect, error in seen.values()])
-    verdicts: dict[Change, Effect | None] = {c: None for c, together in asked.items() if together in made}
+    verdicts: dict[Change, Effect | None] = dict.fromkeys(seen)
     for (change, (effect, error)), real in zip(seen.items(), false_discovery_set(p, rate), strict=True):
         if real:
             verdicts[change] = Effect(number, change, tuple(effect), tuple(error), True)

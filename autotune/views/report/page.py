@@ -31,6 +31,8 @@ from autotune.views.text import (
     duration_text,
     figure_text,
     interval_text,
+    loops_disagree,
+    other_text,
     p_text,
     ratio_text,
     size_text,
@@ -171,6 +173,7 @@ def _tables(chosen: Recommendation | None) -> list[dict[str, Any]]:
             "title": calls_text(collective, comm_size),
             "figure": plots.curves([row.gain for row in rows]),
             "names": names,
+            "other_loop": any(row.gain.other_loop for row in rows),
             "rows": [_row(row, names, longest) for row in rows],
         })  # fmt: skip
     return tables
@@ -184,6 +187,8 @@ def _row(row: SizeRow, names: Sequence[str], longest: float) -> dict[str, Any]:
         "tuned": figure_text(gain.tuned_s * _US, gain.tuned_sem_s * _US),
         "default": figure_text(gain.default_s * _US, gain.default_sem_s * _US),
         "ratio": ratio_text(gain.ratio, gain.interval),
+        "other": other_text(gain),
+        "disagree": loops_disagree(gain),
         "verdict": verdict(gain),
         "width": round(min(100 * gain.ratio / longest, 100), 1),
         "one": round(100 / longest, 1),

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from autotune.campaign.description import SiteKind, Stamp, campaign_event, campaign_of
+from autotune.campaign.freeing import next_freed
 from autotune.history.events import history_of
 from autotune.scenario import defaults
 from autotune.structure import plain
@@ -69,9 +70,11 @@ def test_notes_decide_nothing():
     planned = type(strategy())(campaign_of(events("simulated")[1]))
     fixed = planned.screening(history_of(noted))[1].fixed
     room = planned.budget.launches - planned.n_baseline - planned.design.n_runs
+    ordered = [f for f in planned.design.factors if f.name in fixed]
+    about = (planned.space, planned.objectives, ordered, fixed)
     freed = []
     for n in range(2, len(noted), 2):
-        one, other = (planned._freed(history_of(e[:n]), fixed, room) for e in (noted, silent))
+        one, other = (next_freed(*about, history_of(e[:n]), room) for e in (noted, silent))
         assert one == other
         if n < len(noted) and "again, at the best setting" in noted[n].get("note", ""):
             freed.append((one[0], dict(one[1]) == noted[n]["point"]))

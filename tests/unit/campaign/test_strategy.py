@@ -1,6 +1,7 @@
 """The loop: order of phases, budgets, failures, and what a listener hears."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,43 @@ def test_inert_factors_leave_the_search_and_are_tried_again_at_the_best_setting(
     assert all(held[: len(searched) // 2 - 1])
     assert not all(held)
     assert again == [f"{name} again, at the best setting" for name in screening.fixed]
+
+
+def test_what_was_suggested_is_launched_twice_and_thrice_where_the_launches_differ():
+    points = tuple(SPACE.complete({"tls": "posix", "rndv": rndv}) for rndv in ("4k", "64k"))
+
+    class Disturbed(World):
+        def observe(self, trial):
+            seen = super().observe(trial)
+            if self.trials.index(trial) == 3:
+                slow = (replace(e, median_s=2 * e.median_s) for e in seen.estimates)
+                seen = replace(seen, estimates=tuple(slow))
+            return seen
+
+    planned = replace(strategy(12, screening={"enabled": False}), suggested=points)
+    history = Campaign(planned, Disturbed().observe, Memory(), Silent(), lambda: 0.0).run()
+    first, second = points
+    searched = [o.trial.point for o in history.of(Phase.SEARCH)]
+    assert searched[:4] == [first, second, first, second]
+    again = second if history.observations[3].trial.point == second else first
+    assert searched[4] == again
+    assert points.count(searched[5]) == 0
+
+
+class Exhausted:
+    """A proposer that knows nothing more."""
+
+    def propose(self, problem, history, seed):
+        return None
+
+
+def test_where_nothing_is_left_to_propose_leaders_are_launched_again():
+    points = tuple(SPACE.complete({"tls": "posix", "bind": bind}) for bind in ("core", "none"))
+    planned = replace(strategy(30, screening={"enabled": False}), suggested=points, proposer=Exhausted())
+    history = Campaign(planned, World(noise=0.02).observe, Memory(), Silent(), lambda: 0.0).run()
+    again = [o.trial for o in history.of(Phase.SEARCH) if "nothing else is left" in o.trial.note]
+    assert again
+    assert {t.point for t in again} <= set(points)
 
 
 @pytest.mark.parametrize("launches", [1, 2, 5, 11])

@@ -44,7 +44,7 @@ def test_a_result_comes_back_as_it_was(tmp_path):
     coded = CellSamples(
         *("bcast", 2, 8, {}, np.array([1.0, 2.0])),
         validity=np.array([0, 3], np.uint8),
-        over_ranks_s={"ranks_min_s": 0.5, "ranks_avg_s": 0.75},
+        extra={"ranks_min_s": 0.5, "ranks_avg_s": 0.75},
     )
     refused = CellSamples("bcast", 2, 16, {}, np.empty(0), "not_applied", "refused")
     result = ProbeResult(
@@ -60,7 +60,7 @@ def test_a_result_comes_back_as_it_was(tmp_path):
     assert found is not None
     assert [c.samples_s.tolist() for c in found.cells] == [c.samples_s.tolist() for c in result.cells]
     assert [c.status for c in found.cells] == ["ok", "ok", "not_applied"]
-    assert [c.over_ranks_s for c in found.cells] == [c.over_ranks_s for c in result.cells]
+    assert [c.extra for c in found.cells] == [c.extra for c in result.cells]
     assert found.cells[0].validity is None
     assert found.cells[1].validity.tolist() == [0, 3]
     assert found.cells[1].valid_s.tolist() == [1.0]

@@ -3,10 +3,12 @@
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from autotune.exporters.document import JsonDocument, recommendation_of
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
@@ -15,6 +17,7 @@ from autotune.space import Level, Parameter, Point, Space
 from autotune.verification.paired_test import SlotDecision
 from autotune.verification.rounds import MAX_ROUNDS, Verifier
 from autotune.verification.sequential import SequentialDesign
+from autotune.views.text import loops_disagree
 
 SIZES = (16, 1024, 65536)
 SPACE = Space(
@@ -35,10 +38,12 @@ def point(tls):
 class Machine:
     """Seconds of each (transport, choice, size), with noise; a search may see others than the true ones.
 
-    ``unlucky``: so many of the first launches of what is verified crash, whatever it is.
+    ``unlucky``: so many of the first launches of what is verified crash, whatever it is. ``other``: seconds
+    in the probe's other loop, which launches of the verification measure too.
     """
 
-    def __init__(self, true, seen=None, noise=0.005, seed=0, broken=(), unlucky=0):
+    def __init__(self, true, seen=None, noise=0.005, seed=0, broken=(), unlucky=0, other=None):
+        self.other = other
         self.true, self.seen, self.noise, self.broken = true, seen or true, noise, broken
         self.unlucky = unlucky
         self.rng = np.random.default_rng(seed)
@@ -57,7 +62,11 @@ class Machine:
                 acting = choice or self._rule(trial, size)
                 seconds = speeds(tls, acting, size) * np.exp(self.rng.normal(0, self.noise))
                 cell = Cell("allreduce", 2, size, choice or Point())
-                estimates.append(Estimate(cell, seconds, 0.001 * seconds, 20))
+                extra = {}
+                if self.other and trial.phase is Phase.VERIFY:
+                    other = self.other(tls, acting, size) * np.exp(self.rng.normal(0, self.noise))
+                    extra = {"other_loop_s": other}
+                estimates.append(Estimate(cell, seconds, 0.001 * seconds, 20, extra=extra))
         return Observation(trial, Status.OK, tuple(estimates))
 
     @staticmethod
@@ -106,6 +115,54 @@ def test_what_is_really_better_is_confirmed_on_as_few_launches_as_tell():
     assert verdict.recommendation.speedup == pytest.approx((1 / 0.7 / 0.7 / 0.42) ** (1 / 3), rel=0.02)
     assert verdict.text.startswith("verified: 1.69× (1.67 … 1.72)")
     assert verdict.text.endswith("on 4 fresh launches; no size slower")
+
+
+def test_what_a_discovery_confirmed_is_verified_although_the_search_saw_no_gain():
+    def no_gain(tls, choice, size):
+        return 1e-6 * (1 + size / 1024)
+
+    machine = Machine(posix_and_ring, seen=no_gain)
+    history = searched(machine)
+    asked = replace(verifier(), confirmed=(point("self,posix"),))
+    assert asked.best(history).point != point("self,posix")
+    assert asked.verdict(run(asked, machine, history)).recommendation.point == point("self,posix")
+
+
+def slower_at_16_bytes(tls, choice, size):
+    """As in the probe's own loop, but posix is 20 % slower at 16 B."""
+    return posix_and_ring(tls, choice, size) * (1.7 if tls == "self,posix" and size == 16 else 1.0)
+
+
+def test_what_the_other_loop_shows_is_said_and_decides_nothing():
+    machine = Machine(posix_and_ring, other=slower_at_16_bytes)
+    asked = replace(verifier(), other_loop="tight")
+    verdict = asked.verdict(run(asked, machine, searched(machine)))
+    assert verdict.recommendation.point == point("self,posix")
+    assert re.search(r"; in a tight loop 1\.\d+× \(.*\), but 0\.8\d× at 16 B of allreduce$", verdict.text)
+    gains = {gain.slot[2]: gain for gain in verdict.recommendation.gains}
+    assert gains[16].other_loop[0] == pytest.approx(1 / 0.7 / 1.7, rel=0.02)
+    assert [loops_disagree(gains[size]) for size in SIZES] == [size == 16 for size in SIZES]
+    document = JsonDocument().export(verdict.recommendation, Path())["recommendation.json"]
+    back = {gain.slot[2]: gain.other_loop for gain in recommendation_of(document).gains}
+    assert back[16] == pytest.approx(gains[16].other_loop)
+
+
+def test_what_loses_in_either_loop_is_refused_where_both_count():
+    machine = Machine(posix_and_ring, other=slower_at_16_bytes)
+    asked = replace(verifier(), other_loop="tight", both_count=True)
+    verdict = asked.verdict(run(asked, machine, searched(machine)))
+    assert verdict.recommendation.point != point("self,posix")
+    assert "at 16 B of allreduce in a tight loop" in verdict.text
+    same = Machine(posix_and_ring, other=posix_and_ring)
+    assert asked.verdict(run(asked, same, searched(same))).recommendation.point == point("self,posix")
+
+
+def test_a_loop_that_counts_and_was_not_measured_is_not_passed():
+    machine = Machine(posix_and_ring)
+    asked = replace(verifier(), other_loop="tight", both_count=True)
+    verdict = asked.verdict(run(asked, machine, searched(machine)))
+    assert verdict.recommendation.point == SPACE.default
+    assert verdict.text.endswith("the stack's own defaults stay")
 
 
 def known_at_16_bytes_alone(spread, seed=2):
