@@ -88,6 +88,7 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         reasons = {o.reason for side in sides for o in side if not o.ok}
         raise CampaignError(f"no pair of launches could be compared: {'; '.join(sorted(reasons)[:3])}")
     total = overall(differences)
+    otherwise = {c.slot: c for c in compare(pairs(*sides, other_loop=True), design)}
     had = set() if against else {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
     document = {
         "campaign": about.scenario.title,
@@ -96,14 +97,16 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         "against": [str(path) for path in against] or ["untouched"],
         "notes": [*tuned_side.notes, *reference.notes],
         "launches": sum(map(len, sides)),
+        "other_loop": about.scenario.other_loop if otherwise else "",
         "overall": _document(total, bool(had)),
-        "slots": [_document(c, c.slot in had) for c in judged],
+        "slots": [_document(c, c.slot in had, otherwise.get(c.slot)) for c in judged],
     }
     write_files({target / RESULT: json_text(document)}, parents=True)
     text = _text(document, (tuned_side.name, reference.name))
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
     gone = any(c.decision is SlotDecision.NO_LONGER and c.slot in had for c in judged)
-    return ExitCode.FINDING if gone or any(c.loses for c in judged) else ExitCode.WELL
+    counting = [*judged, *(otherwise.values() if asked.other_loop == "counts" else ())]
+    return ExitCode.FINDING if gone or any(c.loses for c in counting) else ExitCode.WELL
 
 
 @dataclass(frozen=True)
@@ -203,11 +206,12 @@ def _of_file(path: Path) -> dict[str, str]:
     return environment_of(path, user_text(path, raised=UserError))
 
 
-def _document(c: Comparison, was_better: bool) -> dict[str, Any]:
+def _document(c: Comparison, was_better: bool, otherwise: Comparison | None = None) -> dict[str, Any]:
     """What is known of a slot; of one that never was better, nothing is *still* or *no longer* so."""
+    other = otherwise and {key: ratio_of(getattr(otherwise, key)) for key in ("gain", "low", "high")}
     plain = {SlotDecision.STILL_BETTER: "better", SlotDecision.NO_LONGER: "not better"}
     decision = str(c.decision) if was_better else plain.get(c.decision, str(c.decision))
-    return {**asdict(c), "decision": decision, "speedup": ratio_of(c.gain)}
+    return {**asdict(c), "decision": decision, "speedup": ratio_of(c.gain), "in_other_loop": other}
 
 
 def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
@@ -227,5 +231,7 @@ def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
             said = f"{tuned} is {_SAID[said]}better than {reference}"
         elif said == SlotDecision.CANNOT_TELL:
             said = f"cannot tell {tuned} from {reference}"
+        if other := one["in_other_loop"]:
+            said += f"; {document['other_loop']} {ratio_text(other['gain'], (other['low'], other['high']))}"
         lines.append(f"  {where:36} {times:24} {said}")
     return "\n".join(lines) + "\n"
