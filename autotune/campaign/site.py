@@ -23,7 +23,7 @@ from autotune.space.joined import DISCOVER, joined
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
-from autotune.stacks.knobs import discovered_space, facts_here, listings
+from autotune.stacks.knobs import asked, discovered_space, facts_here, listings
 from autotune.stacks.ports import Launcher, Placement, Stack
 
 _LOOK_S = 0.25
@@ -144,8 +144,7 @@ def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: 
     Raises:
         StackError: it is not known which components a launch of this MPI uses.
     """
-    asked = {f"nodes:{nodes}", *(f"collective:{name}" for name in scenario.collective)}
-    facts = facts_here(installation, stack) | asked
+    facts = facts_here(installation, stack) | asked(nodes, scenario.collective)
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
 

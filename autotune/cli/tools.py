@@ -13,11 +13,12 @@ def doctor(
     as_json: Json = False,
     mpirun: Annotated[str | None, typer.Option(help="path of an mpirun")] = None,
     space: Annotated[str | None, typer.Option(help="also say what of this search space is available")] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="as a campaign on so many nodes finds it")] = 1,
 ) -> None:
     """Say which MPI, UCX, transports and components are here, and whether a launch works."""
     from autotune.commands import doctor as verb
 
-    verb.doctor(as_json, mpirun, space)
+    verb.doctor(as_json, mpirun, space, nodes)
 
 
 @cli.command()

@@ -1,5 +1,6 @@
 """``doctor``: what of MPI is on this machine."""
 
+import os
 import sys
 
 from autotune.campaign.site import machine_now
@@ -9,14 +10,14 @@ from autotune.space.loader import load_space
 from autotune.views.documents import json_text
 
 
-def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
-    """Print what is here."""
+def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> None:
+    """Print what is here, as a campaign on so many nodes would find it."""
     from autotune.stacks import dialect
     from autotune.stacks.installation import find
     from autotune.stacks.knobs import decided
 
     here = find(mpirun)
-    stack = dialect(here.flavour).detect(here, {}, {}, 0)
+    stack = dialect(here.flavour).detect(here, {}, {}, len(os.sched_getaffinity(0)) if nodes == 1 else 0)
     findings = dict([*stack.findings(), *machine_now()])
     declared = load_space(space_text(space), space) if space else Space("", ())
     offered = stack.available(declared)
@@ -39,7 +40,7 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None) -> None:
                     "kept": d.kept,
                     "reason": d.reason,
                 }
-                for d in decided(here, stack)
+                for d in decided(here, stack, nodes)
             ],
         }
         sys.stdout.write(json_text(document))

@@ -43,7 +43,7 @@ class CollTunedJson:
             UserError: rules that ``coll_tuned`` cannot say.
         """
         collectives = {
-            coll_tuned.json_name(collective): _json_tables(collective, by_size)
+            collective: _json_tables(collective, by_size)
             for collective, by_size in coll_tuned.table(recommendation.rules).items()
         }
         document = {
@@ -183,7 +183,10 @@ def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: st
 def _json_tables(
     collective: str, by_size: Mapping[int, tuple[coll_tuned.Row, ...]]
 ) -> list[dict[str, object]]:
-    """Bounds are inclusive there, the first match wins, and without a match the stack decides."""
+    """Bounds are inclusive there, the first match wins, and without a match the stack decides.
+
+    What is 0 is left out, as it is by default; ``seg_size`` stands in the reader, but not in the schema.
+    """
     starts = list(by_size)
     entries = []
     for start, end in zip(starts, [*starts[1:], None], strict=True):
@@ -193,9 +196,8 @@ def _json_tables(
                 "msg_size_min": row.threshold_bytes,
                 "msg_size_max": "inf" if after is None else after.threshold_bytes - 1,
                 "alg": coll_tuned.enumerator(collective, row.algorithm, (6, 0)),
-                "faninout": row.fanout,
-                "seg_size": row.segment_bytes,
-                "reqs": 0,
+                **({"faninout": row.fanout} if row.fanout else {}),
+                **({"seg_size": row.segment_bytes} if row.segment_bytes else {}),
             }
             for row, after in zip(rows, [*rows[1:], None], strict=True)
             if row.algorithm

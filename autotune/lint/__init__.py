@@ -6,7 +6,7 @@ the files together, for a rules file means nothing without the parameters that p
 =================  =========================================
 module             kind of file
 =================  =========================================
-``rules``          rules of ``coll_tuned``, classic and JSON
+``rules``          rules of ``coll_tuned``; ``json_rules``: those in JSON
 ``parameters``     MCA parameter files, ``--tune`` files
 ``scripts``        scripts and module files: what they export; ``launch``: their ``mpirun`` and ``srun`` lines
 ``settings``       what such parameters mean together; those of the launcher: ``runtime``

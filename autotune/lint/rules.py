@@ -4,23 +4,19 @@ Its reader takes the next number wherever it stands, in C's notation, and skips 
 anything that it cannot make sense of makes it forget the whole file without a word.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
-from autotune.lint.finding import Finding, Notes
+from autotune.lint import json_rules
+from autotune.lint.finding import IGNORED, Finding, Notes
 from autotune.stacks import coll_tuned
-
-IGNORED = "the whole file is silently ignored"
 
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _HEADER = "rule-file-version-"
 _COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
 _NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
-_JSON_NAMES = {coll_tuned.json_name(name): name for name in coll_tuned.COLLECTIVE_IDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,7 @@ class _Reader:
 def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:
     """Findings in a rules file, classic or JSON."""
     if text.lstrip().startswith("{"):
-        return _json_file(path, text, version)
+        return json_rules.rules_file(path, text, version)
     lines = text.splitlines()
     headed = bool(lines) and lines[0].startswith(_HEADER)
     five = headed and lines[0].removeprefix(_HEADER).strip() != "1"
@@ -222,7 +218,7 @@ def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:
             )
         last = bound
         pairs = _algorithm(reader, name, algorithm, fanout) or pairs
-        if segment.value and not _segments(name, algorithm.value):
+        if segment.value and not coll_tuned.segments(name, algorithm.value):
             reader.note(
                 line,
                 f"algorithm {algorithm.value} of {name} has no segments: {segment.value} is ignored",
@@ -230,23 +226,8 @@ def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:
             )
         chosen.add(algorithm.value)
     if len(chosen) > 1 and name in coll_tuned.ONE_ROW:
-        reader.note(n_rows.line, *_one_row(name))
+        reader.note(n_rows.line, coll_tuned.one_row(name), "write a single row for 0 bytes")
     return pairs
-
-
-def _segments(name: str, algorithm: int) -> bool:
-    """Whether an algorithm has segments, or is not known."""
-    known = coll_tuned.ALGORITHMS.get(name, ())
-    return algorithm >= len(known) or known[algorithm] in coll_tuned.SEGMENTED.get(name, ())
-
-
-def _one_row(name: str) -> tuple[str, str]:
-    if name in ("scatter", "gather"):
-        return (
-            f"not all ranks know the size of a {name}: they may reach different rows and wait for ever",
-            "write a single row for 0 bytes",
-        )
-    return (f"{name} is not looked up by its message size", "write a single row for 0 bytes")
 
 
 def _algorithm(reader: _Reader, name: str, token: _Token, fanout: _Token) -> int:
@@ -277,56 +258,3 @@ def _tokens(lines: list[str], first: int) -> Iterator[_Token]:
             digits = text.lstrip("+-")
             base = 16 if digits[:2].lower() == "0x" else 8 if digits[0] == "0" and len(digits) > 1 else 10
             yield _Token(int(text, base) if base != 8 else int(text.replace("0", "0o", 1), 8), number, text)
-
-
-def _json_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:
-    if version < (6, 0):
-        effect = f"Open MPI {version[0]}.{version[1]} reads no JSON: {IGNORED}"
-        return [Finding(path, 1, effect, "write the classic format: export --format coll_tuned")]
-    try:
-        document = json.loads(text)
-    except ValueError as exc:
-        line = getattr(exc, "lineno", 1)
-        return [Finding(path, line, f"no JSON ({exc}): {IGNORED}", "correct it")]
-    collectives = document.get("collectives") if isinstance(document, dict) else None
-    if not isinstance(collectives, dict):
-        return [
-            Finding(path, 1, f"no object 'collectives': {IGNORED}", "see export --format coll_tuned_json")
-        ]
-    findings = []
-    for name, tables in collectives.items():
-        plain = _JSON_NAMES.get(name) or str(name)
-        line = 1 + text[: text.find(f'"{name}"')].count("\n")
-        if plain not in coll_tuned.COLLECTIVE_IDS:
-            findings.append(Finding(path, line, f"no collective {name!r}: {IGNORED}", "e.g. allreduce"))
-            continue
-        remedy = "known: " + ", ".join(_enumerators(plain, version))
-        problems = (_json_algorithm(plain, rule.get("alg"), version) for rule in _json_rules(tables))
-        findings += [Finding(path, line, problem, remedy) for problem in problems if problem]
-    return findings
-
-
-def _json_rules(tables: Any) -> Iterator[dict[str, Any]]:
-    for table in tables if isinstance(tables, list) else ():
-        rules = table.get("rules", ()) if isinstance(table, dict) else ()
-        yield from (rule for rule in rules if isinstance(rule, dict))
-
-
-def _json_algorithm(collective: str, algorithm: Any, version: tuple[int, int]) -> str:
-    if algorithm is None:
-        return f"a rule of {collective} without 'alg': {IGNORED}"
-    if collective not in coll_tuned.ALGORITHMS:
-        return f"coll_tuned has no algorithms for {collective}: its rules are ignored"
-    known = _enumerators(collective, version)
-    if algorithm not in known and not (isinstance(algorithm, int) and 0 <= algorithm < len(known)):
-        return f"{collective} has no algorithm {algorithm!r}: the rule is silently disabled"
-    return ""
-
-
-def _enumerators(collective: str, version: tuple[int, int]) -> list[str]:
-    if collective not in coll_tuned.ALGORITHMS:
-        return ["none: coll_tuned has no choice there"]
-    return [
-        coll_tuned.enumerator(collective, i, version)
-        for i, _ in enumerate(coll_tuned.algorithms(collective, version))
-    ]

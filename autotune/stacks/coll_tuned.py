@@ -94,11 +94,6 @@ def algorithm_id(collective: str, name: str | int) -> int:
     raise UserError(f"coll_tuned has no {collective} algorithm {name!r}", allowed(name, names))
 
 
-def json_name(collective: str) -> str:
-    """What rules in JSON call a collective."""
-    return collective.replace("_", "")
-
-
 def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple[str, ...]:
     """The names of a collective's algorithms in the order of their ids, ``default`` first.
 
@@ -124,6 +119,21 @@ def enumerator(collective: str, algorithm: int, version: tuple[int, int] = (5, 0
         return "ignore"
     name, known = algorithms(collective)[algorithm], _OPEN_MPI[collective]
     return (known.renamed if version >= (6, 0) else {}).get(name) or known.own_names.get(name, name)
+
+
+def segments(collective: str, algorithm: int) -> bool:
+    """Whether an algorithm, given by its id, has segments, or is not known."""
+    known = ALGORITHMS.get(collective, ())
+    return algorithm >= len(known) or known[algorithm] in SEGMENTED.get(collective, ())
+
+
+def one_row(collective: str) -> str:
+    """What becomes of a table of ``ONE_ROW`` that tells sizes apart."""
+    if collective in ("scatter", "gather"):
+        return (
+            f"not all ranks know the size of a {collective}: they may reach different rows and wait for ever"
+        )
+    return f"{collective} is not looked up by its message size"
 
 
 def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:

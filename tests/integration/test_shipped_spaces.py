@@ -23,13 +23,13 @@ from autotune.stacks.knobs import listings, ucx
 from hydra_plugins.autotune.mpirun import MpirunLauncher
 from tests.covering import covering
 from tests.integration.mpirun import launcher
-from tests.integration.test_stacks import FOUND, SPACES
+from tests.integration.test_stacks import BY_LIBFABRIC, FOUND, SPACES
 
 OVER = {
     "openmpi5": ({}, {"pml": "ucx"}),
     "openmpi4": ({}, {"pml": "ucx"}),
-    "mpich": ({}, {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"}),
-    "intelmpi": ({}, {"I_MPI_FABRICS": "ofi"}),
+    "mpich": ({}, BY_LIBFABRIC["mpich"]),
+    "intelmpi": ({}, BY_LIBFABRIC["intelmpi"]),
 }
 """What a scenario fixes, so that all of a space is in effect one time or the other."""
 

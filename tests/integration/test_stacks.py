@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.campaign.directory import read_campaign
 from autotune.campaign.observing import measurement_of
 from autotune.exporters import exporter
 from autotune.exporters.export_check import check_export
@@ -142,14 +143,61 @@ def test_deployed_rules_are_in_force(name, prefix, tmp_path):
         assert "MPIR_Allreduce_intra_ring" in tree.read_text()
 
 
+BY_LIBFABRIC = {
+    "mpich": {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"},
+    "intelmpi": {"I_MPI_FABRICS": "ofi"},
+}
+"""Sends all messages by libfabric, also those between ranks of this machine."""
+
+PROVIDERS = ["tcp", "tcp;ofi_rxm", "shm"]
+
+
 @pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
-@pytest.mark.parametrize("provider", ["tcp", "tcp;ofi_rxm", "shm"])
-def test_a_provider_of_libfabric_is_proved_by_what_the_library_prints(name, provider, prefix, tmp_path):
-    only = {
-        "mpich": {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"},
-        "intelmpi": {"I_MPI_FABRICS": "ofi"},
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_campaign_turns_all_of_a_providers_variables(name, provider, prefix, tmp_path):
+    """One at a time, so that each level is launched; their effect is the verification's affair."""
+    site, _ = site_of(name, BY_LIBFABRIC[name])
+    if provider not in site.stack.providers:
+        assert (name, provider) == ("intelmpi", "tcp;ofi_rxm")  # Intel's build offers tcp without it
+        return
+    shipped = Path("search_spaces", f"{SPACES[name]}.yaml").read_text()
+    after = {"mpich": "  cma_threshold:", "intelmpi": "  I_MPI_SHM_CELL_FWD_SIZE:"}[name]
+    (tmp_path / "providers.yaml").write_text(shipped[: shipped.index(after)])
+    levels = {
+        (p.name, value)
+        for p in site.space.parameters
+        if p.name.startswith("FI_") and provider in p.when.get("FI_PROVIDER", ())
+        for value in p.values
     }
-    site, scenario = site_of(name, only[name])
+    assert len(levels) > 2
+    done = autotune(
+        f"conf={CONFS[name]}",
+        f"mpi={name}",
+        *(f"+mpi.env.{variable}={value}" for variable, value in BY_LIBFABRIC[name].items()),
+        f"space={tmp_path / 'providers.yaml'}",
+        f"fix.FI_PROVIDER='{provider}'",
+        "collective=allreduce",
+        "sizes=[64,16384,262144]",
+        "cluster.ranks=2",
+        "proposer=ofat",
+        *("screening.enabled=false", "probe.budget_s=0.2", "baseline.launches=1", "verify.launches=4"),
+        f"budget.launches={len(levels) + 2}",
+        f"campaign.dir={tmp_path / 'campaign'}",
+        cwd=tmp_path,
+        AUTOTUNE_STACKS=str(prefix),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    history = read_campaign(tmp_path / "campaign").history
+    assert {o.status for o in history} == {Status.OK}, [o.reason for o in history if not o.ok]
+    launched = [o.trial.point for o in history.of(Phase.SEARCH)]
+    assert {pair for point in launched for pair in point.items()} >= levels
+    assert f"libfabric provider: {provider}" in (tmp_path / "campaign/launches/0002/stdout").read_text()
+
+
+@pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_provider_of_libfabric_is_proved_by_what_the_library_prints(name, provider, prefix, tmp_path):
+    site, scenario = site_of(name, BY_LIBFABRIC[name])
     if provider not in site.stack.providers:
         assert (name, provider) == ("intelmpi", "tcp;ofi_rxm")  # Intel's build offers tcp without it
         assert any(d.value == provider and d.reason for d in site.space.dropped)

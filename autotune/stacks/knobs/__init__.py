@@ -1,7 +1,7 @@
 """What each library says can be turned in it, which of it may be, and the space that follows (step 2)."""
 
 from autotune.stacks.knobs.discover import Decision, discovered_space
-from autotune.stacks.knobs.here import decided, facts_here
+from autotune.stacks.knobs.here import asked, decided, facts_here
 from autotune.stacks.knobs.in_use import openmpi_in_use
 from autotune.stacks.knobs.knob import LAYERS, Kind, Knob
 from autotune.stacks.knobs.levels import levels
@@ -16,6 +16,7 @@ __all__ = [
     "Kind",
     "Knob",
     "Listing",
+    "asked",
     "classify",
     "decided",
     "discovered_space",

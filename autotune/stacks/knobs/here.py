@@ -1,5 +1,7 @@
 """What a discovery on this machine would turn, and why it leaves the rest alone (used by ``doctor``)."""
 
+from collections.abc import Iterable
+
 from autotune.collectives import MEASURED
 from autotune.stacks.installation import Installation
 from autotune.stacks.knobs.discover import Decision, decisions, discovered_space
@@ -21,14 +23,18 @@ def facts_here(installation: Installation, stack: Stack) -> frozenset[str]:
     return stack.facts | in_use
 
 
-def decided(installation: Installation, stack: Stack) -> tuple[Decision, ...]:
-    """What a discovery for all collectives on this machine would do with each variable.
+def asked(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
+    """The facts of what is to be tuned: so many nodes, which are also fewer, and the collectives."""
+    enough = (f"nodes:{n}" for n in range(1, nodes + 1))
+    return frozenset((*enough, *(f"collective:{name}" for name in collectives)))
 
-    MPICH and what is made from it are taken with shared memory and with the device between nodes.
+
+def decided(installation: Installation, stack: Stack, nodes: int) -> tuple[Decision, ...]:
+    """What a discovery for all collectives on so many nodes would do with each variable.
 
     Raises:
         StackError: a library, or a launch of two ranks, does not answer.
     """
-    asked = {"nodes:1", "shared_memory", *(f"collective:{name}" for name in MEASURED)}
+    facts = facts_here(installation, stack) | asked(nodes, MEASURED)
     listed = [classed for one in listings(installation) for classed in one.knobs]
-    return decisions(listed, discovered_space(listed, facts_here(installation, stack) | asked, _SIZES))
+    return decisions(listed, discovered_space(listed, facts, _SIZES))

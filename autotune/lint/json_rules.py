@@ -1,0 +1,200 @@
+"""Rules of ``coll_tuned`` in JSON, read as Open MPI 6 reads them.
+
+Its reader takes the first entry that a communicator fits into and in it the first rule that a message fits
+into, and leaves it to the stack where there is none. What it does not know it skips; a number that is none
+makes it forget the whole file. All of it without a word. (``coll_tuned_dynamic_file.c`` of v6.0.x, August
+2026; the schema that is published beside it calls two collectives by names that the reader refuses.)
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from autotune.lint.finding import IGNORED, Finding
+from autotune.stacks import coll_tuned
+
+Problem = tuple[str, str]
+"""What the stack would do, and what to write."""
+
+_LAST_INT = 2**31 - 1
+_INF = 2**63 - 1
+_SIZE = ("msg_size_min", "msg_size_max")
+_RANKS = ("comm_size_min", "comm_size_max")
+_RULE = {*_SIZE, "alg", "faninout", "seg_size", "reqs"}
+_ENTRY = {*_RANKS, "comm_rank_distribution", "rules"}
+_PLACES = ("any", "one-per-node", "single-node")
+_NEIGHBORS = tuple(f"neighbor_all{name}" for name in ("gather", "gatherv", "toall", "toallv", "toallw"))
+
+
+class _Ignored(Exception):  # noqa: N818 - ends the reading as the stack ends it
+    """The reader gives the file up."""
+
+
+def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:
+    """Findings in a rules file in JSON."""
+    if version < (6, 0):
+        effect = f"Open MPI {version[0]}.{version[1]} reads no JSON: {IGNORED}"
+        return [Finding(path, 1, effect, "write the classic format: export --format coll_tuned")]
+    try:
+        document = _parsed(text)
+    except ValueError as exc:
+        line = getattr(exc, "lineno", 1)
+        return [Finding(path, line, f"no JSON ({exc}): {IGNORED}", "correct it")]
+    collectives = document.get("collectives") if isinstance(document, dict) else None
+    if not isinstance(collectives, dict):
+        return [
+            Finding(path, 1, f"no object 'collectives': {IGNORED}", "see export --format coll_tuned_json")
+        ]
+    findings: list[Finding] = []
+    for name, entries in collectives.items():
+        line = 1 + text[: text.find(f'"{name}"', text.find('"collectives"'))].count("\n")
+        for effect, remedy in _until_ignored(_collective(str(name), entries, version)):
+            findings.append(Finding(path, line, effect, remedy))
+    return findings
+
+
+def _parsed(text: str) -> Any:
+    """The document; Open MPI's reader lets a comma stand before a closing bracket, as in its own example.
+
+    Raises:
+        ValueError: no JSON all the same.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        strings_kept = r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])'
+        return json.loads(re.sub(strings_kept, lambda match: match[1] or "", text))
+
+
+def _until_ignored(problems: Iterator[Problem]) -> Iterator[Problem]:
+    try:
+        yield from problems
+    except _Ignored as exc:
+        effect, remedy = exc.args
+        yield f"{effect}: {IGNORED}", remedy
+
+
+def _collective(name: str, entries: Any, version: tuple[int, int]) -> Iterator[Problem]:
+    if name not in coll_tuned.COLLECTIVE_IDS and name not in _NEIGHBORS:
+        known = [one for one in coll_tuned.ALGORITHMS if one.replace("_", "") == name]
+        raise _Ignored(f"no collective {name!r}", f"write {known[0]}" if known else "e.g. allreduce")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise _Ignored(f"{name} is no list of entries", "[{'comm_size_min': …, 'rules': […]}, …]")
+    if entries and name not in coll_tuned.ALGORITHMS:
+        yield (
+            f"coll_tuned has no algorithms for {name}, and its reader crashes where it looks one up",
+            "leave it out",
+        )
+        return
+    before: list[Mapping[str, Any]] = []
+    for number, entry in enumerate(entries, start=1):
+        where = f"entry {number} of {name}"
+        ranks = _range(entry, _RANKS, where, _LAST_INT)
+        place = entry.get("comm_rank_distribution", "any")
+        rules = entry.get("rules")
+        if not isinstance(place, str):
+            raise _Ignored(f"{where}: comm_rank_distribution is no word", f"write {', '.join(_PLACES)}")
+        if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+            raise _Ignored(f"{where} has no list of rules", "'rules': [{'alg': …}, …]")
+        if place not in _PLACES:
+            yield f"{where}: {place!r} is taken for 'any'", f"write {', '.join(_PLACES)}"
+            place = "any"
+        yield from _unknown(entry, _ENTRY, where)
+        if not _reached(ranks, [seen["ranks"] for seen in before if seen["place"] in ("any", place)]):
+            wraps = ranks[1] < 0
+            yield (
+                f"{where} is never used: no size of a communicator is left for it",
+                "its upper end wraps round: leave comm_size_max out" if wraps else _first(_RANKS),
+            )
+        before.append({"ranks": ranks, "place": place})
+        yield from _rules(name, where, rules, ranks, version)
+
+
+def _rules(
+    name: str, where: str, rules: Sequence[dict[str, Any]], ranks: tuple[int, int], version: tuple[int, int]
+) -> Iterator[Problem]:
+    """Judge the rules of one entry."""
+    known = [
+        coll_tuned.enumerator(name, i, version) for i, _ in enumerate(coll_tuned.algorithms(name, version))
+    ]
+    remedy = "known: " + ", ".join(known)
+    before: list[tuple[int, int]] = []
+    chosen: set[str] = set()
+    for number, rule in enumerate(rules, start=1):
+        at = f"rule {number} of {where}"
+        sizes = _range(rule, _SIZE, at, _INF)
+        segment, fanout = (_whole(rule, key, at, 0) for key in ("seg_size", "faninout"))
+        _whole(rule, "reqs", at, 0)
+        yield from _unknown(rule, _RULE, at)
+        algorithm = rule.get("alg")
+        if isinstance(algorithm, bool) or not isinstance(algorithm, int | str):
+            yield f"{at} names no 'alg': the stack decides there", remedy
+            algorithm = 0
+        if isinstance(algorithm, int) and 0 <= algorithm < len(known):
+            algorithm = known[algorithm]
+        if algorithm not in known:
+            yield f"{name} has no algorithm {algorithm!r}: {at} is silently disabled", remedy
+            continue
+        if not _reached(sizes, before):
+            yield f"{at} is never used: no message size is left for it", _first(_SIZE)
+        before.append(sizes)
+        chosen.add(str(algorithm))
+        plain = coll_tuned.algorithms(name, version)[known.index(str(algorithm))]
+        if plain == "chain" and not fanout:
+            yield (
+                f"{at}: a chain with fan-out 0 is a pipeline, not the chain that is forced (fan-out 4)",
+                f"write 'faninout': {coll_tuned.CHAIN_FANOUT}",
+            )
+        if plain == coll_tuned.PAIRS_ONLY and ranks[1] > 2:
+            yield (
+                f"{at}: two_proc is also used by communicators of more than 2 ranks, where it fails with "
+                "MPI_ERR_UNSUPPORTED_OPERATION",
+                "write 'comm_size_max': 2",
+            )
+        if segment and plain not in coll_tuned.SEGMENTED.get(name, ()):
+            yield f"{at}: {algorithm} of {name} has no segments: {segment} is ignored", "leave seg_size out"
+    if len(chosen) > 1 and name in coll_tuned.ONE_ROW:
+        yield coll_tuned.one_row(name), "write a single rule without sizes"
+
+
+def _range(document: Mapping[str, Any], keys: Sequence[str], where: str, most: int) -> tuple[int, int]:
+    """The bounds of an entry or a rule, both inclusive.
+
+    Raises:
+        _Ignored: one of them is no number.
+    """
+    low, high = (_whole(document, key, where, default) for key, default in zip(keys, (0, most), strict=True))
+    # Sizes of communicators are kept in 32 bits, so that "inf" wraps round to -1.
+    return (low, high) if most == _INF else (low, high if high <= most else -1)
+
+
+def _whole(document: Mapping[str, Any], key: str, where: str, default: int) -> int:
+    value = document.get(key, default)
+    if isinstance(value, str) and value.startswith(("inf", "Inf", "INF")):
+        return _INF
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _Ignored(f"{where}: {key} is {value!r}, no whole number", 'write bytes or ranks, or "inf"')
+    return value
+
+
+def _reached(bounds: tuple[int, int], before: Sequence[tuple[int, int]]) -> bool:
+    """Whether something is left for bounds after all that come before them."""
+    low, high = bounds
+    for first, last in sorted(before):
+        if first <= low <= last:
+            low = last + 1
+    return low <= high
+
+
+def _unknown(document: Mapping[str, Any], known: set[str], where: str) -> Iterator[Problem]:
+    for key in document:
+        if key not in known:
+            meant = "seg_size" if key == "segsize" else ""
+            said = f"write {meant}" if meant else f"known: {', '.join(sorted(known))}"
+            yield f"{where}: {key!r} is skipped", said
+
+
+def _first(keys: Sequence[str]) -> str:
+    return f"the first that fits is taken: correct {' and '.join(keys)}, or the order"
