@@ -1,13 +1,23 @@
-"""Our campaign against the vendor's own tuner, both with the same wall-clock time, scored by IMB-MPI1.
+"""Our campaign against the tuner that a stack has, both with the same wall-clock time, scored by IMB-MPI1.
 
-    python benchmarks/incumbents.py --prefix .venv-intel [--ranks 2] [--collectives allreduce reduce bcast]
+    python benchmarks/incumbents.py DIRECTORY --stack intelmpi --prefix .venv-intel --ranks 2
+    python benchmarks/incumbents.py DIRECTORY --stack openmpi --imb IMB-MPI1 --ranks 4
+    python benchmarks/incumbents.py DIRECTORY                             the table of all that is there
 
-``mpitune_fast --enable-per-msg-size`` runs first; the campaign (``conf=intelmpi_local``, search and
-verification together) then gets the time that it took, and no more. What each leaves, a file for
-``I_MPI_TUNING_BIN`` and a script of ``I_MPI_ADJUST_*``, is scored by the independent IMB-MPI1 of the same
-package, in rounds with the untouched default in turn. Printed for each: the geometric mean of default / tuned
-over all sizes, the worst size, launches and minutes. To win: as fast on the mean at least, no size slower
-than the default beyond noise, in no more time. ``mpitune_fast`` wants ``ssh`` also for this one machine.
+The incumbent tunes first: under Intel MPI ``mpitune_fast --enable-per-msg-size``, which wants ``ssh`` also
+for this one machine; under Open MPI a sweep as its project's ``ompi-collectives-tuning`` scripts make it:
+each algorithm forced by its id, three runs of a benchmark each, the mean of their averages, at each size the
+fastest algorithm (never the stack's own choice, but for sizes below the first), written as a rules file. A
+campaign, search and verification together, then gets the time that this took. Last, IMB-MPI1 of the same
+stack scores three sides in turn: the untouched default, what the incumbent leaves, and what we leave. Intel
+MPI brings it; for Open MPI it is built from its sources (``make IMB-MPI1 CC=mpicc CXX=mpicxx``).
+
+For each side: minutes, launches, the geometric mean of default / tuned, and the worst size. A ratio is the
+median over the rounds of what two launches of one round show; behind it stand the least and the greatest
+round, between which the true median lies with 98 % in seven rounds. A size is slower where each round says
+so. To win: no worse than the incumbent on the mean, no size slower than the default, in no more time.
+
+What is done is kept in DIRECTORY, and the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -21,129 +31,261 @@ import shlex
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.importers import read
+from autotune.importers.measurement import Measurement
+from autotune.stacks import coll_tuned
 
 SIZES = [8 << 2 * i for i in range(9)]
-Scores = dict[tuple[str, int], list[float]]
+SWEEP_RUNS = 3
+IMB_SECONDS = 0.2  # of a size at most; IMB makes 1000 calls where they take less
+SIDES = ("default", "incumbent", "autotune")
+Env = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One stack on so many ranks, and where its results are kept."""
+
+    folder: Path
+    stack: str
+    prefix: Path
+    imb: Path
+    ranks: int
+    collectives: tuple[str, ...]
+
+    @property
+    def env(self) -> Env:
+        """Of every launch: nothing that somebody set for this stack."""
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("I_MPI_", "FI_", "OMPI_MCA_"))}
+        clean["PATH"] = f"{self.prefix / 'bin'}{os.pathsep}{clean['PATH']}"
+        if self.stack == "intelmpi":
+            own = {"I_MPI_ROOT": str(self.prefix), "LD_LIBRARY_PATH": str(self.prefix / "lib")}
+            return {**clean, **own}
+        # As a campaign has it: ranks that spin on a core that another one needs take milliseconds.
+        waits = self.ranks > len(os.sched_getaffinity(0))
+        return {
+            **clean,
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **({"OMPI_MCA_mpi_yield_when_idle": "1"} if waits else {}),
+        }
+
+    def benchmark(self, sets: Mapping[str, str], collectives: tuple[str, ...]) -> list[Measurement]:
+        """One run of IMB-MPI1 with these variables."""
+        words = ["mpiexec", "-n", str(self.ranks)]
+        words += ["--oversubscribe"] if self.stack == "openmpi" else []
+        words += [str(self.imb), "-npmin", str(self.ranks), "-time", str(IMB_SECONDS)]
+        words += ["-msgsize", ",".join(map(str, SIZES)), *collectives]
+        done = subprocess.run(words, env={**self.env, **sets}, stdout=subprocess.PIPE, text=True, check=True)
+        return read(done.stdout, "IMB-MPI1")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What one side leaves, and what it took."""
+
+    sets: Env
+    seconds: float
+    launches: int | None
+    """None: it does not tell."""
 
 
 def main() -> None:
-    """Tune twice, score, print."""
+    """Tune twice and score, as far as it is not done; or print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--prefix", type=Path, default=Path(".venv-intel"), help="where impi-rt is")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--stack", choices=["intelmpi", "openmpi"])
+    parser.add_argument("--prefix", type=Path, help="of the stack; default: .venv-intel, this environment")
+    parser.add_argument("--imb", type=Path, help="default: bin/IMB-MPI1 of the prefix")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--collectives", nargs="+", default=["allreduce", "reduce", "bcast"])
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    prefix = options.prefix.absolute()
-    if not (prefix / "bin/mpitune_fast").exists():
-        sys.exit(f"no mpitune_fast in {prefix}/bin: make stacks")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("I_MPI_", "FI_"))}
-    own = {"I_MPI_ROOT": str(prefix), "LD_LIBRARY_PATH": str(prefix / "lib")}
-    env = {**clean, **own, "PATH": f"{prefix / 'bin'}{os.pathsep}{clean['PATH']}"}
-    with tempfile.TemporaryDirectory() as name:
-        theirs, their_s, their_launches = vendor(Path(name), env, options.ranks, options.collectives)
-        ours, our_s, our_launches = campaign(
-            Path(name), {**clean, "AUTOTUNE_STACKS": str(prefix)}, options.ranks, options.collectives, their_s
+    if options.stack:
+        prefix = options.prefix or Path(".venv-intel" if options.stack == "intelmpi" else sys.prefix)
+        imb = options.imb or prefix / "bin/IMB-MPI1"
+        name = f"{options.stack}-{options.ranks}-{'-'.join(options.collectives)}"
+        cell = Cell(
+            (options.directory / name).absolute(),
+            options.stack,
+            prefix.absolute(),
+            imb.absolute(),
+            options.ranks,
+            tuple(options.collectives),
         )
-        sides = {"default": {}, "mpitune_fast": theirs, "autotune": ours}
-        seen = {side: defaultdict(list) for side in sides}
-        for number in range(options.rounds):
-            for side in list(sides)[number % 3 :] + list(sides)[: number % 3]:
-                for slot, t_us in imb(prefix, {**env, **sides[side]}, options).items():
-                    seen[side][slot].append(t_us)
-    print(f"Intel MPI, {options.ranks} ranks, IMB t_max over {options.rounds} rounds in turn")
-    costs = {"mpitune_fast": (their_s, their_launches), "autotune": (our_s, our_launches)}
-    for side, (seconds, launches) in costs.items():
-        report(side, sides[side], seen["default"], seen[side], seconds, launches)
+        for needed in (imb, prefix / "bin/mpiexec"):
+            if not needed.exists():
+                sys.exit(f"no {needed}: see --prefix and --imb")
+        cell.folder.mkdir(parents=True, exist_ok=True)
+        compare(cell, options.rounds)
+    report(options.directory)
 
 
-def vendor(
-    place: Path, env: dict[str, str], ranks: int, collectives: list[str]
-) -> tuple[dict[str, str], float, int]:
-    """What ``mpitune_fast`` leaves, its seconds, and its launches."""
-    folder = place / "vendor"
-    folder.mkdir()
-    words = ["-d", str(folder), "-hosts", "localhost", "-n", "1", "-ppn", str(ranks)]
-    begin = time.monotonic()
-    done = subprocess.run(
-        ["mpitune_fast", *words, "-c", ",".join(collectives), "--enable-per-msg-size"],
-        env=env,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    took = time.monotonic() - begin
-    made = sorted(folder.glob("cluster_merged_*.dat"))
+def compare(cell: Cell, rounds: int) -> None:
+    """What is not done yet of a cell."""
+    incumbent = mpitune_fast if cell.stack == "intelmpi" else sweep
+    theirs = kept(cell, "incumbent", lambda place: incumbent(cell, place))
+    ours = kept(cell, "autotune", lambda place: campaign(cell, place, theirs.seconds))
+    sets = {"default": {}, "incumbent": theirs.sets, "autotune": ours.sets}
+    with (cell.folder / "scores.jsonl").open("a+") as scores:
+        scores.seek(0)
+        for number in range(len(scores.readlines()), rounds):
+            turn = SIDES[number % 3 :] + SIDES[: number % 3]
+            seen = {side: cell.benchmark(sets[side], cell.collectives) for side in turn}
+            row = {side: [(m.collective, m.message_bytes, m.max_us) for m in seen[side]] for side in SIDES}
+            scores.write(json.dumps(row) + "\n")
+            scores.flush()
+
+
+def kept(cell: Cell, side: str, tune: Callable[[Path], tuple[Env, int | None]]) -> Tuned:
+    """What a side left before, or leaves now."""
+    result, place = cell.folder / f"{side}.json", cell.folder / side
+    if not result.exists():
+        if place.exists():
+            sys.exit(f"{place} was begun and not ended: remove {cell.folder}")
+        place.mkdir()
+        begin = time.monotonic()
+        sets, launches = tune(place)
+        document = {"sets": sets, "seconds": time.monotonic() - begin, "launches": launches}
+        result.write_text(json.dumps(document))
+    return Tuned(**json.loads(result.read_text()))
+
+
+def mpitune_fast(cell: Cell, place: Path) -> tuple[Env, int | None]:
+    """A tuning file; it does not tell how often it launched."""
+    words = ["-d", str(place), "-hosts", "localhost", "-n", "1", "-ppn", str(cell.ranks)]
+    words += ["-c", ",".join(cell.collectives), "--enable-per-msg-size"]
+    done = subprocess.run(["mpitune_fast", *words], env=cell.env, cwd=place, capture_output=True, text=True)
+    made = sorted(place.glob("cluster_merged_*.dat"))
     if done.returncode or not made:
         sys.exit(f"mpitune_fast failed:\n{done.stdout[-2000:]}{done.stderr[-1000:]}")
-    return {"I_MPI_TUNING_BIN": str(made[-1])}, took, 0  # it does not tell how many
+    return {"I_MPI_TUNING_BIN": str(made[-1])}, None
 
 
-def campaign(
-    place: Path, env: dict[str, str], ranks: int, collectives: list[str], seconds: float
-) -> tuple[dict[str, str], float, int]:
-    """What our campaign leaves in so many seconds, those that it took, and its launches."""
-    folder = place / "ours"
-    begin = time.monotonic()
-    words = [
-        "conf=intelmpi_local",
-        f"collective=[{','.join(collectives)}]",
+def sweep(cell: Cell, place: Path) -> tuple[Env, int]:
+    """A rules file of the fastest algorithm at each size, as Open MPI's own scripts make it."""
+    launches = 0
+    lines = [str(len(cell.collectives))]
+    for collective in cell.collectives:
+        means: dict[int, dict[int, float]] = {size: {} for size in SIZES}
+        for number in range(len(coll_tuned.algorithms(collective, (5, 0)))):
+            forced = {
+                "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+                f"OMPI_MCA_coll_tuned_{collective}_algorithm": str(number),
+            }
+            runs = [cell.benchmark(forced, (collective,)) for _ in range(SWEEP_RUNS)]
+            launches += SWEEP_RUNS
+            for size, times in means.items():
+                times[number] = statistics.fmean(
+                    m.avg_us for run in runs for m in run if m.message_bytes == size
+                )
+        rows = [(0, 0)]  # a table begins at 0 bytes, where nothing was measured
+        for size, times in means.items():
+            del times[0]  # measured as the reference alone
+            fastest = min(times, key=times.__getitem__)
+            if fastest != rows[-1][1]:
+                rows.append((size, fastest))
+        lines += [str(coll_tuned.COLLECTIVE_IDS[collective]), "1", str(cell.ranks), str(len(rows))]
+        lines += [f"{size} {number} 0 0" for size, number in rows]
+    path = place / "decision.file"
+    path.write_text("\n".join(lines) + "\n")
+    return {
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path),
+    }, launches
+
+
+def campaign(cell: Cell, place: Path, seconds: float) -> tuple[Env, int]:
+    """What a campaign exports: half of the time is the search's, the rest is the verification's."""
+    script, conf, words = {
+        "intelmpi": ("intel-mpi-env.sh", "intelmpi_local", ["export=[intel]"]),
+        # What each rank is bound to is no variable, so that it cannot be part of a side here.
+        "openmpi": ("autotune-env.sh", "allreduce_local", ["export=[env_sh]", "fix.bind_to=default"]),
+    }[cell.stack]
+    words += [
+        f"conf={conf}",
+        f"collective=[{','.join(cell.collectives)}]",
         f"sizes={SIZES}".replace(" ", ""),
-        f"cluster.ranks={ranks}",
-        f"budget.seconds={0.6 * seconds:.0f}",  # the rest is the verification's
-        "verify.launches=8",
+        f"cluster.ranks={cell.ranks}",
+        f"budget.seconds={0.5 * seconds:.0f}",
         "budget.launches=1000",
-        "probe.budget_s=8",  # of eight launches, one for each algorithm
+        "baseline.launches=2",
         "screening.enabled=false",
-        f"campaign.dir={folder}",
+        f"probe.budget_s={max(0.5, seconds / 60):.1f}",
+        "verify.launches=8",
+        f"campaign.dir={place}",
     ]
+    env = {**cell.env, "AUTOTUNE_STACKS": str(cell.prefix)}
     done = subprocess.run([sys.executable, "-m", "autotune", *words], env=env, capture_output=True, text=True)
-    took = time.monotonic() - begin
+    (place / "stdout").write_text(done.stdout)
     if done.returncode:
         sys.exit(f"the campaign failed:\n{done.stdout[-2000:]}{done.stderr[-1000:]}")
-    text = (folder / "export/intel-mpi-env.sh").read_text()
-    pairs = re.findall(r"^export (\w+)=(.*)$", text, re.MULTILINE)
-    events = map(json.loads, (folder / "journal.jsonl").read_text().splitlines())
-    trials = [event for event in events if event["event"] == "observation"]
-    parts = len(list((folder / "launches").glob("*/*/result.json")))
-    print(
-        "\n".join(line for line in done.stdout.splitlines() if "speed-up over all" in line or "never" in line)
-    )
-    return {name: shlex.split(value)[0] for name, value in pairs}, took, max(parts, len(trials))
+    pairs = re.findall(r"^export (\w+)=(.*)$", (place / "export" / script).read_text(), re.MULTILINE)
+    # A launch of Intel MPI sweeps no algorithms: each is a launch of its own, of one trial.
+    results = (place / "launches").glob("**/result.json")
+    return {name: shlex.split(value)[0] for name, value in pairs}, len(list(results))
 
 
-def imb(prefix: Path, env: dict[str, str], options: argparse.Namespace) -> dict[tuple[str, int], float]:
-    """µs of every slot, as IMB's ``t_max``."""
-    words = [str(prefix / "bin/mpiexec"), "-n", str(options.ranks), str(prefix / "bin/IMB-MPI1")]
-    words += ["-npmin", str(options.ranks), "-msgsize", ",".join(map(str, SIZES)), *options.collectives]
-    done = subprocess.run(words, env=env, stdout=subprocess.PIPE, text=True, check=True)
-    return {(row.collective, row.message_bytes): row.max_us or 0.0 for row in read(done.stdout, "IMB-MPI1")}
+def report(directory: Path) -> None:
+    """The table of all cells, and the ratios at each size."""
+    details: list[str] = []
+    print("| cell | side | minutes | launches | whole | worst size | sizes slower |")
+    print("|---" * 7 + "|")
+    for folder in sorted(path.parent for path in directory.glob("*/scores.jsonl")):
+        rounds = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
+        found = {}
+        for side in SIDES[1:]:
+            tuned = Tuned(**json.loads((folder / f"{side}.json").read_text()))
+            ratios = dict(ratios_of(rounds, side))
+            found[side] = (
+                tuned,
+                whole := whole_of(ratios),
+                slower := [s for s, r in ratios.items() if max(r) < 1],
+            )
+            worst = min(ratios, key=lambda slot: statistics.median(ratios[slot]))
+            print(
+                f"| {folder.name} | {side} | {tuned.seconds / 60:.1f} | {tuned.launches or 'not told'} "
+                f"| {spread(whole)} | {spread(ratios[worst])} at {worst[1]} B of {worst[0]} | {len(slower)} |"
+            )
+            details += [f"{folder.name} {side} sets: {', '.join(tuned.sets) or 'nothing'}"]
+            details += [f"  {slot[0]:10}{slot[1]:8} B  {spread(r)}" for slot, r in ratios.items()]
+        (they, their_whole, _), (we, our_whole, slower) = found["incumbent"], found["autotune"]
+        as_fast = statistics.median(our_whole) >= statistics.median(their_whole)
+        in_time = said(we.seconds <= they.seconds)
+        print(f"| {folder.name} | wins? | {in_time} | | {said(as_fast)} | | {said(not slower)} |")
+    print("\n".join(["", *details]))
 
 
-def report(
-    side: str, sets: dict[str, str], default: Scores, tuned: Scores, seconds: float, launches: int
-) -> None:
-    """One side's lines: all sizes by the lowest round, and by the median with the rounds' spread."""
-    low = {slot: min(default[slot]) / min(tuned[slot]) for slot in default if slot in tuned}
-    mid = {slot: statistics.median(default[slot]) / statistics.median(tuned[slot]) for slot in low}
-    made = f"{launches} launches" if launches else "launches not told"
-    print(f"\n{side}: {seconds / 60:.1f} min, {made}, sets {len(sets)} variable(s)")
-    for name, ratios in (("lowest round", low), ("median", mid)):
-        worst = min(ratios, key=lambda slot: ratios[slot])
-        mean = math.exp(statistics.fmean(map(math.log, ratios.values())))
-        print(f"  {name}: {mean:.3f}× on the whole, worst {ratios[worst]:.3f}× at {worst[1]} B of {worst[0]}")
-    for slot in sorted(low):
-        noise = statistics.median(default[slot]) / min(default[slot]) - 1
-        words = f"median {mid[slot]:6.3f}×; default's rounds ± {noise:.0%}"
-        print(f"  {slot[0]:10} {slot[1]:8} B  {low[slot]:6.3f}×  ({words})")
+def ratios_of(
+    rounds: list[dict[str, list[tuple[str, int, float]]]], side: str
+) -> Iterator[tuple[tuple[str, int], list[float]]]:
+    """Default / tuned of each slot in each round."""
+    for i, (collective, size, _) in enumerate(rounds[0]["default"]):
+        yield (collective, size), [row["default"][i][2] / row[side][i][2] for row in rounds]
+
+
+def whole_of(ratios: Mapping[tuple[str, int], list[float]]) -> list[float]:
+    """The geometric mean over all slots in each round."""
+    return [
+        math.exp(statistics.fmean(map(math.log, column))) for column in zip(*ratios.values(), strict=True)
+    ]
+
+
+def spread(values: list[float]) -> str:
+    """The median, the least and the greatest."""
+    return f"{statistics.median(values):.3f}× ({min(values):.3f} … {max(values):.3f})"
+
+
+def said(holds: bool) -> str:
+    """Yes or no."""
+    return "yes" if holds else "no"
 
 
 if __name__ == "__main__":

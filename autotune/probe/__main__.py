@@ -5,6 +5,8 @@ import sys
 import traceback
 from pathlib import Path
 
+import mpi4py
+
 from autotune.probe.ucx import listen
 
 
@@ -15,6 +17,8 @@ def main() -> int:
         return 2
     directory, environment = Path(sys.argv[1]), dict(os.environ)
     ucx_log = listen(directory)
+    # Locks that calls from several threads need cost each call, and few programs ask for them.
+    mpi4py.rc.thread_level = "funneled"
     from mpi4py import MPI  # initialises MPI
 
     try:

@@ -169,7 +169,7 @@ def test_a_campaign_turns_all_of_a_providers_variables(name, provider, prefix, t
         if p.name.startswith("FI_") and provider in p.when.get("FI_PROVIDER", ())
         for value in p.values
     }
-    assert len(levels) > 2
+    assert len(levels) >= 2
     done = autotune(
         f"conf={CONFS[name]}",
         f"mpi={name}",
