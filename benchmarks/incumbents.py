@@ -36,13 +36,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.importers import read
+from autotune.importers import read_complete
 from autotune.importers.measurement import Measurement
 from autotune.stacks import coll_tuned
 
 SIZES = [8 << 2 * i for i in range(9)]
 SWEEP_RUNS = 3
-IMB_SECONDS = 0.2  # of a size at most; IMB makes 1000 calls where they take less
+AROUND_S = 15.0  # of a campaign's time: its start, and the check of its files
+IMB_SECONDS = 1  # of a size; IMB makes 1000 calls where they take less
 SIDES = ("default", "incumbent", "autotune")
 Env = dict[str, str]
 
@@ -59,10 +60,16 @@ class Cell:
     collectives: tuple[str, ...]
 
     @property
-    def env(self) -> Env:
-        """Of every launch: nothing that somebody set for this stack."""
+    def clean(self) -> Env:
+        """Nothing that somebody set for this stack."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("I_MPI_", "FI_", "OMPI_MCA_"))}
-        clean["PATH"] = f"{self.prefix / 'bin'}{os.pathsep}{clean['PATH']}"
+        path = f"{self.prefix / 'bin'}{os.pathsep}{clean['PATH']}"
+        return {**clean, "PATH": path, "AUTOTUNE_STACKS": str(self.prefix)}
+
+    @property
+    def env(self) -> Env:
+        """Of every launch of IMB and of the incumbent."""
+        clean = self.clean
         if self.stack == "intelmpi":
             own = {"I_MPI_ROOT": str(self.prefix), "LD_LIBRARY_PATH": str(self.prefix / "lib")}
             return {**clean, **own}
@@ -76,13 +83,14 @@ class Cell:
         }
 
     def benchmark(self, sets: Mapping[str, str], collectives: tuple[str, ...]) -> list[Measurement]:
-        """One run of IMB-MPI1 with these variables."""
+        """One run of IMB-MPI1 with these variables; nothing where it gave a size up as too slow."""
         words = ["mpiexec", "-n", str(self.ranks)]
         words += ["--oversubscribe"] if self.stack == "openmpi" else []
         words += [str(self.imb), "-npmin", str(self.ranks), "-time", str(IMB_SECONDS)]
         words += ["-msgsize", ",".join(map(str, SIZES)), *collectives]
         done = subprocess.run(words, env={**self.env, **sets}, stdout=subprocess.PIPE, text=True, check=True)
-        return read(done.stdout, "IMB-MPI1")
+        found, left_out = read_complete(done.stdout, "IMB-MPI1")
+        return [] if left_out else found
 
 
 @dataclass(frozen=True)
@@ -182,13 +190,13 @@ def sweep(cell: Cell, place: Path) -> tuple[Env, int]:
             }
             runs = [cell.benchmark(forced, (collective,)) for _ in range(SWEEP_RUNS)]
             launches += SWEEP_RUNS
-            for size, times in means.items():
+            for size, times in means.items() if all(runs) else ():
                 times[number] = statistics.fmean(
-                    m.avg_us for run in runs for m in run if m.message_bytes == size
+                    m.latency_us or 0.0 for run in runs for m in run if m.message_bytes == size
                 )
         rows = [(0, 0)]  # a table begins at 0 bytes, where nothing was measured
         for size, times in means.items():
-            del times[0]  # measured as the reference alone
+            times.pop(0, None)  # measured as the reference alone
             fastest = min(times, key=times.__getitem__)
             if fastest != rows[-1][1]:
                 rows.append((size, fastest))
@@ -203,27 +211,35 @@ def sweep(cell: Cell, place: Path) -> tuple[Env, int]:
 
 
 def campaign(cell: Cell, place: Path, seconds: float) -> tuple[Env, int]:
-    """What a campaign exports: half of the time is the search's, the rest is the verification's."""
+    """What a campaign exports: about half of the time is the search's, the rest is the verification's."""
+    hours = f"budget.node_hours={max(10.0, seconds - AROUND_S) / 3600:.5f}"
     script, conf, words = {
-        "intelmpi": ("intel-mpi-env.sh", "intelmpi_local", ["export=[intel]"]),
+        "intelmpi": (
+            "intel-mpi-env.sh",
+            "intelmpi_local",
+            ["export=[intel]", f"probe.budget_s={seconds / 60:.1f}"],
+        ),
         # What each rank is bound to is no variable, so that it cannot be part of a side here.
-        "openmpi": ("autotune-env.sh", "allreduce_local", ["export=[env_sh]", "fix.bind_to=default"]),
+        "openmpi": (
+            "autotune-env.sh",
+            "allreduce_local",
+            ["export=[env_sh]", "fix.bind_to=default", f"probe.budget_s={seconds / 40:.1f}", hours],
+        ),
     }[cell.stack]
     words += [
         f"conf={conf}",
         f"collective=[{','.join(cell.collectives)}]",
         f"sizes={SIZES}".replace(" ", ""),
         f"cluster.ranks={cell.ranks}",
-        f"budget.seconds={0.5 * seconds:.0f}",
+        f"budget.seconds={0.45 * seconds:.0f}",
         "budget.launches=1000",
         "baseline.launches=2",
         "screening.enabled=false",
-        f"probe.budget_s={max(0.5, seconds / 60):.1f}",
         "verify.launches=8",
         f"campaign.dir={place}",
     ]
-    env = {**cell.env, "AUTOTUNE_STACKS": str(cell.prefix)}
-    done = subprocess.run([sys.executable, "-m", "autotune", *words], env=env, capture_output=True, text=True)
+    command = [sys.executable, "-m", "autotune", *words]
+    done = subprocess.run(command, env=cell.clean, capture_output=True, text=True)
     (place / "stdout").write_text(done.stdout)
     if done.returncode:
         sys.exit(f"the campaign failed:\n{done.stdout[-2000:]}{done.stderr[-1000:]}")
