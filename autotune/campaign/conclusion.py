@@ -13,6 +13,7 @@ from autotune.recommend.summary import speedup_interval
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Level, Point
 from autotune.stacks import dialect
+from autotune.stacks.tables import left_to_the_stack
 from autotune.verification.choices import Choice, ChoiceKind, choices
 from autotune.verification.rounds import Verdict
 
@@ -100,9 +101,10 @@ def _provenance(campaign: Description, found: Recommendation, date: str) -> Prov
     site = campaign.site
     words = dialect(campaign.space.stack)
     # Where the defaults stay nothing is set, not even what spells out a default.
-    point = found.point if found.rules or found.point != campaign.space.untouched else Point()
+    ruled = not all(map(left_to_the_stack, found.rules))
+    point = found.point if ruled or found.point != campaign.space.untouched else Point()
     env, placement = words.environment(campaign.space, point, {}, site.coll)
-    env |= words.needed(site.fixed, env, bool(found.rules))
+    env |= words.needed(site.fixed, env, ruled)
     boot = (p.name for p in campaign.space.job if p.level is Level.BOOT and p.name in point)
     return Provenance(
         campaign=campaign.scenario.title,

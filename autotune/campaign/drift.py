@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.history.trial import History, Observation, Phase, Subject
+from autotune.measure.location import normal_scale
 from autotune.recommend.front import REMEMBERED, Same
 from autotune.verification.pairs import repeated
 
@@ -111,7 +112,7 @@ def _undisturbed(rows: Sequence[Row]) -> Sequence[Row]:
     for _, setting, mean in rows:
         groups[setting].append(mean)
     away = [abs(mean - median(groups[setting])) for _, setting, mean in rows]
-    beyond = _OUTLYING * 1.4826 * median(away)
+    beyond = _OUTLYING * float(normal_scale(away))
     near = [row for row, by in zip(rows, away, strict=True) if by <= beyond]
     return near if len(rows) - len(near) <= max(1, len(rows) // 10) else rows
 

@@ -12,6 +12,7 @@ import numpy as np
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.drift import drift
 from autotune.history.trial import History, Observation, Phase
+from autotune.measure.location import normal_scale
 from autotune.measure.machine import Disturbance, worst
 from autotune.verification.known import search_noise
 from autotune.verification.pairs import repeated
@@ -78,7 +79,7 @@ def spread(history: History) -> float | None:
     away = [np.abs(logs - np.median(logs, axis=0)) for _, logs in repeated(history) if len(logs) >= _ENOUGH]
     if not away:
         return None
-    return float(np.mean([1.4826 * np.sqrt(np.mean(np.median(one, axis=0) ** 2)) for one in away]))
+    return float(np.mean([np.sqrt(np.mean(normal_scale(one) ** 2)) for one in away]))
 
 
 def _machine(history: History) -> Remark | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from autotune.campaign.failures import limit_s
 from autotune.errors import ScenarioError, allowed
@@ -281,9 +282,14 @@ def _estimate(cell: CellSamples, estimator: str) -> Estimate:
         status, reason = Status.INVALID, "no valid sample"
     if status is not Status.OK:
         return Estimate(what, math.nan, math.nan, len(samples), status, reason=reason)
+    return replace(estimated(what, samples, estimator), extra=cell.extra)
+
+
+def estimated(cell: Cell, times_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Estimate:
+    """The estimate of a cell from its valid times `(n,)` in seconds, at least one."""
     with np.errstate(over="ignore", invalid="ignore"):
-        located = estimate(samples, estimator)
+        located = estimate(times_s, estimator)
     # One sample says nothing about its error: take it as large as the value, so that nobody relies on it.
     sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
-    figures = (located.value_s, sem_s, located.n, status, located.low_s, located.high_s, located.n_outliers)
-    return Estimate(what, *figures, cell.extra)
+    figures = (located.value_s, sem_s, located.n, Status.OK, located.low_s, located.high_s, located.n_outliers)
+    return Estimate(cell, *figures)

@@ -130,6 +130,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
     formats = wanted or dialect(about.space.stack).formats
     exports = [str(path) for path in sorted(folder.glob("*")) if path.is_file()]
     usable = concluded.recommendation if exports and not refuted(folder) else None
+    use = how_to_use(usable, formats, folder) if usable else ""
     found = campaign_findings(about, campaign.history, concluded.recommendation)
     state = f"{campaign.state} ({campaign.reason})" if campaign.reason else campaign.state.value
     return ReportInput(
@@ -146,7 +147,8 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         findings=about.site.findings,
         exports=exports,
         untried=[path for path in exports if untried(Path(path).read_text(errors="replace"))],
-        use=how_to_use(usable, formats, folder) if usable else "",
+        use=use,
+        idle=usable is not None and not use,
         stamp=str(about.site.stamp),
         state=state,
         running=campaign.state is State.RUNNING,

@@ -8,6 +8,7 @@ from autotune.exporters.launch_line import parted
 from autotune.exporters.settings import FAMILIES
 from autotune.exporters.writing import write_files
 from autotune.recommend.front import Recommendation
+from autotune.stacks.tables import left_to_the_stack
 
 
 def export_files(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> tuple[Path, ...]:
@@ -28,8 +29,8 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
 def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:
     """The line of the first format that has one, which puts its files into force; empty: nothing is set."""
     source = recommendation.provenance
-    nothing = not any((recommendation.rules, source.env, source.placement, source.boot))
-    if nothing and source.family in FAMILIES:
+    stays = all(map(left_to_the_stack, recommendation.rules))
+    if stays and not (source.env or source.placement or source.boot) and source.family in FAMILIES:
         return ""
     lines = (exporter(name).use(recommendation, directory.absolute()) for name in formats)
     line = next(filter(None, lines), parted(directory) or str(recommendation.point))

@@ -14,6 +14,7 @@ import numpy as np
 
 from autotune.errors import ScenarioError, allowed
 from autotune.history.trial import Cell, Estimate, Observation
+from autotune.measure.location import normal_scale
 from autotune.space import Point, Space
 
 Slot = tuple[str, int, int]
@@ -163,7 +164,7 @@ def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
     else:
         efficiency = math.sqrt(math.pi / 2 / len(logs))  # of a median against the mean, normal errors
         within = efficiency * float(np.median(errors))
-        between = efficiency * 1.4826 * float(np.median(np.abs(logs - centre)))
+        between = efficiency * float(normal_scale(np.abs(logs - centre)))
     location = math.exp(centre)
     return location, location * max(within, between), sum(e.n for e in estimates)
 

@@ -38,6 +38,8 @@ _CONFIDENCE = 0.95
 _NORMAL = NormalDist()
 _EXACT_UP_TO = 1000
 """Above this many samples the normal approximation gives the same rank to within one or two."""
+_UPPER_QUARTILE = _NORMAL.inv_cdf(0.75)
+"""The median of |x| of a standard normal x."""
 _OUTLIER_SCORE = 3.5
 _BATCHES = 12
 _LEAST_BATCH = 4
@@ -118,6 +120,15 @@ def median_ranks(n: int, alpha: float) -> tuple[int, float]:
     return k, ((1 << n) - 2 * tail) / (1 << n)
 
 
+def normal_scale(deviations: ArrayLike) -> FloatArray:
+    """Standard deviations `(...)` of normal errors with these absolute deviations `(n, ...)`: 1.4826 · median.
+
+    As `scipy.stats.median_abs_deviation(scale="normal")`, whose import `status` would have to pay for.
+    """
+    scale: FloatArray = np.median(deviations, axis=0) / _UPPER_QUARTILE
+    return scale
+
+
 def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
     """Which samples `(n,)` of a run lie far from the bulk; they are for counting, never for deleting.
 
@@ -129,7 +140,7 @@ def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
     """
     x = np.asarray(samples_s, dtype=np.float64)
     deviation = np.abs(x - np.median(x))
-    scale = 1.482602 * np.median(deviation)
+    scale = normal_scale(deviation)
     if scale == 0.0:
         scale = 1.253314 * np.mean(deviation)
     if scale == 0.0:

@@ -1,23 +1,17 @@
 """Recorded runs as observations: what a launch that gives them back would have shown."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from autotune.history.trial import Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.measure.location import estimate
+from autotune.campaign.observing import estimated
+from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
 from autotune.replay.recorded_table import RecordedTable, Run
 from autotune.space import Point
 
 
 def observed(trial: Trial, run: Run) -> Observation:
     """A trial that showed a run; the error of a single time is as large as itself."""
-    estimates = []
-    for cell, times in run.items():
-        located = estimate(times)
-        sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
-        estimates.append(Estimate(cell, located.value_s, sem_s, located.n))
-    return Observation(trial, Status.OK, tuple(estimates))
+    return Observation(trial, Status.OK, tuple(estimated(cell, times) for cell, times in run.items()))
 
 
 def history_of(recorded: RecordedTable) -> History:

@@ -93,6 +93,8 @@ def false_discovery_set(p: Floats, rate: float) -> NDArray[np.bool_]:
 
 def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     """Huber's fit of each size on the chosen columns: coefficients, residuals, scales."""
+    from scipy.stats import median_abs_deviation
+
     n, design = len(y), np.column_stack([np.ones(len(y)), x])
     weights = np.ones_like(y)
     start = np.vstack([np.median(y, axis=0), np.zeros((x.shape[1], y.shape[1]))])
@@ -103,9 +105,15 @@ def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
             coefficients[:, s] = np.linalg.lstsq(design * root[:, None], y[:, s] * root, rcond=None)[0]
         residuals = y - design @ coefficients
         freedom = max(n - design.shape[1], 1)
-        sigma = np.maximum(1.4826 * np.median(np.abs(residuals), axis=0) * np.sqrt(n / freedom), 1e-4)
+        scale = median_abs_deviation(residuals, axis=0, center=_zero, scale="normal")
+        sigma = np.maximum(scale * np.sqrt(n / freedom), 1e-4)
         weights = np.minimum(1, _HUBER / np.maximum(np.abs(residuals) / sigma, 1e-9))
     return coefficients, residuals, sigma
+
+
+def _zero(residuals: Floats, axis: int) -> Floats:
+    """Where residuals lie, along an axis."""
+    return np.zeros(np.delete(residuals.shape, axis))
 
 
 def _scores(x: Floats, scaled: Floats, scale: Floats) -> Floats:

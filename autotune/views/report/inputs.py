@@ -42,7 +42,9 @@ class ReportInput:
     untried: Sequence[str] = ()
     """Of them those of libraries that were not at hand."""
     use: str = ""
-    """The one line that uses them."""
+    """The one line that uses them; empty: there are none to use."""
+    idle: bool = False
+    """Whether they set nothing."""
     stamp: str = ""
     """``SIMULATED (…)`` where no real MPI ran, else empty."""
     state: str = "complete"

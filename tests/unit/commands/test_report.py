@@ -75,6 +75,7 @@ def test_exported_files_come_with_the_line_that_uses_them(directory):
     inputs = report_input(read_campaign(path))
     assert inputs.exports == [str(path / "export" / "openmpi-mca-params.conf")]
     assert inputs.exports[0] in inputs.use
+    assert not inputs.idle
 
 
 def test_a_campaign_without_a_screening_has_no_effects(directory):

@@ -8,6 +8,7 @@ from autotune.commands.hydra_bridge import run_task
 from autotune.commands.report import report_input
 from autotune.commands.tune import tune
 from autotune.errors import ExitCode
+from autotune.views.report import page
 
 WORDS = (
     "conf=allreduce_8node",
@@ -42,3 +43,15 @@ def test_files_of_a_simulated_campaign_are_offered_with_their_placement(tmp_path
     said = capsys.readouterr().out
     assert "use them with\n  OMPI_MCA_mca_base_param_files=" in said
     assert report_input(read_campaign(tmp_path / "campaigns/allreduce_8node")).use in said
+
+
+def test_of_files_that_set_nothing_terminal_and_page_say_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ("proposer=random", "budget.launches=2", "verify.enabled=false", "screening.enabled=false")
+    assert run_task(tune, [*WORDS, *words]) == ExitCode.WELL
+    said = capsys.readouterr().out
+    assert "they set nothing" in said
+    assert "use them with" not in said
+    text = page(report_input(read_campaign(tmp_path / "campaigns/allreduce_8node")))
+    assert "They set nothing" in text
+    assert "This line uses them" not in text

@@ -1,6 +1,7 @@
 """The line that uses exported files: for each format one that puts all of what was recommended into force."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from autotune.exporters import FORMATS, exporter
 from autotune.exporters.files import how_to_use
 from autotune.exporters.launch_line import PROGRAM
 from autotune.exporters.mpich import MpichSelection
+from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
 from tests.golden.test_exports import OPENMPI, SITE, SMALL_TREE, SUBJECTS
@@ -109,3 +111,14 @@ def test_firmware_is_named_beside_the_line():
 def test_where_nothing_is_set_there_is_nothing_to_use():
     nothing = Recommendation(Point(), (), provenance=Provenance("c", family="openmpi"))
     assert how_to_use(nothing, ("openmpi_mca",), SITE) == ""
+
+
+@pytest.mark.parametrize("choice", [Point(), Point.of({"algorithm": "default"})])
+def test_rules_that_leave_every_size_to_the_stack_set_nothing(choice):
+    rules = (Rule("allreduce", 2, 0, choice), Rule("allreduce", 4, 0, Point()))
+    found = Recommendation(Point(), rules, provenance=Provenance("c", family="openmpi"))
+    text = exporter("openmpi_mca").export(found, SITE)["openmpi-mca-params.conf"]
+    assert [line for line in text.splitlines() if line and not line.startswith("#")] == []
+    assert how_to_use(found, ("openmpi_mca",), SITE) == ""
+    ring = replace(found, rules=(*rules, Rule("allreduce", 4, 64, Point.of({"algorithm": "ring"}))))
+    assert how_to_use(ring, ("openmpi_mca",), SITE)
