@@ -291,5 +291,5 @@ def estimated(cell: Cell, times_s: ArrayLike, estimator: Estimator | str = Estim
         located = estimate(times_s, estimator)
     # One sample says nothing about its error: take it as large as the value, so that nobody relies on it.
     sem_s = located.value_s if math.isnan(located.sem_s) else located.sem_s
-    figures = (located.value_s, sem_s, located.n, Status.OK, located.low_s, located.high_s, located.n_outliers)
-    return Estimate(cell, *figures)
+    within = (located.low_s, located.high_s, located.n_outliers)
+    return Estimate(cell, located.value_s, sem_s, located.n, Status.OK, *within)

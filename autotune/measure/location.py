@@ -121,7 +121,7 @@ def median_ranks(n: int, alpha: float) -> tuple[int, float]:
 
 
 def normal_scale(deviations: ArrayLike) -> FloatArray:
-    """Standard deviations `(...)` of normal errors with these absolute deviations `(n, ...)`: 1.4826 · median.
+    """Standard deviations `(...)` of normal errors with absolute deviations `(n, ...)`: 1.4826 · median.
 
     As `scipy.stats.median_abs_deviation(scale="normal")`, whose import `status` would have to pay for.
     """

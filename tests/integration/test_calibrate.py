@@ -1,6 +1,5 @@
 """``calibrate``: a machine file from this machine or from logs, which the simulated cluster can use."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,13 +7,7 @@ import pytest
 import yaml
 
 from autotune.simulate.machine import machine_from
-
-
-def autotune(*words, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "autotune", *words], cwd=cwd, capture_output=True, text=True, timeout=240
-    )
-
+from tests.program import autotune
 
 SIZES = [2**k for k in range(23)]
 TIMES_US = [1.6 + size / 11_500 + (1.5 if size > 8192 else 0) for size in SIZES]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotune.history.journal import read_events
+from tests import program
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
@@ -26,14 +27,8 @@ def mpirun():
     return path if path.exists() else Path(shutil.which("mpirun"))
 
 
-def command(*words, verb=None):
-    return [sys.executable, "-m", "autotune", *([verb] if verb else ["conf=allreduce_local"]), *words]
-
-
-def autotune(*words, cwd, verb=None, **kwargs):
-    return subprocess.run(
-        command(*words, verb=verb), cwd=cwd, capture_output=True, text=True, timeout=300, **kwargs
-    )
+def autotune(*words, cwd, verb="conf=allreduce_local", run=program.autotune):
+    return run(verb, *words, cwd=cwd)
 
 
 def status(cwd, directory="campaigns/allreduce_local"):
@@ -44,7 +39,7 @@ def status(cwd, directory="campaigns/allreduce_local"):
 def finished(tmp_path_factory, mpirun):
     """A small campaign that ran to its end."""
     cwd = tmp_path_factory.mktemp("finished")
-    done = autotune("budget.launches=13", *SMALL, cwd=cwd)
+    done = autotune("budget.launches=13", *SMALL, cwd=cwd, run=program.autotune_alone)
     assert done.returncode == 0, done.stdout + done.stderr
     return cwd, done.stdout
 
@@ -129,7 +124,7 @@ def test_the_environment_script_is_honoured_by_a_plain_launch(finished, mpirun):
 def begin(cwd, *words):
     """Start a campaign and wait until it is in the middle of its third launch."""
     process = subprocess.Popen(
-        command("budget.launches=7", *SMALL, *words),
+        [sys.executable, "-m", "autotune", "conf=allreduce_local", "budget.launches=7", *SMALL, *words],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

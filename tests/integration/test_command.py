@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from tests.program import autotune
+
 SPACE = """
 parameters:
   size: {values: [1, 2, 4, 8], ordered: true, default: 1}
@@ -27,12 +29,12 @@ GOOD = (
 )
 
 
-def command(cwd, body, *words, program=PROGRAM):
-    """The command line of a campaign, whose files are written."""
+def campaign(cwd, body, *words, program=PROGRAM):
+    """The words of a campaign, whose files are written."""
     (cwd / "space.yaml").write_text(SPACE)
     (cwd / "program.py").write_text(program.format(body=body))
     return [
-        *(sys.executable, "-m", "autotune", "conf=command", "space=space.yaml"),
+        *("conf=command", "space=space.yaml"),
         *(f"probe.options.run=[{sys.executable},program.py]", "responses.runtime_s=min"),
         *("budget.launches=14", "probe.max_samples=2", "probe.budget_s=5", "proposer=random"),
         *("verify.enabled=false", *words),
@@ -40,19 +42,11 @@ def command(cwd, body, *words, program=PROGRAM):
 
 
 def tune(cwd, body, *words, program=PROGRAM):
-    line = command(cwd, body, *words, program=program)
-    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=240)
+    return autotune(*campaign(cwd, body, *words, program=program), cwd=cwd)
 
 
 def status(cwd):
-    done = subprocess.run(
-        [sys.executable, "-m", "autotune", "status", "campaigns/command", "--json"],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    return json.loads(autotune("status", "campaigns/command", "--json", cwd=cwd).stdout)
 
 
 def test_a_program_is_screened_and_tuned(tmp_path):
@@ -146,8 +140,9 @@ time.sleep(60)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["SIGKILL", "two Ctrl-C"])
 def test_a_program_that_ignores_sigterm_does_not_outlive_its_campaign(tmp_path, how):
     silent, pids = subprocess.DEVNULL, tmp_path / "pids"
-    line = command(tmp_path, STUBBORN, program="{body}")
-    driver = subprocess.Popen(line, cwd=tmp_path, stdout=silent, stderr=silent)
+    words = campaign(tmp_path, STUBBORN, program="{body}")
+    command = [sys.executable, "-m", "autotune", *words]
+    driver = subprocess.Popen(command, cwd=tmp_path, stdout=silent, stderr=silent)
     while not pids.exists() or not pids.read_text():
         assert driver.poll() is None
         time.sleep(0.02)

@@ -1,10 +1,10 @@
 """Guidelines on the real stack: an algorithm that is forced and bad shows against others that do the same."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+
+from tests.program import autotune
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
 
@@ -13,12 +13,6 @@ FORCED = {
     "coll_tuned_bcast_algorithm": "3",  # pipeline: a chain of ranks, segment by segment
     "coll_tuned_bcast_algorithm_segmentsize": "32",
 }
-
-
-def autotune(*words, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "autotune", *words], cwd=cwd, capture_output=True, text=True, timeout=200
-    )
 
 
 def test_a_linear_chain_in_tiny_segments_is_flagged_where_it_is_forced(tmp_path):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.program import autotune
+from tests.program import autotune, autotune_alone
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_it_screens_searches_and_beats_the_default(finished):
 
 def test_the_same_seed_gives_the_same_campaign(finished, tmp_path):
     cwd, _ = finished
-    done = autotune("conf=allreduce_8node", "proposer=random", "budget.launches=24", cwd=tmp_path)
+    done = autotune_alone("conf=allreduce_8node", "proposer=random", "budget.launches=24", cwd=tmp_path)
     assert done.returncode == 0
     one, two = (
         [

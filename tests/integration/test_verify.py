@@ -2,26 +2,18 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from autotune.campaign.directory import read_campaign
 from autotune.history.journal import FILE
 from autotune.history.trial import Phase, Subject
+from tests import program
 from tests.golden.test_campaigns import GOLDEN
 
 
 def autotune(cwd, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "autotune", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return program.autotune(*words, cwd=cwd)
 
 
 @pytest.fixture(scope="module")

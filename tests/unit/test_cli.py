@@ -11,13 +11,7 @@ import pytest
 from autotune.cli import cli, main
 from autotune.errors import ExitCode
 from autotune.scenario import Scenario
-
-
-def autotune(*words, cwd):
-    done = subprocess.run(
-        [sys.executable, "-m", "autotune", *words], cwd=cwd, capture_output=True, text=True, timeout=120
-    )
-    return done.returncode, done.stdout, done.stderr
+from tests.program import autotune
 
 
 @pytest.mark.parametrize(
@@ -54,11 +48,11 @@ def autotune(*words, cwd):
     ids=" ".join,
 )
 def test_a_mistake_gets_one_message_and_exit_code_2(words, expected, tmp_path):
-    code, out, err = autotune(*words, cwd=tmp_path)
-    assert code == 2, err
-    assert expected in err, err
-    assert "Traceback" not in err + out
-    assert len(err.strip().splitlines()) <= 4, err
+    done = autotune(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert expected in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert len(done.stderr.strip().splitlines()) <= 4, done.stderr
     assert not list(tmp_path.iterdir()), "nothing is left behind by a mistake"
 
 

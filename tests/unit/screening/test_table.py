@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from autotune.screening import table as anybody
 from autotune.screening.table import Table, known_scale, named_responses
 from autotune.views.documents import screening_document
 from autotune.views.screening import screening_text
+from tests.program import autotune
 from tests.unit.screening.cases import CAST_FATIGUE_CODES, CAST_FATIGUE_FACTORS, CAST_FATIGUE_LIFE
 
 
@@ -181,13 +180,7 @@ def test_a_doubled_column_is_named(tmp_path):
 
 def test_the_verb(planted):
     def run(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "autotune", "screen", str(planted), *words],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return autotune("screen", planted, *words, cwd=planted.parent)
 
     options = ["--factors", "tls,rndv,han", "--responses", "latency:min,bandwidth:max", "--block", "day"]
     done = run(*options, "--scale", "log", "--json")
