@@ -17,22 +17,28 @@ from autotune.errors import StorageError
 from hydra_plugins.autotune._guard import SHARED
 from hydra_plugins.autotune._processes import KEPT_BYTES, MARKER, run
 
-SLEEPY = "import time; time.sleep(60)"
+SLEEPY = "import time; time.sleep(600)"
 DAEMON = """
 import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-open({path!r}, "w").write(str(child.pid))
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+with open({path!r} + ".part", "w") as file:
+    file.write(str(child.pid))
+os.rename({path!r} + ".part", {path!r})
 time.sleep({stay})
 """
 
 
-def start(tmp_path, code, timeout_s=30.0, env=None):
+PATIENCE_S = (0.5, 2.0, 8.0, 32.0, 128.0)
+"""Of launches that have to have begun before their timeout, which a busy machine does late: one after the other."""
+
+
+def start(tmp_path, code, timeout_s=120.0, env=None):
     words = [sys.executable, "-c", code]
     return run(words, env or {}, tmp_path / "out", tmp_path / "err", timeout_s)
 
 
 def gone(pid):
-    for _ in range(100):
+    for _ in range(1200):
         with contextlib.suppress(OSError):
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True
@@ -56,10 +62,14 @@ def test_a_timeout_ends_the_command(tmp_path):
     assert ended.exit_code is None
 
 
-@pytest.mark.parametrize("stay", [0.0, 60.0])
-def test_a_daemon_that_left_the_group_is_ended_too(tmp_path, stay):
+@pytest.mark.parametrize("stay", [0.0, 600.0])
+def test_a_daemon_that_left_the_group_is_ended_too(tmp_path, monkeypatch, stay):
+    monkeypatch.setattr("hydra_plugins.autotune._processes._GRACE_S", 0.2)
     path = tmp_path / "pid"
-    start(tmp_path, DAEMON.format(path=str(path), stay=stay), timeout_s=2.0)
+    for timeout_s in PATIENCE_S if stay else [120.0]:
+        start(tmp_path, DAEMON.format(path=str(path), stay=stay), timeout_s)
+        if path.exists():
+            break
     assert gone(int(path.read_text()))
 
 
@@ -71,7 +81,7 @@ def test_a_command_that_ignores_sigterm_is_killed(tmp_path, monkeypatch):
 
 def test_ctrl_c_ends_the_command_first_and_is_passed_on(tmp_path):
     path = tmp_path / "pid"
-    code = f"import os, time; open({str(path)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    code = f"import os, time; open({str(path)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
 
     def interrupt():
         while not path.exists() or not path.read_text():
@@ -129,18 +139,21 @@ def test_of_endless_output_the_beginning_and_the_end_are_kept(tmp_path):
 
 
 def test_what_it_said_before_its_timeout_is_kept(tmp_path):
-    start(tmp_path, f"print('alive', flush=True); {SLEEPY}", timeout_s=1.0)
-    assert (tmp_path / "out").read_text() == "alive\n"
+    for timeout_s in PATIENCE_S:
+        start(tmp_path, f"print('alive', flush=True); {SLEEPY}", timeout_s)
+        if said := (tmp_path / "out").read_text():
+            break
+    assert said == "alive\n"
 
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])  # ignores it likewise
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])  # ignores it likewise
 with open({path!r} + ".part", "w") as file:
     file.write(f"{{os.getpid()}} {{child.pid}}")
 os.rename({path!r} + ".part", {path!r})
-time.sleep(60)
+time.sleep(600)
 """
 DRIVER = """
 import sys
@@ -176,7 +189,7 @@ def test_a_second_ctrl_c_ends_the_patience_not_the_work(tmp_path):
     driver.send_signal(signal.SIGINT)
     time.sleep(0.3)
     driver.send_signal(signal.SIGINT)
-    assert driver.wait(30) != 0
+    assert driver.wait(60) != 0
     assert all(gone(pid) for pid in pids)
 
 
@@ -189,7 +202,7 @@ def test_what_an_earlier_driver_left_is_ended_first(tmp_path):
     )
     try:
         start(launch, "pass")
-        assert left.wait(10) == -signal.SIGKILL
+        assert left.wait(60) == -signal.SIGKILL
         assert alien.poll() is None
     finally:
         for process in (left, alien):
@@ -225,7 +238,7 @@ pathlib.Path({path!r}).write_bytes(bytes(8))
 
 
 @pytest.mark.parametrize(
-    "end", ["", "raise SystemExit(1)", "time.sleep(60)"], ids=["forgot", "crashed", "hung"]
+    "end", ["", "raise SystemExit(1)", "time.sleep(600)"], ids=["forgot", "crashed", "hung"]
 )
 def test_shared_memory_that_ranks_left_is_removed(tmp_path, shared, end):
     ours, before, foreign, used = shared(), shared("open_mpi."), shared("mine."), shared("mpich_shm_")
@@ -237,5 +250,5 @@ def test_shared_memory_that_ranks_left_is_removed(tmp_path, shared, end):
     with used.open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 8)
     with mapped:  # by another job, which has begun in the meantime
-        start(tmp_path, LEAVES.format(path=str(ours), end=end), timeout_s=1.0)
+        start(tmp_path, LEAVES.format(path=str(ours), end=end), 2.0 if "sleep" in end else 120.0)
     assert [path.exists() for path in (ours, before, foreign, used)] == [False, True, True, True]
