@@ -29,7 +29,7 @@ time.sleep({stay})
 
 
 PATIENCE_S = (0.5, 2.0, 8.0, 32.0, 128.0)
-"""Of launches that have to have begun before their timeout, which a busy machine does late: one after the other."""
+"""One after the other, of launches that have to begin before they are ended: a busy machine is late."""
 
 
 def start(tmp_path, code, timeout_s=120.0, env=None):
