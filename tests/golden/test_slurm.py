@@ -90,7 +90,7 @@ def test_a_warning_that_comes_before_the_program_does_not_end_the_job(sbatch: Pa
         env=os.environ | inside,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.stdout.endswith("goes on\n"), done.stderr

@@ -115,7 +115,7 @@ def test_the_environment_script_is_honoured_by_a_plain_launch(finished, mpirun):
         ["sh", "-c", line, str(mpirun), sys.executable, program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         env=env,
     )
     assert f"TLS {recommended.get('UCX_TLS', 'all')}" in done.stdout, done.stderr
@@ -160,7 +160,7 @@ def test_sigkill_in_mid_launch_loses_no_finished_trial(tmp_path, mpirun):
     process, directory = begin(tmp_path, 7)
     before = [e for e in read_events(directory) if e["event"] == "observation"]
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=200)
     deadline = time.monotonic() + 60
     while left_over(directory) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -180,7 +180,7 @@ def test_sigkill_in_mid_launch_loses_no_finished_trial(tmp_path, mpirun):
 def test_ctrl_c_leaves_no_process_and_says_how_to_resume(tmp_path, mpirun, how):
     process, directory = begin(tmp_path)
     process.send_signal(how)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=200)
     assert process.returncode == 130
     assert "the same command continues" in err
     assert "Traceback" not in err
@@ -197,7 +197,7 @@ def test_a_second_writer_is_refused(tmp_path, mpirun):
         assert "another process" in done.stderr
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=200)
 
 
 def test_a_fresh_start_keeps_the_old_directory(tmp_path, mpirun):

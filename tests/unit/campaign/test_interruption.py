@@ -115,7 +115,7 @@ def test_a_campaign_whose_terminal_is_closed_ends_resumable(tmp_path):
             time.sleep(0.02)
         process.send_signal(signal.SIGHUP)
         try:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=200)
         finally:
             process.kill()
     assert process.returncode == 130

@@ -103,7 +103,7 @@ def test_scripts_run_and_the_canary_lives(canary, name, tmp_path):
             env={"PATH": f"{srun.parent}:/bin:/usr/bin"},
             capture_output=True,
             check=False,
-            timeout=20,
+            timeout=200,
         )
     assert not (tmp_path / "owned").exists()
 

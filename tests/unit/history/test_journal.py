@@ -255,7 +255,7 @@ print(len(read_events(directory)))
 
 def test_where_no_room_is_left_the_journal_stays_as_it_was(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("4 ")

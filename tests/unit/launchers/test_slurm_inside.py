@@ -71,7 +71,7 @@ def inside(tmp_path):
             successor,
             now=lambda: ENDS_S - left_s,
         )
-        request = LaunchRequest(tmp_path, (), {}, Placement(2, 2), 30.0)
+        request = LaunchRequest(tmp_path, (), {}, Placement(2, 2), 120.0)
         return launcher, request
 
     return make
