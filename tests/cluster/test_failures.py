@@ -5,6 +5,8 @@ started is left running.
 """
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,6 +89,37 @@ def test_a_launch_that_outlives_its_job_has_timed_out(fresh_cluster: Cluster, tm
                 fresh_cluster.freeze(pid)
     check_complete(tuning, ["ok", "timeout", "ok"])
     assert "TIMEOUT" in tuning.observations[1]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("before", "settings"),
+    [(("salloc", "-N8", "--ntasks-per-node=2"), ("hydra/launcher=slurm",)), ((), TRIAL)],
+    ids=["inside an allocation", "a job for each launch"],
+)
+def test_shared_memory_of_ranks_that_were_killed_is_removed_on_every_node(
+    fresh_cluster: Cluster, tmp_path: Path, before: tuple[str, ...], settings: tuple[str, ...]
+) -> None:
+    """And nothing that somebody else has open there, whatever its name."""
+    two = ("cluster.ppn=2", "budget.launches=3", "baseline.launches=1")
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*settings, *LONG, *two))
+    open_there = "exec 3> /dev/shm/sm_segment.another; exec sleep 600"
+    with tuning.started(*before):
+        wait_until(lambda: tuning.launching(2), say=tuning)
+        fresh_cluster.start("sh", "-c", open_there, node="cn3")
+        wait_until(lambda: bool(fresh_cluster.processes("sleep 600")))
+        ranks = [pid for pid, words in fresh_cluster.processes("autotune.probe") if "python" in words[:20]]
+        left = {node: shared_memory(fresh_cluster, node) for node in ("cn1", "cn3")}
+        assert all(left.values())
+        for pid in ranks:
+            os.kill(pid, signal.SIGKILL)
+    check_complete(tuning, ["ok", "crashed", "ok"])
+    for node in fresh_cluster.shape.nodes:
+        assert shared_memory(fresh_cluster, node) == ({"sm_segment.another"} if node == "cn3" else set())
+
+
+def shared_memory(ground: Cluster, node: str) -> set[str]:
+    """Names of segments on a node."""
+    return set(ground.run("ls", "/dev/shm", node=node).stdout.split())
 
 
 def test_a_job_that_never_starts_is_given_up(fresh_cluster: Cluster, tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Ends what a driver that was killed has left running; also a program of its own, beside each driver.
 
-It reads process groups from its standard input, of each launch one, and sleeps in between: a measurement pays
-nothing for it. The end of the input is the end of the driver, whatever ended that; then the last launch is
-ended, if it still runs. The standard library alone, since it is started without any other path.
+Beside a driver it reads process groups from its standard input, of each launch one, and sleeps in between: a
+measurement pays nothing for it. The end of the input is the end of the driver, whatever ended that; then the
+last launch is ended, if it still runs. The standard library alone, since it is started with no other path.
 """
 
 import contextlib
@@ -22,6 +22,8 @@ SEGMENTS = (
     *("ucx_shm_posix_", "mpich_shm_", "mpich_shar_tmp", "Intel_MPI_"),
 )
 """How the names begin that MPI libraries give it."""
+SWEEP = "sweep"
+"""First word of the program where it is to remove what was left since so many seconds, and nothing else."""
 
 _TOLD_S = 1.0
 """A launch is told of within this time of its start."""
@@ -131,4 +133,7 @@ def main(driver: str, grace_s: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    if sys.argv[1] == SWEEP:
+        sweep(time.time() - float(sys.argv[2]))
+    else:
+        main(sys.argv[1], float(sys.argv[2]))

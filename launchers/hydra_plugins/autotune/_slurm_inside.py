@@ -17,7 +17,7 @@ from autotune.history.trial import Status
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
 from hydra_plugins.autotune._mpirun import CommandLine, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
-from hydra_plugins.autotune._slurm_jobs import Slurm, pauses
+from hydra_plugins.autotune._slurm_jobs import SLACK_S, Slurm, pauses
 from hydra_plugins.autotune._slurm_words import RUNNING, Job
 
 
@@ -77,6 +77,7 @@ class InAllocation:
             self._leave(left)
         placement = replace(request.placement, hosts=self.hosts[: request.placement.nodes])
         limit_s = min(request.timeout_s, room_s)
+        began_s = self.slurm.clock()
         try:
             with self._launching():
                 seen = run_here(request, *self.command(request, placement), limit_s)
@@ -86,7 +87,7 @@ class InAllocation:
             self._leave(f"job {self.job_id} ends before the launch does")  # it will be made again
         self._longest_s = max(self._longest_s, seen.duration_s)
         if seen.result is None:
-            seen = self._explained(seen, placement)
+            seen = self._explained(seen, placement, began_s)
         else:
             self.nodes.write(placement.hosts)
         return replace(seen, hosts=seen.hosts or placement.hosts)
@@ -104,8 +105,8 @@ class InAllocation:
             )
         return job
 
-    def _explained(self, ended: LaunchOutcome, placement: Placement) -> LaunchOutcome:
-        """A launch without a result, with what Slurm knows about why."""
+    def _explained(self, ended: LaunchOutcome, placement: Placement, began_s: float) -> LaunchOutcome:
+        """A launch without a result, with what Slurm knows of why; what it left on its nodes is removed."""
         job = self.slurm.job(self.job_id)
         if job is None or job.verdict != RUNNING:
             words = job.in_words() if job else f"Slurm knows no job {self.job_id}"
@@ -114,6 +115,7 @@ class InAllocation:
             self._suspect = True
             down = ", ".join(self.slurm.unusable(placement.hosts)) or "a node"
             return replace(ended, status=Status.LOST, reason=f"{down} does not answer; {ended.reason}")
+        self.slurm.sweep(placement.hosts, self.slurm.clock() - began_s + SLACK_S)
         return ended
 
     def _wait_for_nodes(self) -> None:

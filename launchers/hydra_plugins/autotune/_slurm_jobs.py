@@ -11,10 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from autotune.campaign import interruption
 from autotune.errors import StackError
+from hydra_plugins.autotune import _guard
 from hydra_plugins.autotune._slurm_words import STARTING, Job, is_transient, job_of
+
+SLACK_S = 10.0
+"""Between the moment for which an age was given and the one in which it is used on a node."""
 
 _NOTICE_S = 10.0
 """Wait that the user is told of."""
@@ -101,10 +106,24 @@ class Slurm:
 
     def starts_on(self, hosts: Sequence[str]) -> bool:
         """Whether every one of these nodes of our allocation starts a process when asked to."""
-        words = ["srun", "--overlap", "--mpi=none", "--input=none", "--kill-on-bad-exit=1"]
-        words += [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}", f"--nodelist={','.join(hosts)}", "true"]
+        return self._on_each(hosts, "--kill-on-bad-exit=1", "true")
+
+    def sweep(self, hosts: Sequence[str], age_s: float) -> bool:
+        """Remove on nodes of our allocation the shared memory that ranks left there, see ``_guard.sweep``.
+
+        Args:
+            hosts: Nodes of a launch that has ended, badly: libraries clean up behind one that ended well.
+            age_s: How long ago that began; by each node's own clock, which may be another one.
+        """
+        words = (sys.executable, "-I", "-S", str(Path(_guard.__file__)), _guard.SWEEP, f"{age_s:.0f}")
+        return self._on_each(hosts, *words)
+
+    def _on_each(self, hosts: Sequence[str], *words: str) -> bool:
+        """Whether these words, options of ``srun`` in front, end well on each node, of one process there."""
+        place = [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}", f"--nodelist={','.join(hosts)}"]
         try:
-            return self._call(words).returncode == 0
+            srun = ["srun", "--overlap", "--mpi=none", "--input=none", *place, *words]
+            return self._call(srun).returncode == 0
         except subprocess.TimeoutExpired:
             return False
 

@@ -7,7 +7,9 @@ runs the launch in the job's allocation and leaves ``ended.json``.
 
 import contextlib
 import json
+import os
 import sys
+import time
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +20,7 @@ from autotune.stacks.ports import LaunchOutcome, LaunchRequest
 from hydra_plugins.autotune import _processes
 from hydra_plugins.autotune._mpirun import CommandLine, outcome
 from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, job_name, submit
-from hydra_plugins.autotune._slurm_jobs import Slurm, pauses
+from hydra_plugins.autotune._slurm_jobs import SLACK_S, Slurm, pauses
 from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 
 LAUNCH, ENDED = "launch.json", "ended.json"
@@ -118,14 +120,19 @@ class TrialJobs:
 
 
 def main(directory: Path) -> int:
-    """In the job: run what ``launch.json`` says, leave ``ended.json``."""
-    launch = json.loads((directory / LAUNCH).read_text())
+    """In the job: run what ``launch.json`` says, leave ``ended.json`` and no shared memory."""
+    launch, began_s = json.loads((directory / LAUNCH).read_text()), time.monotonic()
     ended = _processes.run(
         launch["argv"], launch["env"], directory / "stdout", directory / "stderr", launch["timeout_s"]
     )
     partial = directory / f"{ENDED}.part"
     partial.write_text(json.dumps(asdict(ended)))
     partial.replace(directory / ENDED)
+    if ended.exit_code != 0:
+        slurm = Slurm(patience_s=0, call_timeout_s=_STARTUP_S / 2)
+        with contextlib.suppress(StackError):
+            hosts = slurm.hostnames(os.environ["SLURM_JOB_NODELIST"])
+            slurm.sweep(hosts, time.monotonic() - began_s + SLACK_S)
     return 0
 
 

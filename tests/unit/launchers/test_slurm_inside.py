@@ -33,6 +33,11 @@ class Answers:
     answering: list[bool] = field(default_factory=lambda: [True])
     patience_s: float = 100.0
     now_s: float = 0.0
+    swept: list[tuple[str, ...]] = field(default_factory=list)
+
+    def sweep(self, hosts, age_s):
+        assert age_s > 0
+        self.swept.append(hosts)
 
     def job(self, job_id):
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
@@ -78,9 +83,18 @@ def inside(tmp_path):
 
 
 def test_a_launch_is_made_on_the_first_nodes_of_the_allocation(inside):
-    launcher, request = inside(Answers())
+    slurm = Answers()
+    launcher, request = inside(slurm)
     found = launcher.run(request)
     assert (found.status, found.hosts) == ("ok", ("cn0", "cn1"))
+    assert not slurm.swept
+
+
+def test_its_nodes_are_swept_where_it_ends_without_a_result(inside):
+    slurm = Answers()
+    launcher, request = inside(slurm, measures=False)
+    assert launcher.run(request).status == "lost"
+    assert slurm.swept == [("cn0", "cn1")]
 
 
 def test_the_nodes_of_a_campaign_are_remembered_and_come_first(inside, tmp_path):
