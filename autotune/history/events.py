@@ -19,13 +19,18 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from autotune.errors import JournalError
-from autotune.history.trial import Cell, History, Observation, Trial
+from autotune.history.trial import Cell, Estimate, History, Observation, Status, Trial
 from autotune.structure import Document, plain
 
 _REPAIR = "python -m autotune repair DIR   keeps everything that can be read"
+_FIGURES = itemgetter("median_s", "sem_s", "n", "low_s", "high_s", "outliers")
+_KINDS = (float, float, int, float, float, int)
+_KEYS = {"cell", "median_s", "sem_s", "n", "status", "low_s", "high_s", "outliers", "extra"}
+"""Of an estimate that may be used."""
 _EVENT = Document("an event of the journal", JournalError, own=True, newer=True)
 
 
@@ -88,9 +93,21 @@ def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
     """
     estimates = event.get("estimates")
     if isinstance(estimates, list):
-        estimates = [{**e, "cell": _cell_of(e.get("cell"))} if isinstance(e, dict) else e for e in estimates]
-        event = {**event, "estimates": estimates}
+        event = {**event, "estimates": [_estimate_of(e) for e in estimates]}
     return _EVENT.structured(Observation, {**event, "trial": trial}).believed()
+
+
+def _estimate_of(document: Any) -> Any:
+    """The estimate in a document as nearly all are; any other one for what tells what is wrong with it."""
+    if not isinstance(document, dict):
+        return document
+    cell, extra = _cell_of(document.get("cell")), document.get("extra")
+    if type(cell) is Cell and type(extra) is dict and document.keys() == _KEYS and document["status"] == "ok":
+        figures = _FIGURES(document)
+        if (*map(type, figures),) == _KINDS and all(type(value) is float for value in extra.values()):
+            median_s, sem_s, n, *interval, outliers = figures
+            return Estimate(cell, median_s, sem_s, n, Status.OK, *interval, outliers, extra)
+    return {**document, "cell": cell}
 
 
 def _cell_of(document: Any) -> Any:

@@ -171,7 +171,7 @@ def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
 
 def alternatives(space: Space, observations: Iterable[Observation]) -> Alternatives:
     """In each slot every choice of these observations, which should share their job-wide setting."""
-    cells: dict[tuple[Slot, Point], list[Estimate]] = defaultdict(list)
+    cells: dict[Slot, dict[Point, list[Estimate]]] = defaultdict(lambda: defaultdict(list))
     per_size = {p.name for p in space.job if p.per_size}
     for observation in observations:
         launch_part = observation.trial.point.restricted(per_size)
@@ -179,12 +179,16 @@ def alternatives(space: Space, observations: Iterable[Observation]) -> Alternati
             choice = estimate.cell.choice
             if launch_part:
                 choice = Point.of({**launch_part, **choice})
-            cells[slot_of(estimate.cell), choice].append(estimate)
-    winners: dict[Slot, dict[Point, Winner]] = defaultdict(dict)
-    for (slot, choice), estimates in cells.items():
-        location, sem, n = pooled(estimates)
-        winners[slot][choice] = Winner(location, sem, choice, n)
-    return dict(sorted(winners.items()))
+            cells[slot_of(estimate.cell)][choice].append(estimate)
+    return {
+        slot: {choice: _winner(choice, estimates) for choice, estimates in choices.items()}
+        for slot, choices in sorted(cells.items())
+    }
+
+
+def _winner(choice: Point, estimates: Sequence[Estimate]) -> Winner:
+    location, sem, n = pooled(estimates)
+    return Winner(location, sem, choice, n)
 
 
 def envelope(space: Space, observations: Iterable[Observation]) -> Envelope:
