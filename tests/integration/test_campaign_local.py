@@ -16,7 +16,7 @@ from tests import program
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
-SMALL = ("sizes=[8,1k,64k,256k]", "probe.budget_s=0.5", "proposer=random", "verify.enabled=false")
+SMALL = ("sizes=[8,1k,64k,256k]", "probe.budget_s=0.2", "proposer=random", "verify.enabled=false")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -100,22 +101,23 @@ def rule(collective, min_bytes, algorithm, comm_size=RANKS):
     return Rule(collective, comm_size, min_bytes, Point.of({"algorithm": algorithm}))
 
 
-@pytest.mark.parametrize("collective", [c for c in coll_tuned.ALGORITHMS if c not in coll_tuned.ONE_ROW])
-def test_a_row_is_reached_from_its_message_size_on(mpirun, tmp_path, collective):
-    algorithm = coll_tuned.algorithms(collective)[2]
-    env = deployed(tmp_path, [rule(collective, 0, "default"), rule(collective, 1024, algorithm)])
-    calls = [f"{collective}:{size}" for size in (8, 1016, 1024, 65536)]
-    assert set(outcome(mpirun, calls, env).values()) == {"SUCCESS"}
-    poison(tmp_path, algorithm)
-    assert list(outcome(mpirun, calls, env).values()) == ["SUCCESS", "SUCCESS", "ERR_ARG", "ERR_ARG"]
+def test_rows_are_reached_from_their_message_sizes_on(mpirun, tmp_path):
+    chosen = {c: coll_tuned.algorithms(c)[2] for c in coll_tuned.ALGORITHMS if c not in coll_tuned.ONE_ROW}
+    rows = [(rule(c, 0, "default"), rule(c, 1024, algorithm)) for c, algorithm in chosen.items()]
+    env = deployed(tmp_path, chain.from_iterable(rows))
+    expected = {8: "SUCCESS", 1016: "SUCCESS", 1024: "ERR_ARG", 65536: "ERR_ARG"}
+    calls = {f"{c}:{size}": said for c in chosen for size, said in expected.items()}
+    assert outcome(mpirun, calls, env) == dict.fromkeys(calls, "SUCCESS")
+    for algorithm in set(chosen.values()):
+        poison(tmp_path, algorithm)
+    assert outcome(mpirun, calls, env) == calls
 
 
-@pytest.mark.parametrize("collective", sorted(coll_tuned.ONE_ROW))
-def test_where_sizes_cannot_be_told_apart_the_one_row_is_reached_by_all(mpirun, tmp_path, collective):
-    env = deployed(tmp_path, [rule(collective, 0, "linear")])
+def test_where_sizes_cannot_be_told_apart_the_one_row_is_reached_by_all(mpirun, tmp_path):
+    env = deployed(tmp_path, [rule(c, 0, "linear") for c in coll_tuned.ONE_ROW])
     poison(tmp_path, "linear")
-    calls = [f"{collective}:{size}" for size in (8, 65536)]
-    assert set(outcome(mpirun, calls, env).values()) == {"ERR_ARG"}
+    calls = [f"{c}:{size}" for c in coll_tuned.ONE_ROW for size in (8, 65536)]
+    assert outcome(mpirun, calls, env) == dict.fromkeys(calls, "ERR_ARG")
 
 
 def test_scan_forgets_the_count(mpirun, tmp_path):
