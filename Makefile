@@ -82,7 +82,7 @@ ifdef GUIDED
 	$(PIP) --only-binary=:all: atheris
 	for reader in $$($(BIN)/python -m tests.guided_fuzz); do $(BIN)/python -m tests.guided_fuzz $$reader $(GUIDED) || exit 1; done
 else
-	ulimit -v 8000000; OPENBLAS_NUM_THREADS=1 FUZZ_EXAMPLES=10000 $(BIN)/python -m pytest -o timeout=0 tests/property/test_readers.py
+	ulimit -v 8000000; OPENBLAS_NUM_THREADS=1 FUZZ_EXAMPLES=10000 $(BIN)/python -m pytest -o timeout=0 --hypothesis-profile=searching tests/property/test_readers.py
 endif
 
 clean: ## remove environments and caches

@@ -91,7 +91,7 @@ def test_a_recommendation_that_changes_nothing_can_be_exported(name, tmp_path):
 
 
 @EACH
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(recommendation=RECOMMENDATIONS)
 def test_whatever_is_recommended_is_said_in_text_or_refused(name, recommendation):
     with tempfile.TemporaryDirectory() as folder:

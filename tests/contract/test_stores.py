@@ -69,7 +69,7 @@ def test_every_store_is_under_this_suite():
 
 
 @EACH
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(lives=st.lists(st.lists(EVENTS, max_size=3), min_size=1, max_size=3))
 def test_what_was_appended_is_read_in_order_in_this_life_and_in_the_next(kind, lives):
     with TemporaryDirectory() as folder:
@@ -113,7 +113,7 @@ class TestOnDisk:
         with Journal(tmp_path) as again:
             again.append({"event": "note"})
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(events=st.lists(EVENTS, min_size=1, max_size=3), data=st.data())
     def test_a_line_that_a_crash_cut_off_is_lost_alone(self, events, data):
         with TemporaryDirectory() as folder:

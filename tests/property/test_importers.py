@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import TableError
@@ -17,7 +17,6 @@ LOGS = {path.name: path.read_text() for path in sorted(DATA.glob("*.txt"))}
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_cut_log_gives_right_rows_or_an_error(name, data):
     text = LOGS[name]
@@ -34,7 +33,6 @@ def test_a_cut_log_gives_right_rows_or_an_error(name, data):
 
 
 @pytest.mark.parametrize("name", sorted(LOGS))
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_line_lost_inside_is_told_or_was_no_row(name, data):
     lines = LOGS[name].splitlines(keepends=True)
@@ -80,7 +78,6 @@ WORDS = [
 
 
 @pytest.mark.parametrize("reader", [read, read_profile])
-@settings(deadline=None)
 @given(data=st.data())
 def test_damaged_words_are_read_or_refused(reader, data):
     text = data.draw(st.sampled_from(TEXTS if reader is read else PROFILES))

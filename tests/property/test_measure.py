@@ -72,7 +72,7 @@ def test_the_best_is_eliminated_no_more_often_than_the_error_rate():
     assert gone[:, -1].all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_cells=st.integers(1, 30),

@@ -235,7 +235,6 @@ def _survives(name: str, text: bytes, folder: Path) -> None:
 @pytest.mark.parametrize("name", READERS)
 @settings(
     max_examples=EXAMPLES,
-    deadline=None,
     database=None,
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),

@@ -52,7 +52,7 @@ def test_the_whole_has_every_phase():
     assert len(HISTORY) >= LAUNCHES + 4  # a sure gain ends a round after one block
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, len(WHOLE.events)), min_size=1, max_size=4))
 def test_killed_after_any_events_and_resumed_equals_uninterrupted(kills):
     events = []
@@ -66,7 +66,7 @@ def test_killed_after_any_events_and_resumed_equals_uninterrupted(kills):
     assert json.dumps(store.events, default=str) == json.dumps(WHOLE.events, default=str)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.data())
 def test_a_journal_cut_anywhere_in_its_last_line_loses_that_line_only(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("cut")

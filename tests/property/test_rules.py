@@ -37,7 +37,7 @@ def loss(curves, choices):
 
 
 @given(TIMES, st.floats(1.0, 3.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_fewest_rules_that_keep_the_gain(times, slower):
     curves = table(times)
     baseline = {
@@ -56,7 +56,7 @@ def test_the_fewest_rules_that_keep_the_gain(times, slower):
 
 
 @given(TIMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_tables_start_at_zero_and_boundaries_ascend(times):
     bounds = [r.min_bytes for r in rules_of(table(times))]
     assert bounds[0] == 0
@@ -77,7 +77,7 @@ def tables(draw):
 
 
 @given(tables(), st.integers(0, 1 << 23))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_open_mpi_finds_the_rule_that_was_meant(rules, size):
     """Looked up as Open MPI does: the largest communicator size and then the largest threshold that fits."""
     collective = rules[0].collective

@@ -55,7 +55,7 @@ def experiments(draw):
 
 
 @given(experiment=experiments(), scale=st.sampled_from(["linear", "log"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_numbers_make_sense_or_a_message_says_why(experiment, scale):
     design, y, sem = experiment
     try:
@@ -84,7 +84,7 @@ def test_numbers_make_sense_or_a_message_says_why(experiment, scale):
 
 
 @given(experiment=experiments())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_order_of_runs_and_factors_does_not_matter(experiment):
     design, y, sem = experiment
     assume(np.sum(np.isfinite(y)) >= 3)

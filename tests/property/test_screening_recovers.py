@@ -22,7 +22,7 @@ def _factors(n, centre=None):
     drifts=st.lists(st.floats(-50, 50), min_size=3, max_size=3),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_without_noise_every_effect_is_found_exactly_whatever_the_blocks(effects, blocks, drifts, seed):
     design = plackett_burman(_factors(len(effects)), np.random.default_rng(seed), blocks=blocks)
     y = design.coded @ np.array(effects) / 2 + np.array(drifts)[list(design.blocks)]
@@ -35,7 +35,7 @@ def test_without_noise_every_effect_is_found_exactly_whatever_the_blocks(effects
     missing=st.sets(st.integers(0, 15), max_size=11),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_without_noise_missing_runs_change_nothing_that_can_still_be_told(effects, missing, seed):
     design = plackett_burman(_factors(4), np.random.default_rng(seed), min_runs=16)
     y = design.coded @ np.array(effects) / 2
@@ -51,7 +51,7 @@ def test_without_noise_missing_runs_change_nothing_that_can_still_be_told(effect
     n_factors=st.integers(3, 11),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_foldover_recovers_main_effects_under_any_interaction(pair, size, n_factors, seed):
     rng = np.random.default_rng(seed)
     design = plackett_burman(_factors(n_factors), rng)
@@ -67,7 +67,7 @@ def test_foldover_recovers_main_effects_under_any_interaction(pair, size, n_fact
 
 
 @given(scale=st.floats(1e-6, 1e6), shift=st.floats(-1e3, 1e3), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_units_do_not_matter(scale, shift, seed):
     rng = np.random.default_rng(seed)
     design = plackett_burman(_factors(6), rng, min_runs=12)

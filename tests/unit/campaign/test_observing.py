@@ -180,7 +180,7 @@ def test_a_damaged_result_is_that_launchs_invalid(tmp_path, text):
     assert "\n" not in made.reason
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(name=st.sampled_from([RESULT, SAMPLES]), data=st.data())
 def test_flipped_bits_in_a_result_never_end_the_campaign(tmp_path_factory, name, data):
     def leave(directory):

@@ -69,7 +69,7 @@ def test_what_was_only_ours_goes_away(home):
         assert tree(home.parent) == {}
 
 
-@settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(conf=FILES, ucx=FILES, rules=FILES)
 def test_whatever_was_there_is_there_again_with_its_mode(home, conf, ucx, rules):
     before = {
