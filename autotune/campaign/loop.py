@@ -4,7 +4,7 @@ It knows ports only: how a trial is observed, stored, proposed and shown is give
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autotune.campaign.failures import broken
@@ -44,15 +44,20 @@ class Campaign:
     """Whether time was up before the verification was done."""
     _shown: set[Phase] = field(default_factory=set)
 
-    def run(self) -> History:
+    def run(self, history: History | None = None, begun: Sequence[Trial] = ()) -> History:
         """The history at the end of the budget, or when nothing more is worth a launch.
+
+        Args:
+            history: What the store holds, where the caller has read it; None: it is read.
+            begun: Trials in it that were never observed.
 
         Raises:
             CampaignError: the stack's own defaults cannot be measured, or no longer: the machine is broken.
             Interrupted: the user ended it; calling again continues.
         """
-        history, begun_before = replayed(self.store.read())
-        pending = list(begun_before)
+        if history is None:
+            history, begun = replayed(self.store.read())
+        pending = list(begun)
         self.strategy = self.strategy.informed(history)
         tally = Tally(self.strategy.objectives, self.strategy.space)
         for observation in history:
@@ -60,8 +65,8 @@ class Campaign:
         self._shown |= {o.trial.phase for o in history}
         started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
         while True:
-            begun = pending.pop(0) if pending else None
-            trial = begun or self.strategy.next_trial(history, self._out_of_time(started, history))
+            announced = pending.pop(0) if pending else None
+            trial = announced or self.strategy.next_trial(history, self._out_of_time(started, history))
             self.cut = trial is not None and self._left_s(history) < _launch_s(history)
             if trial is None or self.cut:
                 break
@@ -69,7 +74,7 @@ class Campaign:
                 self.strategy = strategy
                 self.listener.discovered(strategy.campaign, history)
             self._announce(trial, history, started)
-            if begun is None:
+            if announced is None:
                 self.store.append(trial_event(trial))
             observation = self.observe(trial)
             self.store.append(observation_event(observation))

@@ -40,8 +40,8 @@ from autotune.errors import (
 )
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.files import export_files, how_to_use
-from autotune.history.events import State, changed_event, ended_event, started_event
-from autotune.history.journal import FILE, Journal, not_stored
+from autotune.history.events import State, changed_event, ended_event, replayed, started_event
+from autotune.history.journal import FILE, Journal, as_read, not_stored
 from autotune.history.objectives import Objective, scores
 from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.importers.profiles import read_profile
@@ -81,11 +81,12 @@ def tune(scenario: Scenario, site: Site) -> int:
                 highlight=False,
                 soft_wrap=True,
             )
-        begun = _begin(journal, strategy.campaign)
-        if begun is None:
+        read = _begin(journal, strategy.campaign)
+        if read is None:
             ended = _say_complete(console, directory)
             CampaignConsole(console, strategy.objectives).stamped(str(site.stamp))
             return ended
+        begun, before, announced = read
         with (
             notifying(scenario.campaign.notify, directory) as ending,
             CampaignConsole(console, strategy.objectives) as screen,
@@ -100,7 +101,7 @@ def tune(scenario: Scenario, site: Site) -> int:
             keeper = Keeper(directory, journal)
             campaign = Campaign(strategy, observe, journal, screen, clock, deadline)
             campaign.noted = lambda history: keeper.keep(campaign.strategy.campaign, history)
-            history = campaign.run()
+            history = campaign.run(before, announced)
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
             recommendation = _finish(begun, history, formats, directory, screen)
             proof = None
@@ -189,11 +190,12 @@ def objectives_of(scenario: Scenario, site: Site) -> tuple[Objective, ...]:
     return tuple(o for o in weighed if sum(o.weights.values()) > 0)
 
 
-def _begin(journal: Journal, campaign: Description) -> Description | None:
+def _begin(journal: Journal, campaign: Description) -> tuple[Description, History, tuple[Trial, ...]] | None:
     """Describe the campaign in a new journal, or check that an old one is the same.
 
     Returns:
-        The campaign as the journal describes it; None where it is complete.
+        The campaign as the journal describes it, its history, and trials that were begun and not observed;
+        None where it is complete. A long journal is read once.
 
     Raises:
         ScenarioError: the journal is of a campaign with other settings.
@@ -209,10 +211,12 @@ def _begin(journal: Journal, campaign: Description) -> Description | None:
         ):
             return None
         if changed:
-            journal.append(changed_event(changed))
-            begun = campaign_in(journal.read())
+            event = changed_event(changed)
+            journal.append(event)
+            begun = campaign_in((*events, as_read(event)))
+    history, announced = replayed(events)
     journal.append(started_event(os.getpid(), os.uname().nodename))
-    return begun or campaign
+    return begun or campaign, history, announced
 
 
 def _changes(campaign: Description, begun: Description) -> dict[str, Any]:

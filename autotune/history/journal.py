@@ -31,9 +31,6 @@ VERSION = 2
 FILE = "journal.jsonl"
 """Name of the journal in a campaign's directory."""
 
-_MANY = ("trial", "observation")
-"""Events of which a journal holds too many to keep them in memory beside the history."""
-
 _SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
 
 
@@ -74,6 +71,11 @@ def opened(line: bytes) -> Line:
     return Line(event, number)
 
 
+def as_read(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An event as it is read once it was appended."""
+    return opened(sealed(event, 1)[:-1]).event
+
+
 class Journal:
     """The journal of one campaign, opened by its only writer."""
 
@@ -88,8 +90,8 @@ class Journal:
         self._directory = directory
         self._file = locked(directory)
         try:
-            self._begun: list[Mapping[str, Any]] | None = [*read_events(directory)]
-            self._lines = len(self._begun)
+            self._fresh: Sequence[Mapping[str, Any]] | None = read_events(directory)
+            self._lines = len(self._fresh)
             self.torn_bytes = self._drop_torn_line()
             if not self._lines:
                 self.append({"event": "journal", "version": VERSION})
@@ -106,8 +108,7 @@ class Journal:
         Raises:
             StorageError: the disk is full or read-only; the journal is as it was.
         """
-        whole = sealed(event, self._lines + 1)
-        line = memoryview(whole)
+        line, self._fresh = memoryview(sealed(event, self._lines + 1)), None
         before = os.fstat(self._file).st_size
         try:
             while line:
@@ -117,10 +118,6 @@ class Journal:
             os.ftruncate(self._file, before)
             raise not_stored(self._directory, exc) from exc
         self._lines += 1
-        if event["event"] in _MANY:
-            self._begun = None
-        elif self._begun is not None:
-            self._begun.append(opened(whole[:-1]).event)
 
     @property
     def lines(self) -> int:
@@ -128,8 +125,9 @@ class Journal:
         return self._lines
 
     def read(self) -> Sequence[Mapping[str, Any]]:
-        """All events so far, oldest first; while a campaign begins, those that were read to open it."""
-        return read_events(self._directory) if self._begun is None else tuple(self._begun)
+        """All events so far, oldest first."""
+        events, self._fresh = self._fresh, None  # what was read to open it is nobody's yet
+        return read_events(self._directory) if events is None else events
 
     def close(self) -> None:
         """Release the lock."""

@@ -8,6 +8,7 @@ from autotune.commands.hydra_bridge import run_task
 from autotune.commands.report import report_input
 from autotune.commands.tune import tune
 from autotune.errors import ExitCode
+from autotune.history.journal import read_events
 from autotune.views.report import page
 
 WORDS = (
@@ -55,3 +56,16 @@ def test_of_files_that_set_nothing_terminal_and_page_say_so(tmp_path, monkeypatc
     text = page(report_input(read_campaign(tmp_path / "campaigns/allreduce_8node")))
     assert "They set nothing" in text
     assert "This line uses them" not in text
+
+
+def test_a_resume_reads_its_journal_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = ("proposer=random", "verify.enabled=false", "screening.enabled=false", "budget.launches=")
+    assert run_task(tune, [*WORDS, *few[:-1], f"{few[-1]}3"]) == ExitCode.WELL
+    reads = []
+    monkeypatch.setattr(
+        "autotune.history.journal.read_events", lambda folder: reads.append(folder) or read_events(folder)
+    )
+    assert run_task(tune, [*WORDS, *few[:-1], f"{few[-1]}4"]) == ExitCode.WELL
+    assert len(reads) == 1
+    assert len(read_campaign(tmp_path / "campaigns/allreduce_8node").history) == 4

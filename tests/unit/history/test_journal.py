@@ -1,7 +1,6 @@
 """The journal under damage and attack: nothing that was changed is accepted, and nothing is a traceback."""
 
 import json
-import math
 import os
 import random
 import subprocess
@@ -261,20 +260,3 @@ def test_where_no_room_is_left_the_journal_stays_as_it_was(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("4 ")
     assert done.stdout.endswith("\n3\n")
-
-
-def test_while_a_campaign_begins_its_journal_is_read_from_the_disk_once(tmp_path, monkeypatch):
-    with Journal(tmp_path) as opened:
-        opened.append({"event": "trial", "number": 1, "median_s": 1e-06})
-    reads = []
-    monkeypatch.setattr(
-        "autotune.history.journal.read_events", lambda folder: reads.append(folder) or read_events(folder)
-    )
-    with Journal(tmp_path) as opened:
-        for event in ({"event": "changed", "scenario": {"sizes": (8, math.nan)}}, {"event": "started"}):
-            opened.append(event)
-            assert opened.read() == read_events(tmp_path)
-        assert len(reads) == 1
-        opened.append({"event": "trial", "number": 2})
-        assert opened.read() == read_events(tmp_path)
-        assert len(reads) == 2
