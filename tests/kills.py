@@ -38,7 +38,7 @@ REAL = (
     *("verify.enabled=false", "screening.enabled=false", "export=[json]"),
 )
 GENTLE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 """An orphan may take so long to notice that its driver is gone."""
 
 
