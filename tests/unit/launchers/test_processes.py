@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import StorageError
+from hydra_plugins.autotune import _guard
 from hydra_plugins.autotune._guard import SHARED
 from hydra_plugins.autotune._processes import KEPT_BYTES, MARKER, run
 
@@ -252,3 +253,12 @@ def test_shared_memory_that_ranks_left_is_removed(tmp_path, shared, end):
     with mapped:  # by another job, which has begun in the meantime
         start(tmp_path, LEAVES.format(path=str(ours), end=end), 2.0 if "sleep" in end else 120.0)
     assert [path.exists() for path in (ours, before, foreign, used)] == [False, True, True, True]
+
+
+def test_a_node_is_swept_by_the_same_program(shared):
+    ours, before = shared(), shared()
+    for path in (ours, before):
+        path.write_bytes(bytes(8))
+    os.utime(before, (1, 1))
+    subprocess.run([sys.executable, "-I", "-S", _guard.__file__, _guard.SWEEP, "60"], check=True)
+    assert [path.exists() for path in (ours, before)] == [False, True]
