@@ -27,6 +27,13 @@ UCX = (
 CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
 """More ranks than cores."""
 
+ROOT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_btl": "^ofi",  # closing it takes Open MPI 5.0 a second of sleep in each launch
+}
+"""Of a launch of Open MPI by whoever runs the tests."""
+
 _LIMIT_S = 120
 
 
@@ -77,10 +84,8 @@ def run(
     environment = {
         **os.environ,
         "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}",
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        **ROOT,
         "OMP_NUM_THREADS": "1",
-        "OMPI_MCA_btl": "^ofi",  # closing it takes Open MPI 5.0 a second of sleep in each launch
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
         **(env or {}),
     }

@@ -15,9 +15,9 @@ from autotune.cli import main
 from autotune.commands.application import read_calls
 from autotune.errors import ExitCode
 from autotune.recommend.reach import saved_s
+from tests.integration.mpirun import ROOT
 
 DATA = Path(__file__).parents[1] / "data" / "applications"
-ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 PLANTED = """
 coll_tuned_use_dynamic_rules = 1
 coll_tuned_allreduce_algorithm = 5

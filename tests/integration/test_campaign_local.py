@@ -13,6 +13,7 @@ import pytest
 
 from autotune.history.journal import read_events
 from tests import program
+from tests.integration.mpirun import ROOT
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
@@ -110,7 +111,7 @@ def test_the_environment_script_is_honoured_by_a_plain_launch(finished, mpirun):
     script = cwd / "campaigns/allreduce_local/export/autotune-env.sh"
     program = "import os; print('TLS', os.environ.get('UCX_TLS', 'all'))"
     line = f'. "{script}" && exec "$0" -np 1 "$1" -c "$2"'
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    env = os.environ | ROOT
     done = subprocess.run(
         ["sh", "-c", line, str(mpirun), sys.executable, program],
         capture_output=True,

@@ -19,6 +19,7 @@ from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned
+from tests.integration.mpirun import ROOT
 
 RANKS = 2
 UCX = {
@@ -53,12 +54,11 @@ def launch(mpirun, calls, env, ranks=RANKS, options=()):
     python, command, _ = mpirun
     foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
         [command, "--oversubscribe", *options, "-n", str(ranks), python, str(CALLS), *calls],
         capture_output=True,
         text=True,
-        env=clean | root | {"OMPI_MCA_mpi_yield_when_idle": "1"} | env,
+        env=clean | ROOT | {"OMPI_MCA_mpi_yield_when_idle": "1"} | env,
         timeout=120,
         check=False,
     )
@@ -213,7 +213,7 @@ def test_the_line_that_a_format_gives_puts_all_of_it_into_force(mpirun, tmp_path
     line = exporter(name).use(made, there).replace(PROGRAM, program)
     foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "UCX_LOG_LEVEL": "info"}
+    root = ROOT | {"UCX_LOG_LEVEL": "info"}
     path = {"PATH": os.pathsep.join([str(Path(command).parent), clean["PATH"]])}
     yielding = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     environment = clean | root | path | yielding

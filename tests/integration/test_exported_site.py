@@ -16,7 +16,7 @@ from autotune.exporters.site import site_tree
 from autotune.exporters.writing import write_files
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
-from tests.integration.mpirun import launcher
+from tests.integration.mpirun import ROOT, launcher
 from tests.integration.test_exported_files import CALLS, UCX, rule
 
 pytestmark = pytest.mark.mpi
@@ -72,13 +72,9 @@ def shell(line):
         "_LMFILES",
     )
     clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "UCX_LOG_LEVEL": "info"}
+    root = ROOT | {"UCX_LOG_LEVEL": "info"}
     path = {"PATH": os.pathsep.join([str(Path(launcher()).parent), clean["PATH"]])}
-    crowded = {
-        "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "OMPI_MCA_btl": "^ofi",
-    }
+    crowded = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     return subprocess.run(
         ["sh", "-c", line], env=clean | root | path | crowded, capture_output=True, text=True, timeout=120
     )

@@ -11,6 +11,7 @@ from autotune.commands import lint as verb
 from autotune.exporters import exporter
 from autotune.lint import lint
 from tests.golden.test_exports import OPENMPI
+from tests.integration.mpirun import ROOT
 from tests.integration.test_exported_files import CALLS as CALLS_FILE
 from tests.integration.test_exported_files import UCX, launch, mpirun, outcome  # noqa: F401 - a fixture
 
@@ -91,11 +92,10 @@ def run(mpi, command, env=None):
     beside = str(Path(mpi[1]).parent)
     foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "PYTHONPATH")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     path = {"PATH": os.pathsep.join([beside, clean["PATH"]])}
     return subprocess.run(
         ["sh", "-c", command],
-        env=clean | root | path | (env or {}),
+        env=clean | ROOT | path | (env or {}),
         capture_output=True,
         text=True,
         timeout=120,

@@ -11,10 +11,9 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
-from tests.integration.mpirun import launcher
+from tests.integration.mpirun import ROOT, launcher
 
 PROGRAM = Path(__file__).with_name("recorded_calls.py")
-ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl": "^ofi"}
 OTHERS = {"openmpi41": "mpi41", "mpich": "mpich", "intel": "intel"}
 
 

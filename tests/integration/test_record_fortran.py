@@ -10,9 +10,9 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
+from tests.integration.mpirun import ROOT
 
 PROGRAM = Path(__file__).parents[1] / "data" / "applications" / "recorded_calls.f90"
-ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 CALLS = {
     ("allreduce", "blocking", 3, 32): 3 * 3000,
     ("allreduce", "blocking", 3, 8): 3 * 30,

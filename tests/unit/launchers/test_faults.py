@@ -92,12 +92,12 @@ REAL = {
 @pytest.mark.mpi
 @pytest.mark.parametrize("fault", REAL)
 def test_faults_of_ranks_under_a_real_launcher(tmp_path, monkeypatch, fault):
-    from tests.integration.mpirun import launcher
+    from tests.integration.mpirun import ROOT, launcher
 
     program, words = REAL[fault]
     argv = [launcher(), "-n", "2", "--oversubscribe", sys.executable, "-c", program]
-    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
-        monkeypatch.setenv(name, "1")
+    for name, value in ROOT.items():
+        monkeypatch.setenv(name, value)
     seen = launched(tmp_path, "", words=argv)
     assert seen.status is Status.CRASHED, seen.reason
     assert words in seen.reason.lower()
