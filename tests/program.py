@@ -33,11 +33,13 @@ def autotune(*words, cwd, timeout_s=280, **env):
         }
         warm = _warm()
         warm.stdin.write(json.dumps(request).encode() + b"\n")
-        pid = int(warm.stdout.readline())
-        ended = select.select([warm.stdout], [], [], timeout_s)[0]
-        if not ended:
-            os.kill(pid, signal.SIGKILL)
-        code = int(warm.stdout.readline())
+        pid, ended = int(warm.stdout.readline()), []
+        try:
+            ended = select.select([warm.stdout], [], [], timeout_s)[0]
+        finally:  # the next one is to find nothing of this one
+            if not ended:
+                os.kill(pid, signal.SIGKILL)
+            code = int(warm.stdout.readline())
         if not ended:
             raise subprocess.TimeoutExpired(words, timeout_s, out.read_bytes(), err.read_bytes())
         return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
