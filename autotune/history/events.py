@@ -105,8 +105,8 @@ def _estimate_of(document: Any) -> Any:
     if type(cell) is Cell and type(extra) is dict and document.keys() == _KEYS and document["status"] == "ok":
         figures = _FIGURES(document)
         if (*map(type, figures),) == _KINDS and all(type(value) is float for value in extra.values()):
-            median_s, sem_s, n, *interval, outliers = figures
-            return Estimate(cell, median_s, sem_s, n, Status.OK, *interval, outliers, extra)
+            median_s, sem_s, n, low_s, high_s, outliers = figures
+            return Estimate(cell, median_s, sem_s, n, Status.OK, low_s, high_s, outliers, extra)
     return {**document, "cell": cell}
 
 

@@ -125,7 +125,7 @@ def normal_scale(deviations: ArrayLike) -> FloatArray:
 
     As `scipy.stats.median_abs_deviation(scale="normal")`, whose import `status` would have to pay for.
     """
-    scale: FloatArray = np.median(deviations, axis=0) / _UPPER_QUARTILE
+    scale: FloatArray = np.median(np.asarray(deviations, dtype=np.float64), axis=0) / _UPPER_QUARTILE
     return scale
 
 
@@ -140,9 +140,9 @@ def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
     """
     x = np.asarray(samples_s, dtype=np.float64)
     deviation = np.abs(x - np.median(x))
-    scale = normal_scale(deviation)
+    scale = float(normal_scale(deviation))
     if scale == 0.0:
-        scale = 1.253314 * np.mean(deviation)
+        scale = 1.253314 * float(np.mean(deviation))
     if scale == 0.0:
         return np.zeros(x.shape, dtype=np.bool_)
     marked: NDArray[np.bool_] = deviation > _OUTLIER_SCORE * scale

@@ -105,15 +105,11 @@ def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
             coefficients[:, s] = np.linalg.lstsq(design * root[:, None], y[:, s] * root, rcond=None)[0]
         residuals = y - design @ coefficients
         freedom = max(n - design.shape[1], 1)
-        scale = median_abs_deviation(residuals, axis=0, center=_zero, scale="normal")
+        around_zero = np.vstack([residuals, -residuals])
+        scale = median_abs_deviation(around_zero, axis=0, scale="normal")
         sigma = np.maximum(scale * np.sqrt(n / freedom), 1e-4)
         weights = np.minimum(1, _HUBER / np.maximum(np.abs(residuals) / sigma, 1e-9))
     return coefficients, residuals, sigma
-
-
-def _zero(residuals: Floats, axis: int) -> Floats:
-    """Where residuals lie, along an axis."""
-    return np.zeros(np.delete(residuals.shape, axis))
 
 
 def _scores(x: Floats, scaled: Floats, scale: Floats) -> Floats:
