@@ -163,6 +163,7 @@ OBSERVERS: dict[str, Callable[..., Case]] = {
     "World": world,
 }
 ELSEWHERE = {
+    "Disturbed": "a machine with one disturbed launch in tests/unit/campaign/test_strategy.py",
     "Machine": "the true speeds of tests/unit/verification/test_rounds.py, drawn from one stream",
     "Wrong": "a machine with wrong results in tests/unit/campaign/test_failures.py",
 }
