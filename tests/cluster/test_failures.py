@@ -8,9 +8,12 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 import pytest
+
+from hydra_plugins.autotune._guard import SEGMENTS
 
 from .campaigns import Tuning, wait_until
 from .configuration import Shape
@@ -107,19 +110,19 @@ def test_shared_memory_of_ranks_that_were_killed_is_removed_on_every_node(
         wait_until(lambda: tuning.launching(2), say=tuning)
         fresh_cluster.start("sh", "-c", open_there, node="cn3")
         wait_until(lambda: bool(fresh_cluster.processes("sleep 600")))
-        ranks = [pid for pid, words in fresh_cluster.processes("autotune.probe") if "python" in words[:20]]
-        left = {node: shared_memory(fresh_cluster, node) for node in ("cn1", "cn3")}
-        assert all(left.values())
-        for pid in ranks:
-            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: all(map(segments, repeat(fresh_cluster), ("cn1", "cn2"))), say=tuning)
+        for pid, words in fresh_cluster.processes("autotune.probe"):
+            if Path(words.split()[0]).name.startswith("python"):
+                os.kill(pid, signal.SIGKILL)
     check_complete(tuning, ["ok", "crashed", "ok"])
     for node in fresh_cluster.shape.nodes:
-        assert shared_memory(fresh_cluster, node) == ({"sm_segment.another"} if node == "cn3" else set())
+        assert segments(fresh_cluster, node) == ({"sm_segment.another"} if node == "cn3" else set())
 
 
-def shared_memory(ground: Cluster, node: str) -> set[str]:
-    """Names of segments on a node."""
-    return set(ground.run("ls", "/dev/shm", node=node).stdout.split())
+def segments(ground: Cluster, node: str) -> set[str]:
+    """Names of what ranks share on a node."""
+    names = ground.run("ls", "/dev/shm", node=node).stdout.split()
+    return {name for name in names if name.startswith(SEGMENTS)}
 
 
 def test_a_job_that_never_starts_is_given_up(fresh_cluster: Cluster, tmp_path: Path) -> None:
