@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import repeat
 from pathlib import Path
 
@@ -106,17 +107,19 @@ def test_shared_memory_of_ranks_that_were_killed_is_removed_on_every_node(
     two = ("cluster.ppn=2", "budget.launches=3", "baseline.launches=1")
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*settings, *LONG, *two))
     open_there = "exec 3> /dev/shm/sm_segment.another; exec sleep 600"
-    with tuning.started(*before):
-        wait_until(lambda: tuning.launching(2), say=tuning)
-        fresh_cluster.start("sh", "-c", open_there, node="cn3")
-        wait_until(lambda: bool(fresh_cluster.processes("sleep 600")))
-        wait_until(lambda: all(map(segments, repeat(fresh_cluster), ("cn1", "cn2"))), say=tuning)
-        for pid, words in fresh_cluster.processes("autotune.probe"):
-            if Path(words.split()[0]).name.startswith("python"):
-                os.kill(pid, signal.SIGKILL)
-    check_complete(tuning, ["ok", "crashed", "ok"])
-    for node in fresh_cluster.shape.nodes:
-        assert segments(fresh_cluster, node) == ({"sm_segment.another"} if node == "cn3" else set())
+    with ExitStack() as running:
+        with tuning.started(*before):
+            wait_until(lambda: tuning.launching(2), say=tuning)
+            another = running.enter_context(fresh_cluster.start("sh", "-c", open_there, node="cn3"))
+            running.callback(another.kill)
+            wait_until(lambda: bool(fresh_cluster.processes("sleep 600")))
+            wait_until(lambda: all(map(segments, repeat(fresh_cluster), ("cn1", "cn2"))), say=tuning)
+            for pid, words in fresh_cluster.processes("autotune.probe"):
+                if Path(words.split()[0]).name.startswith("python"):
+                    os.kill(pid, signal.SIGKILL)
+        check_complete(tuning, ["ok", "crashed", "ok"])
+        for node in fresh_cluster.shape.nodes:
+            assert segments(fresh_cluster, node) == ({"sm_segment.another"} if node == "cn3" else set())
 
 
 def segments(ground: Cluster, node: str) -> set[str]:
