@@ -207,12 +207,18 @@ def record(
     campaign: Annotated[
         Path | None, typer.Option(help="a campaign: how much of the time is in tuning's reach")
     ] = None,
-    trace: Annotated[Path | None, typer.Option(help="run nothing: read this OTF2 trace, traces.otf2")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="run it so often (1); of several it is known how runs differ")
+    ] = None,
+    trace: Annotated[
+        list[Path] | None,
+        typer.Option(help="run nothing: read this OTF2 trace, traces.otf2; once for each run"),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Record what an application calls: each collective by size and communicator, its time, and waiting."""
     from autotune.commands import record as verb
 
-    if trace is not None:
-        return verb.of_trace(trace, command or [], out, campaign, as_json)
-    return verb.record(command or [], out, campaign, as_json)
+    if trace:
+        return verb.of_traces(trace, command or [], runs, out, campaign, as_json)
+    return verb.record(command or [], runs or 1, out, campaign, as_json)

@@ -15,8 +15,9 @@ from autotune.campaign.description import Description
 from autotune.errors import ScenarioError, TableError
 from autotune.importers.recording import RecordedCalls, Recording, read_recording
 from autotune.recommend.front import Checked, Recommendation
-from autotune.recommend.reach import saved_s
+from autotune.recommend.reach import Ends, savings
 from autotune.stacks.application import is_launcher
+from autotune.verification.application import predicted
 
 K = TypeVar("K", bound=Hashable)
 
@@ -102,23 +103,34 @@ def worth_text(about: Description, recommendation: Recommendation | None) -> str
     return sentence(recorded, recommendation)
 
 
-def predicted_share(about: Description, recommendation: Recommendation) -> float | None:
-    """The share of the recorded run that the files save; None: the campaign was for none that can be read."""
+def predicted_share(about: Description, recommendation: Recommendation) -> tuple[Ends, int] | None:
+    """Which share of the recorded application's time the files save, and in how many runs that was recorded.
+
+    None: the campaign was for none that can be read.
+    """
     path = Path(about.scenario.objective.weights or "")
     if path.suffix != ".json" or not path.is_file():
         return None
     recorded = read_calls(path)
-    return saved_s(recorded, recommendation.gains)[0] / recorded.run_s
+    found = savings(recorded, recommendation.gains)
+    return predicted(found.shares, found.draw_s / recorded.run_s), len(found.shares)
 
 
 def sentence(recorded: Recording, recommendation: Recommendation) -> str:
     """Of a run: how much is in collectives, how much of that is waiting, and what the files save."""
-    saved, low, high = saved_s(recorded, recommendation.gains)
+    found = savings(recorded, recommendation.gains)
+    saved, low, high = predicted(found.seconds, found.draw_s)
     done = recommendation.provenance.checked is Checked.HOLDS
     files = "the verified files" if done else "the files, which are not verified,"
+    runs = (
+        f"; {len(found.seconds)} runs"
+        if recorded.runs
+        else "; by how much runs differ is not in it: record --runs 5 tells"
+    )
     return (
         f"of {recorded.run_s:.3g} s of your run {recorded.collectives_s:.3g} s are in collectives, "
-        f"{recorded.waiting_s:.2g} s of them waiting; {files} save {saved:.3g} s ({low:.2g} … {high:.2g})"
+        f"{recorded.waiting_s:.2g} s of them waiting; {files} save {saved:.3g} s "
+        f"({low:.2g} … {high:.2g}{runs})"
     )
 
 

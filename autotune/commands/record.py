@@ -9,13 +9,16 @@ from pathlib import Path
 
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
+from autotune.commands.application import sentence
 from autotune.errors import ExitCode, Interrupted, UserError
 from autotune.exporters.writing import write_files
-from autotune.importers.recording import Recording, joined
+from autotune.importers.rank_files import joined
+from autotune.importers.recording import Recording, mean_of
 from autotune.importers.traces import read_trace
-from autotune.recommend.front import Gain
+from autotune.recommend.front import Recommendation
 from autotune.recommend.reach import reachable_s
 from autotune.stacks.application import Ran, installation_of, recorder, recording, run, why_nothing
+from autotune.stacks.installation import Installation
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
 
@@ -25,38 +28,87 @@ _SIGMAS = 1.96
 """Half of a 95 % interval in standard errors."""
 
 
-def of_trace(trace: Path, command: Sequence[str], out: Path, against: Path | None, as_json: bool) -> int:
-    """Write what an application called in a trace that another tool made, and print the same summary.
+def of_traces(
+    traces: Sequence[Path],
+    command: Sequence[str],
+    runs: int | None,
+    out: Path,
+    against: Path | None,
+    as_json: bool,
+) -> int:
+    """Write what an application called in traces of its runs, by another tool, and print the same summary.
 
     Raises:
         UserError: a command as well, or no library for traces here.
-        TableError: no trace, or a damaged one.
+        TableError: no trace, a damaged one, or traces of different numbers of ranks.
         StorageError: the disk is full or read-only.
     """
     if command:
-        raise UserError(f"--trace {trace} and a command as well", "a trace is read, nothing is run")
+        raise UserError(f"--trace {traces[0]} and a command as well", "a trace is read, nothing is run")
+    if runs is not None:
+        raise UserError(
+            f"--trace {traces[0]} and --runs {runs} as well", "a trace is of one run; give --trace for each"
+        )
     best = None if against is None else read_campaign(against).recommended()
-    _told(read_trace(trace), _place(out), () if best is None else best.gains, as_json)
+    _told(mean_of([read_trace(one) for one in traces]), _place(out), best, as_json)
     return ExitCode.WELL
 
 
 @heeded()
-def record(command: Sequence[str], out: Path, against: Path | None, as_json: bool) -> int:
-    """Run the application, write what it called, and print a summary; 1 where it did not end well.
+def record(command: Sequence[str], runs: int, out: Path, against: Path | None, as_json: bool) -> int:
+    """Run the application so often, write what it called, and print a summary; 1 where it did not end well.
+
+    The file is there after each run. A run that does not end well is the last; it counts only where it is
+    the first.
 
     Raises:
         UserError: no application, or nothing of it could be recorded.
         StackError: no MPI, or no compiler for it.
+        TableError: its runs have different numbers of ranks.
         Interrupted: the user ended it.
         StorageError: the disk is full or read-only.
     """
     best = None if against is None else read_campaign(against).recommended()
     installation = installation_of(command)
     out = _place(out)
+    every: list[Recording] = []
     # Beside the result: a place that all nodes see, as the user's own.
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as kept:
-        folder = Path(kept)
-        library = recorder(installation, folder)
+        library = recorder(installation, Path(kept))
+        for number in range(1, runs + 1):
+            found, ended = _recorded(command, installation, library, Path(kept))
+            well = isinstance(ended, Ran) and not ended.exit_code
+            if found is None and well:
+                raise UserError(*why_nothing(command, 0))
+            if found is not None and (well or not every):
+                every.append(found)
+                if number < runs and (out.is_file() or not out.exists()):  # no device gets several
+                    write_files({out: json_text(mean_of(every).document())})
+                if runs > 1:
+                    seconds = f"{found.run_s:.3g} s, {found.collectives_s:.3g} s of them in collectives"
+                    sys.stderr.write(f"run {number} of {runs}: {seconds}\n")
+            if not well:
+                break
+    if not every:
+        raise ended if isinstance(ended, Interrupted) else UserError(*why_nothing(command, ended.exit_code))
+    _told(mean_of(every), out, best, as_json)
+    where = f" in run {number} of {runs}" if runs > 1 else ""
+    kept_is = "recorded is what came before" if number == 1 else f"kept are the {number - 1} before it"
+    if isinstance(ended, Interrupted):
+        if where:
+            sys.stderr.write(f"interrupted{where}; {kept_is}\n")
+        raise ended
+    if ended.exit_code:
+        sys.stderr.write(f"{command[0]} ended with exit code {ended.exit_code}{where}; {kept_is}\n")
+    return ExitCode.FINDING if ended.exit_code else ExitCode.WELL
+
+
+def _recorded(
+    command: Sequence[str], installation: Installation, library: Path, beside: Path
+) -> tuple[Recording | None, Ran | Interrupted]:
+    """One run: what its ranks have left, if anything, and how it ended."""
+    with tempfile.TemporaryDirectory(dir=beside) as place:
+        folder = Path(place)
         date = datetime.now(UTC).isoformat(timespec="seconds")
         ended: Ran | Interrupted
         begin = time.monotonic()
@@ -65,19 +117,8 @@ def record(command: Sequence[str], out: Path, against: Path | None, as_json: boo
         except Interrupted as exc:  # what came before is worth a file
             ended = exc
         seconds = time.monotonic() - begin
-        found = joined((path.read_bytes() for path in sorted(folder.glob("*.rank"))), command, seconds, date)
-    if found is None:
-        if isinstance(ended, Interrupted):
-            raise ended
-        raise UserError(*why_nothing(command, ended.exit_code))
-    _told(found, out, () if best is None else best.gains, as_json)
-    if isinstance(ended, Interrupted):
-        raise ended
-    if ended.exit_code:
-        sys.stderr.write(
-            f"{command[0]} ended with exit code {ended.exit_code}; recorded is what came before\n"
-        )
-    return ExitCode.FINDING if ended.exit_code else ExitCode.WELL
+        files = (path.read_bytes() for path in sorted(folder.glob("*.rank")))
+        return joined(files, command, seconds, date), ended
 
 
 def _place(out: Path) -> Path:
@@ -87,36 +128,42 @@ def _place(out: Path) -> Path:
     return out
 
 
-def _told(found: Recording, out: Path, gains: Sequence[Gain], as_json: bool) -> None:
+def _told(found: Recording, out: Path, best: Recommendation | None, as_json: bool) -> None:
     write_files({out: json_text(found.document())})
-    if as_json:
-        sys.stdout.write(json_text(found.document()))
-    else:
-        reach = reachable_s(found, gains) if gains else None
-        sys.stdout.write(summary(found, reach) + f"kept in {out}\n")
+    sys.stdout.write(json_text(found.document()) if as_json else summary(found, best) + f"kept in {out}\n")
 
 
-def summary(found: Recording, reach_s: tuple[float, float] | None = None) -> str:
-    """What of a run was spent in which calls, and what of it tuning could reach at best."""
+def summary(found: Recording, best: Recommendation | None = None) -> str:
+    """What of a run was spent in which calls, what of it tuning could reach at best, and what files save."""
     run_s, in_calls, waiting = found.run_s, found.collectives_s, found.waiting_s
     end = {"finalized": "", "killed": ", KILLED before MPI_Finalize", "aborted": ", ABORTED"}[found.ended]
     lines = [
         f"{found.ranks} rank(s) on {found.nodes} node(s), {run_s:.3g} s{end}; {found.library}",
         f"of {run_s:.3g} s of a mean rank {in_calls:.3g} s ({in_calls / run_s:.1%}) are in collectives, "
         f"{waiting:.3g} s of them waiting for others, which no tuning takes away",
+        f"mean of {len(found.runs)} runs, which took {_range([one.run_s for one in found.runs])} s, "
+        f"{_range(found.collectives_runs_s)} s of them in collectives"
+        if found.runs
+        else "of one run: by how much runs differ is not known; --runs 5 tells",
     ]
-    if reach_s is not None:
+    if best is not None and best.gains:
+        reach, covered = reachable_s(found, best.gains)
         lines.append(
-            f"tuning can reach {reach_s[0]:.3g} s at best: recorded times without waiting against the "
-            f"fastest in the campaign, which measured calls of {reach_s[1]:.0%} of the time"
+            f"tuning can reach {reach:.3g} s at best: recorded times without waiting against the "
+            f"fastest in the campaign, which measured calls of {covered:.0%} of the time"
         )
+        lines.append(sentence(found, best))
     if found.calls:
-        lines.append(f"{'':4}{'calls a rank':>12}  {'message':>9}  {'ranks':>5}  {'s':>8}  {'waiting':>8}")
+        lines.append(
+            f"{'':4}{'calls a rank':>12}  {'message':>9}  {'ranks':>5}  {'s':>8}  {'waiting':>8}"
+            + (f"  {'s over the runs':>15}" if found.runs else "")
+        )
     for one in found.calls[:_TOP]:
         kind = "" if one.kind == "blocking" else f"  {one.kind}"
+        over_runs = f"{_range([r.seconds for r in one.runs]):>15}  " if one.runs else ""
         lines.append(
             f"{'':4}{one.calls_per_rank:12.5g}  {size_text(round(one.message_bytes)):>9}  {one.comm_size:5}  "
-            f"{one.seconds:8.3g}  {one.waiting_s:8.3g}  {one.collective}{kind}"
+            f"{one.seconds:8.3g}  {one.waiting_s:8.3g}  {over_runs}{one.collective}{kind}"
         )
     if len(found.calls) > _TOP:
         rest = sum(c.seconds for c in found.calls[_TOP:])
@@ -130,8 +177,17 @@ def summary(found: Recording, reach_s: tuple[float, float] | None = None) -> str
             f"of {calls} short calls {timed} were timed, drawn by lot: all seconds together are within "
             f"{_SIGMAS * found.collectives_se:.2g} s"
         )
+    lines += [
+        f"runs differ in {one.collective} of {size_text(round(one.message_bytes))}: "
+        f"{min(r.calls for r in one.runs)} … {max(r.calls for r in one.runs)} calls"
+        for one in found.differing[:_TOP]
+    ]
     if found.not_kept:
         lines.append(f"{found.not_kept} kinds of calls found no room and are not counted")
     if found.clock_error_s > 1e-6:
         lines.append(f"clocks of the nodes agree within {found.clock_error_s * 1e6:.2g} µs")
     return "\n".join(lines) + "\n"
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{min(values):.3g} … {max(values):.3g}"

@@ -23,7 +23,7 @@ from autotune.lint import environment_of
 from autotune.stacks import dialect
 from autotune.stacks.application import installation_of, is_launcher, run
 from autotune.stacks.installation import Installation
-from autotune.verification.application import ApplicationVerdict, Said, judged
+from autotune.verification.application import ApplicationVerdict, Said, difference, judged
 from autotune.verification.pairs import order
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.documents import json_text
@@ -102,12 +102,26 @@ def verify_application(
         "saved": list(verdict.saved) if pattern is None else None,
         "campaign_s": spent_s,
         "predicted": worth_text(campaign.about, campaign.recommended()),
-        "predicted_share": predicted_share(campaign.about, campaign.recommended()),
+        **(_compared(campaign, verdict) if pattern is None else {}),
     }
     write_files({target / RESULT: json_text(document)}, parents=True)
     text = _text(document, verdict, pattern is None)
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
     return ExitCode.FINDING if verdict.said is Said.WORSE else ExitCode.WELL
+
+
+def _compared(campaign: CampaignDirectory, verdict: ApplicationVerdict) -> dict[str, Any]:
+    """Shares of a run's time, predicted, measured, and their difference, each with its interval."""
+    found = predicted_share(campaign.about, campaign.recommended())
+    if found is None:
+        return {}
+    share, runs = found
+    return {
+        "predicted_share": list(share),
+        "measured_share": list(verdict.saved_share),
+        "predicted_minus_measured": list(difference(share, verdict.saved_share)),
+        "recorded_runs": runs,
+    }
 
 
 def _in_force(campaign: CampaignDirectory, folder: Path) -> dict[str, str]:
@@ -199,4 +213,21 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
             lines.append("  nothing pays the campaign back")
     if document["predicted"]:
         lines.append(f"  predicted: {document['predicted']}")
+    if "predicted_share" in document:
+        (share, *ends), (measured, *m_ends) = document["predicted_share"], document["measured_share"]
+        _, low, high = document["predicted_minus_measured"]
+        alike = (
+            "these agree within their intervals"
+            if low <= 0 <= high
+            else "these do not agree"
+            + ("" if document["recorded_runs"] > 1 else ", but one run was recorded")
+        )
+        lines.append(
+            f"  that is {share:.1%} of a run ({_span(ends)}); measured are {measured:.1%} ({_span(m_ends)}): "
+            + alike
+        )
     return "\n".join(lines) + "\n"
+
+
+def _span(ends: Sequence[float]) -> str:
+    return " … ".join(f"{100 * end:.1f}" for end in ends)

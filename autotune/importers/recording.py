@@ -1,63 +1,43 @@
-"""What ``record`` saw an application call: files of its ranks → one document, and back.
+"""What ``record`` saw an application call, in one run or several of it: a document, and back.
 
-Beside the flow of a campaign. ``probe/recorder.c`` writes a file for each rank; here they become one:
-for each collective, kind of call, communicator size and power of two of the message size its calls (exact),
-bytes, time, and how much of the time ranks waited for others to arrive, which no tuning takes away.
+Beside the flow of a campaign. `rank_files` has the run that the ranks' files make, `traces` that of a trace.
 
-Of frequent short calls a random few are timed; each time has the standard error that this leaves.
-
-Waiting. Of some calls every rank kept when it came and went. With b and e these two times of a rank, on the
-clock of rank 0, and a the time at which the ranks that it needs had come (all of them; in a call with a root,
-for the others the root, for the root of a broadcast or scatter nobody), it waited min(max(a − b, 0), e − b).
-The share of waiting in these calls is taken to be that of all calls of the stream. In a call with a root this
-is an approximation: inner ranks of a tree wait for some others too. Of non-blocking calls none is known.
+Several runs become one recording, whose numbers are means over them; what each run had stands beside it, for
+runs differ by more than the draw of what is timed lets a single one tell.
 """
 
 import json
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
+from autotune.collectives import COLLECTIVES, MEASURED, Size
 from autotune.errors import TableError
 
-FORMAT = "autotune calls 2"
+FORMAT = "autotune calls 3"
 """How such a document names itself."""
-_BEFORE = "autotune calls 1"
-"""Without what was timed and how exact times are."""
+_BEFORE = ("autotune calls 1", "autotune calls 2")
+"""The first without what was timed and how exact times are, both of one run."""
 
 KINDS = ("blocking", "non-blocking", "persistent")
 """As ``enum kind`` of the recorder numbers them."""
 ENDS = ("killed", "finalized", "aborted")
-"""As ``head.ended`` numbers them; a run has the first of these that any rank has."""
+"""As ``head.ended`` of the recorder numbers them; a run has the first of these that any rank has."""
 
-_HEAD = np.dtype(
-    [("magic", "S8")]
-    + [(name, "<i4") for name in ("rank", "size", "ended", "threads", "kept_out", "nodes")]
-    + [(name, "<i8") for name in ("job", "cells", "streams")]
-    + [(name, "<f8") for name in ("begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "clock_s")]
-    + [("host", "S64"), ("library", "S128")]
-)
-_CELL = np.dtype(
-    [("name", "S24")]
-    + [(name, "<i4") for name in ("kind", "bin", "ranks", "nodes")]
-    + [("calls", "<i8"), ("timed", "<i8")]
-    + [(name, "<f8") for name in ("bytes", "weight", "weighted_s", "wait_s")]
-    + [("spread", "<f8", 3)]
-)
-_RUN = np.dtype([("calls", "<i8"), ("bytes", "<f8"), ("cell", "<i4"), ("stream", "<i4")])
-_STREAM = np.dtype(
-    [("name", "S24"), ("members", "<u8")]
-    + [(name, "<i4") for name in ("bin", "ranks", "n", "spare")]
-    + [("calls", "<i8"), ("limit", "<u8")]
-)
-SAMPLE = np.dtype([("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("weight", "<i4")])
-"""One call that a rank kept: number, entry, exit, world rank of its root, how many it was drawn of."""
-_RUNS, _CELLS, _STREAMS, _KEPT = 32, 1024, 256, 512
+
+@dataclass(frozen=True, slots=True)
+class CallsOfRun:
+    """What one of several runs had of calls alike; as in ``RecordedCalls``, ``calls`` exactly."""
+
+    calls: int
+    seconds: float
+    waiting_s: float
+
+    @property
+    def busy_s(self) -> float:
+        """What tuning could touch."""
+        return max(self.seconds - self.waiting_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +53,7 @@ class RecordedCalls:
     message_bytes: float
     """Mean message size, as in ``collectives``."""
     calls: int
-    """Of all ranks together."""
+    """Of all ranks together; of several runs the mean, rounded."""
     calls_per_rank: float
     """Mean over all ranks of the run."""
     seconds: float
@@ -86,6 +66,8 @@ class RecordedCalls:
     """Standard error of ``seconds`` by that draw; None: not known."""
     waiting_se: float | None = None
     """Of ``waiting_s``; None: not known."""
+    runs: tuple[CallsOfRun, ...] = ()
+    """Of each run where there were several, as ``Recording.runs`` has them."""
 
     @property
     def tunable(self) -> bool:
@@ -104,8 +86,18 @@ class RecordedCalls:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """One of several runs; as in ``Recording``."""
+
+    run_s: float
+    mpi_s: float
+    ended: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
-    """One run of an application."""
+    """One run of an application, or the mean over several."""
 
     command: tuple[str, ...]
     """As it was started."""
@@ -118,17 +110,19 @@ class Recording:
     nodes: int
     """That they ran on."""
     ended: str
-    """One of ``ENDS``."""
+    """One of ``ENDS``; of several runs the worst."""
     library: str
     """What the MPI library calls itself."""
     date: str
-    """ISO date of the run."""
+    """ISO date of the run; of several the first."""
     clock_error_s: float
     """By how much the clocks of its nodes may differ at most."""
     not_kept: int
     """Kinds of calls for which there was no room."""
     calls: tuple[RecordedCalls, ...]
     """The most time first."""
+    runs: tuple[Run, ...] = ()
+    """Each, where there were several."""
 
     @property
     def collectives_s(self) -> float:
@@ -145,6 +139,16 @@ class Recording:
         """Standard error of ``collectives_s`` by the draw of what is timed; 0 where none is known."""
         return math.hypot(*(c.seconds_se or 0.0 for c in self.calls))
 
+    @property
+    def collectives_runs_s(self) -> tuple[float, ...]:
+        """Of a mean rank in collectives, for each run."""
+        return tuple(math.fsum(c.runs[i].seconds for c in self.calls) for i in range(len(self.runs)))
+
+    @property
+    def differing(self) -> tuple[RecordedCalls, ...]:
+        """Calls of which runs made different numbers."""
+        return tuple(c for c in self.calls if len({one.calls for one in c.runs}) > 1)
+
     def document(self) -> dict[str, Any]:
         """As JSON keeps it."""
         return {"format": FORMAT, **asdict(self)}
@@ -160,7 +164,7 @@ def read_recording(text: str, name: str) -> Recording:
         document = json.loads(text)
     except ValueError as exc:
         raise TableError(f"{name}: not JSON: {exc}") from exc
-    if not isinstance(document, Mapping) or document.get("format") not in (FORMAT, _BEFORE):
+    if not isinstance(document, Mapping) or document.get("format") not in (FORMAT, *_BEFORE):
         raise TableError(
             f"{name} is no recording of calls", "make one: python -m autotune record -- mpirun …"
         )
@@ -177,12 +181,84 @@ def read_recording(text: str, name: str) -> Recording:
             clock_error_s=_number(document["clock_error_s"]),
             not_kept=int(_number(document["not_kept"])),
             calls=tuple(_calls(one) for one in document["calls"]),
+            runs=tuple(_run(one) for one in document.get("runs", ())),
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise TableError(f"{name}: a damaged recording: {type(exc).__name__} {exc}") from exc
-    if found.ended not in ENDS or not found.run_s:
-        raise TableError(f"{name}: a damaged recording: ended={found.ended!r}, run_s={found.run_s}")
+    for ended, run_s in ((found.ended, found.run_s), *((one.ended, one.run_s) for one in found.runs)):
+        if ended not in ENDS or not run_s:
+            raise TableError(f"{name}: a damaged recording: ended={ended!r}, run_s={run_s}")
+    if len(found.runs) == 1 or any(len(c.runs) != len(found.runs) for c in found.calls):
+        raise TableError(f"{name}: a damaged recording: calls of other runs than its {len(found.runs)}")
     return found
+
+
+def mean_of(recordings: Sequence[Recording]) -> Recording:
+    """Runs of one application as one recording; a single run is itself.
+
+    ``(n_runs,)`` recordings, each of one run. Calls that a run did not make are counted as none in it.
+
+    Raises:
+        TableError: they are of different numbers of ranks.
+    """
+    first, n = recordings[0], len(recordings)
+    if n == 1:
+        return first
+    if len(sizes := sorted({one.ranks for one in recordings})) > 1:
+        raise TableError(
+            f"runs on {' and '.join(map(str, sizes))} ranks", "a recording is of one application, run again"
+        )
+    found: dict[tuple[str, str, int, int], list[RecordedCalls | None]] = {}
+    for i, recording in enumerate(recordings):
+        for one in recording.calls:
+            # Calls alike are of one power of two, and so is the mean of their sizes.
+            key = one.collective, one.kind, one.comm_size, int(one.message_bytes).bit_length()
+            found.setdefault(key, [None] * n)[i] = one
+    calls = [_mean_calls(alike) for alike in found.values()]
+    return replace(
+        first,
+        run_s=math.fsum(one.run_s for one in recordings) / n,
+        mpi_s=math.fsum(one.mpi_s for one in recordings) / n,
+        nodes=max(one.nodes for one in recordings),
+        ended=next(end for end in (ENDS[2], ENDS[0], ENDS[1]) if end in {one.ended for one in recordings}),
+        clock_error_s=max(one.clock_error_s for one in recordings),
+        not_kept=max(one.not_kept for one in recordings),
+        calls=tuple(sorted(calls, key=order)),
+        runs=tuple(Run(one.run_s, one.mpi_s, one.ended, one.date) for one in recordings),
+    )
+
+
+def order(calls: RecordedCalls) -> tuple[float, str, int, float]:
+    """The most time first."""
+    return -calls.seconds, calls.collective, calls.comm_size, calls.message_bytes
+
+
+def _mean_calls(alike: Sequence[RecordedCalls | None]) -> RecordedCalls:
+    made, n = [one for one in alike if one is not None], len(alike)
+    calls = sum(one.calls for one in made)
+
+    def error(of: Callable[[RecordedCalls], float | None]) -> float | None:
+        """Of the mean, by draws that are independent of each other."""
+        known = [se for one in made if (se := of(one)) is not None]
+        return math.hypot(*known) / n if len(known) == len(made) else None
+
+    return replace(
+        made[0],
+        message_bytes=math.fsum(one.message_bytes * one.calls for one in made) / calls,
+        calls=round(calls / n),
+        calls_per_rank=math.fsum(one.calls_per_rank for one in made) / n,
+        seconds=math.fsum(one.seconds for one in made) / n,
+        waiting_s=math.fsum(one.waiting_s for one in made) / n,
+        timed=None
+        if any(one.timed is None for one in made)
+        else round(sum(one.timed or 0 for one in made) / n),
+        seconds_se=error(lambda one: one.seconds_se),
+        waiting_se=error(lambda one: one.waiting_se),
+        runs=tuple(
+            CallsOfRun(0, 0.0, 0.0) if one is None else CallsOfRun(one.calls, one.seconds, one.waiting_s)
+            for one in alike
+        ),
+    )
 
 
 def _calls(values: Mapping[str, Any]) -> RecordedCalls:
@@ -198,7 +274,15 @@ def _calls(values: Mapping[str, Any]) -> RecordedCalls:
         timed=None if values.get("timed") is None else int(_number(values["timed"])),
         seconds_se=None if values.get("seconds_se") is None else _number(values["seconds_se"]),
         waiting_se=None if values.get("waiting_se") is None else _number(values["waiting_se"]),
+        runs=tuple(
+            CallsOfRun(int(_number(one["calls"])), _number(one["seconds"]), _number(one["waiting_s"]))
+            for one in values.get("runs", ())
+        ),
     )
+
+
+def _run(values: Mapping[str, Any]) -> Run:
+    return Run(_number(values["run_s"]), _number(values["mpi_s"]), str(values["ended"]), str(values["date"]))
 
 
 def _number(value: Any, least: float = 0.0) -> float:
@@ -206,171 +290,3 @@ def _number(value: Any, least: float = 0.0) -> float:
     if not least <= number < math.inf:
         raise ValueError(f"{value!r} is not a number of at least {least:g}")
     return number
-
-
-@dataclass(frozen=True, slots=True)
-class _Rank:
-    """The file of one rank."""
-
-    head: Any
-    cells: Any
-    streams: Any
-    samples: Any
-
-
-def joined(files: Iterable[bytes], command: Sequence[str], run_s: float, date: str) -> Recording | None:
-    """The recording in the files of all ranks; None: there are none.
-
-    Raises:
-        TableError: a file that the recorder has not written.
-    """
-    jobs: dict[int, list[_Rank]] = defaultdict(list)
-    for data in files:
-        rank = _rank(data)
-        jobs[int(rank.head["job"])].append(rank)
-    if not jobs:
-        return None
-    every = [rank for ranks in jobs.values() for rank in ranks]
-    largest = max(jobs.values(), key=len)
-    totals: dict[tuple[str, int, int, int], Any] = defaultdict(lambda: np.zeros(8))
-    for ranks in jobs.values():
-        waiting = _waiting(ranks)
-        for rank in ranks:
-            for cell in rank.cells:
-                name, of = cell["name"].decode(), int(rank.head["size"])
-                kind, power, comm_size = (int(cell[key]) for key in ("kind", "bin", "ranks"))
-                in_calls_s, error_s = _in_calls(cell)
-                share, share_se = (0.0, 0.0)
-                if kind == 0:
-                    share, share_se = waiting.get(
-                        (name, power, comm_size), waiting.get((name, -1, comm_size), (0.0, 0.0))
-                    )
-                totals[name, kind, comm_size, power] += (
-                    *(cell["calls"], cell["bytes"], cell["calls"] / of, (in_calls_s + cell["wait_s"]) / of),
-                    *(in_calls_s * share / of, cell["timed"], error_s / of),
-                    math.hypot(in_calls_s * share_se, error_s * share) / of,
-                )
-    calls = []
-    for (name, kind, comm_size, _), sums in totals.items():
-        n, n_bytes, per_rank, seconds, waited_s, timed, se, waited_se = map(float, sums)
-        if n:
-            of_ranks = round(n), per_rank, seconds, waited_s, round(timed), se, waited_se
-            calls.append(RecordedCalls(name, KINDS[kind], comm_size, n_bytes / n, *of_ranks))
-    drift = [abs(r.head["ahead_end_s"] - r.head["ahead_s"]) for r in every if r.head["ended"] != 1]
-    return Recording(
-        command=tuple(command),
-        run_s=run_s,
-        mpi_s=float(
-            np.mean([r.head["end_s"] - r.head["begin_s"] if r.head["ended"] else run_s for r in every])
-        ),
-        ranks=max(int(r.head["size"]) for r in every),
-        nodes=max(1, len({r.head["host"] for r in largest}), max(int(r.head["nodes"]) for r in every)),
-        ended=ENDS[_end(every)],
-        library=every[0].head["library"].decode(errors="replace").splitlines()[0].strip(),
-        date=date,
-        clock_error_s=float(max([*(r.head["unsure_s"] for r in every), *drift], default=0.0)),
-        not_kept=sum(int(r.head["kept_out"]) for r in every),
-        calls=tuple(sorted(calls, key=lambda c: (-c.seconds, c.collective, c.comm_size, c.message_bytes))),
-    )
-
-
-def _in_calls(cell: Any) -> tuple[float, float]:
-    """Seconds in a cell's calls, and their standard error.
-
-    The ratio estimator of Hájek (1971) out of the calls that were drawn, weighted by their blocks' lengths;
-    the variance is that of draws with these probabilities, independent of each other. Ranks draw the same
-    calls, so that their errors are added up, not their squares.
-    """
-    if not cell["weight"]:
-        return 0.0, 0.0
-    mean_s, calls = float(cell["weighted_s"] / cell["weight"]), int(cell["calls"])
-    zeroth, first, second = map(float, cell["spread"])
-    variance = max(second - 2 * mean_s * first + mean_s**2 * zeroth, 0.0)
-    return max(mean_s, 0.0) * calls, math.sqrt(variance) * calls / float(cell["weight"])
-
-
-def _end(ranks: Sequence[_Rank]) -> int:
-    ends = {int(r.head["ended"]) for r in ranks}
-    return 2 if 2 in ends else min(ends)
-
-
-def _rank(data: bytes) -> _Rank:
-    at = [_HEAD.itemsize, _RUNS * _RUN.itemsize, _CELLS * _CELL.itemsize, _STREAMS * _STREAM.itemsize]
-    starts = np.cumsum(at)
-    whole = starts[3] + _STREAMS * _KEPT * SAMPLE.itemsize
-    if len(data) != whole or data[:8] != b"autorec2":
-        raise TableError("a file of another version of the recorder", "is another one preloaded as well?")
-    head = np.frombuffer(data, _HEAD, 1)[0]
-    cells = np.frombuffer(data, _CELL, int(head["cells"]), starts[1]).copy()
-    streams = np.frombuffer(data, _STREAM, int(head["streams"]), starts[2]).copy()
-    samples = np.frombuffer(data, SAMPLE, len(streams) * _KEPT, starts[3]).reshape(-1, _KEPT)
-    for run in np.frombuffer(data, _RUN, _RUNS, starts[0]):
-        if run["calls"]:  # the rank ended within it
-            cells["calls"][run["cell"]] += run["calls"]
-            cells["bytes"][run["cell"]] += run["calls"] * run["bytes"]
-            if run["stream"] >= 0:
-                streams["calls"][run["stream"]] += run["calls"]
-    return _Rank(head, cells, streams, samples)
-
-
-def _waiting(ranks: Sequence[_Rank]) -> dict[tuple[str, int, int], tuple[float, float]]:
-    """(collective, bin, communicator size) → share of waiting in its blocking calls' time, standard error."""
-    lists: dict[tuple[str, int, int, int], list[tuple[int, float, float, Any]]] = defaultdict(list)
-    for rank in ranks:
-        for stream, samples in zip(rank.streams, rank.samples, strict=True):
-            key = stream["name"].decode(), int(stream["bin"]), int(stream["ranks"]), int(stream["members"])
-            kept = samples[: stream["n"]].copy()
-            for column in ("begin_s", "end_s"):
-                kept[column] -= _ahead(rank.head, kept[column])
-            thinned = 2.0**64 / (float(stream["limit"]) + 1.0)
-            lists[key].append((int(rank.head["rank"]), float(stream["calls"]), thinned, kept))
-    found: dict[tuple[str, int, int], list[Any]] = defaultdict(list)
-    for (name, power, comm_size, _), kept in lists.items():
-        waited, took, weight = waits(name, comm_size, [(rank, samples) for rank, _, _, samples in kept])
-        if weight.size:
-            all_calls = sum(calls for _, calls, _, _ in kept)
-            of = weight * max(thinned for _, _, thinned, _ in kept)
-            found[name, power, comm_size].append((waited, took, weight * all_calls / weight.sum(), of))
-    shares = {}
-    for slot, parts in found.items():
-        waited, took, weight, of = (np.concatenate(column) for column in zip(*parts, strict=True))
-        total = float(weight @ took)
-        if total > 0:
-            share = float(weight @ waited) / total
-            # What each call was drawn of says how much of its own error is left: nothing where all were kept.
-            left = (weight * (waited - share * took)) ** 2 * (1.0 - 1.0 / np.maximum(of, 1.0))
-            shares[slot] = share, math.sqrt(float(left.sum())) / total
-    return shares
-
-
-def _ahead(head: Any, times_s: Any) -> Any:
-    """By how much a rank's clock was ahead of that of rank 0, at its times: a line between begin and end."""
-    span = max(float(head["end_s"] - head["begin_s"]), 1e-9)
-    share = np.clip((times_s - head["begin_s"]) / span, 0.0, 1.0) if head["ended"] == 1 else 0.0
-    return head["ahead_s"] + share * (head["ahead_end_s"] - head["ahead_s"])
-
-
-def waits(name: str, comm_size: int, kept: Sequence[tuple[int, Any]]) -> tuple[Any, Any, Any]:
-    """Of those calls that all ranks kept, ``(n_calls,)`` each: seconds waited, seconds taken, weight."""
-    nothing = np.zeros(0), np.zeros(0), np.zeros(0)
-    if len(kept) < comm_size:
-        return nothing
-    common = set.intersection(*(set(samples["call"].tolist()) for _, samples in kept))
-    if not common:
-        return nothing
-    columns = []
-    for _, samples in kept:
-        ours = samples[np.isin(samples["call"], list(common))]
-        columns.append(ours[np.argsort(ours["call"])])
-    begin, end, root = (np.stack([c[key] for c in columns]) for key in ("begin_s", "end_s", "root"))
-    ranks = np.array([rank for rank, _ in kept])[:, None]
-    last = np.broadcast_to(begin.max(axis=0), begin.shape)
-    pattern = COLLECTIVES[name].pattern if name in COLLECTIVES else Pattern.ALL_TO_ALL
-    if pattern is not Pattern.ALL_TO_ALL:
-        is_root = ranks == root
-        come = np.max(np.where(is_root, begin, -np.inf), axis=0)
-        of_root = begin if pattern is Pattern.ONE_TO_ALL else last
-        last = np.where(is_root, of_root, come)
-    took = np.maximum(end - begin, 0.0)
-    waits = np.minimum(np.maximum(last - begin, 0.0), took)
-    return waits.sum(axis=0), took.sum(axis=0), columns[0]["weight"].astype(float)

@@ -23,7 +23,8 @@ import numpy as np
 
 from autotune.collectives import COLLECTIVES, Pattern
 from autotune.errors import TableError, UserError
-from autotune.importers.recording import KINDS, SAMPLE, RecordedCalls, Recording, waits
+from autotune.importers.rank_files import SAMPLE, waits
+from autotune.importers.recording import KINDS, RecordedCalls, Recording, order
 
 
 def read_trace(path: Path) -> Recording:
@@ -92,9 +93,7 @@ class _Trace:
             date=date,
             clock_error_s=0.0,
             not_kept=0,
-            calls=tuple(
-                sorted(self._calls(len(callers)), key=lambda c: (-c.seconds, c.collective, c.message_bytes))
-            ),
+            calls=tuple(sorted(self._calls(len(callers)), key=order)),
         )
 
     def _add(self, place: Any, event: Any, begin_s: float, end_s: float, kind: int) -> None:

@@ -8,10 +8,14 @@ the campaign knows the share that goes.
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from autotune.importers.profiles import CallProfile, Calls
 from autotune.importers.recording import RecordedCalls, Recording
 from autotune.recommend.front import Gain
+
+Ends = tuple[float, float, float]
+"""A value, and the ends of its interval."""
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
@@ -28,17 +32,49 @@ def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, floa
     return reached, covered / (recorded.collectives_s or 1.0)
 
 
-def saved_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float, float]:
-    """Seconds that a run saves, and the ends of about 95 % of it, as if all sizes erred together."""
-    saved = low = high = 0.0
-    for one, near in _met(recorded, gains):
-        for gain, share in near:
-            at_stake = share * one.busy_s
-            least, most = gain.interval
-            saved += at_stake * (1.0 - 1.0 / gain.ratio)
-            low += at_stake * (1.0 - 1.0 / least if least > 0 else -math.inf)
-            high += at_stake * (1.0 - 1.0 / most)
-    return saved, low, high
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What files would have saved each recorded run, ``(n_runs,)`` each, as if all sizes erred together."""
+
+    seconds: tuple[Ends, ...]
+    """With about 95 % by what the campaign measured."""
+    shares: tuple[Ends, ...]
+    """Of the run's wall time."""
+    draw_s: float
+    """Standard error of a single run by the draw of what was timed; of several it is in their spread: 0."""
+
+
+def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
+    """What files that gain so much would have saved each of the recorded runs."""
+    met = [(one, _share_saved(near)) for one, near in _met(recorded, gains)]
+    if recorded.runs:
+        walls = [run.run_s for run in recorded.runs]
+        busy = [[one.runs[i].busy_s for one, _ in met] for i in range(len(walls))]
+        draw_s = 0.0
+    else:
+        walls, busy = [recorded.run_s], [[one.busy_s for one, _ in met]]
+        draw_s = math.hypot(*(s[0] * math.hypot(c.seconds_se or 0.0, c.waiting_se or 0.0) for c, s in met))
+    seconds = [_total([(s, share) for s, (_, share) in zip(run, met, strict=True)]) for run in busy]
+    shares = [
+        (s / run_s, low / run_s, high / run_s) for (s, low, high), run_s in zip(seconds, walls, strict=True)
+    ]
+    return Savings(tuple(seconds), tuple(shares), draw_s)
+
+
+def _share_saved(near: Sequence[tuple[Gain, float]]) -> Ends:
+    """Of the time of calls whose gains are these, with their shares."""
+    return _total([(share, _saved(gain)) for gain, share in near])
+
+
+def _saved(gain: Gain) -> Ends:
+    least, most = gain.interval
+    return 1.0 - 1.0 / gain.ratio, 1.0 - 1.0 / least if least > 0 else -math.inf, 1.0 - 1.0 / most
+
+
+def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:
+    """Weighted sums, end by end."""
+    value, low, high = (math.fsum(weight * ends[k] for weight, ends in parts) for k in range(3))
+    return value, low, high
 
 
 def _met(

@@ -77,6 +77,59 @@ def test_what_came_before_an_untimely_end_is_kept(word, ended, tmp_path, capfd, 
     assert "ended with exit code" in said.err
 
 
+SEVERAL = """
+import os, signal, sys
+from pathlib import Path
+from mpi4py import MPI
+place, how, whom = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+world = MPI.COMM_WORLD
+number = len(list(place.iterdir())) + 1  # of this run
+world.Barrier()
+if world.rank == 0:
+    (place / str(number)).touch()
+for _ in range(100 * number):
+    world.Allreduce(MPI.IN_PLACE, [bytearray(4), MPI.INT])
+if number == 3 and how == "fail":
+    MPI.Finalize()
+    os._exit(7)
+if number == 3 and how == "interrupt" and world.rank == 0:
+    os.kill(whom, signal.SIGINT)
+    signal.pause()
+"""
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    ("how", "asked", "exit_code", "message"),
+    [
+        ("well", 2, ExitCode.WELL, "run 2 of 2: "),
+        ("fail", 4, ExitCode.FINDING, "ended with exit code 7 in run 3 of 4; kept are the 2 before it"),
+        ("interrupt", 4, ExitCode.INTERRUPTED, "interrupted in run 3 of 4; kept are the 2 before it"),
+    ],
+)
+def test_several_runs_are_one_recording(how, asked, exit_code, message, tmp_path, capfd, monkeypatch):
+    """Run n makes 100 n calls of allreduce; the third of some ends badly."""
+    for name, value in ROOT.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "several.py").write_text(SEVERAL)
+    words = [sys.executable, tmp_path / "several.py", tmp_path / "runs", how, os.getpid()]
+    argv = [launcher(sys.executable), "-n", "2", *CROWDED, *map(str, words)]
+    out = tmp_path / "calls.json"
+    assert main(["record", "--runs", str(asked), "--out", str(out), "--", *argv]) == exit_code
+    said = capfd.readouterr()
+    assert message in said.err
+    document = json.loads(out.read_text())
+    (calls,) = (c for c in document["calls"] if c["collective"] == "allreduce")
+    assert [run["calls"] for run in calls["runs"]] == [200, 400]
+    assert (calls["calls"], calls["calls_per_rank"]) == (300, 150.0)
+    assert calls["seconds"] == pytest.approx(sum(run["seconds"] for run in calls["runs"]) / 2)
+    assert document["run_s"] == pytest.approx(sum(run["run_s"] for run in document["runs"]) / 2)
+    assert "mean of 2 runs" in said.out
+    assert "200 … 400 calls" in said.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["calls.json", "runs", "several.py"]
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=getattr(pytest.mark, m)) for n, m in OTHERS.items()])
 def test_counts_under_other_mpis(name, tmp_path, capfd, monkeypatch):
     python = os.environ.get(f"AUTOTUNE_PYTHON_{name.upper()}")

@@ -93,3 +93,11 @@ def test_a_program_of_its_own_is_no_application(tmp_path, capsys):
     assert main(["record", "--out", str(tmp_path / "c.json"), "--", "no-such-program"]) == ExitCode.MISTAKE
     assert "is not a program that can be found" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("runs", ["0", "-1", "some"])
+def test_a_run_at_least_is_recorded(runs, tmp_path, capsys):
+    out = tmp_path / "c.json"
+    assert main(["record", "--runs", runs, "--out", str(out), "--", "true"]) == ExitCode.MISTAKE
+    assert "--runs" in capsys.readouterr().err
+    assert not out.exists()

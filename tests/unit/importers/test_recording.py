@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from autotune.errors import TableError
-from autotune.importers import recording as rec
+from autotune.importers import rank_files as rec
 from autotune.importers.profiles import read_profile
-from autotune.importers.recording import RecordedCalls, Recording, joined, read_recording
+from autotune.importers.rank_files import joined
+from autotune.importers.recording import RecordedCalls, Recording, mean_of, read_recording
 
 ONE = RecordedCalls("allreduce", "blocking", 4, 64.0, 400, 100.0, 2.0, 0.5)
 RUN = Recording(("mpirun", "./app"), 10.0, 9.0, 4, 1, "finalized", "Open MPI", "2026-01-01", 0.0, 0, (ONE,))
@@ -135,9 +136,44 @@ def test_a_document_of_before_does_not_say_how_exact_it_is():
     assert read_recording(json.dumps(document), "calls.json") == RUN
 
 
+FEWER = replace(ONE, calls=300, calls_per_rank=75.0, seconds=1.6, waiting_s=0.3, timed=200, seconds_se=0.4)
+BCAST = replace(ONE, collective="bcast", seconds=0.2, waiting_s=0.0)
+RUNS = (
+    replace(RUN, calls=(replace(ONE, timed=300, seconds_se=0.3),)),
+    replace(RUN, run_s=12.0, date="2026-01-02", calls=(BCAST, replace(FEWER, message_bytes=100.0))),
+)
+
+
+def test_runs_become_their_mean_and_each_is_kept():
+    found = mean_of(RUNS)
+    assert (found.run_s, found.collectives_s, found.ended) == (11.0, pytest.approx(1.9), "finalized")
+    allreduce, bcast = found.calls
+    assert (allreduce.calls, allreduce.calls_per_rank, allreduce.timed) == (350, 87.5, 250)
+    assert allreduce.message_bytes == pytest.approx((400 * 64 + 300 * 100) / 700)  # both of 64 … 127 bytes
+    assert allreduce.seconds_se == pytest.approx(0.25)  # of a mean of two
+    assert [r.calls for r in bcast.runs] == [0, 400]  # none in the first
+    assert found.collectives_runs_s == pytest.approx((2.0, 1.8))
+    assert found.differing == found.calls
+    assert read_recording(json.dumps(found.document()), "calls.json") == found
+    assert mean_of(RUNS[:1]) == RUNS[0]
+
+
+def test_a_run_that_ended_badly_makes_the_mean_so():
+    assert mean_of((RUN, replace(RUN, ended="killed"))).ended == "killed"
+
+
+def test_runs_on_different_numbers_of_ranks_are_not_of_one_application():
+    with pytest.raises(TableError, match="runs on 4 and 8 ranks"):
+        mean_of((RUN, replace(RUN, ranks=8)))
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        {"runs": [{"run_s": 10.0, "mpi_s": 9.0, "ended": "finalized", "date": ""}]},
+        {"runs": [{"run_s": 10.0, "mpi_s": 9.0, "ended": "finalized", "date": ""}] * 2},
+        {"runs": [{"run_s": 10.0}]},
+        {"runs": 2},
         {"format": "other"},
         {"ranks": 0},
         {"run_s": "soon"},

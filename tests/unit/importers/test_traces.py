@@ -102,6 +102,14 @@ def test_record_writes_what_conf_application_reads(trace, tmp_path, capsys):
     assert filled["sizes"] == [8, 32, 64, 256, 4096]
 
 
+def test_traces_of_several_runs_become_one_recording(trace, tmp_path, capsys):
+    out = tmp_path / "calls.json"
+    assert main(["record", "--trace", str(trace), "--trace", str(trace), "--out", str(out)]) == ExitCode.WELL
+    assert "mean of 2 runs" in capsys.readouterr().out
+    found, one = read_recording(out.read_text(), "calls.json"), read_trace(trace)
+    assert found.collectives_runs_s == pytest.approx((one.collectives_s,) * 2)
+
+
 def test_what_is_no_trace_is_one_message(trace, tmp_path, capsys):
     damaged = tmp_path / "damaged.otf2"
     damaged.write_text("no trace")
@@ -113,5 +121,7 @@ def test_what_is_no_trace_is_one_message(trace, tmp_path, capsys):
     assert "cannot be read" in capsys.readouterr().err
     assert main(["record", "--trace", str(trace), "--", "mpirun"]) == ExitCode.MISTAKE
     assert "and a command as well" in capsys.readouterr().err
+    assert main(["record", "--trace", str(trace), "--runs", "2"]) == ExitCode.MISTAKE
+    assert "give --trace for each" in capsys.readouterr().err
     assert main(["plan", "conf=application", f"calls={trace}"]) == ExitCode.MISTAKE
     assert "record --trace" in capsys.readouterr().err

@@ -1,10 +1,12 @@
 """What a recorded run saves, and what it could at best."""
 
+from dataclasses import replace
+
 import pytest
 
-from autotune.importers.recording import RecordedCalls, Recording
+from autotune.importers.recording import RecordedCalls, Recording, mean_of
 from autotune.recommend.front import Gain
-from autotune.recommend.reach import reachable_s, saved_s
+from autotune.recommend.reach import reachable_s, savings
 
 
 def run(*calls):
@@ -20,17 +22,17 @@ GAIN = Gain(("allreduce", 4, 64), 0.5e-3, 0.0, 1e-3, 0.0)
 
 
 def test_a_run_saves_the_share_of_its_time_without_waiting():
-    assert saved_s(run(calls()), [GAIN]) == pytest.approx((0.5, 0.5, 0.5))
+    assert savings(run(calls()), [GAIN]).seconds == (pytest.approx((0.5, 0.5, 0.5)),)
 
 
 def test_calls_that_files_do_not_reach_save_nothing():
     others = (calls(kind="persistent"), calls(collective="bcast"), calls(collective="alltoallw"))
-    assert saved_s(run(*others), [GAIN]) == (0.0, 0.0, 0.0)
+    assert savings(run(*others), [GAIN]).seconds == ((0.0, 0.0, 0.0),)
 
 
 def test_an_uncertain_gain_has_an_interval_around_it():
     gain = Gain(GAIN.slot, 0.5e-3, 0.05e-3, 1e-3, 0.0)
-    saved, low, high = saved_s(run(calls()), [gain])
+    ((saved, low, high),) = savings(run(calls()), [gain]).seconds
     assert low < saved < high
 
 
@@ -38,3 +40,15 @@ def test_reach_is_what_the_fastest_would_leave():
     reached, covered = reachable_s(run(calls(), calls("bcast", seconds=1.2)), [GAIN])
     assert reached == pytest.approx(1.0 - 1000 * 0.5e-3)
     assert covered == pytest.approx(0.5)
+
+
+def test_each_run_saves_of_its_own_time():
+    found = savings(mean_of([run(calls()), run(calls(seconds=2.2))]), [GAIN])
+    assert [s for s, _, _ in found.seconds] == pytest.approx([0.5, 1.0])
+    assert [s for s, _, _ in found.shares] == pytest.approx([0.005, 0.01])
+    assert found.draw_s == 0.0
+
+
+def test_the_draw_of_what_was_timed_is_an_error_of_one_run():
+    drawn = replace(calls(), seconds_se=0.03, waiting_se=0.04)
+    assert savings(run(drawn), [GAIN]).draw_s == pytest.approx(0.05 / 2)

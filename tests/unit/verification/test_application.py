@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autotune.verification.application import Said, judged
+from autotune.verification.application import Said, difference, judged, predicted
 from autotune.verification.sequential import SequentialDesign
 
 DESIGN = SequentialDesign.of(16, 0.05, 0.01, 0.1)
@@ -48,3 +48,41 @@ def test_what_a_run_saves_is_in_seconds_of_the_default():
     saved, low, high = verdict.saved
     assert low < saved < high
     assert saved == pytest.approx(2.0, abs=0.05)
+
+
+def sure(values):
+    """What runs save, as if the campaign had measured it without error."""
+    return [(value, value, value) for value in values]
+
+
+@pytest.mark.parametrize("runs", [2, 4, 5, 10])
+def test_the_interval_of_several_runs_holds_what_they_save_as_often_as_it_says(runs):
+    rng, held = np.random.default_rng(1), 0
+    for _ in range(1000):
+        _, low, high = predicted(sure(0.2 * (1.0 + 0.1 * rng.standard_normal(runs))), 0.0)
+        held += low <= 0.2 <= high
+    assert 0.93 < held / 1000 < 0.98
+
+
+def test_one_disturbed_run_of_five_changes_little():
+    quiet = [0.221, 0.226, 0.217, 0.225, 0.233]
+    saved, low, high = predicted(sure([*quiet[:4], 0.485]), 0.0)
+    assert saved == pytest.approx(np.mean(quiet), abs=0.005)
+    assert low <= np.mean(quiet) <= high
+    assert high < 0.3
+
+
+def test_the_error_of_runs_and_that_of_the_campaign_are_added_as_squares():
+    both = predicted([(1.0, 0.7, 1.2), (1.4, 1.1, 1.6)], 0.0)
+    of_runs = predicted(sure([1.0, 1.4]), 0.0)
+    assert both[0] - both[1] == pytest.approx(np.hypot(0.3, of_runs[0] - of_runs[1]))
+    assert both[2] - both[0] == pytest.approx(np.hypot(0.2, of_runs[2] - of_runs[0]))
+
+
+def test_of_one_run_only_the_draw_is_known():
+    assert predicted([(0.2, 0.2, 0.2)], 0.01) == pytest.approx((0.2, 0.1804, 0.2196), abs=1e-5)
+
+
+def test_a_difference_has_the_errors_of_both():
+    found = difference((0.24, 0.21, 0.28), (0.20, 0.16, 0.24))
+    assert found == pytest.approx((0.04, -0.01, 0.04 + 0.04 * 2**0.5))
