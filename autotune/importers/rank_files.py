@@ -1,6 +1,6 @@
 """Files of an application's ranks → one recording: counts, times, and how long ranks waited for others.
 
-``probe/recorder.c`` writes a file for each rank; here they become one: for each collective, kind of call,
+``probe/recorder/`` writes a file for each rank; here they become one: for each collective, kind of call,
 communicator size and power of two of the message size its calls (exact), bytes, time, and how much of the
 time ranks waited for others to arrive, which no tuning takes away.
 

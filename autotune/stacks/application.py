@@ -73,17 +73,20 @@ def recorder(installation: Installation, fallback: Path) -> Path:
         StackError: no compiler fits.
     """
     open_mpi = installation.flavour == "openmpi"
-    text = files("autotune.probe").joinpath("recorder.c").read_text()
+    sources = Path(str(files("autotune.probe"))) / "recorder"
+    text = (sources / "recorder.c").read_text()
+    headers = [path.read_text() for path in sorted(sources.glob("*.h"))]
     flags = [*_FLAGS, f"-DAUTOTUNE_OPEN_MPI={int(open_mpi)}"]
     names = installation.library.read_bytes()
     flags += [f"-DAUTOTUNE_{lack}" for lack, name in _LATER.items() if b"\0%s\0" % name not in names]
     problems = []
     folders = [*os.get_exec_path(), str(Path(sys.executable).parent)]
     for compiler in dict.fromkeys(c for folder in folders for c in compilers(installation.library, folder)):
-        key = "\0".join((text, str(installation.library), str(compiler), installation.version, *flags))
+        of = (str(installation.library), str(compiler), installation.version)
+        key = "\0".join((text, *headers, *of, *flags))
         name = f"recorder-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
         try:
-            return stored(compiler, text, name, fallback, None, flags)
+            return stored(compiler, text, name, fallback, None, [*flags, f"-I{sources}"])
         except StackError as exc:
             problems.append(exc.message)
     name = "Open MPI" if open_mpi else "MPICH"

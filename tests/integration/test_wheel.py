@@ -65,7 +65,8 @@ def test_the_wheel_holds_what_is_read_at_run_time(installed):
         "autotune/search_spaces/openmpi_ucx_cluster.yaml",
         "autotune/search_spaces/knobs/ucx.yaml",
         "autotune/probe/kernel.c",
-        "autotune/probe/recorder.c",
+        "autotune/probe/recorder/recorder.c",
+        "autotune/probe/recorder/counting.h",
         "hydra_plugins/autotune/slurm.py",
     ):
         assert (installed / name).is_file(), name

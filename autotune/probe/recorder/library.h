@@ -1,0 +1,50 @@
+/* The MPI that the program has loaded: it is looked up, nothing is linked. */
+
+static int in_library(struct dl_phdr_info *info, size_t size, void *found) {
+    const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
+    (void)size;
+    if (strncmp(name, "libmpi", 6)) return 0;
+    void **ask = found, *library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (library) ask[1] = dlsym(library, ask[0]);
+    return ask[1] != NULL;
+}
+
+/* A symbol of the MPI in this process, which may be loaded for a Python module alone; NULL: there is none. */
+static void *symbol(const char *name) {
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found) return found;
+    void *ask[2] = {(void *)name, NULL};
+    dl_iterate_phdr(in_library, ask);
+    return ask[1];
+}
+
+static void *needed(const char *name) {
+    void *found = symbol(name);
+    if (found) return found;
+    fprintf(stderr, "autotune record: no %s in the MPI of this program\n", name);
+    _exit(127);
+}
+
+#define REAL(Name)                                                                                            \
+    ({                                                                                                        \
+        static __typeof__(&MPI_##Name) real;                                                                  \
+        if (!real) real = (__typeof__(&MPI_##Name))needed("PMPI_" #Name);                                     \
+        real;                                                                                                 \
+    })
+
+#ifdef OPEN_MPI
+/* Constants are addresses of variables, in the library or copied from there into the program. */
+static void *constant(const char *name) {
+    void *found = dlsym(RTLD_DEFAULT, name);
+    return found ? found : needed(name);
+}
+#define WORLD ((MPI_Comm)constant("ompi_mpi_comm_world"))
+#define BYTE ((MPI_Datatype)constant("ompi_mpi_byte"))
+#define NO_INFO ((MPI_Info)constant("ompi_mpi_info_null"))
+#define MADE_FOR "Open MPI"
+#else
+#define WORLD MPI_COMM_WORLD
+#define BYTE MPI_BYTE
+#define NO_INFO MPI_INFO_NULL
+#define MADE_FOR "MPICH"
+#endif

@@ -1,0 +1,319 @@
+/* Records what an application calls: preloaded into it, between it and its MPI (see importers/rank_files.py).
+ *
+ * Every rank keeps its counts in a file of its own, mapped into memory: what was counted is there however the
+ * rank ends, by MPI_Finalize, MPI_Abort or a signal, and nothing is exchanged between ranks for it.
+ *
+ * - A cell is (collective, blocking or not, log2 of the message size, communicator size); its calls are exact.
+ * - Calls that repeat the last of their collective to the letter do no more than add one to a run of such calls,
+ *   which stands in the file and is settled when another comes, or one that is timed.
+ * - The first calls of a stream are all timed, later ones one of each block of up to 1024, drawn by a hash and
+ *   weighted by the block's length (Horvitz, Thompson 1952); where they take long on the average all are. Which of
+ *   the two a block does is known when it begins, so that the sums are free of bias.
+ * - Draw and blocks are the same on all ranks, so they keep the same calls' entry times, from which follows how
+ *   long each waited for the last. A full list is thinned to a half.
+ *
+ * It is linked to no MPI: functions are looked up in whichever the process has loaded, also where a Python
+ * module has loaded it for itself alone. It needs the header of an MPI with the same binary interface.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(AUTOTUNE_OPEN_MPI) && AUTOTUNE_OPEN_MPI != (defined(OPEN_MPI) ? 1 : 0)
+#error "this mpicc is of another MPI"
+#endif
+
+#include "file.h"
+#include "table.h"
+#include "state.h"
+#include "library.h"
+#include "ends.h"
+#include "counting.h"
+#include "requests.h"
+
+/* The calls: in C, with counts of both widths, then in Fortran, by both of its bindings. */
+
+static __thread MPI_Datatype last_type;
+static __thread int last_width;
+
+static double asked_width(MPI_Datatype type) {
+    int size = 0, a, b, c, combiner;
+    inside++;
+    REAL(Type_size)(type, &size);
+    REAL(Type_get_envelope)(type, &a, &b, &c, &combiner);
+    inside--;
+    if ((named = combiner == MPI_COMBINER_NAMED)) last_type = type, last_width = size;
+    return size;
+}
+
+static inline double width(MPI_Datatype type) {
+    return last_width && type == last_type ? last_width : asked_width(type);
+}
+
+/* How many blocks a rank gets. */
+static int neighbours(struct comm *k) {
+    int status = MPI_UNDEFINED, in = 0, out = 0, flag = 0;
+    inside++;
+    REAL(Topo_test)(k->handle, &status);
+    if (status == MPI_CART && !REAL(Cartdim_get)(k->handle, &in)) in *= 2;
+    if (status == MPI_GRAPH) REAL(Graph_neighbors_count)(k->handle, k->rank, &in);
+    if (status == MPI_DIST_GRAPH) REAL(Dist_graph_neighbors_count)(k->handle, &in, &out, &flag);
+    inside--;
+    return in;
+}
+
+#define IS_ROOT(root) (k->inter ? VAL(root) == MPI_ROOT : VAL(root) == k->rank)
+#define MEAN(ns, peers)                                                                                       \
+    ({                                                                                                        \
+        double sum = 0;                                                                                       \
+        int many = (peers);                                                                                   \
+        for (int i = 0; i < many; i++) sum += ns[i];                                                          \
+        many ? sum / many : 0;                                                                                \
+    })
+#define MEAN_OF(ns, ts, peers)                                                                                \
+    ({                                                                                                        \
+        double sum = 0;                                                                                       \
+        int many = (peers);                                                                                   \
+        for (int i = 0; i < many; i++) sum += ns[i] * width(TYPE(ts[i]));                                     \
+        many ? sum / many : 0;                                                                                \
+    })
+#define OPEN(...) __VA_ARGS__
+#define TEXT(x) TEXT_(x)
+#define TEXT_(x) #x
+
+/* What all wrappers of a collective share: is it counted, as what, and where? */
+#define COUNTED(op, how, bytes_, root_, ...)                                                                  \
+    struct comm *k = known(COMM_OF(VAL(c)));                                                                  \
+    struct call v_ = {0};                                                                                     \
+    struct place *p_ = NULL;                                                                                  \
+    double b_ = 0;                                                                                            \
+    if (k) {                                                                                                  \
+        named = 1;                                                                                            \
+        b_ = (bytes_);                                                                                        \
+        lock();                                                                                               \
+        p_ = place_of(op, how, k, b_);                                                                        \
+        if (how == BLOCKING) settle(&last_calls[op]);                                                         \
+        if (how != PERSISTENT) before(&v_, p_, b_, k, root_);                                                 \
+        if (how == BLOCKING) repeat(&last_calls[op], p_, b_, OURS(c), __VA_ARGS__);                           \
+        unlock();                                                                                             \
+    }
+#define REPEATED(op, ...) repeated(&last_calls[op], OURS(c), __VA_ARGS__)
+#define AWAY __attribute__((noinline)) /* so that a repeated call saves no registers */
+
+/* Parameters: in C as they are, in Fortran by address. Types: N count, D place, W place in bytes, I number,
+ * T datatype, O operation, H communicator. */
+#define VOID(x) void *x
+#define CVOID(x) const void *x
+#define NUM(x) N BY x
+#define NUMS(x) const N x[]
+#define AT(x) const D x[]
+#define ATW(x) const W x[]
+#define ATN(x) const MPI_Aint x[]
+#define INT(x) I BY x
+#define DT(x) T BY x
+#define DTS(x) const T x[]
+#define OP(x) O BY x
+#define COMM(x) H BY x
+#define VAL(x) (BY x)
+#define KEY(x) ((int64_t)(intptr_t)VAL(x))
+#define WIDTH(t) width(TYPE(VAL(t)))
+#define SIZE(n, t) ((double)VAL(n) * WIDTH(t))
+#define OURS(c) (KEY(c) ^ (int64_t)sizeof TEXT(NAMED()) << 40) /* of this binding: its function is known */
+#define ALIKE(n, t) (int64_t) VAL(n), KEY(t)
+#define ALL_ALIKE 0, 0
+#define UNALIKE -1, 0
+
+/* C. */
+#define BY
+#define N int
+#define D int
+#define W int
+#define I int
+#define T MPI_Datatype
+#define O MPI_Op
+#define H MPI_Comm
+#define TYPE(x) (x)
+#define COMM_OF(x) (x)
+
+#define C_FUNCTION(name, P, ...)                                                                              \
+    int name P {                                                                                              \
+        static int(*real) P;                                                                                  \
+        if (!real) real = needed("P" TEXT(name));                                                             \
+        __VA_ARGS__                                                                                           \
+    }
+#define C_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
+    static int(*NAMED(real_##name)) P;                                                                        \
+    static AWAY int NAMED(counted_##name) P {                                                                 \
+        int(*real) P = NAMED(real_##name), code;                                                              \
+        if (!real) real = NAMED(real_##name) = needed("P" TEXT(NAMED(MPI_##Name)));                           \
+        if (!usable()) return real A;                                                                         \
+        COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                                                \
+        TIMED(code, real A, v_);                                                                              \
+        return code;                                                                                          \
+    }                                                                                                         \
+    int NAMED(MPI_##Name) P {                                                                                 \
+        return REPEATED(OP_##name, __VA_ARGS__) ? NAMED(real_##name) A : NAMED(counted_##name) A;             \
+    }                                                                                                         \
+    C_FUNCTION(NAMED(MPI_I##name), (OPEN P, MPI_Request * q), if (!usable()) return real(OPEN A, q); int code; \
+               COUNTED(OP_##name, NONBLOCKING, bytes, root, __VA_ARGS__) TIMED(code, real(OPEN A, q), v_);    \
+               if (code == MPI_SUCCESS) expect(*q, p_, k, b_, 0); return code;)                               \
+    STANDARD(MPI_, name, Name, P, A, bytes, root, __VA_ARGS__)                                                \
+    EXTENSION(MPIX_, name, Name, P, A, bytes, root, __VA_ARGS__)
+#define C_PERSISTENT(prefix, name, Name, P, A, bytes, root, ...)                                              \
+    C_FUNCTION(NAMED(prefix##Name##_init), (OPEN P, MPI_Info j, MPI_Request * q),                             \
+               if (!usable()) return real(OPEN A, j, q);                                                      \
+               COUNTED(OP_##name, PERSISTENT, bytes, root, __VA_ARGS__) inside++;                             \
+               int code = real(OPEN A, j, q); inside--;                                                       \
+               if (code == MPI_SUCCESS) expect(*q, p_, k, b_, 1); return code;)
+
+/* What the MPI lacks must not seem to be there: mpi4py looks. recorder's caller says what it has. */
+#ifdef AUTOTUNE_NO_PERSISTENT
+#define STANDARD(...)
+#else
+#define STANDARD C_PERSISTENT
+#endif
+#define NAMED(x) x
+#define EXTENSION C_PERSISTENT /* Open MPI 4.1 */
+EACH(C_CALLS)
+#undef N
+#undef D
+#undef W
+#ifndef AUTOTUNE_NO_LARGE
+#undef NAMED
+#undef EXTENSION
+#define N MPI_Count
+#define D MPI_Aint
+#define W MPI_Aint
+#define NAMED(x) x##_c
+#define EXTENSION(...)
+EACH(C_CALLS)
+#undef N
+#undef D
+#undef W
+#endif
+
+int MPI_Init(int *n, char ***words) {
+    check_mpi();
+    int code = REAL(Init)(n, words);
+    if (code == MPI_SUCCESS) begun();
+    return code;
+}
+int MPI_Init_thread(int *n, char ***words, int required, int *provided) {
+    check_mpi();
+    int code = REAL(Init_thread)(n, words, required, provided);
+    if (code == MPI_SUCCESS) begun();
+    return code;
+}
+int MPI_Finalize(void) {
+    ended(1);
+    return REAL(Finalize)();
+}
+int MPI_Abort(MPI_Comm c, int code) {
+    ended(2);
+    return REAL(Abort)(c, code);
+}
+
+/* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */
+#undef BY
+#undef I
+#undef T
+#undef O
+#undef H
+#undef TYPE
+#undef COMM_OF
+#define BY *
+#define N MPI_Fint
+#define D MPI_Fint
+#define W MPI_Fint
+#define I MPI_Fint
+#define T MPI_Fint
+#define O MPI_Fint
+#define H MPI_Fint
+#ifdef OPEN_MPI
+#define TYPE(x) REAL(Type_f2c)(x)
+#define COMM_OF(x) REAL(Comm_f2c)(x)
+#define REQUEST(x) REAL(Request_f2c)(x)
+#else
+#define TYPE(x) ((MPI_Datatype)(x))
+#define COMM_OF(x) ((MPI_Comm)(x))
+#define REQUEST(x) ((MPI_Request)(x))
+#endif
+
+#define F_FUNCTION(name, P, ...)                                                                              \
+    void name P {                                                                                             \
+        static void(*real) P;                                                                                 \
+        if (!real) real = needed("p" TEXT(name));                                                             \
+        __VA_ARGS__                                                                                           \
+    }
+#define F_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
+    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e),                                                     \
+               if (REPEATED(OP_##name, __VA_ARGS__) || !usable()) { F_WITHIN(real(OPEN A, e)) return; }       \
+               int code; COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                               \
+               TIMED(code, (real(OPEN A, e), 0), v_); (void)code;)                                            \
+    F_FUNCTION(NAMED(mpi_i##name), (OPEN P, MPI_Fint * q, MPI_Fint * e),                                      \
+               if (!usable()) { real(OPEN A, q, e); return; }                                                 \
+               MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error; int code;                                \
+               COUNTED(OP_##name, NONBLOCKING, bytes, root, __VA_ARGS__)                                      \
+               TIMED(code, (real(OPEN A, q, told), *told), v_);                                               \
+               if (code == MPI_SUCCESS) expect(REQUEST(*q), p_, k, b_, 0);)                                   \
+    F_PERSISTENT(NAMED(mpi_##name##_init), name, P, A, bytes, root, __VA_ARGS__)                              \
+    F_PERSISTENT(NAMED(mpix_##name##_init), name, P, A, bytes, root, __VA_ARGS__)
+#define F_PERSISTENT(symbol, name, P, A, bytes, root, ...)                                                    \
+    F_FUNCTION(symbol, (OPEN P, MPI_Fint * j, MPI_Fint * q, MPI_Fint * e),                                    \
+               if (!usable()) { real(OPEN A, j, q, e); return; }                                              \
+               MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                          \
+               COUNTED(OP_##name, PERSISTENT, bytes, root, __VA_ARGS__)                                       \
+               F_WITHIN(real(OPEN A, j, q, told))                                                             \
+               if (*told == MPI_SUCCESS) expect(REQUEST(*q), p_, k, b_, 1);)
+#define F_WITHIN(call)                                                                                        \
+    inside++;                                                                                                 \
+    call;                                                                                                     \
+    inside--;
+#undef NAMED
+#define NAMED(x) x##_
+EACH(F_CALLS)
+#undef NAMED
+#define NAMED(x) x##_f08_
+EACH(F_CALLS)
+
+/* Those that complete and start requests, and the beginning and the end: by the same names. */
+#define F_NAMED(name, P, ...) F_FUNCTION(mpi_##name##_, P, __VA_ARGS__) F_FUNCTION(mpi_##name##_f08_, P, __VA_ARGS__)
+#define F MPI_Fint *
+/* Fortran's list of requests, looked at before and after; nothing is returned. */
+#define F_WAITING(name, n, list, P, A)                                                                        \
+    static int name##_waited_(void(*real) P, OPEN P) {                                                        \
+        WAITING(n, REQUEST(list[i]), REQUEST(list[i]), (real A, 0));                                          \
+    }                                                                                                         \
+    F_NAMED(name, P, name##_waited_(real, OPEN A);)
+F_WAITING(wait, 1, r, (F r, F s, F e), (r, s, e))
+F_WAITING(waitall, *m, r, (F m, F r, F s, F e), (m, r, s, e))
+F_WAITING(waitany, *m, r, (F m, F r, F j, F s, F e), (m, r, j, s, e))
+F_WAITING(waitsome, *m, r, (F m, F r, F o, F j, F s, F e), (m, r, o, j, s, e))
+F_WAITING(test, 1, r, (F r, F f, F s, F e), (r, f, s, e))
+F_WAITING(testall, *m, r, (F m, F r, F f, F s, F e), (m, r, f, s, e))
+F_WAITING(testany, *m, r, (F m, F r, F j, F f, F s, F e), (m, r, j, f, s, e))
+F_WAITING(testsome, *m, r, (F m, F r, F o, F j, F s, F e), (m, r, o, j, s, e))
+
+static void start_all(int n, MPI_Fint *r) {
+    for (int i = 0; n_pending && usable() && i < n; i++) {
+        MPI_Request one = REQUEST(r[i]);
+        started(1, &one, 0);
+    }
+}
+F_NAMED(start, (F r, F e), F_WITHIN(real(r, e)) start_all(1, r);)
+F_NAMED(startall, (F m, F r, F e), F_WITHIN(real(m, r, e)) start_all(*m, r);)
+F_NAMED(request_free, (F r, F e), if (n_pending && usable()) drop(REQUEST(*r)); real(r, e);)
+F_NAMED(init, (F e), check_mpi(); F_WITHIN(real(e)) begun();)
+F_NAMED(init_thread, (F a, F b, F e), check_mpi(); F_WITHIN(real(a, b, e)) begun();)
+F_NAMED(finalize, (F e), ended(1); real(e);)
+F_NAMED(abort, (F c, F n, F e), ended(2); real(c, n, e);)
