@@ -212,7 +212,7 @@ def record(
     ] = None,
     trace: Annotated[
         list[Path] | None,
-        typer.Option(help="run nothing: read this OTF2 trace, traces.otf2; once for each run"),
+        typer.Option(help="run nothing: read traces.otf2 or profile.cubex of Score-P; once for each run"),
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -44,9 +44,9 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
             "python -m autotune record -- mpirun … ./app, then conf=application calls=calls.json",
         )
     path = Path(str(document["calls"]))
-    if path.suffix == ".otf2":
+    if path.suffix in (".otf2", ".cubex"):
         raise ScenarioError(
-            f"calls={path} is a trace, no recording",
+            f"calls={path} is of another tool, no recording",
             f"make one of it: python -m autotune record --trace {path}, then calls=calls.json",
         )
     recorded = read_calls(path)
@@ -122,6 +122,9 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
     saved, low, high = predicted(found.seconds, found.draw_s)
     done = recommendation.provenance.checked is Checked.HOLDS
     files = "the verified files" if done else "the files, which are not verified,"
+    waiting = f"{recorded.waiting_s:.2g} s of them waiting"
+    if not recorded.waiting_known:
+        waiting = "waiting, which no files save, not told apart"
     runs = (
         f"; {len(found.seconds)} runs"
         if recorded.runs
@@ -129,7 +132,7 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
     )
     return (
         f"of {recorded.run_s:.3g} s of your run {recorded.collectives_s:.3g} s are in collectives, "
-        f"{recorded.waiting_s:.2g} s of them waiting; {files} save {saved:.3g} s "
+        f"{waiting}; {files} save {saved:.3g} s "
         f"({low:.2g} … {high:.2g}{runs})"
     )
 

@@ -12,6 +12,7 @@ from autotune.campaign.interruption import alarm, check, heeded
 from autotune.commands.application import sentence
 from autotune.errors import ExitCode, Interrupted, UserError
 from autotune.exporters.writing import write_files
+from autotune.importers.cubex import read_cubex
 from autotune.importers.rank_files import joined
 from autotune.importers.recording import Recording, mean_of
 from autotune.importers.traces import read_trace
@@ -36,7 +37,7 @@ def of_traces(
     against: Path | None,
     as_json: bool,
 ) -> int:
-    """Write what an application called in traces of its runs, by another tool, and print the same summary.
+    """Write what an application called in traces or profiles of its runs, and print the same summary.
 
     Raises:
         UserError: a command as well, or no library for traces here.
@@ -50,7 +51,8 @@ def of_traces(
             f"--trace {traces[0]} and --runs {runs} as well", "a trace is of one run; give --trace for each"
         )
     best = None if against is None else read_campaign(against).recommended()
-    _told(mean_of([read_trace(one) for one in traces]), _place(out), best, as_json)
+    read = [read_cubex(one) if one.suffix == ".cubex" else read_trace(one) for one in traces]
+    _told(mean_of(read), _place(out), best, as_json)
     return ExitCode.WELL
 
 
@@ -113,6 +115,7 @@ def _recorded(
         ended: Ran | Interrupted
         begin = time.monotonic()
         try:
+            check()  # none is begun after the user has ended it
             ended = run(command, installation, recording(library, folder), check, alarm())
         except Interrupted as exc:  # what came before is worth a file
             ended = exc
@@ -140,11 +143,16 @@ def summary(found: Recording, best: Recommendation | None = None) -> str:
     lines = [
         f"{found.ranks} rank(s) on {found.nodes} node(s), {run_s:.3g} s{end}; {found.library}",
         f"of {run_s:.3g} s of a mean rank {in_calls:.3g} s ({in_calls / run_s:.1%}) are in collectives, "
-        f"{waiting:.3g} s of them waiting for others, which no tuning takes away",
+        + (
+            f"{waiting:.3g} s of them waiting for others, which no tuning takes away"
+            if found.waiting_known
+            else "how much of them waiting for others, which no tuning takes away, is not known"
+        ),
         f"mean of {len(found.runs)} runs, which took {_range([one.run_s for one in found.runs])} s, "
         f"{_range(found.collectives_runs_s)} s of them in collectives"
         if found.runs
-        else "of one run: by how much runs differ is not known; --runs 5 tells",
+        else "of one run: by how much runs differ is not known; "
+        + ("--runs 5 tells" if found.command else "give --trace for each of several"),
     ]
     if best is not None and best.gains:
         reach, covered = reachable_s(found, best.gains)

@@ -135,6 +135,11 @@ class Recording:
         return math.fsum(c.waiting_s for c in self.calls)
 
     @property
+    def waiting_known(self) -> bool:
+        """Whether anything is known of it: profiles have none."""
+        return not self.calls or any(c.waiting_s > 0 or c.waiting_se is not None for c in self.calls)
+
+    @property
     def collectives_se(self) -> float:
         """Standard error of ``collectives_s`` by the draw of what is timed; 0 where none is known."""
         return math.hypot(*(c.seconds_se or 0.0 for c in self.calls))

@@ -47,6 +47,7 @@ OWNERS = {
     "pandas": {"views"},
     "plotly": {"views", "replay"},
     "pyarrow": {"importers"},
+    "pycubexr": {"importers"},
     "pyDOE3": {"screening"},
     "rich": {"views", "commands"},
     "scipy": {"measure", "simulate", "screening", "recommend", "verification", "proposers"},
@@ -245,7 +246,7 @@ def test_every_dependency_is_imported_and_every_import_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {
         re.split(r"[^\w-]", requirement)[0].lower().replace("_", "-")
-        for extra in (project["optional-dependencies"][name] for name in ("figures", "traces"))
+        for extra in (project["optional-dependencies"][name] for name in ("figures", "traces", "cubex"))
         for requirement in (*project["dependencies"], *extra)
     }
     distributions = packages_distributions()
