@@ -168,17 +168,18 @@ def summary(found: Recording, best: Recommendation | None = None) -> str:
         )
     for one in found.calls[:_TOP]:
         kind = "" if one.kind == "blocking" else f"  {one.kind}"
+        waited = f"{one.waiting_s:.3g}" if found.waiting_known else "?"
         over_runs = f"{_range([r.seconds for r in one.runs]):>15}  " if one.runs else ""
         lines.append(
             f"{'':4}{one.calls_per_rank:12.5g}  {size_text(round(one.message_bytes)):>9}  {one.comm_size:5}  "
-            f"{one.seconds:8.3g}  {one.waiting_s:8.3g}  {over_runs}{one.collective}{kind}"
+            f"{one.seconds:8.3g}  {waited:>8}  {over_runs}{one.collective}{kind}"
         )
     if len(found.calls) > _TOP:
         rest = sum(c.seconds for c in found.calls[_TOP:])
         lines.append(f"{'':4}… and {len(found.calls) - _TOP} more, {rest:.3g} s")
     if not found.calls:
         lines.append("no collective was called")
-    some = [c for c in found.calls if c.timed is not None and c.timed < c.calls]
+    some = [c for c in found.calls if c.timed is not None and 0 < c.timed < c.calls]
     if some:
         timed, calls = sum(c.timed or 0 for c in some), sum(c.calls for c in some)
         lines.append(

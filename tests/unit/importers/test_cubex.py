@@ -46,6 +46,7 @@ def test_a_profile_is_recorded_and_tuned_for(tmp_path, capsys):
     assert main(["record", "--trace", str(PROFILE), "--out", str(out)]) == ExitCode.WELL
     said = capsys.readouterr().out
     assert "waiting for others, which no tuning takes away, is not known" in said
+    assert "drawn by lot" not in said
     assert read_recording(out.read_text(), "calls.json") == read_cubex(PROFILE)
     filled = of_recording({"calls": str(out)})
     assert filled["cluster"] == {"nodes": 2, "comm_sizes": [4], "ranks": 4}
