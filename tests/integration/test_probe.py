@@ -258,7 +258,9 @@ def test_ucx_variables_without_ucx_are_found_out(tmp_path):
 
 
 def test_start_windows_give_a_validity_code_with_each_sample(tmp_path):
-    request = probe_request(("allreduce", "pingpong"), (8, 4096), ranks=2, budget_s=0.5, sync="window")
+    # Few windows are met on a busy machine; on a quiet one some tens of samples end it long before.
+    names, sizes = ("allreduce", "pingpong"), (8, 4096)
+    request = probe_request(names, sizes, ranks=2, budget_s=60, precision=0.9, sync="window")
     launched = probe(tmp_path, request)
     assert launched.result.status == "ok", launched.result.reason
     for cell in launched.result.cells:
