@@ -1,9 +1,10 @@
 """Which run is next, as a function of the runs so far (step 3 of the flow).
 
 First random balance: each run makes few changes at once, those that were made least; a run that fails is
-followed by runs of half of what may have made it fail, until the level is found and set aside. Then the
-confirmation: what the screening suspects of a gain, one change at a time, against the arm's own default, in
-rounds on fresh launches.
+followed by runs of half of what may have made it fail, until the level is found and set aside. What is told to
+help or to slow down is not made again, so that it hides nothing else; what has an effect only beside another
+change is made in runs of its own. Then the confirmation: what the screening suspects of a gain, one change
+at a time, against the arm's own default, in rounds on fresh launches.
 """
 
 from collections import Counter
@@ -13,8 +14,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from autotune.screening.discovery.found import candidates
+from autotune.screening.discovery.found import candidates, told
 from autotune.screening.discovery.runs import Arm, Change, Run, set_aside, suspects
+
+_TOLD_EVERY = 24
+"""After so many runs of the screening it is looked again at what is told."""
 
 
 class Stage(StrEnum):
@@ -91,11 +95,17 @@ class Course:
             half = [suspected[i] for i in rng.permutation(len(suspected))[: len(suspected) // 2]]
             return Run(number, arm.complete(frozenset(half))), Stage.BISECT
         guilty = set_aside(runs, number)
+        known = told(arm, number, runs[: len(runs) // _TOLD_EVERY * _TOLD_EVERY], self.rate, self.seed)
         # What another change brought does not count: only without that one the two can be told apart.
         made = Counter(
             change for run in runs if run.arm == number for change in run.changes - arm.brought(run.changes)
         )
-        order = sorted((c for c in arm.changes if c not in guilty), key=lambda c: (made[c], rng.random()))
+        order = sorted(
+            (c for c in arm.changes if c not in guilty and c not in known),
+            key=lambda c: (made[c], rng.random()),
+        )
+        # Those that need others by themselves: what they bring would be there in most runs else.
+        order = [c for c in order if (c in arm.needs) == (order[0] in arm.needs)]
         picked: dict[str, Change] = {}
         for change in order:
             together = arm.complete(frozenset([change]))
