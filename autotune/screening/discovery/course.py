@@ -2,9 +2,9 @@
 
 First random balance: each run makes few changes at once, those that were made least; a run that fails is
 followed by runs of half of what may have made it fail, until the level is found and set aside. What is told
-to help or to slow down is not made again, so that it hides nothing else; what has an effect only beside another
-change is made in runs of its own. Then the confirmation: what the screening suspects of a gain, one change
-at a time, against the arm's own default, in rounds on fresh launches.
+to help or to slow down is not made again, so that it hides nothing else; what has an effect only beside
+another change is made in runs of its own. Then the confirmation: what the screening suspects of a gain, one
+change at a time, against the arm's own default, in rounds on fresh launches.
 """
 
 from collections import Counter
