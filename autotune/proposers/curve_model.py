@@ -115,6 +115,10 @@ class Prediction:
         return curves
 
 
+_FARTHEST = 6.0
+"""Standard deviations of its prior that a hyperparameter may lie away."""
+
+
 class CurveModel:
     """The posterior after some launches."""
 
@@ -245,7 +249,11 @@ class CurveModel:
         scale = torch.as_tensor(np.log(medians) - 0.5 * math.log(max(d, 1)))
 
         def unpack(v: torch.Tensor) -> _Hyper:
-            """Log-normal priors: ``v`` is standard normal."""
+            """Log-normal priors: ``v`` is standard normal.
+
+            A line search may try anything: what is beyond all reason would make covariances singular.
+            """
+            v = v.clamp(-_FARTHEST, _FARTHEST)
             return _Hyper(
                 torch.exp(scale + 0.9 * v[:d]),
                 SIGNAL**2 * torch.exp(0.8 * v[d : d + r]),

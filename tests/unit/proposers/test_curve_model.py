@@ -87,3 +87,12 @@ def test_one_slot_and_no_free_parameter() -> None:
     lone = Space("lone", (Parameter("tls", ("all",), "all"),))
     seen = Curves([lone.default], np.array([[1.0]]), np.array([[0.1]]))
     assert CurveModel(lone, SLOTS[:1], seen).predict([lone.default]).mean[0, 0] == pytest.approx(1.0, abs=0.2)
+
+
+@pytest.mark.parametrize("how_far", [10.0, 1e3, 1e5])
+def test_launches_beyond_all_reason_are_survived(how_far: float) -> None:
+    seen = curves(POINTS, 0.001)
+    seen.logs[3] += how_far
+    seen.logs[7] -= how_far
+    predicted = CurveModel(SPACE, SLOTS, seen).predict(POINTS)
+    assert np.isfinite(predicted.mean).all()
