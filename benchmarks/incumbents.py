@@ -15,7 +15,8 @@ MPI brings it; for Open MPI it is built from its sources (``make IMB-MPI1 CC=mpi
 For each side: minutes, launches, the geometric mean of default / tuned, and the worst size. A ratio is the
 median over the rounds of what two launches of one round show; behind it stand the least and the greatest
 round, between which the true median lies with 98 % in seven rounds. A size is slower where each round says
-so. To win: no worse than the incumbent on the mean, no size slower than the default, in no more time.
+so. To win: no worse than the incumbent on the mean, no size slower than the default, in no more time. A side
+that sets nothing is the default, as fast as it; its row then shows the noise.
 
 What is done is kept in DIRECTORY, and the same command goes on from there.
 """
@@ -260,14 +261,13 @@ def report(directory: Path) -> None:
         for side in SIDES[1:]:
             tuned = Tuned(**json.loads((folder / f"{side}.json").read_text()))
             ratios = dict(ratios_of(rounds, side))
-            found[side] = (
-                tuned,
-                whole := whole_of(ratios),
-                slower := [s for s, r in ratios.items() if max(r) < 1],
-            )
+            whole, slower = whole_of(ratios), [s for s, r in ratios.items() if max(r) < 1]
+            # A side that sets nothing is the default: its ratios tell what noise is.
+            found[side] = (tuned, whole, slower) if tuned.sets else (tuned, [1.0], [])
             worst = min(ratios, key=lambda slot: statistics.median(ratios[slot]))
+            named = side if tuned.sets else f"{side}: sets nothing"
             print(
-                f"| {folder.name} | {side} | {tuned.seconds / 60:.1f} | {tuned.launches or 'not told'} "
+                f"| {folder.name} | {named} | {tuned.seconds / 60:.1f} | {tuned.launches or 'not told'} "
                 f"| {spread(whole)} | {spread(ratios[worst])} at {worst[1]} B of {worst[0]} | {len(slower)} |"
             )
             details += [f"{folder.name} {side} sets: {', '.join(tuned.sets) or 'nothing'}"]

@@ -1,7 +1,10 @@
 """The model of curves, against what was planted."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+import torch
 
 from autotune.history.objectives import Slot
 from autotune.proposers.curve_model import CurveModel, Curves
@@ -89,10 +92,19 @@ def test_one_slot_and_no_free_parameter() -> None:
     assert CurveModel(lone, SLOTS[:1], seen).predict([lone.default]).mean[0, 0] == pytest.approx(1.0, abs=0.2)
 
 
-@pytest.mark.parametrize("how_far", [10.0, 1e3, 1e5])
-def test_launches_beyond_all_reason_are_survived(how_far: float) -> None:
-    seen = curves(POINTS, 0.001)
-    seen.logs[3] += how_far
-    seen.logs[7] -= how_far
-    predicted = CurveModel(SPACE, SLOTS, seen).predict(POINTS)
+def test_a_line_search_that_goes_beyond_all_reason_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Far:
+        """Tries huge variances of curves that are all alike."""
+
+        def __init__(self, parameters: list[torch.Tensor], **options: object) -> None:
+            self.raw = parameters[0]
+
+        def step(self, closure: Callable[[], torch.Tensor]) -> None:
+            far = torch.full_like(self.raw, 100.0)
+            far[: len(SPACE.parameters)] = -100.0
+            self.raw.data = far
+            assert torch.isfinite(closure())
+
+    monkeypatch.setattr(torch.optim, "LBFGS", Far)
+    predicted = CurveModel(SPACE, SLOTS, curves(POINTS, 0.001)).predict(POINTS)
     assert np.isfinite(predicted.mean).all()
