@@ -99,9 +99,13 @@ def test_a_line_search_that_goes_beyond_all_reason_is_survived(monkeypatch: pyte
         def __init__(self, parameters: list[torch.Tensor], **options: object) -> None:
             self.raw = parameters[0]
 
+        def zero_grad(self) -> None:
+            self.raw.grad = None
+
         def step(self, closure: Callable[[], torch.Tensor]) -> None:
-            far = torch.full_like(self.raw, 100.0)
-            far[: len(SPACE.parameters)] = -100.0
+            far = torch.full_like(self.raw, -100.0)
+            d = len(SPACE.parameters)
+            far[d : (d + len(far)) // 2] = 100.0
             self.raw.data = far
             assert torch.isfinite(closure())
 
