@@ -15,7 +15,7 @@ import numpy as np
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.front import Same
 from autotune.scenario.sections import Discover
-from autotune.screening.discovery import Arm, Change, Course, Effect, Found, Run, Stage, found
+from autotune.screening.discovery import Arm, Change, Course, Found, Run, Stage, found
 from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
 
@@ -129,21 +129,26 @@ class Discovery:
     def suggested(self, found: Found, space: Space) -> tuple[Point, ...]:
         """The points to search first: in each arm the best active level of each factor, all together.
 
-        Then each level beside them that there was no time to confirm.
+        Before them, of those alone that are slower nowhere: nothing has to be paid for what these gain. Then
+        each level beside them that there was no time to confirm.
         """
-        points, more = [], []
+        free, points, more = [], [], []
         for arm, setting in enumerate(self.settings):
-            best: dict[str, Effect] = {}
-            for effect in sorted(found.active, key=lambda e: -float(np.mean(e.log_ratio))):
-                if effect.arm == arm:
-                    best[effect.change[0]] = effect
-            together = dict(self.arms[arm].complete(frozenset(e.change for e in best.values())))
+            active = sorted(
+                (e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio))
+            )
+            alone = {e.change[0]: e.change for e in active if not e.slower}
+            free.append(
+                space.complete({**setting, **dict(self.arms[arm].complete(frozenset(alone.values())))})
+            )
+            best = {e.change[0]: e.change for e in active}
+            together = dict(self.arms[arm].complete(frozenset(best.values())))
             points.append(space.complete({**setting, **together}))
             for effect in found.unconfirmed:
                 if effect.arm == arm:
                     also = dict(self.arms[arm].complete(frozenset([effect.change])))
                     more.append(space.complete({**setting, **together, **also}))
-        return tuple(dict.fromkeys(p for p in (*points, *more) if p != space.default))
+        return tuple(dict.fromkeys(p for p in (*free, *points, *more) if p != space.default))
 
     def _waits(self, parameter: Parameter, parent: Parameter, value: Value) -> bool:
         wanted = parameter.when.get(parent.name, ())

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import product
 from operator import is_, itemgetter, le
 from typing import TypeVar
 
@@ -336,6 +337,7 @@ def recommendations(
     one_row: Collection[str] = (),
     among: Sequence[Sequence[Candidate]] | None = None,
     also: Collection[Point] = (),
+    layers: int = 1,
 ) -> tuple[Recommendation, ...]:
     """The Pareto front, the best compromise first, each setting with its per-size table and its gains.
 
@@ -343,9 +345,8 @@ def recommendations(
     left out, and where nothing is left, the recommendation is to change nothing. Judged is what all launches
     together make believable, so that the luckiest of many settings does not lead.
 
-    Only sweeps and the baseline count. ``one_row`` names collectives for which the stack's files cannot tell
-    message sizes apart, ``among`` fronts of which candidates, one after the other; None: of all measured.
-    ``also`` names settings of theirs that follow at the end in any case.
+    Only sweeps and the baseline count. ``one_row``: collectives whose files cannot tell sizes apart. Fronts
+    of ``among`` (None: of all); ``also`` follows in any case, and what one front hid so often (``layers``).
     """
     baseline = envelope(space, history.of(Phase.BASELINE))
     groups = by_setting(space, history.of_points(space))
@@ -362,8 +363,8 @@ def recommendations(
         by_point[candidate.point] = Recommendation(candidate.point, rules, gained)
 
     fronts = (judged,) if among is None else among
-    for rivals in fronts:
-        admitted = {c.point for c in rivals}
+    for rivals, _ in product(fronts, range(layers)):
+        admitted = {c.point for c in rivals} - (set(by_point) if layers > 1 else set())
         front = pareto_front(objectives, [c for c in known if c.point in admitted])
         for candidate in ranked(objectives, (*front, default) if default else front):
             if candidate is default:

@@ -73,7 +73,9 @@ def narrowed(whole: Space, levels: Mapping[str, Collection[Value]], kept: Collec
         unmet = {
             n for n, wanted in parameter.when.items() if n not in known and whole[n].default not in wanted
         }
-        if not unmet:
+        if unmet:
+            del known[parameter.name]  # and what waits for it, which follows
+        else:
             when = {n: wanted for n, wanted in parameter.when.items() if n in known}  # others are met
             when = {n: tuple(v for v in wanted if v in known[n].values) for n, wanted in when.items()}
             left.append(replace(parameter, when=when))

@@ -28,7 +28,7 @@ from functools import cached_property
 from itertools import groupby
 
 from autotune.history.lookup import choice_at
-from autotune.history.objectives import Slot, alternatives, by_setting, envelope, job_setting
+from autotune.history.objectives import Slot, alternatives, by_setting, envelope, job_setting, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject
 from autotune.recommend.front import Recommendation
 from autotune.space import Space
@@ -121,6 +121,12 @@ class VerificationRound:
         return (*self.judged, *(self.judged_otherwise if self.both_count else ()))
 
     @property
+    def worst(self) -> tuple[Comparison, ...]:
+        """One comparison of each slot: in the loop in which it does worse."""
+        ordered = sorted(self.counting, key=lambda c: c.gain, reverse=True)
+        return tuple({c.slot: c for c in ordered}.values())
+
+    @property
     def pairs(self) -> tuple[PairDifferences, ...]:
         """All of the same calls: those of earlier rounds, and its own."""
         return (*self.before, *self.differences)
@@ -164,7 +170,7 @@ class Course:
                 return True
             measured = {c.slot for c in done.judged}
             alike = same_calls(self._space, setting, measured)
-            rules = kept_rules(setting.rules, done.judged, keeps | alike, self._one_row)
+            rules = kept_rules(setting.rules, done.worst, keeps | alike, self._one_row)
             changed = {s for s in measured if choice_at(rules, s) != choice_at(setting.rules, s)}
             setting = replace(setting, rules=rules)
             if not deploys(self._space, setting):
@@ -172,7 +178,7 @@ class Course:
             if self._goes_on(done, bool(changed)):
                 keeps = measured
             elif not done.gains:
-                if done.total is None or done.total.gain >= self._design.least:
+                if self._disappoints(done, promised):
                     self.not_worth = max(self.not_worth, promised)
                 return True
             elif (not again and self._doubtful(done.counting) - changed) or self._may_close(done):
@@ -183,6 +189,14 @@ class Course:
                 self.held = setting
                 return False
         return False
+
+    def _disappoints(self, done: VerificationRound, promised: float) -> bool:
+        """Whether a setting is no better, and what it promised is out of reach.
+
+        Where one size alone is wild it may well hold, and says nothing of settings that promise less.
+        """
+        whole = done.total
+        return whole is None or (whole.gain >= self._design.least and promised > ratio_of(whole.high))
 
     def _may_close(self, done: VerificationRound) -> bool:
         """Whether what is open is likely to be told by the rounds that are left."""
@@ -272,7 +286,9 @@ class Course:
         alike = same_calls(self._space, done.setting, measured)
         each = share / 2 if self._both_count else share
         judged = compare(every, self._design, same=alike, share=each, noise=self._noise)
-        otherwise = compare((*done.other_before, *other), self._design, same=alike, share=each)
+        otherwise = compare(
+            (*done.other_before, *other), self._design, same=alike, share=each, noise=self._noise
+        )
         whole = overall(every, measured - alike, self._design.whole(share), self._noise)
         healed = ruled(self._space, done.setting, measured) - keeps
         untold = measured - {c.slot for c in otherwise} if self._both_count else set()

@@ -11,11 +11,12 @@ of freedom; recorded campaigns show 2 to 5 %.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.history.objectives import Envelope, Slot
 from autotune.history.trial import History, Phase
-from autotune.recommend.front import Candidate, against, gains
+from autotune.recommend.front import Candidate, Gain, against, gains
 from autotune.space import Space
 from autotune.verification.pairs import LaunchNoise, launch_noise
 from autotune.verification.sequential import SequentialDesign
@@ -60,6 +61,16 @@ class Known:
             for slot, mine in curve.items()
             if math.log(self.baseline[slot].median_s / mine.median_s) + reach < self.design.least
         )
+
+    def chance(self, gains: Sequence[Gain], launches: int) -> float:
+        """That no slot loses more than ``max_loss``: of the worst one, as slots of a launch go together."""
+        from scipy.stats import t
+
+        freedom = _PRIOR_FREEDOM + self.noise.freedom
+        variance = (_PRIOR_FREEDOM * _PRIOR_SD**2 + self.noise.squares) / freedom
+        spread = math.sqrt(variance * (1 / max(launches, 1) + 1 / max(self.launches, 1)))
+        worst = min((math.log(g.ratio) for g in gains), default=0.0)
+        return float(t.cdf((worst - self.design.least) / spread, freedom))
 
     def seen_slower(self, candidate: Candidate) -> bool:
         """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""

@@ -10,6 +10,7 @@ true loss passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -29,6 +30,8 @@ from autotune.verification.pairs import BLOCK, PairDifferences
 from autotune.verification.sequential import SequentialDesign
 
 _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
+_LAYERS = 3
+"""Pareto fronts of the search of which settings are verified, where those before did not hold."""
 MAX_ROUNDS = len(SHARES)
 """After so many the default stays."""
 
@@ -246,9 +249,24 @@ class Verifier:
         return next(iter(self._recommended(history)), None)
 
     def _waiting(self, history: History) -> Iterator[Recommendation]:
-        """What may be verified, in order."""
-        plainly = (plain(self.space, setting) for setting in self._recommended(history))
-        return (setting for setting in plainly if deploys(self.space, setting))
+        """What may be verified, in order: by the gain that is to be expected, which a loss may undo.
+
+        The best on the whole is often not what is slower nowhere, and has hidden it on the Pareto front.
+        """
+        known, made = self.known(history), history.of_points(self.space)
+        launches = Counter(o.trial.point for o in made if o.ok)
+        settings = [plain(self.space, setting) for setting in self._recommended(history)]
+        least = ratio_of(self.design.max_loss)  # of which less is no promise, but for what was confirmed
+        waiting = [
+            setting
+            for setting in settings
+            if deploys(self.space, setting) and (setting.speedup > least or setting.point in self.confirmed)
+        ]
+
+        def expected(setting: Recommendation) -> float:
+            return known.chance(setting.gains, launches[setting.point]) * math.log(max(setting.speedup, 1.0))
+
+        return iter(sorted(waiting, key=expected, reverse=True))
 
     def _recommended(self, history: History) -> tuple[Recommendation, ...]:
         """What the search recommends of what it does not know to lose; kept until it has seen more."""
@@ -261,7 +279,7 @@ class Verifier:
             safe = [c for c in admitted if not known.seen_slower(c)]
             fronts = (safe, admitted)
             settings = recommendations(
-                self.objectives, self.space, made, self.one_row, fronts, self.confirmed
+                self.objectives, self.space, made, self.one_row, fronts, self.confirmed, _LAYERS
             )
             self._kept["search"] = kept = (made.observations, settings)
         return kept[1]

@@ -15,6 +15,7 @@ from autotune.commands.tune import strategy_of
 from autotune.history.events import history_of
 from autotune.history.trial import History, Phase, Subject
 from autotune.resources import conf_text
+from autotune.screening.discovery import Effect
 from autotune.space.loader import load_space, space_text_of
 from hydra_plugins.autotune._simulated import simulated_site
 from tests.campaigns import Memory, Silent, scenario
@@ -106,6 +107,18 @@ def test_what_there_was_no_time_to_confirm_is_searched_all_the_same(whole):
     assert {"helps", "large"} <= {p.name for p in space.job}
     suggested = [dict(p) for p in discovery.suggested(found, space)]
     assert all(any(p.get(name) == "a" for p in suggested) for name in ("helps", "large"))
+
+
+def test_what_is_slower_nowhere_is_suggested_first_and_alone(whole):
+    _, history = whole
+    discovery = strategy_of(WANTED, SITE).discovery
+    errors = (0.01,) * len(SIZES)
+    free = Effect(0, ("helps", "a"), (-0.3, -0.3, 0.0, 0.0), errors, True)
+    paid = Effect(0, ("large", "a"), (0.3, 0.0, -0.6, -0.9), errors, True)
+    found = replace(discovery.found(history), active=(free, paid), unconfirmed=())
+    first, second, *_ = discovery.suggested(found, discovery.searched(found))
+    assert {"helps": "a", "large": "default"}.items() <= dict(first).items()
+    assert {"helps": "a", "large": "a"}.items() <= dict(second).items()
 
 
 def test_the_discovery_has_a_budget_of_its_own(whole):

@@ -152,7 +152,8 @@ def test_what_loses_in_either_loop_is_refused_where_both_count():
     asked = replace(verifier(), other_loop="tight", both_count=True)
     verdict = asked.verdict(run(asked, machine, searched(machine)))
     assert verdict.recommendation.point != point("self,posix")
-    assert "at 16 B of allreduce in a tight loop" in verdict.text
+    lost = [r.lost | r.open for r in verdict.rounds if r.setting.point == point("self,posix")]
+    assert {slot[2] for slots in lost for slot in slots} == {16}
     same = Machine(posix_and_ring, other=posix_and_ring)
     assert asked.verdict(run(asked, same, searched(same))).recommendation.point == point("self,posix")
 
@@ -163,6 +164,22 @@ def test_a_loop_that_counts_and_was_not_measured_is_not_passed():
     verdict = asked.verdict(run(asked, machine, searched(machine)))
     assert verdict.recommendation.point == SPACE.default
     assert verdict.text.endswith("the stack's own defaults stay")
+
+
+def test_a_setting_that_is_wild_at_one_size_does_not_stand_before_those_that_promise_less():
+    rng = np.random.default_rng(1)
+
+    def seen(tls, choice, size):
+        return 1e-6 * (1 + size / 1024) * {"all": 1.0, "self,posix": 0.5, "self,tcp": 0.8}[tls]
+
+    def true(tls, choice, size):
+        wild = np.exp(rng.normal(0, 1.5)) if tls == "self,posix" and size == 1024 else 1.0
+        return seen(tls, choice, size) * wild
+
+    machine = Machine(true, seen=seen)
+    verdict = verifier().verdict(run(verifier(), machine, searched(machine)))
+    assert verdict.rounds[0].setting.point == point("self,posix")
+    assert verdict.recommendation.point == point("self,tcp")
 
 
 def known_at_16_bytes_alone(spread, seed=2):
