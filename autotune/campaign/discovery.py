@@ -15,7 +15,7 @@ import numpy as np
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.front import Same
 from autotune.scenario.sections import Discover
-from autotune.screening.discovery import Arm, Change, Course, Found, Run, Stage, found
+from autotune.screening.discovery import Arm, Change, Course, Effect, Found, Run, Stage, found
 from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
 
@@ -127,28 +127,33 @@ class Discovery:
         return narrowed(self.space, levels, gates)
 
     def suggested(self, found: Found, space: Space) -> tuple[Point, ...]:
-        """The points to search first: in each arm the best active level of each factor, all together.
+        """The points to search first.
 
-        Before them, of those alone that are slower nowhere: nothing has to be paid for what these gain. Then
-        each level beside them that there was no time to confirm.
+        What is free, in each arm the best active level of each factor, all together, and beside these each
+        level that there was no time to confirm.
         """
-        free, points, more = [], [], []
+        points, more = [], []
         for arm, setting in enumerate(self.settings):
-            active = sorted(
-                (e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio))
-            )
-            alone = {e.change[0]: e.change for e in active if not e.slower}
-            free.append(
-                space.complete({**setting, **dict(self.arms[arm].complete(frozenset(alone.values())))})
-            )
-            best = {e.change[0]: e.change for e in active}
+            best = {e.change[0]: e.change for e in _active(found, arm)}
             together = dict(self.arms[arm].complete(frozenset(best.values())))
             points.append(space.complete({**setting, **together}))
             for effect in found.unconfirmed:
                 if effect.arm == arm:
                     also = dict(self.arms[arm].complete(frozenset([effect.change])))
                     more.append(space.complete({**setting, **together, **also}))
-        return tuple(dict.fromkeys(p for p in (*free, *points, *more) if p != space.default))
+        every = (*self.free(found, space), *points, *more)
+        return tuple(dict.fromkeys(p for p in every if p != space.default))
+
+    def free(self, found: Found, space: Space) -> tuple[Point, ...]:
+        """In the default arm the best of those active levels that are slower nowhere, together.
+
+        Nothing has to be paid for what they gain, and that was confirmed one at a time on fresh launches.
+        """
+        alone = {e.change[0]: e.change for e in _active(found, 0) if not e.slower}
+        needs = self.arms[0].needs
+        settled = {n: c for n, c in alone.items() if needs.get(c, frozenset()) <= set(alone.values())}
+        point = space.complete(dict(settled.values()))
+        return (point,) if point != space.default else ()
 
     def _waits(self, parameter: Parameter, parent: Parameter, value: Value) -> bool:
         wanted = parameter.when.get(parent.name, ())
@@ -199,6 +204,11 @@ class Discovery:
     def _timeout_s(self, history: History) -> float:
         made = [o.duration_s for o in history.of(Phase.BASELINE) if o.ok]
         return max(_SHORTEST_TIMEOUT_S, _TIMES_BASELINE * min(made, default=0.0))
+
+
+def _active(found: Found, arm: int) -> list[Effect]:
+    """What is active in an arm, the best last."""
+    return sorted((e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio)))
 
 
 def _tried(parameter: Parameter, most: int) -> tuple[Value, ...]:

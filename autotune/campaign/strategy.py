@@ -60,6 +60,8 @@ class Strategy:
     """Chooses after the screening; None: nothing is searched."""
     suggested: tuple[Point, ...] = ()
     """Points to search first."""
+    confirmed: tuple[Point, ...] = ()
+    """Points to verify in any case: a discovery confirmed that they gain, and are slower nowhere."""
 
     @property
     def space(self) -> Space:
@@ -111,7 +113,8 @@ class Strategy:
             screened = replace(scenario, screening=replace(scenario.screening, enabled=False))
             campaign = replace(self.campaign, scenario=screened, space=space, discovered=found)
             points = self.discovery.suggested(found, space)
-            self._informed[n_runs] = Strategy(campaign, self.proposer, points)
+            free = self.discovery.free(found, space)
+            self._informed[n_runs] = Strategy(campaign, self.proposer, points, free)
         return self._informed[n_runs]
 
     @cached_property
@@ -144,7 +147,7 @@ class Strategy:
             one_row,
             self.campaign.scenario.other_loop,
             counts,
-            self.suggested,
+            self.confirmed,
         )
 
     @property

@@ -167,7 +167,8 @@ class Verifier:
     both_count: bool = False
     """Whether what loses in either loop loses."""
     confirmed: Collection[Point] = ()
-    """Settings that are verified even where the search sees no gain of theirs: a discovery confirmed them."""
+    """Settings that are verified even where the search sees no gain of theirs, or a loss that may be noise: a
+    discovery confirmed them, one launch beside the other."""
     _kept: dict[str, tuple[tuple[Observation, ...], tuple[Recommendation, ...]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -264,7 +265,9 @@ class Verifier:
         ]
 
         def expected(setting: Recommendation) -> float:
-            return known.chance(setting.gains, launches[setting.point]) * math.log(max(setting.speedup, 1.0))
+            free = setting.point in self.confirmed
+            chance = 1.0 if free else known.chance(setting.gains, launches[setting.point])
+            return chance * math.log(max(setting.speedup, 1.0))
 
         return iter(sorted(waiting, key=expected, reverse=True))
 
