@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autotune.campaign.conclusion import conclude
+from autotune.campaign.discovery import Discovery
 from autotune.campaign.loop import Campaign
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.strategy import Strategy
@@ -15,7 +16,8 @@ from autotune.commands.tune import strategy_of
 from autotune.history.events import history_of
 from autotune.history.trial import History, Phase, Subject
 from autotune.resources import conf_text
-from autotune.screening.discovery import Effect
+from autotune.screening.discovery import Effect, Found
+from autotune.space import Parameter, Space
 from autotune.space.loader import load_space, space_text_of
 from hydra_plugins.autotune._simulated import simulated_site
 from tests.campaigns import Memory, Silent, scenario
@@ -119,6 +121,33 @@ def test_what_is_slower_nowhere_is_suggested_first_and_alone(whole):
     first, second, *_ = discovery.suggested(found, discovery.searched(found))
     assert {"helps": "a", "large": "default"}.items() <= dict(first).items()
     assert {"helps": "a", "large": "a"}.items() <= dict(second).items()
+
+
+def test_what_needs_a_component_that_costs_something_is_not_free():
+    space = Space(
+        "test",
+        (
+            Parameter("priority", ("0", "95"), "0"),
+            Parameter("segments", ("1", "32"), "1", when={"priority": ("95",)}),
+            Parameter("eager", ("4k", "64k"), "4k"),
+        ),
+    )
+    discovery = Discovery(space, WANTED.discover, 0)
+    found = Found(
+        tuple(
+            Effect(0, change, log_ratio, (0.01, 0.01), True)
+            for change, log_ratio in (
+                (("priority", "95"), (0.5, -1.0)),
+                (("segments", "32"), (0.0, -0.1)),
+                (("eager", "64k"), (0.0, -0.7)),
+            )
+        ),
+        *((), (), (), (), (), 0.05),
+    )
+    assert discovery.free(found, space) == (space.complete({"eager": "64k"}),)
+    assert space.complete({"priority": "95", "segments": "32", "eager": "64k"}) in discovery.suggested(
+        found, space
+    )
 
 
 def test_the_discovery_has_a_budget_of_its_own(whole):
