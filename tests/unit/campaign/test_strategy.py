@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,16 +90,10 @@ def test_what_was_suggested_is_launched_twice_and_thrice_where_the_launches_diff
     assert points.count(searched[5]) == 0
 
 
-class Exhausted:
-    """A proposer that knows nothing more."""
-
-    def propose(self, problem, history, seed):
-        return None
-
-
 def test_where_nothing_is_left_to_propose_leaders_are_launched_again():
     points = tuple(SPACE.complete({"tls": "posix", "bind": bind}) for bind in ("core", "none"))
-    planned = replace(strategy(30, screening={"enabled": False}), suggested=points, proposer=Exhausted())
+    exhausted = SimpleNamespace(propose=lambda problem, history, seed: None)
+    planned = replace(strategy(30, screening={"enabled": False}), suggested=points, proposer=exhausted)
     history = Campaign(planned, World(noise=0.02).observe, Memory(), Silent(), lambda: 0.0).run()
     again = [o.trial for o in history.of(Phase.SEARCH) if "nothing else is left" in o.trial.note]
     assert again
