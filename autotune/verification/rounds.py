@@ -257,12 +257,7 @@ class Verifier:
         known, made = self.known(history), history.of_points(self.space)
         launches = Counter(o.trial.point for o in made if o.ok)
         settings = [plain(self.space, setting) for setting in self._recommended(history)]
-        least = ratio_of(self.design.max_loss)  # of which less is no promise, but for what was confirmed
-        waiting = [
-            setting
-            for setting in settings
-            if deploys(self.space, setting) and (setting.speedup > least or setting.point in self.confirmed)
-        ]
+        waiting = [setting for setting in settings if deploys(self.space, setting)]
 
         def expected(setting: Recommendation) -> float:
             free = setting.point in self.confirmed
@@ -280,10 +275,12 @@ class Verifier:
             judged = candidates(self.objectives, self.space, made)
             admitted = [c for c in judged if not known.losses(c)]
             safe = [c for c in admitted if not known.seen_slower(c)]
-            fronts = (safe, admitted)
-            settings = recommendations(
-                self.objectives, self.space, made, self.one_row, fronts, self.confirmed, _LAYERS
-            )
+            about = (self.objectives, self.space, made, self.one_row, (safe, admitted), self.confirmed)
+            first = recommendations(*about)
+            known_of = {setting.point for setting in first}
+            least = ratio_of(self.design.max_loss)  # on the whole; less is no promise of what others hid
+            hidden = (r for r in recommendations(*about, _LAYERS) if r.point not in known_of)
+            settings = (*first, *(r for r in hidden if r.speedup > least))
             self._kept["search"] = kept = (made.observations, settings)
         return kept[1]
 
