@@ -149,10 +149,9 @@ class Discovery:
 
         Nothing has to be paid for what they gain, and that was confirmed one at a time on fresh launches.
         """
-        alone = {e.change[0]: e.change for e in _active(found, 0) if not e.slower}
-        needs = self.arms[0].needs
-        settled = {n: c for n, c in alone.items() if needs.get(c, frozenset()) <= set(alone.values())}
-        point = space.complete(dict(settled.values()))
+        best = {e.change[0]: e.change for e in _active(found, 0) if not e.slower}
+        alone, needs = frozenset(best.values()), self.arms[0].needs
+        point = space.complete(dict(c for c in alone if needs.get(c, frozenset()) <= alone))
         return (point,) if point != space.default else ()
 
     def _waits(self, parameter: Parameter, parent: Parameter, value: Value) -> bool:

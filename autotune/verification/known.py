@@ -51,11 +51,8 @@ class Known:
         curve = against(self.space, candidate, self.baseline)
         if not curve or not self.launches:
             return ()
-        freedom = _PRIOR_FREEDOM + self.noise.freedom
-        variance = (_PRIOR_FREEDOM * _PRIOR_SD**2 + self.noise.squares) / freedom
-        reach = float(t.isf(self.design.alpha / 2 / len(curve), freedom)) * math.sqrt(
-            variance * (1 / candidate.launches + 1 / self.launches)
-        )
+        freedom, spread = self._spread(candidate.launches)
+        reach = float(t.isf(self.design.alpha / 2 / len(curve), freedom)) * spread
         return tuple(
             slot
             for slot, mine in curve.items()
@@ -66,11 +63,15 @@ class Known:
         """That no slot loses more than ``max_loss``: of the worst one, as slots of a launch go together."""
         from scipy.stats import t
 
-        freedom = _PRIOR_FREEDOM + self.noise.freedom
-        variance = (_PRIOR_FREEDOM * _PRIOR_SD**2 + self.noise.squares) / freedom
-        spread = math.sqrt(variance * (1 / max(launches, 1) + 1 / max(self.launches, 1)))
+        freedom, spread = self._spread(launches)
         worst = min((math.log(g.ratio) for g in gains), default=0.0)
         return float(t.cdf((worst - self.design.least) / spread, freedom))
+
+    def _spread(self, launches: int) -> tuple[int, float]:
+        """Degrees of freedom and scale of a difference to the baseline, after so many launches."""
+        freedom = _PRIOR_FREEDOM + self.noise.freedom
+        variance = (_PRIOR_FREEDOM * _PRIOR_SD**2 + self.noise.squares) / freedom
+        return freedom, math.sqrt(variance * (1 / max(launches, 1) + 1 / max(self.launches, 1)))
 
     def seen_slower(self, candidate: Candidate) -> bool:
         """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""

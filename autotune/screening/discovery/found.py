@@ -77,14 +77,13 @@ def candidates(
     return tuple((number, change) for _, _, number, change in sorted(suspected, key=lambda s: s[:2]))
 
 
-def told(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> dict[Change, bool]:
-    """What surely does something, by the screening so far: change → whether it only slows down."""
+def told(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> frozenset[Change]:
+    """What surely does something, by the screening so far."""
     fit = _fitted(arm, number, screened, seed)
     if fit is None:
-        return {}
+        return frozenset()
     sure = false_discovery_set(fit.p_any, rate)
-    faster = false_discovery_set(fit.p_faster, rate)
-    return {change: not faster[i] for i, change in enumerate(arm.changes) if sure[i]}
+    return frozenset(change for i, change in enumerate(arm.changes) if sure[i])
 
 
 def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> Found:
