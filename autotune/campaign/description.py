@@ -109,6 +109,7 @@ LATER = (
     ("screening", "runs"),
     ("discover", "levels"),
     ("baseline", "every"),
+    ("launch", "patience_s"),
     ("campaign", "notify"),
 )
 """Keys that earlier versions did not know: where they are as by default, a journal does not name them."""

@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import Slot
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial, status_of
 from autotune.measure.location import Estimator, estimate
+from autotune.measure.machine import UsualCores
 from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
@@ -43,6 +44,8 @@ class Measurement:
     """Of a launch of the discovery, for the timed part."""
     other_loop: str = ""
     """In which launches of the verification measure every cell too; empty: in none."""
+    patience_s: float = 0.0
+    """How long a launch may wait until its cores are as near to each other as usual."""
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
     """What becomes of each rendering, where somebody's own settings are measured; only an MPI heeds it."""
 
@@ -85,6 +88,8 @@ class Launches:
     """What the trials' points belong to."""
     directory: Path
     """Each launch gets a folder below its ``launches/``."""
+    usual: UsualCores = field(default_factory=UsualCores)
+    """What its launches so far say of the machine's cores."""
 
     def observe(self, trial: Trial) -> Observation:
         """What one launch of the trial shows; see ``Observer``."""
@@ -120,18 +125,24 @@ class Launches:
             probe = replace(probe, other_loop=measurement.other_loop)
         if parts > 1:
             probe = replace(probe, collectives=tuple(rendering.choices), budget_s=probe.budget_s / parts)
+        placed = (rendering.map_by, rendering.bind_to)
+        usual_s, patience_s = self.usual.of(placed, measurement.patience_s)
+        probe = replace(probe, usual_core_latency_s=usual_s, patience_s=patience_s)
         request = LaunchRequest(
             directory=directory,
             program=(sys.executable, "-m", "autotune.probe", str(directory)),
             env={k: v.replace("{directory}", str(directory)) for k, v in rendering.env.items()},
             placement=replace(self.placement, **place),
-            timeout_s=trial.timeout_s or measurement.timeout_s,
+            timeout_s=(trial.timeout_s or measurement.timeout_s) + patience_s,
         )
         (directory / REQUEST).write_text(probe.to_json())
         for name, text in rendering.files.items():
             (directory / name).write_text(text)
         outcome = self._as_asked(self.launcher.run(request), probe)
-        return outcome if outcome.result is None else _said(outcome, rendering.said, directory)
+        if outcome.result is None:
+            return outcome
+        self.usual.add(placed, outcome.result.machine, outcome.duration_s)
+        return _said(outcome, rendering.said, directory)
 
     def _together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
         """One outcome of the launches that swept a trial's choices; the cells of one that failed say so.
@@ -229,7 +240,8 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
         loop=scenario.loop,
     )
     discovery_s, other = scenario.discover.probe_s, scenario.other_loop
-    return Measurement(probe, limit_s(scenario), options.estimator, discovery_s, other)
+    patience_s = scenario.launch.patience_s
+    return Measurement(probe, limit_s(scenario), options.estimator, discovery_s, other, patience_s)
 
 
 def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]:

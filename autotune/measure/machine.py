@@ -3,8 +3,11 @@
 Notation: a *core* is a logical processor of the kernel; loads are in cores: 1.0 is one of them, always busy.
 """
 
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 QUIET_CORES, QUIET_SHARE = 0.1, 0.05
 """Other work up to so many cores, or to so much of all, is any machine's own."""
@@ -12,6 +15,12 @@ STOLEN_CORES = 0.05
 """Time that a virtual machine's host gave to others, from which on it is told."""
 SLOW_CLOCK = 0.75
 """Share of its highest frequency below which a core that measures is held back."""
+NEAR = 1.35
+"""Core-to-core latency, as a ratio to the usual one, up to which cores are where they always are."""
+_REMEMBERED, _FEWEST, _QUANTILE = 40, 3, 0.25
+"""So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
+_WAITING_SHARE = 0.25
+"""Of the time that launches took, what may be waited in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,12 @@ class Disturbance:
     """Of its highest frequency, of the slowest core that measured."""
     crowded_ranks: float = 0.0
     """Ranks beyond the cores that they may use."""
+    core_latency_s: float = 0.0
+    """Round trip of a cache line between two ranks of a node, of the slowest two; 0: not known."""
+    cores_apart: float = 1.0
+    """The same as a ratio to what is usual for this placement; 1: it is, or that is not known."""
+    waited_s: float = 0.0
+    """Until the cores were as near as usual."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -57,6 +72,9 @@ class Disturbance:
             "throttled_times": self.throttled,
             "clock_share": self.clock_share,
             "crowded_ranks": self.crowded_ranks,
+            "core_latency_s": self.core_latency_s,
+            "cores_apart": self.cores_apart,
+            "waited_s": self.waited_s,
         }
 
     @classmethod
@@ -71,6 +89,9 @@ class Disturbance:
             figures.get("throttled_times", 0.0),
             figures.get("clock_share", 1.0),
             figures.get("crowded_ranks", 0.0),
+            figures.get("core_latency_s", 0.0),
+            figures.get("cores_apart", 1.0),
+            figures.get("waited_s", 0.0),
         )
 
     @property
@@ -87,6 +108,8 @@ class Disturbance:
             said.append(f"a core at {100 * self.clock_share:.0f} % of its frequency")
         if self.crowded_ranks:
             said.append(f"{self.crowded_ranks:g} ranks more than cores")
+        if self.cores_apart > NEAR:
+            said.append(f"cores {self.cores_apart:.1f} times as far apart as usual")
         return tuple(said)
 
 
@@ -110,4 +133,28 @@ def worst(found: Sequence[Disturbance]) -> Disturbance:
         max(one.throttled for one in found),
         min(one.clock_share for one in found),
         max(one.crowded_ranks for one in found),
+        max(one.core_latency_s for one in found),
+        max(one.cores_apart for one in found),
+        max(one.waited_s for one in found),
     )
+
+
+class UsualCores:
+    """How far apart cores usually are, of each placement of the ranks, by the launches made so far."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._earned_s = 0.0
+        self._seen: dict[tuple[str, ...], deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+
+    def of(self, placement: tuple[str, ...], patience_s: float) -> tuple[float, float]:
+        """The usual latency, 0 where too few launches tell, and how long the next launch may wait for it."""
+        seen = self._seen[placement]
+        usual_s = float(np.quantile(seen, _QUANTILE)) if len(seen) >= _FEWEST else 0.0
+        return usual_s, min(patience_s, max(0.0, patience_s + self._earned_s))
+
+    def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
+        """Learn from a launch."""
+        if latency_s := figures.get("core_latency_s", 0.0):
+            self._seen[placement].append(latency_s)
+        self._earned_s += _WAITING_SHARE * duration_s - figures.get("waited_s", 0.0)

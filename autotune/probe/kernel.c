@@ -181,6 +181,44 @@ int autotune_time_nothing(const struct barrier *b, int calls, double *begins, do
     TIMED(MPI_SUCCESS);
 }
 
+/* Seconds of a round trip of one cache line between the cores of two processes that share it: the fastest of some
+ * blocks. One of the two echoes; both return when the other is done. `limit` seconds end it where they share a core. */
+double autotune_core_latency(int *line, int echoes, double limit)
+{
+    enum { BLOCKS = 11, ROUNDS = 200, SPINS = 4096 };
+    if (echoes) {
+        for (;;) {
+            int seen = __atomic_load_n(line, __ATOMIC_ACQUIRE);
+            if (seen < 0)
+                break;
+            if (seen & 1) /* not over an end that was told in between */
+                __atomic_compare_exchange_n(line, &seen, seen + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        }
+        __atomic_store_n(line, 0, __ATOMIC_RELEASE);
+        return 0;
+    }
+    double end = 0, best = limit;
+    int told = 1;
+    for (int block = 0; block < BLOCKS; block++) {
+        double begin = now();
+        for (int i = 0; i < ROUNDS; i++, told += 2) {
+            __atomic_store_n(line, told, __ATOMIC_RELEASE);
+            for (int spins = 1; __atomic_load_n(line, __ATOMIC_ACQUIRE) != told + 1; spins++)
+                if (end && spins % SPINS == 0 && now() > end)
+                    goto over;
+            if (!end) /* the other one has come */
+                end = (begin = now()) + limit;
+        }
+        double trip = (now() - begin) / ROUNDS;
+        best = trip < best ? trip : best;
+    }
+over:
+    __atomic_store_n(line, -1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(line, __ATOMIC_ACQUIRE))
+        ;
+    return best;
+}
+
 /* An address inside of the library that this was linked against; no tool interposes that function. */
 void *autotune_library(void)
 {

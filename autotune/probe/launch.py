@@ -15,7 +15,9 @@ import numpy as np
 from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
+from autotune.measure.machine import Disturbance
 from autotune.probe.control_variables import ControlVariables
+from autotune.probe.cores import Cores
 from autotune.probe.loops import Loop, PythonLoop
 from autotune.probe.machine import look, since
 from autotune.probe.mpit import ToolInterface
@@ -125,7 +127,7 @@ def _measure(
     tools: ToolInterface,
     proof: _Proof,
 ) -> ProbeResult:
-    """All sweeps, one after the other, sharing the time."""
+    """All sweeps, while the cores are as near to each other as usual."""
     kernel, notes = None, list(proof.notes)
     if request.timing != "python":
         try:
@@ -135,11 +137,47 @@ def _measure(
                 return ProbeResult("invalid", f"timing=native is not possible here: {exc.message}")
             notes.append(f"calls are timed through mpi4py: {exc.message}")
     variables = ControlVariables(tools)
+
+    def sweeps() -> tuple[list[CellSamples], list[str], Disturbance | None]:
+        began = look()
+        cells, told = _sweeps(world, request, kernel, variables)
+        return cells, told, since(world, began)
+
+    moved: Mapping[str, float] = {}
+    if kernel is None:
+        cells, told, seen = sweeps()
+    else:
+        usual_s, patience_s = request.usual_core_latency_s, request.patience_s
+        (cells, told, seen), moved = Cores(world, kernel).near(sweeps, usual_s, patience_s)
+    used, library = _memory(world, tools) if request.memory else (np.nan, {})
+    if request.memory and not library:
+        notes.append("this MPI library has no performance variable that counts its own bytes")
+    loop = _loop(MPI.COMM_SELF, kernel)
+    return ProbeResult(
+        status="ok",
+        cells=tuple(cells),
+        hosts=tuple(world.allgather(MPI.Get_processor_name())),
+        library=MPI.Get_library_version().strip("\0").splitlines()[0],
+        timing=loop.name,
+        overhead_s=float(world.allreduce(overhead_s(loop, request.collectives[0]), MPI.MAX)),
+        memory_bytes=used,
+        library_bytes=library,
+        notes=(*notes, *told),
+        applied={**proof.applied, **variables.read_back},
+        machine={**(seen.figures if seen else {}), **moved},
+    )
+
+
+def _sweeps(
+    world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
+) -> tuple[list[CellSamples], list[str]]:
+    """All sweeps, one after the other, sharing the time; and what there is to say of them."""
     rng = np.random.default_rng(request.seed)
     comm_sizes = request.comm_sizes or (world.size,)
     tasks = [(collective, size) for collective in dict.fromkeys(request.collectives) for size in comm_sizes]
     cells: list[CellSamples] = []
-    left_s, began = request.budget_s, look()
+    notes: list[str] = []
+    left_s = request.budget_s
     for number, (collective, size) in enumerate(tasks):
         sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
@@ -156,24 +194,7 @@ def _measure(
             cells += found
             sync.Free()
         _wait_idle(world)
-    seen = since(world, began)
-    used, library = _memory(world, tools) if request.memory else (np.nan, {})
-    if request.memory and not library:
-        notes.append("this MPI library has no performance variable that counts its own bytes")
-    loop = _loop(MPI.COMM_SELF, kernel)
-    return ProbeResult(
-        status="ok",
-        cells=tuple(cells),
-        hosts=tuple(world.allgather(MPI.Get_processor_name())),
-        library=MPI.Get_library_version().strip("\0").splitlines()[0],
-        timing=loop.name,
-        overhead_s=float(world.allreduce(overhead_s(loop, request.collectives[0]), MPI.MAX)),
-        memory_bytes=used,
-        library_bytes=library,
-        notes=tuple(notes),
-        applied={**proof.applied, **variables.read_back},
-        machine=seen.figures if seen else {},
-    )
+    return cells, notes
 
 
 def _beside(cells: Sequence[CellSamples], others: Sequence[CellSamples]) -> tuple[CellSamples, ...]:

@@ -104,6 +104,10 @@ class ProbeRequest:
     """One of ``LOOPS``."""
     other_loop: str = ""
     """One of them in which each cell is measured too, afterwards and for half as long; empty: in none."""
+    usual_core_latency_s: float = 0.0
+    """See ``probe.cores``; 0: not known."""
+    patience_s: float = 0.0
+    """How long to wait for it, and to measure again what lost it."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured.

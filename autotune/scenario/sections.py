@@ -147,6 +147,7 @@ class Launch:
 
     timeout_s: float | None
     queue_timeout_s: float
+    patience_s: float
     tool: str = field(metadata={"key": "with"})
 
 
