@@ -44,7 +44,9 @@ SLACK = 0.03
 """Loss on the log scale that is left to noise when a setting is asked whether it loses anywhere."""
 SURE = 0.1
 """Measured loss on the log scale beyond which a setting is no rival: more than launches differ by."""
-HOPE = 0.02
+SURELY = 1.0
+"""Standard deviations of what is believed of a setting by which it must lose to be none."""
+HOPE = 0.002
 """Least chance of a setting to lose nowhere: the model may be wrong."""
 LAUNCHES = 0.05
 """Prior standard deviation between launches of one point; recorded campaigns show 2 to 5 %."""
@@ -70,10 +72,19 @@ class SearchState:
     """Job-wide setting → ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
     limit: NDArray[np.float64]
     """ln t that no setting may exceed, shape ``(m,)``; infinite where none is known."""
+    untouched: NDArray[np.float64]
+    """ln t of the stack's own defaults, which the limit is made of, shape ``(m,)``; infinite as there."""
+    losers: frozenset[Point]
+    """Settings that are sure to lose somewhere."""
 
     @classmethod
-    def of(cls, problem: Problem, seen: Sequence[Observation]) -> SearchState:
-        """The standing after these launches."""
+    def of(
+        cls, problem: Problem, seen: Sequence[Observation], untouched: Sequence[Observation] = ()
+    ) -> SearchState:
+        """The standing after these launches of points, and these of the stack's own defaults.
+
+        Where points sweep choices the defaults are none; the default point takes what they take at most.
+        """
         good = [o for o in seen if o.ok]
         groups = by_setting(problem.known, good)
         own = [curve_of(problem.known, [o]) for o in good]
@@ -82,18 +93,27 @@ class SearchState:
         slots = tuple(s for s in measured if any(o.covers(s) for o in problem.objectives))
         if any(o.name == "memory" for o in problem.objectives):
             slots = (*slots, MEMORY)
-        arrays = [_arrays(curve, [o], slots) for curve, o in zip(own, good, strict=True)]
-        logs, sems = (np.array(a).reshape(len(good), len(slots)) for a in zip(*arrays, strict=True))
-        some = ~np.isnan(logs).all(axis=1) if slots else np.zeros(len(good), bool)
-        points = [o.trial.point for o, kept in zip(good, some, strict=True) if kept]
-        envelopes = {setting: _arrays(joint[setting], group, slots)[0] for setting, group in groups.items()}
+        among = any(o.trial.subject is Subject.UNTOUCHED for o in good)
+        beside = [] if among else [o for o in untouched if o.ok]
+        own += [curve_of(problem.known, [o]) for o in beside]
+        arrays = [_arrays(curve, [o], slots) for curve, o in zip(own, [*good, *beside], strict=True)]
+        logs, sems = (np.array(a).reshape(len(own), len(slots)) for a in zip(*arrays, strict=True))
+        some = ~np.isnan(logs).all(axis=1) if slots else np.zeros(len(own), bool)
+        shown = [*(o.trial.point for o in good), *([problem.known.default] * len(beside))]
+        points = [point for point, kept in zip(shown, some, strict=True) if kept]
+        joined = {setting: _arrays(joint[setting], group, slots)[0] for setting, group in groups.items()}
+        envelopes = {setting: np.where(np.isnan(row), np.inf, row) for setting, row in joined.items()}
+        limit, default = _limit(problem, untouched, slots)
+        apart = _apart(problem.known, [*good, *beside])
         return cls(
             problem.known,
             slots,
             _weights(problem, slots),
-            Curves(points, logs[some], sems[some]),
-            {setting: np.where(np.isnan(row), np.inf, row) for setting, row in envelopes.items()},
-            _limit(problem, good, slots),
+            Curves(points, logs[some], sems[some], apart=apart),
+            envelopes,
+            limit,
+            default,
+            frozenset(s for s, curve in envelopes.items() if (curve > limit + SURE).any()),
         )
 
     def believed(self, model: CurveModel) -> SearchState:
@@ -102,15 +122,19 @@ class SearchState:
             return self
         points = list(dict.fromkeys(self.curves.points))
         means: dict[Point, NDArray[np.float64]] = {}
-        for point, mean in zip(points, model.predict(points).mean, strict=True):
+        least: dict[Point, NDArray[np.float64]] = {}
+        predicted = model.predict(points)
+        for point, mean, sd in zip(points, predicted.mean, predicted.sd, strict=True):
             setting = job_setting(self.space, point)
             means[setting] = np.minimum(means.get(setting, mean), mean)
+            least[setting] = np.minimum(least.get(setting, mean), mean - SURELY * sd)
         told = np.array([slot != MEMORY for slot in self.slots])
         envelopes = {
             setting: np.where(told & np.isfinite(curve), means.get(setting, curve), curve)
             for setting, curve in self.envelopes.items()
         }
-        return replace(self, envelopes=envelopes)
+        losers = frozenset(s for s, curve in least.items() if (told & (curve > self.limit)).any())
+        return replace(self, envelopes=envelopes, losers=losers)
 
     def leaders(self, n: int = 3) -> list[Point]:
         """The points of the launches with the lowest mean costs, around which to look."""
@@ -203,9 +227,12 @@ class SearchState:
         return chance
 
     def _costs(self) -> NDArray[np.float64]:
-        """Costs of the complete settings that are not sure to lose anywhere, shape ``(n_settings, o)``."""
-        limit = self.limit + SURE
-        costs = [self._cost(curve) for curve in self.envelopes.values() if (curve <= limit).all()]
+        """Costs of the complete settings that are not sure to lose anywhere, shape ``(n_settings, o)``.
+
+        The stack's own defaults are one of them.
+        """
+        rivals = [curve for setting, curve in self.envelopes.items() if setting not in self.losers]
+        costs = [self._cost(curve) for curve in (self.untouched, *rivals)]
         complete = [c for c in costs if np.isfinite(c).all()]
         return np.array(complete).reshape(len(complete), len(self.weights))
 
@@ -263,13 +290,28 @@ def _hypervolume_gain(now: NDArray[np.float64], after: NDArray[np.float64]) -> N
     return mean
 
 
-def _limit(problem: Problem, good: Sequence[Observation], slots: Sequence[Slot]) -> NDArray[np.float64]:
-    """What the untouched stack takes in each slot, and the loss that is allowed; memory has no limit."""
-    untouched = [o for o in good if o.trial.subject is Subject.UNTOUCHED]
-    if problem.max_loss is None or not untouched:
-        return np.full(len(slots), np.inf)
-    times, _ = _arrays(curve_of(problem.known, untouched), [], slots)
-    return np.where(np.isnan(times), np.inf, times - math.log1p(-problem.max_loss))
+def _limit(
+    problem: Problem, untouched: Sequence[Observation], slots: Sequence[Slot]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What no setting may exceed in each slot, and what the untouched stack takes; memory has no limit."""
+    nowhere = np.full(len(slots), np.inf)
+    good = [o for o in untouched if o.ok]
+    if problem.max_loss is None or not good:
+        return nowhere, nowhere
+    times, _ = _arrays(curve_of(problem.known, good), [], slots)
+    known = np.where(np.isnan(times), np.inf, times)
+    return known - math.log1p(-problem.max_loss), known
+
+
+def _apart(space: Space, launches: Sequence[Observation]) -> float:
+    """How far whole launches of one setting lie apart, on the log scale; 0 as long as none was repeated."""
+    means: dict[tuple[Subject, Point], list[float]] = {}
+    for o in launches:
+        times = [math.log(e.median_s) for e in curve_of(space, [o]).values()] if o.ok else []
+        if times:
+            means.setdefault((o.trial.subject, o.trial.point), []).append(sum(times) / len(times))
+    squares = sum(float(np.var(of)) * len(of) for of in means.values())
+    return math.sqrt(squares / (TRUSTED + sum(len(of) - 1 for of in means.values())))
 
 
 def _arrays(

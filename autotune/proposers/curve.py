@@ -58,12 +58,14 @@ class Curve:
             note = "drawn: nothing has worked yet"
             return Suggestion(left[int(rng.integers(len(left)))], note) if left else None
         with warnings.catch_warnings(action="ignore"):  # BoTorch's imports warn about themselves
-            return self._choose(problem, informative(problem, seen), tried, rng, seed)
+            untouched = history.untouched.observations
+            return self._choose(problem, informative(problem, seen), untouched, tried, rng, seed)
 
     def _choose(
         self,
         problem: Problem,
         seen: Sequence[Observation],
+        untouched: Sequence[Observation],
         tried: set[Point],
         rng: np.random.Generator,
         seed: int,
@@ -71,7 +73,7 @@ class Curve:
         from autotune.proposers.acquisition import SearchState
         from autotune.proposers.curve_model import CurveModel
 
-        state = SearchState.of(problem, seen)
+        state = SearchState.of(problem, seen, untouched)
         curves = state.curves
         if self.warm_start:
             from autotune.proposers.warm_start import with_finished

@@ -2,7 +2,7 @@
 
 A launch of point x shows a curve over slots s. The model is
 
-    ln t(x, s) = reference(s) + e(x, s) + Σ_r φ_r(s) · c_r(x) + noise,
+    ln t(x, s) = reference(s) + e(x, s) + Σ_r φ_r(s) · c_r(x) + ρ_s(x) + noise,
 
 where e is what the names lead one to expect (``priors.expected_excess``), φ_r are the leading eigenvectors
 of a smooth kernel over the slots (low rank: curves are smooth in ln m), and each coefficient c_r is a
@@ -13,7 +13,9 @@ Gaussian process over the mixed parameters of its own:
 
 an unknown level, a correction of the expectation, and what the parameters do, jointly and one by one, with
 ``priors.dissimilarity`` as δ_d; a parameter of one family acts within that family, so that alone it comes
-with those that it depends on. Hyperparameters are the maximum of the posterior density, so that a handful
+with those that it depends on. What curves do at a single size, ρ_s, as where a protocol ends, is a process
+of the same shape, independent between slots: what a family shows there again and again is its own.
+Hyperparameters are the maximum of the posterior density, so that a handful
 of launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
 
 Notation: n launches, q points, m slots, R coefficients, D parameters with V values; times on the log scale.
@@ -78,6 +80,8 @@ class Curves:
     """Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown."""
     doubts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Standard deviation by which the curve as a whole may be off, shape ``(n,)``; empty: by nothing."""
+    apart: float = 0.0
+    """Standard deviation by which whole launches of one setting lie apart."""
 
     def __post_init__(self) -> None:
         """Fill in what was left empty."""
@@ -96,7 +100,7 @@ class Prediction:
     basis: NDArray[np.float64]
     """φ, shape ``(m, R)``."""
     residual_sd: NDArray[np.float64]
-    """Standard deviation of ln t that the coefficients leave over, shape ``(m,)``."""
+    """Standard deviation of ln t that the coefficients leave over, shape ``(q, m)``."""
 
     @property
     def sd(self) -> NDArray[np.float64]:
@@ -111,7 +115,7 @@ class Prediction:
         m, r = self.basis.shape
         normals = draw_sobol_normal_samples(r + m, samples, seed=seed).double().numpy()
         smooth = (normals[:, None, :r] * self.coefficient_sd) @ self.basis.T
-        curves: NDArray[np.float64] = self.mean + smooth + (normals[:, r:] * self.residual_sd)[:, None, :]
+        curves: NDArray[np.float64] = self.mean + smooth + normals[:, None, r:] * self.residual_sd
         return curves
 
 
@@ -135,7 +139,7 @@ class CurveModel:
 
         self._space, self._slots = space, slots
         self._reference = _reference(seen, expected_excess(space, seen.points, slots))
-        self._basis, self._weights, self._residual = _slot_basis(slots)
+        self._basis, self._weights, self._left = _slot_basis(slots)
         self._seen = seen
         self._free = [p for p in space.job if len(p.values) > 1 or p.when]
         kinds = {slot[0] for slot in slots}
@@ -158,10 +162,12 @@ class CurveModel:
         data = _Data(self._codes, *(torch.as_tensor(a.T) for a in (self._expected, targets, noise)))
         self._hyper = self._fit(data.some(FITTED), steps)
         with torch.no_grad():
-            k = self._kernel(data.codes, data.codes, data.e, data.e, self._hyper)
+            shape = self._shape(data.codes, data.codes, self._hyper)
+            k = self._covariance(shape, data.e, data.e, self._hyper)
             self._chol = _cholesky(k, data.noise + self._hyper.nugget[:, None])
             self._solved = torch.cholesky_solve(data.targets[..., None], self._chol)  # (R, n, 1)
             self._e = data.e
+            self._rough, self._precision = self._single_sizes(seen)
 
     def predict(self, points: Sequence[Point]) -> Prediction:
         """Marginals of the curves of these points."""
@@ -171,18 +177,36 @@ class CurveModel:
         excess = expected_excess(self._space, points, self._slots)
         e = torch.as_tensor((excess @ self._basis).T)
         with torch.no_grad():
-            across = self._kernel(codes, self._codes, e, self._e, self._hyper)
+            shape = self._shape(codes, self._codes, self._hyper)
+            across = self._covariance(shape, e, self._e, self._hyper)
             mean = (across @ self._solved)[..., 0].numpy().T  # (q, R)
+            rough, doubt = shape @ self._rough, 1 - ((shape @ self._precision) * shape).sum(-1)
             half = torch.linalg.solve_triangular(self._chol, across.transpose(-1, -2), upper=False)
             weights = torch.as_tensor(self._weights)[:, None]
             own = weights * (LEVEL**2 + self._hyper.amplitude[:, None]) + DOUBT**2 * e**2
             variance = (own - (half**2).sum(-2)).clamp_min(1e-10).numpy().T
         return Prediction(
-            self._reference + TRUST * excess + mean @ self._basis.T,
+            self._reference + TRUST * excess + mean @ self._basis.T + rough.numpy(),
             np.sqrt(variance),
             self._basis,
-            self._residual,
+            np.sqrt((self._left + ROUGH**2) * doubt.clamp_min(0).numpy()[:, None]),
         )
+
+    def _single_sizes(self, seen: Curves) -> tuple[torch.Tensor, torch.Tensor]:
+        """What predicts ρ from the shape of the kernel, ``(n, m)``, and the inverse of the launches' own.
+
+        A cell that was not measured counts as one where nothing was left over.
+        """
+        import torch
+
+        n = len(seen.points)
+        self._rough, self._precision = torch.zeros(n, len(self._slots)).double(), torch.zeros(n, n).double()
+        left = np.nan_to_num(seen.logs - self.predict(seen.points).mean)
+        shape = self._shape(self._codes, self._codes, self._hyper)
+        sems = np.nan_to_num(seen.sems)
+        doubt = torch.as_tensor((NUGGET**2 + seen.doubts**2 + (sems**2).mean(axis=1)) / ROUGH**2)
+        precision = torch.cholesky_inverse(_cholesky(shape, doubt))
+        return precision @ torch.as_tensor(left), precision
 
     def _code(self, points: Sequence[Point]) -> torch.Tensor:
         """Which value each parameter has, the last one "not active", one-hot, shape ``(n_points, V)``."""
@@ -215,27 +239,34 @@ class CurveModel:
                 covariance = np.linalg.inv(precision)
                 targets.append(covariance @ (phi.T @ row[have]) / 1e-2)
                 variances.append(np.diag(covariance) + spread[have] @ phi**2)
-        off = seen.doubts[:, None] ** 2 * self._weights
+        off = (seen.doubts[:, None] ** 2 + seen.apart**2) * self._weights
         return excess @ self._basis, np.array(targets), np.array(variances) + off
 
-    def _kernel(
-        self, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor, f: torch.Tensor, hyper: _Hyper
-    ) -> torch.Tensor:
-        """Covariances of the coefficients, shape ``(R, n_1, n_2)``.
+    def _shape(self, a: torch.Tensor, b: torch.Tensor, hyper: _Hyper) -> torch.Tensor:
+        """Correlations by what the parameters do, shape ``(n_1, n_2)``.
 
         Sums over parameters are products of one-hot codes with one table of all values: with many parameters
         and launches nothing of shape ``(D, n_1, n_2)`` is made.
         """
         import torch
 
+        if not self._free:
+            return torch.ones(len(a), len(b), dtype=torch.float64)
+        exponents = hyper.theta[self._owner][:, None] * self._unlike  # (V, V), block by block
+        singly = a @ (torch.exp(-exponents) * self._single) @ b.T
+        for its in self._families:
+            singly = singly + torch.exp(-a[:, its] @ exponents[its][:, its] @ b[:, its].T)
+        jointly = torch.exp(-a @ exponents @ b.T)
+        shape: torch.Tensor = (1 - ADDITIVE) * jointly + ADDITIVE * singly / len(self._free)
+        return shape
+
+    def _covariance(
+        self, shape: torch.Tensor, e: torch.Tensor, f: torch.Tensor, hyper: _Hyper
+    ) -> torch.Tensor:
+        """Covariances of the coefficients, shape ``(R, n_1, n_2)``."""
+        import torch
+
         weights = torch.as_tensor(self._weights)[:, None, None]
-        shape = torch.ones(len(a), len(b), dtype=torch.float64)
-        if self._free:
-            exponents = hyper.theta[self._owner][:, None] * self._unlike  # (V, V), block by block
-            singly = a @ (torch.exp(-exponents) * self._single) @ b.T
-            for its in self._families:
-                singly = singly + torch.exp(-a[:, its] @ exponents[its][:, its] @ b[:, its].T)
-            shape = (1 - ADDITIVE) * torch.exp(-a @ exponents @ b.T) + ADDITIVE * singly / len(self._free)
         covariance: torch.Tensor = weights * (LEVEL**2 + hyper.amplitude[:, None, None] * shape)
         return covariance + DOUBT**2 * e[:, :, None] * f[:, None, :]
 
@@ -263,7 +294,8 @@ class CurveModel:
         def closure() -> torch.Tensor:
             optimiser.zero_grad()
             hyper = unpack(raw)
-            k = self._kernel(data.codes, data.codes, data.e, data.e, hyper)
+            shape = self._shape(data.codes, data.codes, hyper)
+            k = self._covariance(shape, data.e, data.e, hyper)
             chol = _cholesky(k, data.noise + hyper.nugget[:, None])
             half: torch.Tensor = torch.linalg.solve_triangular(chol, data.targets[..., None], upper=False)
             logdet = torch.diagonal(chol, dim1=-2, dim2=-1).log().sum()
@@ -341,7 +373,7 @@ def _reference(seen: Curves, excess: NDArray[np.float64]) -> NDArray[np.float64]
 def _slot_basis(
     slots: Sequence[Slot],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Leading eigenvectors of the kernel over slots, their eigenvalues, and what they leave over as sd.
+    """Leading eigenvectors of the kernel over slots, their eigenvalues, and the variance that they leave.
 
     Eigenvalues are scaled so that a weight of one is a standard deviation of one in each slot.
     """
@@ -356,4 +388,4 @@ def _slot_basis(
     rank = min(1 + int(np.searchsorted(np.cumsum(values) / values.sum(), KEPT)), 6, len(slots))
     basis, weights = vectors[:, :rank], values[:rank]
     left = np.diag(kernel) - (basis**2) @ weights
-    return basis, weights, np.sqrt(SIGNAL**2 * left.clip(min=0) + ROUGH**2)
+    return basis, weights, SIGNAL**2 * left.clip(min=0)

@@ -42,6 +42,8 @@ inside, and a family that is tried once should be tried there."""
 UNKNOWN = 0.2
 """The same for an algorithm whose name says nothing."""
 
+_SMALLEST_THRESHOLD = 256.0
+"""Numbers from here on are bytes: no radix is so high."""
 FAMILY_WEIGHT = 4.0
 """Of a common family against the rarest common word, when names are compared."""
 
@@ -90,7 +92,7 @@ def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]
     """How far above the best family each point should be, shape ``(n_points, n_slots)``, on the log scale.
 
     A parameter whose names say nothing costs ``DEPARTURE`` where it is not at its default, or up to ``EDGE``
-    where only some family has it.
+    where only some family has it; a threshold costs nothing at messages that none of its values reaches.
     """
     total, flat = np.zeros((len(points), len(slots))), np.zeros(len(points))
     values = [dict(point.items_) for point in points]
@@ -105,7 +107,7 @@ def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]
             else:
                 at = parameter.positions()
                 offs = [2 * at.get(mine.get(parameter.name, ""), 0.5) - 1 for mine in values]
-                flat += EDGE * np.square(offs)
+                total += EDGE * np.square(offs)[:, None] * _reached(parameter, slots)
             continue
         best = np.min(known, axis=0)
         for row, mine in zip(total, values, strict=True):
@@ -115,6 +117,13 @@ def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]
                 unnamed = ADAPTIVE if value == parameter.default else UNKNOWN
                 row += unnamed if costs is None else costs - best
     return total + flat[:, None]
+
+
+def _reached(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.bool_]:
+    """At which slots values of a parameter can differ, as far as numbers of bytes tell, ``(n_slots,)``."""
+    numbers = [n for n in parameter.numbers if n]
+    least = min(numbers, default=0.0)
+    return np.array([message_bytes >= least or least < _SMALLEST_THRESHOLD for _, _, message_bytes in slots])
 
 
 def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> NDArray[np.float64]:
