@@ -386,7 +386,7 @@ class Strategy:
             return self._baseline(number, "several points in a row failed: is it the machine?")
         if (failed := failures.second_try(made)) is None:
             return None
-        seed, note = self._seed(number), f"trial {failed.number} again, whose failure may pass"
+        seed, note = self._seed(number), f"trial {failed.number} again: it may have been the machine"
         return replace(failed, number=number, seed=seed, note=note, timeout_s=0.0, repeats=failed.number)
 
     def _seed(self, number: int) -> int:

@@ -139,6 +139,11 @@ def worst(found: Sequence[Disturbance]) -> Disturbance:
     )
 
 
+def usual_s(latencies_s: Sequence[float]) -> float:
+    """What is usual among the core-to-core latencies of some launches; 0 where they are too few to tell."""
+    return float(np.quantile(latencies_s, _QUANTILE)) if len(latencies_s) >= _FEWEST else 0.0
+
+
 class UsualCores:
     """How far apart cores usually are, of each placement of the ranks, by the launches made so far."""
 
@@ -149,9 +154,7 @@ class UsualCores:
 
     def of(self, placement: tuple[str, ...], patience_s: float) -> tuple[float, float]:
         """The usual latency, 0 where too few launches tell, and how long the next launch may wait for it."""
-        seen = self._seen[placement]
-        usual_s = float(np.quantile(seen, _QUANTILE)) if len(seen) >= _FEWEST else 0.0
-        return usual_s, min(patience_s, max(0.0, patience_s + self._earned_s))
+        return usual_s(self._seen[placement]), min(patience_s, max(0.0, patience_s + self._earned_s))
 
     def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
         """Learn from a launch."""

@@ -41,7 +41,7 @@ def test_what_failed_is_launched_once_more_after_another_launch_went_well(status
     assert {t.repeats for t in again} == set(failed)
     for trial in again:
         assert trial.point == failed[trial.repeats].point
-        assert trial.note == f"trial {trial.repeats} again, whose failure may pass"
+        assert trial.note == f"trial {trial.repeats} again: it may have been the machine"
         between = [o.ok for o in history if trial.repeats < o.trial.number < trial.number]
         assert any(between)
     assert len(history) == 24  # a second try is one of the budget's launches
@@ -62,6 +62,22 @@ def test_a_gap_in_a_curve_by_a_wrong_result_is_measured_once_more(gap):
     assert bool(again) == gap
     assert len(set(again)) == len(again)
     assert all(number % 5 == 0 for number in again)
+
+
+def test_what_was_measured_on_cores_far_apart_is_measured_once_more():
+    class Moving(World):
+        def observe(self, trial):
+            seen = super().observe(trial)
+            apart = trial.number % 6 == 0 and not trial.repeats
+            return replace(seen, extra={**seen.extra, "core_latency_s": 430e-9 if apart else 95e-9})
+
+    history = run(lambda t: None, world=Moving())
+    again = {o.trial.repeats for o in history if o.trial.repeats}
+    moved = {o.trial.number for o in history if o.extra["core_latency_s"] > 2e-7}
+    assert again
+    assert again <= moved
+    searched = [o for o in settled(history) if o.trial.phase is Phase.SEARCH]
+    assert sum(o.extra["core_latency_s"] > 2e-7 for o in searched) <= 1
 
 
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.INVALID, Status.NOT_APPLIED])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.measure.machine import Counters, Disturbance, disturbance, worst
+from autotune.measure.machine import NEAR, Counters, Disturbance, UsualCores, disturbance, usual_s, worst
 
 
 def counters(at_s, busy_s=0.0, stolen_s=0.0, throttled=0):
@@ -26,6 +26,8 @@ def test_every_hindrance_is_said():
         "a core at 60 % of its frequency",
     )
     assert Disturbance(2, 0.0, crowded_ranks=2).words == ("2 ranks more than cores",)
+    assert Disturbance(2, 0.0, cores_apart=4.4).words == ("cores 4.4 times as far apart as usual",)
+    assert Disturbance(2, 0.0, cores_apart=NEAR).words == ()
 
 
 def test_a_clock_that_stands_still_says_nothing():
@@ -33,7 +35,7 @@ def test_a_clock_that_stands_still_says_nothing():
 
 
 def test_figures_come_back_as_they_went_and_others_say_nothing():
-    found = Disturbance(8, 1.5, 0.1, 2, 0.9, 1)
+    found = Disturbance(8, 1.5, 0.1, 2, 0.9, 1, 4e-7, 4.4, 2.5)
     assert Disturbance.of(found.figures) == found
     assert Disturbance.of({"memory_bytes": 1.0}) is None
 
@@ -42,3 +44,30 @@ def test_of_several_machines_the_worst_of_each_is_told():
     assert worst([Disturbance(8, 1.5), Disturbance(4, 0.0, throttled=1, clock_share=0.5)]) == Disturbance(
         4, 1.5, 0.0, 1, 0.5
     )
+
+
+def test_what_is_usual_is_known_after_some_launches_of_the_same_placement():
+    usual = UsualCores()
+    for latency_s in (90e-9, 430e-9, 100e-9):
+        assert usual.of(("", "core"), 10.0)[0] == 0
+        usual.add(("", "core"), {"core_latency_s": latency_s}, duration_s=1.0)
+    assert 90e-9 <= usual.of(("", "core"), 10.0)[0] <= 100e-9
+    assert usual.of(("numa", "core"), 10.0)[0] == 0
+    assert usual_s([90e-9] * 9 + [430e-9] * 20) == pytest.approx(90e-9)
+
+
+def test_a_machine_that_changed_for_good_is_taken_as_it_is():
+    usual = UsualCores()
+    for latency_s in [90e-9] * 20 + [430e-9] * 40:
+        usual.add((), {"core_latency_s": latency_s}, duration_s=1.0)
+    assert usual.of((), 10.0)[0] == pytest.approx(430e-9)
+
+
+def test_waiting_takes_a_share_of_the_time_that_launches_take():
+    usual, waited_s = UsualCores(), 0.0
+    for _ in range(200):
+        _, patience_s = usual.of((), 10.0)
+        usual.add((), {"core_latency_s": 1e-7, "waited_s": patience_s}, duration_s=1.0 + patience_s)
+        waited_s += patience_s
+    assert 10 < waited_s < 10 + 0.5 * 200
+    assert usual.of((), 0.0)[1] == 0

@@ -11,7 +11,7 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.proposers.acquisition import SearchState, expected_improvement
 from autotune.proposers.curve import Curve
-from autotune.space import Parameter, Point, Space
+from autotune.space import Level, Parameter, Point, Space
 
 LATENCY = Objective("latency")
 SPACE = Space(
@@ -187,6 +187,38 @@ def test_what_loses_somewhere_is_left_alone_however_good_it_is_elsewhere() -> No
 
     assert chosen(None) == "tcp"
     assert chosen(0.01) == "all"
+
+
+def test_a_family_that_loses_at_one_size_again_and_again_is_left_alone_although_points_sweep_choices() -> (
+    None
+):
+    """What is between sizes is smooth, and hides it; the untouched stack is no point of such a space."""
+    scale = ("1k", "4k", "16k", "64k", "256k", "1m")
+    space = Space(
+        "s",
+        (
+            Parameter("pml", ("ob1", "ucx"), "ob1"),
+            Parameter("rndv", scale, "1k", ordered=True, when={"pml": ("ucx",)}),
+            Parameter("eager", (4096, 8192, 16384), 4096, ordered=True, when={"pml": ("ob1",)}),
+            Parameter("algorithm", ("a", "b"), "a", level=Level.CALL, per_size=True),
+        ),
+    )
+    sizes = [2**k for k in range(3, 22, 2)]
+    plain = {size: 1.0 + size / 4096 for size in sizes}
+
+    def chosen(at_128: float, max_loss: float | None) -> object:
+        runs = [seen(1, space.default, plain, subject=Subject.UNTOUCHED)]
+        for number, rndv in enumerate(scale[:4], 2):
+            faster = {size: time / 1.2**number for size, time in plain.items()} | {128: plain[128] / at_128}
+            runs.append(seen(number, space.complete({"pml": "ucx", "rndv": rndv}), faster))
+        problem = Problem(space, (LATENCY,), max_loss=max_loss)
+        suggestion = Curve().propose(problem, History(tuple(runs)), 0)
+        assert suggestion is not None
+        return suggestion.point["pml"]
+
+    assert chosen(0.85, None) == "ucx"
+    assert chosen(0.85, 0.01) == "ob1"
+    assert chosen(1.2, 0.01) == "ucx"
 
 
 def test_a_lucky_launch_is_not_the_mark_that_others_must_beat() -> None:
