@@ -86,6 +86,34 @@ def posterior(
     return Posterior(mean, sd, noise)
 
 
+def pooled(
+    space: Space, points: Sequence[Point], curves: Array, launches: Sequence[int], noise: float
+) -> tuple[Array, Array]:
+    """What is believed of whole curves, in each slot by itself, at the prior medians of hyperparameters.
+
+    Args:
+        space: Of the settings.
+        points: One of each setting, length n.
+        curves: Logarithms of times, shape ``(n, m)``.
+        launches: How many are behind each.
+        noise: Standard deviation of one launch.
+
+    Returns:
+        Means, shape ``(n, m)``, and standard deviations, shape ``(n,)``.
+    """
+    n = np.array(launches, dtype=float)
+    mean, sd = np.array(curves, dtype=float), noise / np.sqrt(n)
+    best = np.argsort(mean.mean(axis=1), kind="stable")[:_JUDGED]
+    if len(best) >= _FEWEST:
+        process = Process(distances(space, [points[i] for i in best]), mean[best, 0], n[best])
+        prior = process.prior(np.zeros(len(process.distances) + 2))
+        weights = prior @ inverted(prior + np.diag(noise**2 / n[best]))[0]
+        centre = np.median(mean[best], axis=0)
+        mean[best] = centre + weights @ (mean[best] - centre)
+        sd[best] = np.sqrt(np.diag(prior - weights @ prior).clip(min=1e-12))
+    return mean, sd
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """The Gaussian process on the settings that were launched."""

@@ -3,25 +3,31 @@
 It chooses what is verified, and is never a proof: a setting of which it is sure that it loses somewhere is
 not launched again, but told as a choice with a price.
 
-Posterior of the difference of two settings in a slot, from n and n₀ launches with flat priors on their
-locations: ln t₀ − ln t ± s̃ √(1/n + 1/n₀) · t, where s̃² = (ν₀ s₀² + SS) / (ν₀ + ν) has the conjugate scaled
-inverse χ² prior of a launch's variance (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2), SS and
-ν of the launches that the search repeated. Prior: launches of one setting differ by 3 %, worth ν₀ = 4 degrees
-of freedom; recorded campaigns show 2 to 5 %.
+Posterior of the difference to the defaults in a slot, these known from n₀ launches: ln t₀ − ln t ±
+√(σ² + s̃²/n₀) · t. The setting's own ln t ± σ is ``recommend.posterior``'s over all settings: what a family
+loses, launch after launch, is not left to the one launch that each of its settings had. The variance of a
+launch s̃² = (ν₀ s₀² + SS) / (ν₀ + ν) has the conjugate scaled inverse χ² prior (Gelman et al., Bayesian Data
+Analysis, 3rd ed., section 3.2), SS and ν of the launches that the search repeated. Prior: launches of one
+setting differ by 3 %, worth ν₀ = 4 degrees of freedom; recorded campaigns show 2 to 5 %.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from autotune.history.objectives import Envelope, Slot
-from autotune.history.trial import History, Phase
+import numpy as np
+
+from autotune.history.objectives import Envelope, Slot, envelope
+from autotune.history.trial import History, Observation, Phase
 from autotune.recommend.front import Candidate, Gain, against, gains
-from autotune.space import Space
+from autotune.recommend.posterior import pooled
+from autotune.space import Point, Space
 from autotune.verification.pairs import LaunchNoise, launch_noise
 from autotune.verification.sequential import SequentialDesign
 
 _PRIOR_SD, _PRIOR_FREEDOM = 0.03, 4
+_FAR = 0.5
+"""On the log scale: how much more a setting gains or loses is no hint for others."""
 
 
 def search_noise(history: History) -> LaunchNoise:
@@ -43,6 +49,36 @@ class Known:
     """Of launches that the search repeated."""
     design: SequentialDesign
     """The loss that does not matter, and how sure is sure."""
+    believed: Mapping[Point, tuple[Mapping[Slot, float], float]]
+    """For each setting ln of default / setting in each slot, and the standard deviation of ln t there."""
+
+    @classmethod
+    def of(
+        cls,
+        space: Space,
+        baseline: Sequence[Observation],
+        noise: LaunchNoise,
+        design: SequentialDesign,
+        settings: Sequence[Candidate],
+    ) -> "Known":
+        """Of these launches of the defaults, and of these settings together."""
+        default = envelope(space, baseline)
+        known = cls(space, default, sum(o.ok for o in baseline), noise, design, {})
+        curves = [against(space, one, default) for one in settings]
+        complete = [i for i, curve in enumerate(curves) if default and len(curve) == len(default)]
+        if not complete:
+            return known
+        slower = [
+            [math.log(curves[i][slot].median_s / before.median_s) for slot, before in default.items()]
+            for i in complete
+        ]
+        points, n = [settings[i].point for i in complete], [settings[i].launches for i in complete]
+        mean, sd = pooled(space, points, np.clip(slower, -_FAR, _FAR), n, known.launch_sd)
+        believed = {
+            point: (dict(zip(default, (-row).tolist(), strict=True)), float(its))
+            for point, row, its in zip(points, mean, sd, strict=True)
+        }
+        return replace(known, believed=believed)
 
     def losses(self, candidate: Candidate) -> tuple[Slot, ...]:
         """Slots in which a setting is slower by more than ``max_loss``, for sure over all slots together."""
@@ -51,27 +87,36 @@ class Known:
         curve = against(self.space, candidate, self.baseline)
         if not curve or not self.launches:
             return ()
-        freedom, spread = self._spread(candidate.launches)
-        reach = float(t.isf(self.design.alpha / 2 / len(curve), freedom)) * spread
-        return tuple(
-            slot
-            for slot, mine in curve.items()
-            if math.log(self.baseline[slot].median_s / mine.median_s) + reach < self.design.least
+        ratios = {
+            slot: math.log(self.baseline[slot].median_s / mine.median_s) for slot, mine in curve.items()
+        }
+        mean, sd = self.believed.get(
+            candidate.point, (ratios, self.launch_sd / math.sqrt(candidate.launches))
         )
+        reach = float(t.isf(self.design.alpha / 2 / len(curve), self._freedom)) * self._spread(sd)
+        return tuple(slot for slot, own in ratios.items() if own and mean[slot] + reach < self.design.least)
 
-    def chance(self, gains: Sequence[Gain], launches: int) -> float:
+    def chance(self, gains: Sequence[Gain], point: Point) -> float:
         """That no slot loses more than ``max_loss``: of the worst one, as slots of a launch go together."""
         from scipy.stats import t
 
-        freedom, spread = self._spread(launches)
-        worst = min((math.log(g.ratio) for g in gains), default=0.0)
-        return float(t.cdf((worst - self.design.least) / spread, freedom))
+        mean, sd = self.believed.get(point, ({}, self.launch_sd))
+        worst = min((mean.get(g.slot, math.log(g.ratio)) for g in gains if g.ratio != 1.0), default=0.0)
+        return float(t.cdf((worst - self.design.least) / self._spread(sd), self._freedom))
 
-    def _spread(self, launches: int) -> tuple[int, float]:
-        """Degrees of freedom and scale of a difference to the baseline, after so many launches."""
-        freedom = _PRIOR_FREEDOM + self.noise.freedom
-        variance = (_PRIOR_FREEDOM * _PRIOR_SD**2 + self.noise.squares) / freedom
-        return freedom, math.sqrt(variance * (1 / max(launches, 1) + 1 / max(self.launches, 1)))
+    @property
+    def launch_sd(self) -> float:
+        """Standard deviation of ln t of one launch."""
+        squares = _PRIOR_FREEDOM * _PRIOR_SD**2 + self.noise.squares
+        return math.sqrt(squares / self._freedom)
+
+    @property
+    def _freedom(self) -> int:
+        return _PRIOR_FREEDOM + self.noise.freedom
+
+    def _spread(self, sd: float) -> float:
+        """Scale of a difference to the baseline."""
+        return math.hypot(sd, self.launch_sd / math.sqrt(max(self.launches, 1)))
 
     def seen_slower(self, candidate: Candidate) -> bool:
         """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""

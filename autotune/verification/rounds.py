@@ -10,7 +10,6 @@ true loss passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -226,9 +225,10 @@ class Verifier:
 
     def known(self, history: History) -> Known:
         """What the search knows of settings that lose."""
-        made = history.of(Phase.BASELINE)
-        baseline, noise = envelope(self.space, made), search_noise(history)
-        return Known(self.space, baseline, sum(o.ok for o in made), noise, self.design)
+        searched = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+        judged = candidates(self.objectives, self.space, searched)
+        made = history.of(Phase.BASELINE).observations
+        return Known.of(self.space, made, search_noise(history), self.design, judged)
 
     def _course(self, history: History) -> Course:
         """The walk through all rounds, each following from those before."""
@@ -254,14 +254,13 @@ class Verifier:
 
         The best on the whole is often not what is slower nowhere, and has hidden it on the Pareto front.
         """
-        known, made = self.known(history), history.of_points(self.space)
-        launches = Counter(o.trial.point for o in made if o.ok)
+        known = self.known(history)
         settings = [plain(self.space, setting) for setting in self._recommended(history)]
         waiting = [setting for setting in settings if deploys(self.space, setting)]
 
         def expected(setting: Recommendation) -> float:
             free = setting.point in self.confirmed
-            chance = 1.0 if free else known.chance(setting.gains, launches[setting.point])
+            chance = 1.0 if free else known.chance(setting.gains, setting.point)
             return chance * math.log(max(setting.speedup, 1.0))
 
         return iter(sorted(waiting, key=expected, reverse=True))
