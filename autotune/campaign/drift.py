@@ -9,6 +9,8 @@ whose covariance is the share of common hosts, e a launch's own error. Variances
 likelihood, with a flat prior on m_k; what they add is taken out only where the likelihood ratio says that it
 is no chance, since what is estimated badly would add noise. The baseline, which is launched again at
 intervals, carries most of it. A few launches that lie by themselves, which something disturbed, are left out.
+Launches on cores further apart than usual are not corrected but lost: their times are two to three times too
+long, and not by the same at every size.
 
 References:
     J. Durbin, S. J. Koopman, *Time Series Analysis by State Space Methods*, 2nd ed. (2012), ch. 2.
@@ -26,12 +28,15 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.history.trial import History, Observation, Phase, Subject
+from autotune.history.trial import History, Observation, Phase, Status, Subject
 from autotune.measure.location import normal_scale
+from autotune.measure.machine import NEAR
 from autotune.recommend.front import REMEMBERED, Same
 from autotune.verification.pairs import repeated
 
 _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+_OFTEN = 0.3
+"""A share of launches on cores far apart that is no exception."""
 _FEWEST = 6
 """Launches of settings that were launched again, below which nothing is estimated."""
 _MOST = 160
@@ -74,6 +79,7 @@ class Drift:
 
 def levelled(history: History) -> History:
     """The history with what moved whole launches of the search taken out; the very same where nothing did."""
+    history = _steady(history)
     offsets = drift(history).offsets
     if not offsets:
         return history
@@ -81,12 +87,30 @@ def levelled(history: History) -> History:
     return History(tuple(moved))
 
 
+def _steady(history: History) -> History:
+    """The history with launches before the verification lost that tell of cores far apart.
+
+    Where there are many, they are what this machine is like.
+    """
+    moved = {
+        o.trial.number for o in history.of(*_SEARCHED) if o.extra.get("cores_apart", 1.0) > NEAR and o.ok
+    }
+    if not moved or len(moved) > _OFTEN * len(history):
+        return history
+    return History(tuple(_lost(Same((o,))) if o.trial.number in moved else o for o in history))
+
+
+@lru_cache(2 * REMEMBERED)
+def _lost(one: Same[Observation]) -> Observation:
+    return replace(one[0], status=Status.LOST, estimates=(), reason="its cores were further apart than usual")
+
+
 def drift(history: History) -> Drift:
     """What moved whole launches, as far as the last launch of the baseline tells.
 
     Until the next one the answer stays as it is, so that what was computed from it need not be again.
     """
-    searched = history.of(*_SEARCHED).observations
+    searched = _steady(history).of(*_SEARCHED).observations
     last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
     found = _drift(Same(searched[: last + 1]))
     if found.offsets and len(searched) > last + 1:

@@ -1,10 +1,10 @@
 """What launches that failed lead to, as functions of the history (steps 4 and 9 of the flow).
 
 A launch can be the victim of its machine rather than of its point. So a point whose launch failed in a way
-that may pass, or whose curve has a gap by a wrong result, or whose cores were further apart than in most
-launches, is launched once more, as soon as another one has ended well; where several points in a row are
-lost, the untouched stack says whether the machine still works; and what failed beside it tells nothing of its
-point. A launch that hangs costs a multiple of those that did not.
+that may pass, or whose curve has a gap by a wrong result, or whose cores were further apart than usual, is
+launched once more, as soon as another one has ended well; where several points in a row are lost, the
+untouched stack says whether the machine still works; and what failed beside it tells nothing of its point. A
+launch that hangs costs a multiple of those that did not.
 """
 
 import math
@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from autotune.history.objectives import slot_of
 from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
-from autotune.measure.machine import NEAR, usual_s
 from autotune.scenario import Scenario
 from autotune.space import Space
 
@@ -36,8 +35,8 @@ def second_try(history: History) -> Trial | None:
 
     Where second tries mostly fail too, failures here do not pass, and none is made any more.
     """
-    tries, near_s = [o for o in told(history) if o.trial.repeats], _near_s(history)
-    in_vain = sum(not (o.ok and _final(o, near_s)) for o in tries)
+    tries = [o for o in told(history) if o.trial.repeats]
+    in_vain = sum(not (o.ok and _final(o)) for o in tries)
     if in_vain > _IN_VAIN + (len(tries) - in_vain) + _SHARE_IN_VAIN * len(history):
         return None
     made = {o.trial.repeats for o in history}
@@ -48,7 +47,7 @@ def second_try(history: History) -> Trial | None:
             return waiting
         searched = trial.phase in (Phase.SCREENING, Phase.SEARCH)
         fresh = searched and not trial.repeats and trial.number not in made
-        if waiting is None and fresh and not _final(observation, near_s):
+        if waiting is None and fresh and not _final(observation):
             waiting = trial
     return None
 
@@ -145,18 +144,10 @@ def patient(trial: Trial, scenario: Scenario, space: Space, history: History) ->
     return replace(trial, timeout_s=longest_s) if longest_s < limit_s(scenario) else trial
 
 
-def _near_s(history: History) -> float:
-    """The core-to-core latency up to which cores are as near as in most launches; infinite: too few tell."""
-    known = [latency_s for o in history if (latency_s := o.extra.get("core_latency_s", 0.0))]
-    return NEAR * usual_s(known) or math.inf
-
-
-def _final(observation: Observation, near_s: float) -> bool:
+def _final(observation: Observation) -> bool:
     """Whether making it again would show no more: it failed for good, or wrong results left no gap."""
     if not observation.ok:
         return not observation.status.may_pass
-    if observation.extra.get("core_latency_s", 0.0) > near_s:
-        return False
     wrong = {slot_of(e.cell) for e in observation.estimates if e.status is Status.WRONG_RESULT}
     return wrong <= {slot_of(e.cell) for e in observation.usable}
 

@@ -17,7 +17,7 @@ SLOW_CLOCK = 0.75
 """Share of its highest frequency below which a core that measures is held back."""
 NEAR = 1.35
 """Core-to-core latency, as a ratio to the usual one, up to which cores are where they always are."""
-_REMEMBERED, _FEWEST, _QUANTILE = 40, 3, 0.25
+_REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
 """So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
 _WAITING_SHARE = 0.25
 """Of the time that launches took, what may be waited in all."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from autotune.campaign.drift import drift, levelled
 from autotune.campaign.failures import broken, settled
 from autotune.campaign.loop import Campaign
 from autotune.errors import CampaignError, ExitCode
@@ -69,15 +70,28 @@ def test_what_was_measured_on_cores_far_apart_is_measured_once_more():
         def observe(self, trial):
             seen = super().observe(trial)
             apart = trial.number % 6 == 0 and not trial.repeats
-            return replace(seen, extra={**seen.extra, "core_latency_s": 430e-9 if apart else 95e-9})
+            longer = (
+                [replace(e, median_s=2.5 * e.median_s) for e in seen.estimates] if apart else seen.estimates
+            )
+            return replace(seen, estimates=tuple(longer), extra={"cores_apart": 4.5 if apart else 1.0})
 
     history = run(lambda t: None, world=Moving())
     again = {o.trial.repeats for o in history if o.trial.repeats}
-    moved = {o.trial.number for o in history if o.extra["core_latency_s"] > 2e-7}
-    assert again
-    assert again <= moved
-    searched = [o for o in settled(history) if o.trial.phase is Phase.SEARCH]
-    assert sum(o.extra["core_latency_s"] > 2e-7 for o in searched) <= 1
+    moved = [o for o in history if o.extra["cores_apart"] > 2]
+    assert {o.trial.number for o in moved if o.trial.phase is Phase.SEARCH} - again <= {len(history)}
+    seen = levelled(history)
+    assert [o.trial.number for o in seen if not o.ok] == [o.trial.number for o in moved]
+    assert not drift(history).offsets
+
+
+def test_a_machine_whose_cores_are_often_far_apart_is_taken_as_it_is():
+    class Moving(World):
+        def observe(self, trial):
+            return replace(super().observe(trial), extra={"cores_apart": 4.5 if trial.number % 2 else 1.0})
+
+    history = run(lambda t: None, world=Moving())
+    assert levelled(history) is history
+    assert not any(o.trial.repeats for o in history)
 
 
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.INVALID, Status.NOT_APPLIED])

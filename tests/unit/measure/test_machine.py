@@ -58,7 +58,7 @@ def test_what_is_usual_is_known_after_some_launches_of_the_same_placement():
 
 def test_a_machine_that_changed_for_good_is_taken_as_it_is():
     usual = UsualCores()
-    for latency_s in [90e-9] * 20 + [430e-9] * 40:
+    for latency_s in [90e-9] * 20 + [430e-9] * 24:
         usual.add((), {"core_latency_s": latency_s}, duration_s=1.0)
     assert usual.of((), 10.0)[0] == pytest.approx(430e-9)
 

@@ -189,36 +189,50 @@ def test_what_loses_somewhere_is_left_alone_however_good_it_is_elsewhere() -> No
     assert chosen(0.01) == "all"
 
 
-def test_a_family_that_loses_at_one_size_again_and_again_is_left_alone_although_points_sweep_choices() -> (
-    None
-):
-    """What is between sizes is smooth, and hides it; the untouched stack is no point of such a space."""
-    scale = ("1k", "4k", "16k", "64k", "256k", "1m")
-    space = Space(
-        "s",
-        (
-            Parameter("pml", ("ob1", "ucx"), "ob1"),
-            Parameter("rndv", scale, "1k", ordered=True, when={"pml": ("ucx",)}),
-            Parameter("eager", (4096, 8192, 16384), 4096, ordered=True, when={"pml": ("ob1",)}),
-            Parameter("algorithm", ("a", "b"), "a", level=Level.CALL, per_size=True),
-        ),
-    )
-    sizes = [2**k for k in range(3, 22, 2)]
-    plain = {size: 1.0 + size / 4096 for size in sizes}
+SWEPT = Space(
+    "s",
+    (
+        Parameter("pml", ("ob1", "ucx"), "ob1"),
+        Parameter("rndv", ("1k", "4k", "16k", "64k", "256k"), "1k", ordered=True, when={"pml": ("ucx",)}),
+        Parameter("eager", (4096, 8192, 16384), 4096, ordered=True, when={"pml": ("ob1",)}),
+        Parameter("algorithm", ("a", "b"), "a", level=Level.CALL, per_size=True),
+    ),
+)
+"""Points sweep the algorithms, so that the untouched stack is no point of it."""
 
-    def chosen(at_128: float, max_loss: float | None) -> object:
-        runs = [seen(1, space.default, plain, subject=Subject.UNTOUCHED)]
-        for number, rndv in enumerate(scale[:4], 2):
-            faster = {size: time / 1.2**number for size, time in plain.items()} | {128: plain[128] / at_128}
-            runs.append(seen(number, space.complete({"pml": "ucx", "rndv": rndv}), faster))
-        problem = Problem(space, (LATENCY,), max_loss=max_loss)
-        suggestion = Curve().propose(problem, History(tuple(runs)), 0)
+
+def swept(factor: dict[int, float], others: float = 1.5) -> tuple[list[Observation], Observation]:
+    """Four launches of ucx, so many times as fast as the untouched stack, and one of that."""
+    plain = {2**k: 1.0 + 2**k / 4096 for k in range(3, 22, 2)}
+    ucx = {size: time / factor.get(size, others) for size, time in plain.items()}
+    values = SWEPT["rndv"].values[:4]
+    points = [SWEPT.complete({"pml": "ucx", "rndv": value}) for value in values]
+    launches = [seen(number, point, ucx) for number, point in enumerate(points, 2)]
+    return launches, seen(1, SWEPT.default, plain, subject=Subject.UNTOUCHED)
+
+
+@pytest.mark.parametrize(("factor", "losers"), [(0.85, 4), (1.0, 0), (1.5, 0)])
+def test_what_a_family_loses_at_a_single_size_again_and_again_is_known(factor: float, losers: int) -> None:
+    from autotune.proposers.curve_model import CurveModel
+
+    launches, untouched = swept({128: factor})
+    state = SearchState.of(Problem(SWEPT, (LATENCY,), max_loss=0.01), launches, [untouched])
+    assert np.isfinite(state.limit).all()
+    assert len(state.believed(CurveModel(SWEPT, state.slots, state.curves)).losers) == losers
+
+
+def test_what_loses_is_left_alone_where_points_sweep_choices_too() -> None:
+    launches, untouched = swept({8: 0.4, 32: 0.4}, others=4.0)
+    objectives = (Objective("latency", 0, 64), Objective("bandwidth", 128))
+
+    def chosen(max_loss: float | None) -> object:
+        problem = Problem(SWEPT, objectives, max_loss=max_loss)
+        suggestion = Curve().propose(problem, History((untouched, *launches)), 0)
         assert suggestion is not None
         return suggestion.point["pml"]
 
-    assert chosen(0.85, None) == "ucx"
-    assert chosen(0.85, 0.01) == "ob1"
-    assert chosen(1.2, 0.01) == "ucx"
+    assert chosen(None) == "ucx"
+    assert chosen(0.01) == "ob1"
 
 
 def test_a_lucky_launch_is_not_the_mark_that_others_must_beat() -> None:
