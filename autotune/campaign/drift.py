@@ -35,7 +35,7 @@ from autotune.recommend.front import REMEMBERED, Same
 from autotune.verification.pairs import repeated
 
 _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
-_OFTEN = 0.3
+_OFTEN = 0.5
 """A share of launches on cores far apart that is no exception."""
 _FEWEST = 6
 """Launches of settings that were launched again, below which nothing is estimated."""

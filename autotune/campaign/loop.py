@@ -143,8 +143,12 @@ def _broken(history: History) -> CampaignError:
 
 
 def _launch_s(history: History) -> float:
-    """What a launch is expected to take: as long as the longest of the last few that worked."""
-    return max((o.duration_s + o.queue_s for o in history.observations[-RECENT:] if o.ok), default=0.0)
+    """What a launch is expected to take: as long as the longest of the last few that worked.
+
+    Without what it waited for near cores, which the next one may not have to.
+    """
+    worked = (o for o in history.observations[-RECENT:] if o.ok)
+    return max((o.duration_s - o.extra.get("waited_s", 0.0) + o.queue_s for o in worked), default=0.0)
 
 
 def _discovering_s(history: History) -> float:

@@ -348,6 +348,7 @@ class Strategy:
     def _doubtful(self, history: History) -> Point | None:
         """The setting whose next launch gains most by changing what is recommended; None where none does.
 
+        What is expected to lose somewhere is worth the less, as it will not be handed over.
         Launches of one setting differ by several per cent, so the best of many that were launched once is
         mostly the luckiest. A leader that was lucky falls behind when it is launched again.
         """
@@ -361,7 +362,8 @@ class Strategy:
             return None
         costs = [loss(self.objectives, c) / len(self.objectives) for c in judged]
         found = posterior(self.space, [c.point for c in judged], costs, [c.launches for c in judged])
-        worth = zip(found.worth_of_another(), judged, strict=True)
+        chances = [known.chance(c.point) if known else 1.0 for c in judged]
+        worth = zip(found.worth_of_another() * chances, judged, strict=True)
         least = max(_WORTH_A_LAUNCH, self.campaign.scenario.stop.min_gain)
         open_ones = [
             (gain, c.point)

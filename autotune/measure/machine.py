@@ -15,11 +15,11 @@ STOLEN_CORES = 0.05
 """Time that a virtual machine's host gave to others, from which on it is told."""
 SLOW_CLOCK = 0.75
 """Share of its highest frequency below which a core that measures is held back."""
-NEAR = 1.35
-"""Core-to-core latency, as a ratio to the usual one, up to which cores are where they always are."""
+NEAR = 2.0
+"""Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
 _REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
 """So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
-_WAITING_SHARE = 0.25
+_WAITING_SHARE = 0.5
 """Of the time that launches took, what may be waited in all."""
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from autotune.history.objectives import Envelope, Slot, envelope
 from autotune.history.trial import History, Observation, Phase
-from autotune.recommend.front import Candidate, Gain, against, gains
+from autotune.recommend.front import Candidate, against, gains
 from autotune.recommend.posterior import pooled
 from autotune.space import Point, Space
 from autotune.verification.pairs import LaunchNoise, launch_noise
@@ -74,6 +74,7 @@ class Known:
         ]
         points, n = [settings[i].point for i in complete], [settings[i].launches for i in complete]
         mean, sd = pooled(space, points, np.clip(slower, -_FAR, _FAR), n, known.launch_sd)
+        mean[np.array(slower) == 0] = 0.0  # the untouched stack's own calls
         believed = {
             point: (dict(zip(default, (-row).tolist(), strict=True)), float(its))
             for point, row, its in zip(points, mean, sd, strict=True)
@@ -96,13 +97,14 @@ class Known:
         reach = float(t.isf(self.design.alpha / 2 / len(curve), self._freedom)) * self._spread(sd)
         return tuple(slot for slot, own in ratios.items() if own and mean[slot] + reach < self.design.least)
 
-    def chance(self, gains: Sequence[Gain], point: Point) -> float:
-        """That no slot loses more than ``max_loss``: of the worst one, as slots of a launch go together."""
+    def chance(self, point: Point) -> float:
+        """Of the worst slot to look as it does although none loses more than ``max_loss`` (Šidák 1967)."""
         from scipy.stats import t
 
         mean, sd = self.believed.get(point, ({}, self.launch_sd))
-        worst = min((mean.get(g.slot, math.log(g.ratio)) for g in gains if g.ratio != 1.0), default=0.0)
-        return float(t.cdf((worst - self.design.least) / self._spread(sd), self._freedom))
+        differing = [ratio for ratio in mean.values() if ratio] or [0.0]
+        worst = float(t.cdf((min(differing) - self.design.least) / self._spread(sd), self._freedom))
+        return 1.0 - (1.0 - worst) ** len(differing)
 
     @property
     def launch_sd(self) -> float:

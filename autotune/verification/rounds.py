@@ -260,7 +260,7 @@ class Verifier:
 
         def expected(setting: Recommendation) -> float:
             free = setting.point in self.confirmed
-            chance = 1.0 if free else known.chance(setting.gains, setting.point)
+            chance = 1.0 if free else known.chance(setting.point)
             return chance * math.log(max(setting.speedup, 1.0))
 
         return iter(sorted(waiting, key=expected, reverse=True))
