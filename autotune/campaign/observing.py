@@ -126,8 +126,8 @@ class Launches:
         if parts > 1:
             probe = replace(probe, collectives=tuple(rendering.choices), budget_s=probe.budget_s / parts)
         placed = (rendering.map_by, rendering.bind_to)
-        usual_s, patience_s = self.usual.of(placed, measurement.patience_s)
-        probe = replace(probe, usual_core_latency_s=usual_s, patience_s=patience_s)
+        usual, patience_s = self.usual.of(placed, measurement.patience_s)
+        probe = replace(probe, usual_core=usual, patience_s=patience_s)
         request = LaunchRequest(
             directory=directory,
             program=(sys.executable, "-m", "autotune.probe", str(directory)),

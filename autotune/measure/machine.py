@@ -17,6 +17,10 @@ SLOW_CLOCK = 0.75
 """Share of its highest frequency below which a core that measures is held back."""
 NEAR = 2.0
 """Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
+FAST = 1.1
+"""Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
+_SLOW_TOLD = 1.3
+"""From here on it is told: beside another thread of its core a loop takes so long now and then."""
 _REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
 """So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
 _WAITING_SHARE = 0.5
@@ -57,8 +61,12 @@ class Disturbance:
     """Ranks beyond the cores that they may use."""
     core_latency_s: float = 0.0
     """Round trip of a cache line between two ranks of a node, of the slowest two; 0: not known."""
+    core_loop_s: float = 0.0
+    """Of a fixed piece of arithmetic, on the slowest core; 0: not known."""
     cores_apart: float = 1.0
-    """The same as a ratio to what is usual for this placement; 1: it is, or that is not known."""
+    """The latency as a ratio to what is usual for this placement; 1: it is, or that is not known."""
+    cores_slow: float = 1.0
+    """The same of the loop."""
     waited_s: float = 0.0
     """Until the cores were as near as usual."""
 
@@ -73,7 +81,9 @@ class Disturbance:
             "clock_share": self.clock_share,
             "crowded_ranks": self.crowded_ranks,
             "core_latency_s": self.core_latency_s,
+            "core_loop_s": self.core_loop_s,
             "cores_apart": self.cores_apart,
+            "cores_slow": self.cores_slow,
             "waited_s": self.waited_s,
         }
 
@@ -90,7 +100,9 @@ class Disturbance:
             figures.get("clock_share", 1.0),
             figures.get("crowded_ranks", 0.0),
             figures.get("core_latency_s", 0.0),
+            figures.get("core_loop_s", 0.0),
             figures.get("cores_apart", 1.0),
+            figures.get("cores_slow", 1.0),
             figures.get("waited_s", 0.0),
         )
 
@@ -110,6 +122,8 @@ class Disturbance:
             said.append(f"{self.crowded_ranks:g} ranks more than cores")
         if self.cores_apart > NEAR:
             said.append(f"cores {self.cores_apart:.1f} times as far apart as usual")
+        if self.cores_slow > _SLOW_TOLD:
+            said.append(f"cores {self.cores_slow:.2f} times as slow as usual")
         return tuple(said)
 
 
@@ -134,30 +148,61 @@ def worst(found: Sequence[Disturbance]) -> Disturbance:
         min(one.clock_share for one in found),
         max(one.crowded_ranks for one in found),
         max(one.core_latency_s for one in found),
+        max(one.core_loop_s for one in found),
         max(one.cores_apart for one in found),
+        max(one.cores_slow for one in found),
         max(one.waited_s for one in found),
     )
 
 
-def usual_s(latencies_s: Sequence[float]) -> float:
-    """What is usual among the core-to-core latencies of some launches; 0 where they are too few to tell."""
-    return float(np.quantile(latencies_s, _QUANTILE)) if len(latencies_s) >= _FEWEST else 0.0
+def usual_s(times_s: Sequence[float]) -> float:
+    """What is usual among the times of some launches; 0 where they are too few to tell."""
+    return float(np.quantile(times_s, _QUANTILE)) if len(times_s) >= _FEWEST else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UsualCore:
+    """What is usual for the cores of one placement; 0: not known."""
+
+    latency_s: float = 0.0
+    """Core to core."""
+    loop_s: float = 0.0
+    """Of the core loop."""
+
+    def admits(self, latency_s: float, loop_s: float) -> bool:
+        """Whether cores that are so near and so fast are as usual."""
+        near = not self.latency_s or latency_s <= NEAR * self.latency_s
+        return near and (not self.loop_s or loop_s <= FAST * self.loop_s)
+
+    def figures(self, latency_s: float, loop_s: float, waited_s: float) -> dict[str, float]:
+        """What a launch tells, by the names of ``Disturbance``."""
+        return {
+            "core_latency_s": latency_s,
+            "core_loop_s": loop_s,
+            "cores_apart": latency_s / self.latency_s if self.latency_s else 1.0,
+            "cores_slow": loop_s / self.loop_s if self.loop_s else 1.0,
+            "waited_s": waited_s,
+        }
 
 
 class UsualCores:
-    """How far apart cores usually are, of each placement of the ranks, by the launches made so far."""
+    """What is usual for each placement of the ranks, by the launches made so far."""
 
     def __init__(self) -> None:
         """Nothing is known yet."""
         self._earned_s = 0.0
-        self._seen: dict[tuple[str, ...], deque[float]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
+        self._seen: dict[tuple[str, ...], deque[tuple[float, float]]] = defaultdict(
+            lambda: deque(maxlen=_REMEMBERED)
+        )
 
-    def of(self, placement: tuple[str, ...], patience_s: float) -> tuple[float, float]:
-        """The usual latency, 0 where too few launches tell, and how long the next launch may wait for it."""
-        return usual_s(self._seen[placement]), min(patience_s, max(0.0, patience_s + self._earned_s))
+    def of(self, placement: tuple[str, ...], patience_s: float) -> tuple[UsualCore, float]:
+        """What is usual, and how long the next launch may wait for it."""
+        latencies, loops = zip(*self._seen[placement], strict=True) if self._seen[placement] else ((), ())
+        usual = UsualCore(usual_s(latencies), usual_s(loops))
+        return usual, min(patience_s, max(0.0, patience_s + self._earned_s))
 
     def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
         """Learn from a launch."""
-        if latency_s := figures.get("core_latency_s", 0.0):
-            self._seen[placement].append(latency_s)
+        if loop_s := figures.get("core_loop_s", 0.0):
+            self._seen[placement].append((figures.get("core_latency_s", 0.0), loop_s))
         self._earned_s += _WAITING_SHARE * duration_s - figures.get("waited_s", 0.0)

@@ -1,8 +1,10 @@
-"""How far apart the cores of neighbouring ranks are, whatever the stack is set to (step 6 of the flow).
+"""How near and how fast the cores of the ranks are, whatever the stack is set to (step 6 of the flow).
 
-The core-to-core latency is the round trip of one cache line between two processes that share it. No knob of
-an MPI library moves it, so where it changes the machine did: the host of a virtual machine runs its cores now
-below one cache and now apart, which makes small messages three times slower, for some seconds.
+The core-to-core latency is the round trip of one cache line between two processes that share it; the core
+loop is a fixed piece of arithmetic. No knob of an MPI library moves either, so where one changes the machine
+did. The host of a virtual machine runs its cores now below one cache and now apart, which makes small
+messages three times slower for some seconds; now alone and now beside another thread of the same core, which
+costs a fifth.
 """
 
 import ctypes
@@ -14,9 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 from mpi4py import MPI
 
-from autotune.measure.machine import NEAR
+from autotune.measure.machine import UsualCore
 
 Measured = TypeVar("Measured")
 
@@ -31,43 +34,44 @@ class Cores:
 
     def __init__(self, world: MPI.Intracomm, kernel: ctypes.CDLL) -> None:
         """Pair the ranks; a collective call."""
-        self._world, self._look = world, kernel.autotune_core_latency
-        self._look.restype = ctypes.c_double
+        self._world, self._trip, self._loop = world, kernel.autotune_core_latency, kernel.autotune_core_loop
+        self._trip.restype = self._loop.restype = ctypes.c_double
         node = world.Split_type(MPI.COMM_TYPE_SHARED)
         self._echoes = bool(node.rank % 2)
         self._line = _shared(node)
         self._memory = (ctypes.c_char * mmap.PAGESIZE).from_buffer(self._line) if self._line else None
         node.Free()
 
-    def latency_s(self) -> float:
-        """Of the two that are furthest apart now, the same on all ranks; 0 where no two share a node."""
-        own_s = 0.0
+    def look(self) -> tuple[float, float]:
+        """Seconds of the round trip and of the loop now, of the slowest ranks, the same on all.
+
+        The first is 0 where no two ranks share a node.
+        """
+        trip_s, loop_s = 0.0, self._loop()
         if self._memory is not None:
-            own_s = self._look(self._memory, ctypes.c_int(self._echoes), ctypes.c_double(_LIMIT_S))
-        return float(self._world.allreduce(own_s, MPI.MAX))
+            trip_s = self._trip(self._memory, ctypes.c_int(self._echoes), ctypes.c_double(_LIMIT_S))
+        slowest = np.array([trip_s, loop_s])
+        self._world.Allreduce(MPI.IN_PLACE, slowest, MPI.MAX)
+        return float(slowest[0]), float(slowest[1])
 
-    def near(
-        self, measure: Callable[[], Measured], usual_s: float, patience_s: float
+    def steadily(
+        self, measure: Callable[[], Measured], usual: UsualCore, patience_s: float
     ) -> tuple[Measured, dict[str, float]]:
-        """What is measured while they are as near as usual, and figures as in ``measure.machine``.
+        """What is measured while they are as usual, and figures as in ``measure.machine``.
 
-        Waits for that, and measures again where they were moved in between, until ``patience_s`` are over;
-        a collective call.
+        Waits for that, and measures again where they changed in between, until ``patience_s`` are over; a
+        collective call.
         """
         began = time.monotonic()
         while True:
-            apart_s, waited_s = self.latency_s(), self._since(began)
-            if apart_s > NEAR * usual_s > 0 and waited_s < patience_s:
+            before, waited_s = self.look(), self._since(began)
+            if not usual.admits(*before) and waited_s < patience_s:
                 time.sleep(_SLEEP_S)
                 continue
-            measured = measure()
-            apart_s = max(apart_s, self.latency_s())
-            if not apart_s > NEAR * usual_s > 0 or self._since(began) >= patience_s:
-                break
-        if not apart_s:
-            return measured, {}
-        ratio = apart_s / usual_s if usual_s else 1.0
-        return measured, {"core_latency_s": apart_s, "cores_apart": ratio, "waited_s": waited_s}
+            measured, after = measure(), self.look()
+            slower = max(before[0], after[0]), max(before[1], after[1])
+            if usual.admits(*slower) or self._since(began) >= patience_s:
+                return measured, usual.figures(*slower, waited_s)
 
     def _since(self, began: float) -> float:
         return float(self._world.bcast(time.monotonic() - began))

@@ -219,6 +219,22 @@ over:
     return best;
 }
 
+/* Mean seconds of a fixed loop of arithmetic, in which four operations are under way at a time: longer where another
+ * thread shares the core. */
+double autotune_core_loop(void)
+{
+    enum { BLOCKS = 40, ROUNDS = 20000 };
+    double begin = now();
+    for (int block = 0; block < BLOCKS; block++) {
+        unsigned long a = 1, b = 2, c = 3, d = 4;
+        for (int i = 0; i < ROUNDS; i++) {
+            a = a * 3 + i, b = b * 5 + i, c = c * 7 + i, d = d * 9 + i;
+            __asm__ volatile("" ::"r"(a), "r"(b), "r"(c), "r"(d));
+        }
+    }
+    return (now() - begin) / BLOCKS;
+}
+
 /* An address inside of the library that this was linked against; no tool interposes that function. */
 void *autotune_library(void)
 {

@@ -147,8 +147,8 @@ def _measure(
     if kernel is None:
         cells, told, seen = sweeps()
     else:
-        usual_s, patience_s = request.usual_core_latency_s, request.patience_s
-        (cells, told, seen), moved = Cores(world, kernel).near(sweeps, usual_s, patience_s)
+        cores = Cores(world, kernel)
+        (cells, told, seen), moved = cores.steadily(sweeps, request.usual_core, request.patience_s)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")

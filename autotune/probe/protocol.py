@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from autotune.collectives import COLLECTIVES, MEASURED, Size
 from autotune.errors import UserError, allowed
+from autotune.measure.machine import UsualCore
 from autotune.structure import Document, plain
 
 VERSION = 1
@@ -104,8 +105,8 @@ class ProbeRequest:
     """One of ``LOOPS``."""
     other_loop: str = ""
     """One of them in which each cell is measured too, afterwards and for half as long; empty: in none."""
-    usual_core_latency_s: float = 0.0
-    """See ``probe.cores``; 0: not known."""
+    usual_core: UsualCore = field(default_factory=UsualCore)
+    """How near and how fast the cores mostly are."""
     patience_s: float = 0.0
     """How long to wait for it, and to measure again what lost it."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from autotune.collectives import MEASURED
+from autotune.measure.machine import UsualCore
 from autotune.probe.protocol import Choice, Expectation
 from autotune.probe.ucx import last_errors
 from autotune.stacks.installation import find
@@ -88,24 +89,37 @@ def test_both_loops_are_measured_in_one_launch(tmp_path, loop):
         assert ("ranks_avg_s" in cell.extra) == (loop == "tight")
 
 
-@pytest.mark.parametrize(("usual_s", "waits"), [(1e-12, True), (1.0, False), (0.0, False)])
-def test_a_launch_waits_while_cores_are_further_apart_than_usual(tmp_path, usual_s, waits):
-    cores = {"usual_core_latency_s": usual_s, "patience_s": 0.3}
-    result = probe(tmp_path, probe_request(("allreduce",), (8,), ranks=2, **cores)).result
+@pytest.mark.parametrize(
+    ("usual", "waits"),
+    [
+        (UsualCore(1e-12, 0.0), True),
+        (UsualCore(0.0, 1e-12), True),
+        (UsualCore(1.0, 1.0), False),
+        (UsualCore(), False),
+    ],
+)
+def test_a_launch_waits_while_cores_are_further_apart_or_slower_than_usual(tmp_path, usual, waits):
+    request = probe_request(("allreduce",), (8,), ranks=2, usual_core=usual, patience_s=0.3)
+    result = probe(tmp_path, request).result
     found = result.machine
     assert result.status == "ok", result.reason
     assert 1e-9 < found["core_latency_s"] < 1e-2
-    assert found["cores_apart"] == (pytest.approx(found["core_latency_s"] / usual_s) if usual_s else 1.0)
+    assert 1e-6 < found["core_loop_s"] < 1e-2
+    for ratio, seconds, its in (("apart", "latency", usual.latency_s), ("slow", "loop", usual.loop_s)):
+        assert found[f"cores_{ratio}"] == (pytest.approx(found[f"core_{seconds}_s"] / its) if its else 1.0)
     assert (found["waited_s"] >= 0.3) == waits
     assert len(result.cells) == 1
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_ranks_without_a_neighbour_tell_nothing_of_the_cores_and_wait_for_nobody(tmp_path, ranks):
-    request = probe_request(("allreduce",), (8,), ranks=ranks, usual_core_latency_s=1e-12, patience_s=0.2)
-    result = probe(tmp_path, request, "--oversubscribe", ranks=ranks).result
+def test_ranks_without_a_neighbour_tell_nothing_of_how_near_it_is_and_wait_for_nobody(tmp_path, ranks):
+    cores = {"usual_core": UsualCore(1e-12, 0.0), "patience_s": 0.2}
+    result = probe(
+        tmp_path, probe_request(("allreduce",), (8,), ranks=ranks, **cores), "--oversubscribe", ranks=ranks
+    ).result
     assert result.status == "ok", result.reason
     assert (result.machine["core_latency_s"] > 0) == (ranks > 1)
+    assert result.machine["core_loop_s"] > 0
 
 
 def test_a_tight_loop_leaves_out_what_it_has_no_time_for(tmp_path):

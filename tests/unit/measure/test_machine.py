@@ -2,7 +2,17 @@
 
 import pytest
 
-from autotune.measure.machine import NEAR, Counters, Disturbance, UsualCores, disturbance, usual_s, worst
+from autotune.measure.machine import (
+    FAST,
+    NEAR,
+    Counters,
+    Disturbance,
+    UsualCore,
+    UsualCores,
+    disturbance,
+    usual_s,
+    worst,
+)
 
 
 def counters(at_s, busy_s=0.0, stolen_s=0.0, throttled=0):
@@ -27,7 +37,8 @@ def test_every_hindrance_is_said():
     )
     assert Disturbance(2, 0.0, crowded_ranks=2).words == ("2 ranks more than cores",)
     assert Disturbance(2, 0.0, cores_apart=4.4).words == ("cores 4.4 times as far apart as usual",)
-    assert Disturbance(2, 0.0, cores_apart=NEAR).words == ()
+    assert Disturbance(2, 0.0, cores_slow=1.4).words == ("cores 1.40 times as slow as usual",)
+    assert Disturbance(2, 0.0, cores_apart=NEAR, cores_slow=FAST).words == ()
 
 
 def test_a_clock_that_stands_still_says_nothing():
@@ -35,7 +46,7 @@ def test_a_clock_that_stands_still_says_nothing():
 
 
 def test_figures_come_back_as_they_went_and_others_say_nothing():
-    found = Disturbance(8, 1.5, 0.1, 2, 0.9, 1, 4e-7, 4.4, 2.5)
+    found = Disturbance(8, 1.5, 0.1, 2, 0.9, 1, 4e-7, 3e-5, 4.4, 1.2, 2.5)
     assert Disturbance.of(found.figures) == found
     assert Disturbance.of({"memory_bytes": 1.0}) is None
 
@@ -46,28 +57,46 @@ def test_of_several_machines_the_worst_of_each_is_told():
     )
 
 
+def figures(latency_s, loop_s=3e-5, waited_s=0.0):
+    return UsualCore().figures(latency_s, loop_s, waited_s)
+
+
 def test_what_is_usual_is_known_after_some_launches_of_the_same_placement():
     usual = UsualCores()
     for latency_s in (90e-9, 430e-9, 100e-9):
-        assert usual.of(("", "core"), 10.0)[0] == 0
-        usual.add(("", "core"), {"core_latency_s": latency_s}, duration_s=1.0)
-    assert 90e-9 <= usual.of(("", "core"), 10.0)[0] <= 100e-9
-    assert usual.of(("numa", "core"), 10.0)[0] == 0
+        assert usual.of(("", "core"), 10.0)[0] == UsualCore()
+        usual.add(("", "core"), figures(latency_s), duration_s=1.0)
+    found, _ = usual.of(("", "core"), 10.0)
+    assert 90e-9 <= found.latency_s <= 100e-9
+    assert found.loop_s == pytest.approx(3e-5)
+    assert usual.of(("numa", "core"), 10.0)[0] == UsualCore()
     assert usual_s([90e-9] * 9 + [430e-9] * 20) == pytest.approx(90e-9)
+
+
+def test_cores_are_as_usual_where_they_are_near_and_fast_as_far_as_it_is_known():
+    usual = UsualCore(90e-9, 3e-5)
+    assert usual.admits(130e-9, 3.1e-5)
+    assert not usual.admits(430e-9, 3e-5)
+    assert not usual.admits(90e-9, 3.6e-5)
+    assert UsualCore(0.0, 3e-5).admits(1.0, 3e-5)  # no two ranks share a node
+    assert UsualCore().admits(1.0, 1.0)
+    told = usual.figures(360e-9, 3.6e-5, 0.5)
+    assert (told["cores_apart"], told["cores_slow"]) == pytest.approx((4.0, 1.2))
+    assert Disturbance.of({**Disturbance(2, 0.0).figures, **told}).waited_s == 0.5
 
 
 def test_a_machine_that_changed_for_good_is_taken_as_it_is():
     usual = UsualCores()
     for latency_s in [90e-9] * 20 + [430e-9] * 24:
-        usual.add((), {"core_latency_s": latency_s}, duration_s=1.0)
-    assert usual.of((), 10.0)[0] == pytest.approx(430e-9)
+        usual.add((), figures(latency_s), duration_s=1.0)
+    assert usual.of((), 10.0)[0].latency_s == pytest.approx(430e-9)
 
 
 def test_waiting_takes_a_share_of_the_time_that_launches_take():
     usual, waited_s = UsualCores(), 0.0
     for _ in range(200):
         _, patience_s = usual.of((), 10.0)
-        usual.add((), {"core_latency_s": 1e-7, "waited_s": patience_s}, duration_s=1.0 + patience_s)
+        usual.add((), figures(1e-7, waited_s=patience_s), duration_s=1.0 + patience_s)
         waited_s += patience_s
-    assert 10 < waited_s < 10 + 200
+    assert 10 < waited_s < 230
     assert usual.of((), 0.0)[1] == 0
