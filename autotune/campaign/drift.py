@@ -10,7 +10,8 @@ likelihood, with a flat prior on m_k; what they add is taken out only where the 
 is no chance, since what is estimated badly would add noise. The baseline, which is launched again at
 intervals, carries most of it. A few launches that lie by themselves, which something disturbed, are left out.
 Launches on cores further apart than usual are not corrected but lost: their times are two to three times too
-long, and not by the same at every size.
+long, and not by the same at every size. How fast the cores were is a covariate: y rises with the logarithm of
+the core loop's duration, by a slope from the same launches (analysis of covariance), and that goes first.
 
 References:
     J. Durbin, S. J. Koopman, *Time Series Analysis by State Space Methods*, 2nd ed. (2012), ch. 2.
@@ -35,6 +36,8 @@ from autotune.recommend.front import REMEMBERED, Same
 from autotune.verification.pairs import repeated
 
 _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+_LOOP_SD = 0.05
+"""By so much the logarithm of the core loop's duration varies where nothing is to be learnt from it."""
 _OFTEN = 0.5
 """A share of launches on cores far apart that is no exception."""
 _FEWEST = 6
@@ -79,12 +82,54 @@ class Drift:
 
 def levelled(history: History) -> History:
     """The history with what moved whole launches of the search taken out; the very same where nothing did."""
-    history = _steady(history)
-    offsets = drift(history).offsets
+    history = _alike(history)
+    return _without(history, _walked(history).offsets)
+
+
+def _without(history: History, offsets: Mapping[int, float]) -> History:
+    """The history with times lower by these logarithms, by number of a trial."""
     if not offsets:
         return history
     moved = (_moved(Same((o,)), round(offsets.get(o.trial.number, 0.0), 4)) for o in history)
     return History(tuple(moved))
+
+
+def _alike(history: History) -> History:
+    """The history as if all launches before the verification had run on cores as near and as fast."""
+    steady = _steady(history)
+    return _without(steady, _by_speed(steady))
+
+
+def _by_speed(history: History) -> dict[int, float]:
+    """By how much times are too high since cores were slow; nothing where that is not more than chance.
+
+    As far as the last launch of the baseline tells, as in ``drift``.
+    """
+    searched = history.of(*_SEARCHED).observations
+    last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
+    slope, usual = _slope(Same(searched[: last + 1]))
+    if not slope:
+        return {}
+    loops = {o.trial.number: o.extra.get("core_loop_s", 0.0) for o in searched}
+    return {number: slope * (math.log(loop_s) - usual) for number, loop_s in loops.items() if loop_s}
+
+
+@lru_cache(16)
+def _slope(made: Same[Observation]) -> tuple[float, float]:
+    """How far ln t follows the logarithm of the core loop, 0 if that is not sure; and the latter's median."""
+    groups: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for i, setting, mean in _repeated(made):
+        if loop_s := made[i].extra.get("core_loop_s", 0.0):
+            groups[setting].append((math.log(loop_s), mean))
+    rows = [np.array(of) for of in groups.values() if len(of) > 1]
+    if sum(map(len, rows)) < _FEWEST:
+        return 0.0, 0.0
+    x, y = np.concatenate([of - of.mean(axis=0) for of in rows]).T
+    slope = float(x @ y / (x @ x + _LOOP_SD**2))
+    left = y - slope * x
+    freedom = len(x) - len(rows)
+    sure = slope > 0 and freedom * math.log(max(y @ y, 1e-12) / max(left @ left, 1e-12)) >= _SURE
+    return (slope if sure else 0.0), float(np.median(np.concatenate([of[:, 0] for of in rows])))
 
 
 def _steady(history: History) -> History:
@@ -110,7 +155,11 @@ def drift(history: History) -> Drift:
 
     Until the next one the answer stays as it is, so that what was computed from it need not be again.
     """
-    searched = _steady(history).of(*_SEARCHED).observations
+    return _walked(_alike(history))
+
+
+def _walked(history: History) -> Drift:
+    searched = history.of(*_SEARCHED).observations
     last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
     found = _drift(Same(searched[: last + 1]))
     if found.offsets and len(searched) > last + 1:

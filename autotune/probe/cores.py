@@ -65,12 +65,12 @@ class Cores:
         began = time.monotonic()
         while True:
             before, waited_s = self.look(), self._since(began)
-            if not usual.admits(*before) and waited_s < patience_s:
+            if waited_s < usual.worth_s(*before, patience_s):
                 time.sleep(_SLEEP_S)
                 continue
             measured, after = measure(), self.look()
             slower = max(before[0], after[0]), max(before[1], after[1])
-            if usual.admits(*slower) or self._since(began) >= patience_s:
+            if self._since(began) >= usual.worth_s(*slower, patience_s):
                 return measured, usual.figures(*slower, waited_s)
 
     def _since(self, began: float) -> float:

@@ -12,8 +12,8 @@ setting differ by 3 %, worth ν₀ = 4 degrees of freedom; recorded campaigns sh
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from autotune.history.trial import History, Observation, Phase
 from autotune.recommend.front import Candidate, against, gains
 from autotune.recommend.posterior import pooled
 from autotune.space import Point, Space
+from autotune.verification.paired_test import Comparison
 from autotune.verification.pairs import LaunchNoise, launch_noise
 from autotune.verification.sequential import SequentialDesign
 
@@ -49,8 +50,10 @@ class Known:
     """Of launches that the search repeated."""
     design: SequentialDesign
     """The loss that does not matter, and how sure is sure."""
-    believed: Mapping[Point, tuple[Mapping[Slot, float], float]]
-    """For each setting ln of default / setting in each slot, and the standard deviation of ln t there."""
+    rows: tuple[tuple[Point, tuple[float, ...], int], ...] = ()
+    """Setting, ln of setting / default in each slot of the baseline, launches behind it."""
+    believed: Mapping[Point, tuple[Mapping[Slot, float], float]] = field(default_factory=dict)
+    """For each of them ln of default / setting in each slot, and the standard deviation of ln t there."""
 
     @classmethod
     def of(
@@ -63,23 +66,39 @@ class Known:
     ) -> "Known":
         """Of these launches of the defaults, and of these settings together."""
         default = envelope(space, baseline)
-        known = cls(space, default, sum(o.ok for o in baseline), noise, design, {})
-        curves = [against(space, one, default) for one in settings]
-        complete = [i for i, curve in enumerate(curves) if default and len(curve) == len(default)]
-        if not complete:
-            return known
-        slower = [
-            [math.log(curves[i][slot].median_s / before.median_s) for slot, before in default.items()]
-            for i in complete
-        ]
-        points, n = [settings[i].point for i in complete], [settings[i].launches for i in complete]
-        mean, sd = pooled(space, points, np.clip(slower, -_FAR, _FAR), n, known.launch_sd)
-        mean[np.array(slower) == 0] = 0.0  # the untouched stack's own calls
+        rows = []
+        for one in settings:
+            curve = against(space, one, default)
+            if curve and len(curve) == len(default):
+                slower = (
+                    math.log(curve[slot].median_s / before.median_s) for slot, before in default.items()
+                )
+                rows.append((one.point, tuple(slower), one.launches))
+        return cls(space, default, sum(o.ok for o in baseline), noise, design)._with(rows)
+
+    def after(self, shown: Iterable[tuple[Point, Sequence[Comparison]]]) -> "Known":
+        """The same with what fresh launches have shown of some settings, and so of others like them."""
+        rows = []
+        for point, judged in shown:
+            gains = {c.slot: c.gain for c in judged}
+            if gains and gains.keys() >= self.baseline.keys():
+                slower = tuple(-gains[slot] for slot in self.baseline)
+                rows.append((point, slower, max(c.pairs for c in judged)))
+        return self._with(rows) if rows else self
+
+    def _with(self, more: Sequence[tuple[Point, tuple[float, ...], int]]) -> "Known":
+        rows = (*self.rows, *more)
+        if not rows:
+            return self
+        points, slower, launches = zip(*rows, strict=True)
+        curves = np.array(slower)
+        mean, sd = pooled(self.space, points, np.clip(curves, -_FAR, _FAR), launches, self.launch_sd)
+        mean[curves == 0] = 0.0  # the untouched stack's own calls
         believed = {
-            point: (dict(zip(default, (-row).tolist(), strict=True)), float(its))
+            point: (dict(zip(self.baseline, (-row).tolist(), strict=True)), float(its))
             for point, row, its in zip(points, mean, sd, strict=True)
         }
-        return replace(known, believed=believed)
+        return replace(self, rows=rows, believed=believed)
 
     def losses(self, candidate: Candidate) -> tuple[Slot, ...]:
         """Slots in which a setting is slower by more than ``max_loss``, for sure over all slots together."""

@@ -10,8 +10,9 @@ true loss passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 
 import numpy as np
@@ -29,7 +30,7 @@ from autotune.verification.pairs import BLOCK, PairDifferences
 from autotune.verification.sequential import SequentialDesign
 
 _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
-_LAYERS = 3
+_LAYERS = 8
 """Pareto fronts of the search of which settings are verified, where those before did not hold."""
 MAX_ROUNDS = len(SHARES)
 """After so many the default stays."""
@@ -233,7 +234,11 @@ class Verifier:
     def _course(self, history: History) -> Course:
         """The walk through all rounds, each following from those before."""
         course = Course(self.space, self.design, self.one_row, history, self.both_count)
-        for setting in self._waiting(history):
+        known, waiting = self.known(history), self._waiting(history)
+        while waiting:  # what one round shows of a setting, it shows of others like it
+            shown = ((one.setting.point, one.judged) for one in course.rounds)
+            setting = max(waiting, key=partial(self._expected, known.after(shown)))
+            waiting.remove(setting)
             if setting.speedup <= course.not_worth:
                 continue
             if len(course.rounds) >= MAX_ROUNDS or not course.verify(setting):
@@ -249,21 +254,18 @@ class Verifier:
         """
         return next(iter(self._recommended(history)), None)
 
-    def _waiting(self, history: History) -> Iterator[Recommendation]:
-        """What may be verified, in order: by the gain that is to be expected, which a loss may undo.
+    def _waiting(self, history: History) -> list[Recommendation]:
+        """What may be verified."""
+        settings = (plain(self.space, setting) for setting in self._recommended(history))
+        return [setting for setting in settings if deploys(self.space, setting)]
+
+    def _expected(self, known: Known, setting: Recommendation) -> float:
+        """The gain that is to be expected of a setting, which a loss may undo.
 
         The best on the whole is often not what is slower nowhere, and has hidden it on the Pareto front.
         """
-        known = self.known(history)
-        settings = [plain(self.space, setting) for setting in self._recommended(history)]
-        waiting = [setting for setting in settings if deploys(self.space, setting)]
-
-        def expected(setting: Recommendation) -> float:
-            free = setting.point in self.confirmed
-            chance = 1.0 if free else known.chance(setting.point)
-            return chance * math.log(max(setting.speedup, 1.0))
-
-        return iter(sorted(waiting, key=expected, reverse=True))
+        chance = 1.0 if setting.point in self.confirmed else known.chance(setting.point)
+        return chance * math.log(max(setting.speedup, 1.0))
 
     def _recommended(self, history: History) -> tuple[Recommendation, ...]:
         """What the search recommends of what it does not know to lose; kept until it has seen more."""
