@@ -32,6 +32,8 @@ _FEWEST = 4
 """Settings below which nothing can be learnt from the others."""
 _LEVEL, _SIGNAL, _NOISE = 1.0, 0.3, 0.05
 """Prior standard deviations of level, f and one launch; recorded campaigns show launches 2 to 5 % apart."""
+_AT_ONE_SIZE = 0.1
+"""The same of f in a single slot, where most settings of a family differ little."""
 _UNLIKE = 0.7
 """Prior median of θ, over √D."""
 _SPREADS = (1.5, 1.0, 0.7)
@@ -89,7 +91,7 @@ def posterior(
 def pooled(
     space: Space, points: Sequence[Point], curves: Array, launches: Sequence[int], noise: float
 ) -> tuple[Array, Array]:
-    """What is believed of whole curves, in each slot by itself, at the prior medians of hyperparameters.
+    """What is believed of whole curves, in each slot by itself, with hyperparameters that are not fitted.
 
     Args:
         space: Of the settings.
@@ -106,7 +108,9 @@ def pooled(
     best = np.argsort(mean.mean(axis=1), kind="stable")[:_JUDGED]
     if len(best) >= _FEWEST:
         process = Process(distances(space, [points[i] for i in best]), mean[best, 0], n[best])
-        prior = process.prior(np.zeros(len(process.distances) + 2))
+        prior = process.prior(
+            np.append(np.zeros(len(process.distances)), [math.log(_AT_ONE_SIZE / _SIGNAL), 0])
+        )
         weights = prior @ inverted(prior + np.diag(noise**2 / n[best]))[0]
         centre = np.median(mean[best], axis=0)
         mean[best] = centre + weights @ (mean[best] - centre)

@@ -117,13 +117,16 @@ class Known:
         return tuple(slot for slot, own in ratios.items() if own and mean[slot] + reach < self.design.least)
 
     def chance(self, point: Point) -> float:
-        """Of the worst slot to look as it does although none loses more than ``max_loss`` (Šidák 1967)."""
+        """Of the worst slot to look as it does although none loses more than ``max_loss``.
+
+        By Šidák's correction (JASA 62, 1967) for the root of their number: slots of a launch go together.
+        """
         from scipy.stats import t
 
         mean, sd = self.believed.get(point, ({}, self.launch_sd))
         differing = [ratio for ratio in mean.values() if ratio] or [0.0]
         worst = float(t.cdf((min(differing) - self.design.least) / self._spread(sd), self._freedom))
-        return 1.0 - (1.0 - worst) ** len(differing)
+        return float(1.0 - (1.0 - worst) ** math.sqrt(len(differing)))
 
     @property
     def launch_sd(self) -> float:

@@ -1,6 +1,7 @@
 """What moves whole launches is found where it is there, seldom where it is not, and taken out."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,3 +96,30 @@ def test_verification_and_failed_launches_are_left_alone(rng):
 def test_too_few_launches_tell_nothing():
     assert drift(History()).launches == 0
     assert levelled(History()) == History()
+
+
+def with_loops(rng, history, follows):
+    """The history with cores that are slow by chance, and times that follow them by so much."""
+    made = []
+    for o in history:
+        slow = float(rng.normal(0, 0.15))
+        times = [replace(e, median_s=e.median_s * math.exp(follows * slow)) for e in o.estimates]
+        made.append(replace(o, estimates=tuple(times), extra={"core_loop_s": 3e-5 * math.exp(slow)}))
+    return History(tuple(made))
+
+
+def spread(history):
+    return np.std([math.log(o.estimates[0].median_s) for o in history if o.trial.phase is Phase.SEARCH])
+
+
+def test_how_fast_the_cores_were_is_taken_out(rng):
+    history = with_loops(rng, campaign(rng, n=60, every=8), follows=0.6)
+    even = levelled(history)
+    assert spread(history) > 0.08
+    assert spread(even) < 0.6 * spread(history)
+    assert not drift(history).offsets
+
+
+def test_cores_that_times_do_not_follow_are_no_covariate(rng):
+    found = [with_loops(rng, campaign(rng, n=60, every=8), follows=0.0) for _ in range(40)]
+    assert sum(levelled(history) is not history for history in found) <= 4

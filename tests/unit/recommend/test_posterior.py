@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from autotune.recommend.posterior import Posterior, Process, distances, posterior
+from autotune.recommend.posterior import Posterior, Process, distances, pooled, posterior
 from autotune.space import Parameter, Space
 
 SCALE = tuple(2**k for k in range(8))
@@ -53,3 +53,16 @@ def test_another_launch_goes_to_what_can_turn_the_choice() -> None:
     worth = found.worth_of_another()
     assert np.argmax(worth) == 2
     assert worth[3] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_a_family_loses_is_not_left_to_the_one_launch_of_each() -> None:
+    """In the second slot everything with y = b takes a tenth longer."""
+    rng = np.random.default_rng(1)
+    lost = np.array([0.1 * (p["y"] == "b") for p in POINTS])
+    logs = np.stack([TRUTH, lost], axis=1) + 0.06 * rng.standard_normal((len(POINTS), 2))
+    mean, sd = pooled(SPACE, POINTS, logs, [1] * len(POINTS), 0.06)
+    assert np.abs(mean[:, 1] - lost).mean() < 0.6 * np.abs(logs[:, 1] - lost).mean()
+    assert 0.01 < sd.min() < sd.max() < 0.06
+    few, alone = pooled(SPACE, POINTS[:3], logs[:3], [1, 4, 1], 0.06)
+    assert few == pytest.approx(logs[:3])
+    assert alone == pytest.approx([0.06, 0.03, 0.06])
