@@ -11,7 +11,8 @@ is no chance, since what is estimated badly would add noise. The baseline, which
 intervals, carries most of it. A few launches that lie by themselves, which something disturbed, are left out.
 Launches on cores further apart than usual are not corrected but lost: their times are two to three times too
 long, and not by the same at every size. How fast the cores were is a covariate: y rises with the logarithm of
-the core loop's duration, by a slope from the same launches (analysis of covariance), and that goes first.
+the core loop's duration, by a slope from the same launches (analysis of covariance); that goes first, out of
+the launches of the verification too.
 
 References:
     J. Durbin, S. J. Koopman, *Time Series Analysis by State Space Methods*, 2nd ed. (2012), ch. 2.
@@ -95,7 +96,7 @@ def _without(history: History, offsets: Mapping[int, float]) -> History:
 
 
 def _alike(history: History) -> History:
-    """The history as if all launches before the verification had run on cores as near and as fast."""
+    """The history as if all launches but the discovery's had run on cores as near and as fast."""
     steady = _steady(history)
     return _without(steady, _by_speed(steady))
 
@@ -103,14 +104,16 @@ def _alike(history: History) -> History:
 def _by_speed(history: History) -> dict[int, float]:
     """By how much times are too high since cores were slow; nothing where that is not more than chance.
 
-    As far as the last launch of the baseline tells, as in ``drift``.
+    As far as the last launch of the baseline tells, as in ``drift``: so what is taken out of the launches of
+    a verification was settled before they were made. No knob moves the core loop, so both sides gain alike.
     """
     searched = history.of(*_SEARCHED).observations
     last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
     slope, usual = _slope(Same(searched[: last + 1]))
     if not slope:
         return {}
-    loops = {o.trial.number: o.extra.get("core_loop_s", 0.0) for o in searched}
+    compared = history.of(*_SEARCHED, Phase.VERIFY)
+    loops = {o.trial.number: o.extra.get("core_loop_s", 0.0) for o in compared}
     return {number: slope * (math.log(loop_s) - usual) for number, loop_s in loops.items() if loop_s}
 
 
@@ -269,10 +272,11 @@ def _likelihood(y: Array, covariance: Array) -> float:
 def _moved(one: Same[Observation], by: float) -> Observation:
     """A launch whose times are lower by this logarithm."""
     observation, factor = one[0], math.exp(-by)
-    if not by or observation.trial.phase not in _SEARCHED:
+    if not by:
         return observation
-    estimates = tuple(
-        replace(e, **{name: getattr(e, name) * factor for name in ("median_s", "sem_s", "low_s", "high_s")})
-        for e in observation.estimates
-    )
-    return replace(observation, estimates=estimates)
+    names, other = ("median_s", "sem_s", "low_s", "high_s"), "other_loop_s"
+    estimates = []
+    for e in observation.estimates:
+        extra = {**e.extra, other: e.extra[other] * factor} if other in e.extra else e.extra
+        estimates.append(replace(e, extra=extra, **{name: getattr(e, name) * factor for name in names}))
+    return replace(observation, estimates=tuple(estimates))

@@ -25,7 +25,7 @@ _SLOW_TOLD = 1.3
 """From here on it is told: beside another thread of its core a loop takes so long now and then."""
 _REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
 """So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
-_WAITING_SHARE = 0.5
+_WAITING_SHARE = 0.25
 """Of the time that launches took, what may be waited in all."""
 
 
