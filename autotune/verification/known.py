@@ -27,8 +27,8 @@ from autotune.verification.pairs import LaunchNoise, launch_noise
 from autotune.verification.sequential import SequentialDesign
 
 _PRIOR_SD, _PRIOR_FREEDOM = 0.03, 4
-_FAR = 0.5
-"""On the log scale: how much more a setting gains or loses is no hint for others."""
+_FAR, _APART = 0.5, 0.3
+"""On the log scale: how much more a setting gains is no hint for others, nor is any loss of so much."""
 
 
 def search_noise(history: History) -> LaunchNoise:
@@ -92,7 +92,11 @@ class Known:
             return self
         points, slower, launches = zip(*rows, strict=True)
         curves = np.array(slower)
-        mean, sd = pooled(self.space, points, np.clip(curves, -_FAR, _FAR), launches, self.launch_sd)
+        mean, sd = np.clip(curves, -_FAR, _FAR), self.launch_sd / np.sqrt(launches)
+        near = np.flatnonzero((curves < _APART).all(axis=1))
+        mean[near], sd[near] = pooled(
+            self.space, [points[i] for i in near], mean[near], [launches[i] for i in near], self.launch_sd
+        )
         mean[curves == 0] = 0.0  # the untouched stack's own calls
         believed = {
             point: (dict(zip(self.baseline, (-row).tolist(), strict=True)), float(its))

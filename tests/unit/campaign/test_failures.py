@@ -65,31 +65,32 @@ def test_a_gap_in_a_curve_by_a_wrong_result_is_measured_once_more(gap):
     assert all(number % 5 == 0 for number in again)
 
 
-def test_what_was_measured_on_cores_far_apart_is_measured_once_more():
-    class Moving(World):
-        def observe(self, trial):
-            seen = super().observe(trial)
-            apart = trial.number % 6 == 0 and not trial.repeats
-            longer = (
-                [replace(e, median_s=2.5 * e.median_s) for e in seen.estimates] if apart else seen.estimates
-            )
-            return replace(seen, estimates=tuple(longer), extra={"cores_apart": 4.5 if apart else 1.0})
+def run_where_cores_move(moved):
+    """A campaign whose launches of these numbers find cores far apart, and take longer."""
+    world = World()
 
-    history = run(lambda t: None, world=Moving())
+    def observe(trial):
+        seen = world.observe(trial)
+        if not moved(trial):
+            return replace(seen, extra={"cores_apart": 1.0})
+        longer = tuple(replace(e, median_s=2.5 * e.median_s) for e in seen.estimates)
+        return replace(seen, estimates=longer, extra={"cores_apart": 4.5})
+
+    made = strategy(24, screening={"enabled": False})
+    return Campaign(made, observe, Memory(), Silent(), lambda: 0.0).run()
+
+
+def test_what_was_measured_on_cores_far_apart_is_measured_once_more():
+    history = run_where_cores_move(lambda trial: trial.number % 6 == 0 and not trial.repeats)
     again = {o.trial.repeats for o in history if o.trial.repeats}
     moved = [o for o in history if o.extra["cores_apart"] > 2]
     assert {o.trial.number for o in moved if o.trial.phase is Phase.SEARCH} - again <= {len(history)}
-    seen = levelled(history)
-    assert [o.trial.number for o in seen if not o.ok] == [o.trial.number for o in moved]
+    assert [o.trial.number for o in levelled(history) if not o.ok] == [o.trial.number for o in moved]
     assert not drift(history).offsets
 
 
 def test_a_machine_whose_cores_are_often_far_apart_is_taken_as_it_is():
-    class Moving(World):
-        def observe(self, trial):
-            return replace(super().observe(trial), extra={"cores_apart": 4.5 if trial.number % 3 else 1.0})
-
-    history = run(lambda t: None, world=Moving())
+    history = run_where_cores_move(lambda trial: trial.number % 3)
     assert levelled(history) is history
     assert not any(o.trial.repeats for o in history)
 
