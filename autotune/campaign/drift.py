@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from autotune.history.trial import History, Observation, Phase, Status, Subject
 from autotune.measure.location import normal_scale
-from autotune.measure.machine import NEAR
+from autotune.measure.machine import far_apart
 from autotune.recommend.front import REMEMBERED, Same
 from autotune.verification.pairs import repeated
 
@@ -101,15 +101,20 @@ def _alike(history: History) -> History:
     return _without(steady, _by_speed(steady))
 
 
+def _told(history: History) -> Same[Observation]:
+    """The launches before the verification, up to the last one of the baseline."""
+    searched = history.of(*_SEARCHED).observations
+    last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
+    return Same(searched[: last + 1])
+
+
 def _by_speed(history: History) -> dict[int, float]:
     """By how much times are too high since cores were slow; nothing where that is not more than chance.
 
     As far as the last launch of the baseline tells, as in ``drift``: so what is taken out of the launches of
     a verification was settled before they were made. No knob moves the core loop, so both sides gain alike.
     """
-    searched = history.of(*_SEARCHED).observations
-    last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
-    slope, usual = _slope(Same(searched[: last + 1]))
+    slope, usual = _slope(_told(history))
     if not slope:
         return {}
     compared = history.of(*_SEARCHED, Phase.VERIFY)
@@ -140,9 +145,7 @@ def _steady(history: History) -> History:
 
     Where there are many, they are what this machine is like.
     """
-    moved = {
-        o.trial.number for o in history.of(*_SEARCHED) if o.extra.get("cores_apart", 1.0) > NEAR and o.ok
-    }
+    moved = {o.trial.number for o in history.of(*_SEARCHED) if o.ok and far_apart(o.extra)}
     if not moved or len(moved) > _OFTEN * len(history):
         return history
     return History(tuple(_lost(Same((o,))) if o.trial.number in moved else o for o in history))
@@ -162,13 +165,12 @@ def drift(history: History) -> Drift:
 
 
 def _walked(history: History) -> Drift:
-    searched = history.of(*_SEARCHED).observations
-    last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
-    found = _drift(Same(searched[: last + 1]))
-    if found.offsets and len(searched) > last + 1:
+    searched, told = history.of(*_SEARCHED).observations, _told(history)
+    found = _drift(told)
+    if found.offsets and len(searched) > len(told):
         # A random walk stays where it was last seen; of other nodes nothing is known yet.
-        ahead = found.offsets[searched[last].trial.number]
-        later = {o.trial.number: ahead for o in searched[last + 1 :]}
+        ahead = found.offsets[told[-1].trial.number]
+        later = {o.trial.number: ahead for o in searched[len(told) :]}
         return replace(found, offsets=found.offsets | later)
     return found
 

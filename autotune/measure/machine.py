@@ -129,6 +129,11 @@ class Disturbance:
         return tuple(said)
 
 
+def far_apart(figures: Mapping[str, float]) -> bool:
+    """Whether a launch tells of cores further apart than usual."""
+    return figures.get("cores_apart", 1.0) > NEAR
+
+
 def disturbance(before: Counters, after: Counters, own_s: float, clock_share: float = 1.0) -> Disturbance:
     """What happened on a machine between two looks, less ``own_s`` of the ranks' own processor time."""
     span_s = after.at_s - before.at_s
