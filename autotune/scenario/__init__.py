@@ -133,6 +133,7 @@ class Scenario:
             ("confirm.share", self.confirm.share, 1),
             ("discover.share", self.discover.share, 1),
             ("discover.rate", self.discover.rate, 1),
+            ("launch.patience_s", self.launch.patience_s, inf),
             ("launch.queue_timeout_s", self.launch.queue_timeout_s, inf),
             ("seed", self.seed, inf),
             ("stop.min_gain", self.stop.min_gain, inf),

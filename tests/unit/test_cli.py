@@ -163,6 +163,7 @@ def test_words_and_options_of_a_multirun_come_in_any_order(tmp_path, monkeypatch
             "probe.estimator=mode\n  allowed: median, mean, minimum",
         ),
         ("confirm.share=1.5", "confirm.share=1.5\n  allowed: 0 … 1"),
+        ("launch.patience_s=-1", "launch.patience_s=-1.0\n  allowed: 0 or more"),
         ("campaign.dir=" + "x" * 3000, "x…\n  expected a path, each name in it of at most 255 bytes"),
         ("campaign.dir='a\0b'", "expected a path"),
     ],

@@ -18,16 +18,17 @@ def rng():
     return np.random.default_rng(13)
 
 
-def campaign(rng, n=200, every=20, sd=0.03, moved=lambda at: 0.0, jobs=(), disturbed=None):
+def campaign(rng, n=200, every=20, sd=0.03, moved=lambda at: 0.0, jobs=(), disturbed=None, baseline=None):
     """Launches of ever new points with the baseline at intervals; ``jobs``: (hosts, offset) in turn.
 
-    ``disturbed``: index of a launch that took twice as long.
+    ``disturbed``: index of a launch that took twice as long; ``baseline``: index of each of its launches → by
+    how much its times are too long.
     """
     made = []
     for i in range(n):
-        untouched = i % every == 0 or i == n - 1
+        untouched = i in baseline if baseline else i % every == 0 or i == n - 1
         hosts, by = jobs[i // 25 % len(jobs)] if jobs else ((), 0.0)
-        by += math.log(2) * (i == disturbed)
+        by += math.log(2) * (i == disturbed) + (baseline or {}).get(i, 0.0)
         level = moved(i / n) + by + rng.normal(0, sd) - (0.0 if untouched else 0.2)
         phase, subject = (Phase.BASELINE, Subject.UNTOUCHED) if untouched else (Phase.SEARCH, Subject.SWEEP)
         estimates = tuple(
@@ -123,3 +124,11 @@ def test_how_fast_the_cores_were_is_taken_out(rng):
 def test_cores_that_times_do_not_follow_are_no_covariate(rng):
     found = [with_loops(rng, campaign(rng, n=60, every=8), follows=0.0) for _ in range(40)]
     assert sum(levelled(history) is not history for history in found) <= 4
+
+
+def test_no_single_launch_makes_a_drift(rng):
+    """Levels of a real baseline, the last of them slow: launches of points were moved towards it."""
+    levels = {0: -0.02, 9: 0.0, 10: 0.005, 19: -0.029, 28: 0.018, 37: 0.036, 47: 0.119}
+    history = campaign(rng, n=48, sd=0.0, baseline=levels)
+    assert drift(history).launches == 7
+    assert levelled(history) is history
