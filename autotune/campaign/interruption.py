@@ -30,14 +30,12 @@ def heeded() -> Iterator[None]:
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     wishing = {number: signal.getsignal(number) for number in SIGNALS}
     former = {number: was for number, was in wishing.items() if was is not signal.SIG_IGN}
-    _wishes.clear()
     _pipes.append(awake)
     told = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in former:
         signal.signal(number, _wish)
     try:
         yield
-        check()
     except KeyboardInterrupt as exc:
         raise Interrupted("interrupted") from exc
     finally:
@@ -47,6 +45,11 @@ def heeded() -> Iterator[None]:
         _pipes.remove(awake)
         os.close(awake)
         os.close(wake)
+        wished = bool(_wishes)
+        if not _pipes:  # the outermost ends, and with it what was wished
+            _wishes.clear()
+    if wished:
+        raise Interrupted("interrupted")
 
 
 def check() -> None:

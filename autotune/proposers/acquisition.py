@@ -143,14 +143,32 @@ class SearchState:
         order = np.argsort(np.nanmean(self.curves.logs, axis=1), kind="stable")
         return list(dict.fromkeys(self.curves.points[i] for i in order))[:n]
 
+    @property
+    def lost(self) -> NDArray[np.bool_]:
+        """Whether each launch was slower somewhere than is allowed, shape ``(n,)``."""
+        lost: NDArray[np.bool_] = np.any(self.curves.logs > self.limit + SLACK, axis=1)
+        return lost
+
     def gains(
-        self, points: Sequence[Point], predicted: Prediction, samples: int, seed: int
+        self,
+        points: Sequence[Point],
+        predicted: Prediction,
+        samples: int,
+        seed: int,
+        likely: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """What a launch of each point is worth: the rank by which to choose, and the relative gain expected.
 
         For one objective both are the expected improvement of the best setting's cost. For several the rank
         is the expected hypervolume improvement, and the gain the largest expected improvement of any
         objective or of their mean.
+
+        Args:
+            points: Length q.
+            predicted: Their curves.
+            samples: Curves drawn of each.
+            seed: Of these.
+            likely: Chance of each to lose nowhere by whether others like it did, shape ``(q,)``.
 
         Returns:
             Two arrays of shape ``(q,)``.
@@ -163,7 +181,7 @@ class SearchState:
             gain = expected_improvement(known, predicted.mean, predicted.sd) @ self.weights.mean(axis=0)
             return gain, gain
         after = self._after(settings, predicted.draw(samples, seed))
-        allowed = self._chance_to_lose_nowhere(settings, predicted, samples, seed)
+        allowed = np.minimum(likely, self._chance_to_lose_nowhere(settings, predicted, samples, seed))
         now = self._costs()
         if not len(now):
             promise = -after.mean(axis=0).mean(axis=-1)

@@ -81,7 +81,9 @@ class Curve:
             curves = with_finished(curves, self.warm_start, problem.known, state.slots)
         model = CurveModel(problem.known, state.slots, curves)
         believed = state.believed(model)
-        works = _chances(problem.known, seen)
+        works = _chances(problem.known, [o.trial.point for o in seen], [not o.ok for o in seen])
+        # A size at which a family loses, launch after launch, is no chance of each of its settings anew.
+        loses_nowhere = _chances(problem.known, state.curves.points, state.lost.tolist())
         suggestion, worth, known = None, 0.0, set(tried)
         points = pool(problem.space, rng, self.candidates, known, around=state.leaders())
         # What nothing is known of is worth the same: by chance, not by the order in which somebody wrote it.
@@ -90,7 +92,9 @@ class Curve:
         for _ in range(1 + ROUNDS):
             if not points:
                 break
-            ranks, gains = believed.gains(points, model.predict(points), self.samples, seed)
+            ranks, gains = believed.gains(
+                points, model.predict(points), self.samples, seed, loses_nowhere(points)
+            )
             chances = works(points)
             order = np.argsort(-ranks * chances, kind="stable")
             best = int(order[0])
@@ -120,13 +124,14 @@ class Curve:
         return Suggestion(point, f"again: worth {100 * worth[point]:.2f} % to be sure of it", worth[point])
 
 
-def _chances(space: Space, seen: Sequence[Observation]) -> Callable[[Sequence[Point]], NDArray[np.float64]]:
-    """From points to the chance that a launch of them works: a curve of one slot, 0 or 1."""
+def _chances(
+    space: Space, shown: Sequence[Point], bad: Sequence[bool]
+) -> Callable[[Sequence[Point]], NDArray[np.float64]]:
+    """From points to the chance that a launch of them is not bad: a curve of one slot, 0 or 1."""
     from autotune.proposers.curve_model import CurveModel, Curves
 
-    failed = np.array([[float(not o.ok)] for o in seen])
-    if not failed.any():
+    if not any(bad):
         return lambda points: np.ones(len(points))
-    observed = Curves([o.trial.point for o in seen], failed, np.full_like(failed, 0.1))
-    model = CurveModel(space, [("failure", 0, 0)], observed)
+    rate = np.array(bad, dtype=float)[:, None]
+    model = CurveModel(space, [("bad", 0, 0)], Curves(shown, rate, np.full_like(rate, 0.1)))
     return lambda points: np.clip(1 - model.predict(points).mean[:, 0], 0.02, 1.0)

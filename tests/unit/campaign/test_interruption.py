@@ -48,6 +48,18 @@ def test_a_signal_that_nobody_looked_at_is_told_at_the_end(number):
         os.kill(os.getpid(), number)
 
 
+def test_a_wish_ends_with_the_work_that_it_was_for_and_with_no_part_of_it():
+    with pytest.raises(Interrupted), heeded():
+        os.kill(os.getpid(), signal.SIGTERM)
+    check()
+    with pytest.raises(Interrupted), heeded():
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Interrupted), heeded():
+            pass
+        with pytest.raises(Interrupted):
+            check()
+
+
 @EACH
 def test_a_launch_that_runs_is_ended_at_once_with_all_its_processes(number, tmp_path):
     path = tmp_path / "pid"
