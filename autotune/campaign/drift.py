@@ -35,9 +35,10 @@ from autotune.history.trial import History, Observation, Phase, Status, Subject
 from autotune.measure.location import normal_scale
 from autotune.measure.machine import far_apart
 from autotune.recommend.front import REMEMBERED, Same
-from autotune.verification.pairs import repeated
+from autotune.recommend.repeats import repeated
 
 _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+_COMPARED = (*_SEARCHED, Phase.VERIFY)
 _LOOP_SD = 0.05
 """By so much the logarithm of the core loop's duration varies where nothing is to be learnt from it."""
 _OFTEN = 0.5
@@ -123,7 +124,7 @@ def _by_speed(history: History) -> dict[int, float]:
     slope, usual = _slope(_told(history))
     if not slope:
         return {}
-    compared = history.of(*_SEARCHED, Phase.VERIFY)
+    compared = history.of(*_COMPARED)
     loops = {o.trial.number: o.extra.get("core_loop_s", 0.0) for o in compared}
     return {number: slope * (math.log(loop_s) - usual) for number, loop_s in loops.items() if loop_s}
 
@@ -147,12 +148,15 @@ def _slope(made: Same[Observation]) -> tuple[float, float]:
 
 
 def _steady(history: History) -> History:
-    """The history with launches before the verification lost that tell of cores far apart.
+    """The history with launches lost that tell of cores far apart, of the verification too.
 
-    Where there are many, they are what this machine is like.
+    Where the search had many, they are what this machine is like. How far apart cores are is no work of a
+    setting's, so both sides of a verification lose alike; a lost launch takes its pair with it.
     """
-    moved = {o.trial.number for o in history.of(*_SEARCHED) if o.ok and far_apart(o.extra)}
-    if not moved or len(moved) > _OFTEN * len(history):
+    searched = history.of(*_SEARCHED)
+    often = sum(far_apart(o.extra) for o in searched) > _OFTEN * len(searched)
+    moved = {o.trial.number for o in history.of(*_COMPARED) if o.ok and far_apart(o.extra)}
+    if not moved or often:
         return history
     return History(tuple(_lost(Same((o,))) if o.trial.number in moved else o for o in history))
 

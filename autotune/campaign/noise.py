@@ -14,8 +14,8 @@ from autotune.campaign.drift import drift
 from autotune.history.trial import History, Observation, Phase
 from autotune.measure.location import normal_scale
 from autotune.measure.machine import Disturbance, worst
+from autotune.recommend.repeats import repeated
 from autotune.verification.known import search_noise
-from autotune.verification.pairs import repeated
 
 _Z = 1.96
 _PAIR = 4

@@ -26,6 +26,7 @@ from autotune.history.objectives import by_setting, job_setting
 from autotune.history.trial import Subject
 from autotune.proposers.curve_model import Curves
 from autotune.recommend.front import curve_of
+from autotune.recommend.repeats import optimism
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ class SearchState:
     envelopes: dict[Point, NDArray[np.float64]]
     """Job-wide setting → ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
     limit: NDArray[np.float64]
-    """ln t that no setting may exceed, shape ``(m,)``; infinite where none is known."""
+    """ln t that no launch may exceed, shape ``(m,)``; infinite where none is known."""
     untouched: NDArray[np.float64]
     """ln t of the stack's own defaults, which the limit is made of, shape ``(m,)``; infinite as there."""
     losers: frozenset[Point]
@@ -103,7 +104,7 @@ class SearchState:
         points = [point for point, kept in zip(shown, some, strict=True) if kept]
         joined = {setting: _arrays(joint[setting], group, slots)[0] for setting, group in groups.items()}
         envelopes = {setting: np.where(np.isnan(row), np.inf, row) for setting, row in joined.items()}
-        limit, default = _limit(problem, untouched, slots)
+        limit, default = _limit(problem, untouched, seen, slots)
         apart = _apart(problem.known, [*good, *beside])
         return cls(
             problem.known,
@@ -309,16 +310,21 @@ def _hypervolume_gain(now: NDArray[np.float64], after: NDArray[np.float64]) -> N
 
 
 def _limit(
-    problem: Problem, untouched: Sequence[Observation], slots: Sequence[Slot]
+    problem: Problem, untouched: Sequence[Observation], seen: Sequence[Observation], slots: Sequence[Slot]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What no setting may exceed in each slot, and what the untouched stack takes; memory has no limit."""
+    """What no launch may exceed in each slot, and what the untouched stack takes; memory has no limit.
+
+    By as much as the best of a launch's choices looks better than it is, a launch has to be faster.
+    """
     nowhere = np.full(len(slots), np.inf)
     good = [o for o in untouched if o.ok]
     if problem.max_loss is None or not good:
         return nowhere, nowhere
     times, _ = _arrays(curve_of(problem.known, good), [], slots)
     known = np.where(np.isnan(times), np.inf, times)
-    return known - math.log1p(-problem.max_loss), known
+    lucky = optimism(problem.known, [*good, *(o for o in seen if o.ok)])
+    least = np.array([lucky.get(slot, 0.0) for slot in slots])
+    return known - least - math.log1p(-problem.max_loss), known
 
 
 def _apart(space: Space, launches: Sequence[Observation]) -> float:

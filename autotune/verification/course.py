@@ -22,7 +22,7 @@ difference refuses or confirms with a probability of at most ``alpha``.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -155,10 +155,11 @@ class Course:
         """The speed-up that a setting promised which could not be told from the defaults: those that promised
         less could not either."""
 
-    def verify(self, setting: Recommendation) -> bool:
+    def verify(self, setting: Recommendation, others_promise_more: Callable[[Recommendation], bool]) -> bool:
         """Walk through the rounds of one setting; whether the next one is up after them.
 
-        That is so where this one is refused or no better, or where no rule of it is left.
+        That is so where this one is refused or no better, where no rule of it is left, or where it would need
+        another round and others promise more by now.
         """
         keeps, again, promised = self._needed(setting), False, setting.speedup
         while len(self.rounds) < len(SHARES):
@@ -188,6 +189,8 @@ class Course:
             else:
                 self.held = setting
                 return False
+            if others_promise_more(setting):
+                return True
         return False
 
     def _disappoints(self, done: VerificationRound, promised: float) -> bool:
@@ -196,7 +199,7 @@ class Course:
         Where one size alone is wild it may well hold, and says nothing of settings that promise less.
         """
         whole = done.total
-        return whole is None or (whole.gain >= self._design.least and promised > ratio_of(whole.high))
+        return bool(whole and whole.gain >= self._design.least and promised > ratio_of(whole.high))
 
     def _may_close(self, done: VerificationRound) -> bool:
         """Whether what is open is likely to be told by the rounds that are left."""

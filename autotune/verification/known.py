@@ -63,15 +63,21 @@ class Known:
         noise: LaunchNoise,
         design: SequentialDesign,
         settings: Sequence[Candidate],
+        optimism: Mapping[Slot, float] | None = None,
     ) -> "Known":
-        """Of these launches of the defaults, and of these settings together."""
+        """Of these launches of the defaults, and of these settings together.
+
+        ``optimism``: by how much the best choice of a single launch looks better than it is, in each slot.
+        """
         default = envelope(space, baseline)
         rows = []
         for one in settings:
             curve = against(space, one, default)
             if curve and len(curve) == len(default):
                 slower = (
-                    math.log(curve[slot].median_s / before.median_s) for slot, before in default.items()
+                    math.log(curve[slot].median_s / before.median_s)
+                    + (optimism or {}).get(slot, 0.0) / math.sqrt(one.launches) * (curve[slot] is not before)
+                    for slot, before in default.items()
                 )
                 rows.append((one.point, tuple(slower), one.launches))
         return cls(space, default, sum(o.ok for o in baseline), noise, design)._with(rows)

@@ -8,15 +8,14 @@ block cancels.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autotune.history.objectives import Slot, slot_of
-from autotune.history.trial import Observation, Subject
-from autotune.space import Point
+from autotune.history.trial import Observation
+from autotune.recommend.repeats import repeated
 
 PairDifferences = Mapping[Slot, float]
 """``d`` of one pair of launches in each slot that both measured."""
@@ -82,23 +81,6 @@ def two_that_differ(launches: Iterable[Observation]) -> bool:
     """Whether these are two of one setting, and a third one has to tell which was disturbed."""
     seen = launch_noise(launches)
     return seen.freedom == 1 and math.sqrt(2 * seen.squares) > _DISTURBED
-
-
-def repeated(observations: Iterable[Observation]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
-    """Each setting launched more than once: where its launches stand, and the logarithms of their times.
-
-    Returns:
-        Pairs of positions among the observations, and an array of shape ``(launches, common cells)``.
-    """
-    groups: dict[tuple[Subject, Point], dict[int, dict[object, float]]] = defaultdict(dict)
-    for i, observation in enumerate(observations):
-        logs: dict[object, float] = {e.cell: math.log(e.median_s) for e in observation.usable}
-        if logs:
-            groups[observation.trial.subject, observation.trial.point][i] = logs
-    for launches in groups.values():
-        common = set.intersection(*map(set, launches.values())) if len(launches) > 1 else set()
-        if common:
-            yield list(launches), np.array([[one[cell] for cell in common] for one in launches.values()])
 
 
 def _by_block(observations: Iterable[Observation]) -> dict[int, list[Observation]]:

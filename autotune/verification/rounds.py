@@ -1,7 +1,8 @@
 """The verification phase: what it launches next, and what it says, as functions of the history (step 11).
 
-Settings are verified in order, the best compromise first: those that nowhere were seen slower, then those of
-which the search is not sure that they lose. Those of which it is sure are never launched again.
+Settings are verified in the order of the gain to be expected of them: what they gain by the search, times the
+chance that they lose nowhere by all launches so far. After a round that left a setting in doubt others go
+first that promise more by now. Those of which the search is sure that they lose are never launched again.
 
 What "never slower" claims: at every size fresh launches exclude a loss of more than ``margin``, by all looks
 and rounds together, and showed none beyond ``max_loss`` that is sure over all sizes, nor one beyond that
@@ -10,7 +11,7 @@ true loss passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
@@ -20,6 +21,7 @@ import numpy as np
 from autotune.history.objectives import Objective, Slot, envelope, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.front import Checked, Gain, Recommendation, candidates, recommendations
+from autotune.recommend.repeats import optimism
 from autotune.recommend.summary import speedup_interval
 from autotune.space import Point, Space
 from autotune.verification.course import SHARES, Course, VerificationRound
@@ -32,6 +34,8 @@ from autotune.verification.sequential import SequentialDesign
 _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
 _LAYERS = 8
 """Pareto fronts of the search of which settings are verified, where those before did not hold."""
+_MORE = 2.0
+"""So many times the gain expected of a setting others must promise to be launched before it is done."""
 MAX_ROUNDS = len(SHARES)
 """After so many the default stays."""
 
@@ -229,19 +233,29 @@ class Verifier:
         searched = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
         judged = candidates(self.objectives, self.space, searched)
         made = history.of(Phase.BASELINE).observations
-        return Known.of(self.space, made, search_noise(history), self.design, judged)
+        lucky = optimism(self.space, [*made, *searched.sweeps])
+        return Known.of(self.space, made, search_noise(history), self.design, judged, lucky)
 
     def _course(self, history: History) -> Course:
         """The walk through all rounds, each following from those before."""
         course = Course(self.space, self.design, self.one_row, history, self.both_count)
         known, waiting = self.known(history), self._waiting(history)
-        while waiting:  # what one round shows of a setting, it shows of others like it
+
+        def judge() -> Callable[[Recommendation], float]:
+            """By what was known and what the rounds show: of their settings, and of others like them."""
             shown = ((one.setting.point, one.judged) for one in course.rounds)
-            setting = max(waiting, key=partial(self._expected, known.after(shown)))
+            return partial(self._expected, known.after(shown))
+
+        def others_promise_more(setting: Recommendation) -> bool:
+            expected = judge()
+            return max(map(expected, waiting), default=0.0) > _MORE * expected(setting)
+
+        while waiting:
+            setting = max(waiting, key=judge())
             waiting.remove(setting)
             if setting.speedup <= course.not_worth:
                 continue
-            if len(course.rounds) >= MAX_ROUNDS or not course.verify(setting):
+            if len(course.rounds) >= MAX_ROUNDS or not course.verify(setting, others_promise_more):
                 break
         if course.rounds:
             course.count_the_rest()

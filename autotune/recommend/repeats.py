@@ -1,0 +1,71 @@
+"""What launches of one setting tell of each other, and of their noise (beside step 10 of the flow)."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.history.objectives import Slot, alternatives
+from autotune.history.trial import Observation, Subject
+from autotune.recommend.front import REMEMBERED, Same
+from autotune.space import Point, Space
+
+_CELL_SD, _CELL_FREEDOM = 0.02, 4
+"""Prior of how far cells of a launch lie apart by chance, and how many degrees of freedom it is worth."""
+
+
+def repeated(observations: Iterable[Observation]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
+    """Each setting launched more than once: where its launches stand, and the logarithms of their times.
+
+    Returns:
+        Pairs of positions among the observations, and an array of shape ``(launches, common cells)``.
+    """
+    groups: dict[tuple[Subject, Point], dict[int, dict[object, float]]] = defaultdict(dict)
+    for i, observation in enumerate(observations):
+        logs: dict[object, float] = {e.cell: math.log(e.median_s) for e in observation.usable}
+        if logs:
+            groups[observation.trial.subject, observation.trial.point][i] = logs
+    for launches in groups.values():
+        common = set.intersection(*map(set, launches.values())) if len(launches) > 1 else set()
+        if common:
+            yield list(launches), np.array([[one[cell] for cell in common] for one in launches.values()])
+
+
+def optimism(space: Space, launches: Iterable[Observation]) -> Mapping[Slot, float]:
+    """By how much the best choice of a launch looks better than it is, on the log scale, in each slot.
+
+    The best of several choices that are as good is mostly the luckiest (the winner's curse). Choices are
+    weighted by how likely noise alone sets them apart from the best, w = exp(−δ² / 4τ²) with δ the distance
+    to it and τ the noise of a cell; what their mean lies above the best is the answer, as a mean over the
+    launches that had a choice there.
+    """
+    made = tuple(launches)
+    noise = _cell_noise(made)
+    shown: dict[Slot, list[float]] = defaultdict(list)
+    for one in made:
+        for slot, behind in _behind(Same((space,)), Same((one,))).items():
+            shown[slot].append(float(np.average(behind, weights=np.exp(-((behind / noise) ** 2) / 4))))
+    return {slot: float(np.mean(of)) for slot, of in shown.items()}
+
+
+@lru_cache(2 * REMEMBERED)
+def _behind(space: Same[Space], one: Same[Observation]) -> Mapping[Slot, NDArray[np.float64]]:
+    """How far each choice of a launch is behind the best, on the log scale, in each slot."""
+    logs = {
+        slot: np.log([winner.median_s for winner in choices.values()])
+        for slot, choices in alternatives(space[0], one).items()
+    }
+    return {slot: of - of.min() for slot, of in logs.items()}
+
+
+def _cell_noise(launches: Iterable[Observation]) -> float:
+    """How far a cell lies from what its launch and its setting have in common, on the log scale."""
+    squares, freedom = _CELL_FREEDOM * _CELL_SD**2, _CELL_FREEDOM
+    for _, logs in repeated(launches):
+        left = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
+        squares += float((left**2).sum())
+        freedom += (logs.shape[0] - 1) * (logs.shape[1] - 1)
+    return math.sqrt(squares / freedom)
