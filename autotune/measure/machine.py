@@ -17,15 +17,13 @@ SLOW_CLOCK = 0.75
 """Share of its highest frequency below which a core that measures is held back."""
 NEAR = 2.0
 """Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
-FAST = 1.1
+FAST = 1.15
 """Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
-_MOMENT_S = 0.5
-"""How long cores are waited for that are slow, and not far apart."""
 _SLOW_TOLD = 1.3
 """From here on it is told: beside another thread of its core a loop takes so long now and then."""
 _REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
 """So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
-_WAITING_SHARE = 0.25
+_WAITING_SHARE = 0.5
 """Of the time that launches took, what may be waited in all."""
 
 
@@ -176,14 +174,10 @@ class UsualCore:
     loop_s: float = 0.0
     """Of the core loop."""
 
-    def worth_s(self, latency_s: float, loop_s: float, patience_s: float) -> float:
-        """How long cores that are so near and so fast are to be waited for; 0: they are as usual.
-
-        Slow ones are for a moment only: what they cost can be taken out.
-        """
-        if self.latency_s and latency_s > NEAR * self.latency_s:
-            return patience_s
-        return min(patience_s, _MOMENT_S) if self.loop_s and loop_s > FAST * self.loop_s else 0.0
+    def holds(self, latency_s: float, loop_s: float) -> bool:
+        """Whether cores that are so near and so fast are as usual, as far as that is known."""
+        near = not self.latency_s or latency_s <= NEAR * self.latency_s
+        return near and (not self.loop_s or loop_s <= FAST * self.loop_s)
 
     def figures(self, latency_s: float, loop_s: float, waited_s: float) -> dict[str, float]:
         """What a launch tells, by the names of ``Disturbance``."""
@@ -214,6 +208,6 @@ class UsualCores:
 
     def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
         """Learn from a launch."""
-        if loop_s := figures.get("core_loop_s", 0.0):
-            self._seen[placement].append((figures.get("core_latency_s", 0.0), loop_s))
+        if loop_s := figures.get("best_core_loop_s", 0.0):
+            self._seen[placement].append((figures["best_core_latency_s"], loop_s))
         self._earned_s += _WAITING_SHARE * duration_s - figures.get("waited_s", 0.0)

@@ -3,78 +3,138 @@
 The core-to-core latency is the round trip of one cache line between two processes that share it; the core
 loop is a fixed piece of arithmetic. No knob of an MPI library moves either, so where one changes the machine
 did. The host of a virtual machine runs its cores now below one cache and now apart, which makes small
-messages three times slower for some seconds; now alone and now beside another thread of the same core, which
-costs a fifth.
+messages three times slower; now alone and now beside another thread of the same core, which costs a fifth,
+and makes times vary ten times as much. Either lasts for a tenth of a second to some seconds, so it is looked
+at before and after each small part of a sweep, not of a launch.
 """
 
 import ctypes
+import math
 import mmap
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from mpi4py import MPI
 
 from autotune.measure.machine import UsualCore
 
-Measured = TypeVar("Measured")
-
+_PART_S = 0.02
+"""Of what is measured between two looks: cores are as usual for a few tenths of a second at a time."""
 _LIMIT_S = 5e-3
 """Of one look: ranks that share a core would take turns for ever."""
 _SLEEP_S = 0.02
 """Between two looks: cores that idle for a moment are the ones that a host moves."""
 
 
-class Cores:
-    """The cores of the ranks, two neighbours on each node with a cache line of their own."""
+class Steadiness:
+    """What a launch saw of its cores, and how long it may still wait for them; kept by all of its sweeps."""
 
-    def __init__(self, world: MPI.Intracomm, kernel: ctypes.CDLL) -> None:
+    def __init__(self, usual: UsualCore, patience_s: float) -> None:
+        """``usual``: of earlier launches; what is not known of them the best of this one says."""
+        self._usual, self._patience_s = usual, patience_s
+        self.part_s = _PART_S if patience_s else math.inf
+        """Of what is measured between two looks."""
+        self._seen: list[tuple[float, float]] = []
+        self._best = (math.inf, math.inf)
+        self.lost_s = 0.0
+        """Waited until they were as usual, or measured while they were not."""
+
+    def keep(self, *seen: tuple[float, float]) -> None:
+        """Something was measured between these two looks at latency and loop."""
+        self._seen += seen
+
+    def goes_on(self, latency_s: float, loop_s: float) -> bool:
+        """Whether cores that are so near and so fast are used as they are."""
+        self._best = min(self._best[0], latency_s), min(self._best[1], loop_s)
+        usual = UsualCore(self._usual.latency_s or self._best[0], self._usual.loop_s or self._best[1])
+        return self.lost_s >= self._patience_s or usual.holds(latency_s, loop_s)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """As in ``measure.machine``; nothing where nobody looked."""
+        if not self._seen:
+            return {}
+        latency_s, loop_s = np.mean(self._seen, axis=0).tolist()
+        return self._usual.figures(latency_s, loop_s, self.lost_s) | {
+            "best_core_latency_s": self._best[0],
+            "best_core_loop_s": self._best[1],
+        }
+
+
+class Cores:
+    """The cores of some ranks, two neighbours on each node with a cache line of their own."""
+
+    def __init__(self, comm: MPI.Intracomm, kernel: ctypes.CDLL, steadiness: Steadiness) -> None:
         """Pair the ranks; a collective call."""
-        self._world, self._trip, self._loop = world, kernel.autotune_core_latency, kernel.autotune_core_loop
+        self._comm, self._trip, self._loop = comm, kernel.autotune_core_latency, kernel.autotune_core_loop
         self._trip.restype = self._loop.restype = ctypes.c_double
-        node = world.Split_type(MPI.COMM_TYPE_SHARED)
-        self._echoes = bool(node.rank % 2)
+        self._steadiness = steadiness
+        node = comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self._echoes = node.rank % 2
         self._line = _shared(node)
-        self._memory = (ctypes.c_char * mmap.PAGESIZE).from_buffer(self._line) if self._line else None
+        self._memory = ctypes.c_int.from_buffer(self._line) if self._line else None
         node.Free()
 
-    def look(self) -> tuple[float, float]:
+    @property
+    def part_s(self) -> float:
+        """As in ``Watch``."""
+        return self._steadiness.part_s
+
+    @property
+    def lost_s(self) -> float:
+        """As in ``Watch``."""
+        return self._steadiness.lost_s
+
+    def steadily(self, measure: Callable[[], None]) -> None:
+        """Measure while they are as usual; a collective call.
+
+        Waits for that, and measures again where they changed in between, as long as patience lasts.
+        """
+        steadiness, done = self._steadiness, False
+        while not done:
+            began = time.monotonic()
+            before = self._look()
+            if done := self._agreed(steadiness.goes_on(*before)):
+                measure()
+                after = self._look()
+                if done := self._agreed(steadiness.goes_on(*after)):
+                    steadiness.keep(before, after)
+            else:
+                time.sleep(_SLEEP_S)
+            if not done:
+                steadiness.lost_s += time.monotonic() - began
+
+    def _look(self) -> tuple[float, float]:
         """Seconds of the round trip and of the loop now, of the slowest ranks, the same on all.
 
         The first is 0 where no two ranks share a node.
         """
-        trip_s, loop_s = 0.0, self._loop()
+        slowest = np.array([0.0, self._loop()])
         if self._memory is not None:
-            trip_s = self._trip(self._memory, ctypes.c_int(self._echoes), ctypes.c_double(_LIMIT_S))
-        slowest = np.array([trip_s, loop_s])
-        self._world.Allreduce(MPI.IN_PLACE, slowest, MPI.MAX)
+            slowest[0] = self._round_trip(self._memory)
+        self._comm.Allreduce(MPI.IN_PLACE, slowest, MPI.MAX)
         return float(slowest[0]), float(slowest[1])
 
-    def steadily(
-        self, measure: Callable[[], Measured], usual: UsualCore, patience_s: float
-    ) -> tuple[Measured, dict[str, float]]:
-        """What is measured while they are as usual, and figures as in ``measure.machine``.
+    def _round_trip(self, line: ctypes.c_int) -> float:
+        """Seconds, 0 on the rank that answers.
 
-        Waits for that, and measures again where they changed in between, until ``patience_s`` are over; a
-        collective call.
+        Who waits for the other one lets MPI go on now and then: the other may need that to come.
         """
-        began = time.monotonic()
-        while True:
-            before, waited_s = self.look(), self._since(began)
-            if waited_s < usual.worth_s(*before, patience_s):
-                time.sleep(_SLEEP_S)
-                continue
-            measured, after = measure(), self.look()
-            slower = max(before[0], after[0]), max(before[1], after[1])
-            if self._since(began) >= usual.worth_s(*slower, patience_s):
-                return measured, usual.figures(*slower, waited_s)
+        trip_s = -1.0
+        while trip_s < 0:
+            trip_s = self._trip(ctypes.byref(line), self._echoes, ctypes.c_double(_LIMIT_S))
+            self._comm.Iprobe()
+        while not self._echoes and line.value:
+            self._comm.Iprobe()
+        return trip_s
 
-    def _since(self, began: float) -> float:
-        return float(self._world.bcast(time.monotonic() - began))
+    def _agreed(self, told: bool) -> bool:
+        """What the first rank says, whose patience counts."""
+        return bool(self._comm.bcast(told))
 
 
 def _shared(node: MPI.Comm) -> mmap.mmap | None:

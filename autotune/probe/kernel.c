@@ -182,40 +182,46 @@ int autotune_time_nothing(const struct barrier *b, int calls, double *begins, do
 }
 
 /* Seconds of a round trip of one cache line between the cores of two processes that share it: the fastest of some
- * blocks. One of the two echoes; both return when the other is done. `limit` seconds end it where they share a core. */
+ * blocks, `limit` where they share a core. One of the two echoes. Below 0: the other one has not come, or is not done,
+ * within `limit`; call again. The line is 0 again when both are done. */
 double autotune_core_latency(int *line, int echoes, double limit)
 {
-    enum { BLOCKS = 11, ROUNDS = 200, SPINS = 4096 };
+    enum { BLOCKS = 5, ROUNDS = 200, SPINS = 4096 };
+    double end = now() + limit, best = limit;
     if (echoes) {
-        for (;;) {
+        for (int spins = 1;; spins++) {
             int seen = __atomic_load_n(line, __ATOMIC_ACQUIRE);
             if (seen < 0)
                 break;
             if (seen & 1) /* not over an end that was told in between */
                 __atomic_compare_exchange_n(line, &seen, seen + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+            if (spins % SPINS == 0 && now() > end)
+                return -1;
         }
         __atomic_store_n(line, 0, __ATOMIC_RELEASE);
         return 0;
     }
-    double end = 0, best = limit;
-    int told = 1;
+    int told = 1, come = 0;
     for (int block = 0; block < BLOCKS; block++) {
         double begin = now();
         for (int i = 0; i < ROUNDS; i++, told += 2) {
             __atomic_store_n(line, told, __ATOMIC_RELEASE);
             for (int spins = 1; __atomic_load_n(line, __ATOMIC_ACQUIRE) != told + 1; spins++)
-                if (end && spins % SPINS == 0 && now() > end)
+                if (spins % SPINS == 0 && now() > end) {
+                    if (!come)
+                        return -1;
                     goto over;
-            if (!end) /* the other one has come */
+                }
+            if (!come) {
+                come = 1;
                 end = (begin = now()) + limit;
+            }
         }
         double trip = (now() - begin) / ROUNDS;
         best = trip < best ? trip : best;
     }
 over:
     __atomic_store_n(line, -1, __ATOMIC_RELEASE);
-    while (__atomic_load_n(line, __ATOMIC_ACQUIRE))
-        ;
     return best;
 }
 
@@ -223,7 +229,7 @@ over:
  * thread shares the core. */
 double autotune_core_loop(void)
 {
-    enum { BLOCKS = 40, ROUNDS = 20000 };
+    enum { BLOCKS = 12, ROUNDS = 20000 };
     double begin = now();
     for (int block = 0; block < BLOCKS; block++) {
         unsigned long a = 1, b = 2, c = 3, d = 4;

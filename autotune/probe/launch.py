@@ -15,9 +15,8 @@ import numpy as np
 from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
-from autotune.measure.machine import Disturbance
 from autotune.probe.control_variables import ControlVariables
-from autotune.probe.cores import Cores
+from autotune.probe.cores import Cores, Steadiness
 from autotune.probe.loops import Loop, PythonLoop
 from autotune.probe.machine import look, since
 from autotune.probe.mpit import ToolInterface
@@ -26,7 +25,7 @@ from autotune.probe.overhead import overhead_s
 from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.probe.rule_check import reach
-from autotune.probe.sweep import Sweep
+from autotune.probe.sweep import Sweep, Unwatched
 from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
 from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
@@ -127,7 +126,7 @@ def _measure(
     tools: ToolInterface,
     proof: _Proof,
 ) -> ProbeResult:
-    """All sweeps, while the cores are as near to each other as usual."""
+    """All sweeps, and what the machine was like meanwhile."""
     kernel, notes = None, list(proof.notes)
     if request.timing != "python":
         try:
@@ -138,17 +137,9 @@ def _measure(
             notes.append(f"calls are timed through mpi4py: {exc.message}")
     variables = ControlVariables(tools)
 
-    def sweeps() -> tuple[list[CellSamples], list[str], Disturbance | None]:
-        began = look()
-        cells, told = _sweeps(world, request, kernel, variables)
-        return cells, told, since(world, began)
-
-    moved: Mapping[str, float] = {}
-    if kernel is None:
-        cells, told, seen = sweeps()
-    else:
-        cores = Cores(world, kernel)
-        (cells, told, seen), moved = cores.steadily(sweeps, request.usual_core, request.patience_s)
+    steadiness, began = Steadiness(request.usual_core, request.patience_s), look()
+    cells, told = _sweeps(world, request, kernel, variables, steadiness)
+    seen = since(world, began)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")
@@ -164,12 +155,16 @@ def _measure(
         library_bytes=library,
         notes=(*notes, *told),
         applied={**proof.applied, **variables.read_back},
-        machine={**(seen.figures if seen else {}), **moved},
+        machine={**(seen.figures if seen else {}), **steadiness.figures},
     )
 
 
 def _sweeps(
-    world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
+    world: MPI.Intracomm,
+    request: ProbeRequest,
+    kernel: CDLL | None,
+    variables: ControlVariables,
+    steadiness: Steadiness,
 ) -> tuple[list[CellSamples], list[str]]:
     """All sweeps, one after the other, sharing the time; and what there is to say of them."""
     rng = np.random.default_rng(request.seed)
@@ -182,13 +177,16 @@ def _sweeps(
         sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
             synchronisation, share_s = _synchronisation(request, sync, kernel), left_s / (len(tasks) - number)
-            sweep = _SWEEPS[request.loop](request, collective, sync, synchronisation, variables)
+            watch = Unwatched() if kernel is None else Cores(sync, kernel, steadiness)
+            sweep = _SWEEPS[request.loop](request, collective, sync, synchronisation, variables, watch)
             found = sweep.measure(share_s, rng)
             left_s = max(0.0, left_s - sweep.timed_s)
             sweep.close()
             notes += filter(None, [sweep.note])
             if request.other_loop:
-                again = _SWEEPS[request.other_loop](request, collective, sync, synchronisation, variables)
+                again = _SWEEPS[request.other_loop](
+                    request, collective, sync, synchronisation, variables, watch
+                )
                 found = _beside(found, again.measure(share_s * _OTHER_SHARE, rng))
                 again.close()
             cells += found

@@ -12,11 +12,13 @@ Notation: a *cell* is one (message size, choice) of a sweep; a *block* is a few 
 preceded by one that is not counted (it finds the caches full of the previous cell's data).
 """
 
+import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from mpi4py import MPI
@@ -42,7 +44,7 @@ _UNTIMED: _Verdict = ("invalid", "the launch's time was used up before its first
 
 
 @dataclass(slots=True)
-class _Cell:
+class Cell:
     """One message size with one choice."""
 
     message_bytes: int
@@ -77,6 +79,34 @@ class _Cell:
         return self.samples_s if codes is None else self.samples_s[codes == 0]
 
 
+class Watch(Protocol):
+    """Sees to it that what is measured is measured on a machine as it usually is."""
+
+    @property
+    def part_s(self) -> float:
+        """How long a part takes that is measured as one."""
+        ...
+
+    @property
+    def lost_s(self) -> float:
+        """Seconds that this took."""
+        ...
+
+    def steadily(self, measure: Callable[[], None]) -> None:
+        """Measure, once more where that was disturbed; a collective call."""
+        ...
+
+
+class Unwatched:
+    """As it is."""
+
+    part_s, lost_s = math.inf, 0.0
+
+    def steadily(self, measure: Callable[[], None]) -> None:
+        """As in ``Watch``."""
+        measure()
+
+
 class Sweep:
     """One collective on one communicator size."""
 
@@ -87,20 +117,21 @@ class Sweep:
         sync: MPI.Intracomm,
         synchronisation: Synchronisation,
         variables: ControlVariables,
+        watch: Watch,
     ) -> None:
         """Make communicators, buffers and windows; on every rank of ``sync``, on which decisions travel."""
         self._request, self._sync = request, sync
-        self._synchronisation, self._variables = synchronisation, variables
+        self._synchronisation, self._variables, self._watch = synchronisation, variables, watch
         self._operation = OPERATIONS[collective]
         choices = request.choices.get(collective) or (Choice({}),)
         sizes = request.sizes_of(collective)
-        self._cells = [_Cell(size, choice) for size in sizes for choice in choices]
+        self._cells = [Cell(size, choice) for size in sizes for choice in choices]
         self._comms: dict[_Setting, MPI.Intracomm] = {}
         self._windows: dict[_Setting, MPI.Win | None] = {}
         self._ends: Counter[CellStatus] = Counter()
         self._candidates: list[int] = []
         self.timed_s = 0.0
-        """What the rounds took, without checks and warm-up."""
+        """What the rounds took, without checks, warm-up and what the watch lost."""
         if sync.size < self._operation.least_ranks:
             self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
             return
@@ -118,9 +149,9 @@ class Sweep:
         """Raw samples of every cell; complete on rank 0, which alone draws the order of blocks."""
         self._check(range(len(self._cells)))
         self._warm_up()
-        begin = time.perf_counter()
+        begin = self._spent_s
         self._sample(budget_s, rng)
-        self.timed_s = time.perf_counter() - begin
+        self.timed_s = self._spent_s - begin
         self._check(self._sync.bcast(self._candidates))
         return tuple(
             CellSamples(
@@ -161,19 +192,46 @@ class Sweep:
     def _sample(self, budget_s: float, rng: np.random.Generator) -> None:
         """Rounds of blocks until every cell has enough."""
         rule = _rule(self._request, budget_s)
-        begin = time.perf_counter()
+        begin = self._spent_s
         while True:
-            plan = None
+            parts = None
             if self._sync.rank == 0:
-                plan = interleave(self._decide(rule, time.perf_counter() - begin), BLOCK, rng)
-            plan = self._sync.bcast(plan)
-            if not plan:
+                parts = self._parts(interleave(self._decide(rule, self._spent_s - begin), BLOCK, rng))
+            parts = self._sync.bcast(parts)
+            if not parts:
                 break
-            self._run(plan)
+            self._run(parts)
 
-    def _run(self, plan: Sequence[tuple[int, int]]) -> None:
-        """One round: the blocks one after the other, then all of their samples to rank 0."""
+    @property
+    def _spent_s(self) -> float:
+        """On a clock that stands while the watch waits."""
+        return time.perf_counter() - self._watch.lost_s
+
+    def _parts(self, plan: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        """The blocks of a round, in parts that the watch wants."""
+        parts, left_s = list[list[tuple[int, int]]](), 0.0
         for index, count in plan:
+            if left_s <= 0:
+                parts, left_s = [*parts, []], self._watch.part_s
+            parts[-1].append((index, count))
+            cell = self._cells[index]
+            left_s -= count * cell.spent_s / max(cell.spent_on, 1)
+        return parts
+
+    def _run(self, parts: Sequence[Sequence[tuple[int, int]]]) -> None:
+        """One round: the blocks one after the other, then all of their samples to rank 0."""
+        made = 0
+        for part in parts:
+            self._watch.steadily(partial(self._time, part, made))
+            made += len(part)
+        plan = [block for part in parts for block in part]
+        for (index, _), timed in zip(plan, self._synchronisation.collect(), strict=self._sync.rank == 0):
+            self._cells[index].blocks.append(timed)
+
+    def _time(self, part: Sequence[tuple[int, int]], made: int) -> None:
+        """Some blocks of a round, after so many; what was made of them before is forgotten."""
+        self._synchronisation.forget(made)
+        for index, count in part:
             cell = self._cells[index]
             if cell.exchange is None:
                 raise StackError("a cell without a call cannot be timed")
@@ -182,8 +240,6 @@ class Sweep:
             self._synchronisation.block(cell.exchange, count)
             cell.spent_s += time.perf_counter() - begin
             cell.spent_on += count
-        for (index, _), timed in zip(plan, self._synchronisation.collect(), strict=self._sync.rank == 0):
-            self._cells[index].blocks.append(timed)
 
     def _decide(self, rule: StoppingRule, elapsed_s: float) -> NDArray[np.int64]:
         """On rank 0: how many samples each cell gets next, shape ``(n_cells,)``."""

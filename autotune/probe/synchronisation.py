@@ -39,6 +39,10 @@ class Synchronisation(Protocol):
         """Time some calls in a row, after one that is not counted."""
         ...
 
+    def forget(self, after: int) -> None:
+        """All blocks since the last time that were collected, but for the first so many."""
+        ...
+
     def collect(self) -> list[Timed]:
         """What the blocks since the last time gave, in order; on rank 0, empty elsewhere."""
         ...
@@ -56,6 +60,10 @@ class BarrierSynchronisation:
         """As in ``Synchronisation``."""
         begins, ends = self.loop.run(exchange, count + 1)
         self._blocks.append((ends - begins)[1:] * exchange.operation.share(self._sync.rank))
+
+    def forget(self, after: int) -> None:
+        """As in ``Synchronisation``."""
+        del self._blocks[after:]
 
     def collect(self) -> list[Timed]:
         """As in ``Synchronisation``."""
@@ -130,6 +138,10 @@ class WindowSynchronisation:
         begins, ends = self.loop.run(exchange, count + 1, model.to_local(starts))
         begins, ends = (model.to_reference(seen)[1:] for seen in (begins, ends))
         self._blocks.append(_Block(exchange, starts[1:], begins, ends, length_s))
+
+    def forget(self, after: int) -> None:
+        """As in ``Synchronisation``."""
+        del self._blocks[after:]
 
     def collect(self) -> list[Timed]:
         """As in ``Synchronisation``."""

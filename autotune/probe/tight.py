@@ -17,13 +17,14 @@ References:
 """
 
 import time
+from functools import partial
 
 import numpy as np
 
 from autotune.errors import StackError
 from autotune.measure.stopping import CellStatus
 from autotune.probe.loops import Times
-from autotune.probe.sweep import Sweep
+from autotune.probe.sweep import Cell, Sweep
 
 _CALLS = 1000
 """At least, unless the time is used up: what IMB makes of small messages."""
@@ -48,17 +49,16 @@ class TightSweep(Sweep):
         usable = [index for index, cell in enumerate(self._cells) if cell.exchange is not None]
         usable = [index for index in usable if self._cells[index].verdict == ("ok", "")]
         order = self._sync.bcast(rng.permutation(usable).tolist() if self._sync.rank == 0 else None)
-        end = time.perf_counter() + budget_s
+        end = self._spent_s + budget_s
         for place, index in enumerate(order):
-            share_s = self._sync.bcast((end - time.perf_counter()) / (len(order) - place))
+            share_s = self._sync.bcast((end - self._spent_s) / (len(order) - place))
             if share_s <= 0:
                 break
-            self._visit(index, share_s)
+            self._watch.steadily(partial(self._visit, self._cells[index], share_s))
         self._candidates = usable
 
-    def _visit(self, index: int, share_s: float) -> None:
+    def _visit(self, cell: Cell, share_s: float) -> None:
         """All calls of one cell in its share of the time, as rank 0 says."""
-        cell = self._cells[index]
         if cell.exchange is None:
             raise StackError("a cell without a call cannot be timed")
         self._variables.enforce(cell.choice.cvars)
@@ -82,7 +82,7 @@ class TightSweep(Sweep):
             runs = np.array(means)
             runs = runs[:, runs.max(axis=0) > 0]  # ranks whose time counts
             ranks = np.median(runs, axis=0)
-            cell.blocks.append((runs[:, ranks.argmax()], None))
+            cell.blocks = [(runs[:, ranks.argmax()], None)]
             cell.extra = {"ranks_min_s": float(ranks.min()), "ranks_avg_s": float(ranks.mean())}
 
     def _enough(self, means: list[Times], calls: int, left_s: float) -> bool:

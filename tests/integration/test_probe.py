@@ -95,7 +95,6 @@ def test_both_loops_are_measured_in_one_launch(tmp_path, loop):
         (UsualCore(1e-12, 0.0), True),
         (UsualCore(0.0, 1e-12), True),
         (UsualCore(1.0, 1.0), False),
-        (UsualCore(), False),
     ],
 )
 def test_a_launch_waits_while_cores_are_further_apart_or_slower_than_usual(tmp_path, usual, waits):

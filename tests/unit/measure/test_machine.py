@@ -58,7 +58,8 @@ def test_of_several_machines_the_worst_of_each_is_told():
 
 
 def figures(latency_s, loop_s=3e-5, waited_s=0.0):
-    return UsualCore().figures(latency_s, loop_s, waited_s)
+    best = {"best_core_latency_s": latency_s, "best_core_loop_s": loop_s}
+    return UsualCore().figures(latency_s, loop_s, waited_s) | best
 
 
 def test_what_is_usual_is_known_after_some_launches_of_the_same_placement():
@@ -73,13 +74,13 @@ def test_what_is_usual_is_known_after_some_launches_of_the_same_placement():
     assert usual_s([90e-9] * 9 + [430e-9] * 20) == pytest.approx(90e-9)
 
 
-def test_far_cores_are_waited_for_and_slow_ones_for_a_moment_as_far_as_it_is_known():
+def test_far_cores_and_slow_ones_are_not_as_usual_as_far_as_it_is_known():
     usual = UsualCore(90e-9, 3e-5)
-    assert usual.worth_s(130e-9, 3.1e-5, 10.0) == 0
-    assert usual.worth_s(430e-9, 3e-5, 10.0) == 10
-    assert 0 < usual.worth_s(90e-9, 3.6e-5, 10.0) < 1
-    assert UsualCore(0.0, 3e-5).worth_s(1.0, 3e-5, 10.0) == 0  # no two ranks share a node
-    assert UsualCore().worth_s(1.0, 1.0, 10.0) == 0
+    assert usual.holds(130e-9, 3.1e-5)
+    assert not usual.holds(430e-9, 3e-5)
+    assert not usual.holds(90e-9, 3.6e-5)
+    assert UsualCore(0.0, 3e-5).holds(1.0, 3e-5)  # no two ranks share a node
+    assert UsualCore().holds(1.0, 1.0)
     told = usual.figures(360e-9, 3.6e-5, 0.5)
     assert (told["cores_apart"], told["cores_slow"]) == pytest.approx((4.0, 1.2))
     assert Disturbance.of({**Disturbance(2, 0.0).figures, **told}).waited_s == 0.5
@@ -98,5 +99,5 @@ def test_waiting_takes_a_share_of_the_time_that_launches_take():
         _, patience_s = usual.of((), 10.0)
         usual.add((), figures(1e-7, waited_s=patience_s), duration_s=1.0 + patience_s)
         waited_s += patience_s
-    assert 10 < waited_s < 230
+    assert 10 < waited_s < 430
     assert usual.of((), 0.0)[1] == 0
