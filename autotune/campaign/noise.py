@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.campaign.description import Description, SiteKind
-from autotune.campaign.drift import drift
+from autotune.campaign.drift import drift, levelled
 from autotune.history.trial import History, Observation, Phase
 from autotune.measure.location import normal_scale
 from autotune.measure.machine import Disturbance, worst
@@ -49,7 +49,8 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
     if campaign.site.stamp.kind is SiteKind.REPLAYED:
         return ()
     found = [_machine(history), _drift(history)]
-    fresh, searched = spread(history.of(Phase.VERIFY)), search_noise(history)
+    judged = levelled(history)
+    fresh, searched = spread(judged.of(Phase.VERIFY)), search_noise(judged)
     if fresh is not None:  # what tells, and as it is judged: one disturbed launch in five is no matter
         found.append(resolution(campaign, fresh))
     elif searched.freedom > 1:

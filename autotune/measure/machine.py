@@ -19,6 +19,8 @@ NEAR = 2.0
 """Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
 FAST = 1.15
 """Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
+_MOMENT_S = 0.5
+"""How long cores are waited for in a launch that are slow, and not far apart."""
 _SLOW_TOLD = 1.3
 """From here on it is told: beside another thread of its core a loop takes so long now and then."""
 _REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
@@ -174,10 +176,14 @@ class UsualCore:
     loop_s: float = 0.0
     """Of the core loop."""
 
-    def holds(self, latency_s: float, loop_s: float) -> bool:
-        """Whether cores that are so near and so fast are as usual, as far as that is known."""
-        near = not self.latency_s or latency_s <= NEAR * self.latency_s
-        return near and (not self.loop_s or loop_s <= FAST * self.loop_s)
+    def worth_s(self, latency_s: float, loop_s: float, patience_s: float) -> float:
+        """How long a launch may wait for other cores than those so near and so fast; 0: they are as usual.
+
+        For slow ones only for a moment: what they cost can be taken out.
+        """
+        if self.latency_s and latency_s > NEAR * self.latency_s:
+            return patience_s
+        return min(patience_s, _MOMENT_S) if self.loop_s and loop_s > FAST * self.loop_s else 0.0
 
     def figures(self, latency_s: float, loop_s: float, waited_s: float) -> dict[str, float]:
         """What a launch tells, by the names of ``Disturbance``."""

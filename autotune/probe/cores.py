@@ -51,7 +51,7 @@ class Steadiness:
         """Whether cores that are so near and so fast are used as they are."""
         self._best = min(self._best[0], latency_s), min(self._best[1], loop_s)
         usual = UsualCore(self._usual.latency_s or self._best[0], self._usual.loop_s or self._best[1])
-        return self.lost_s >= self._patience_s or usual.holds(latency_s, loop_s)
+        return self.lost_s >= usual.worth_s(latency_s, loop_s, self._patience_s)
 
     @property
     def figures(self) -> dict[str, float]:

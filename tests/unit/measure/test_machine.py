@@ -74,13 +74,13 @@ def test_what_is_usual_is_known_after_some_launches_of_the_same_placement():
     assert usual_s([90e-9] * 9 + [430e-9] * 20) == pytest.approx(90e-9)
 
 
-def test_far_cores_and_slow_ones_are_not_as_usual_as_far_as_it_is_known():
+def test_far_cores_are_waited_for_and_slow_ones_for_a_moment_as_far_as_it_is_known():
     usual = UsualCore(90e-9, 3e-5)
-    assert usual.holds(130e-9, 3.1e-5)
-    assert not usual.holds(430e-9, 3e-5)
-    assert not usual.holds(90e-9, 3.6e-5)
-    assert UsualCore(0.0, 3e-5).holds(1.0, 3e-5)  # no two ranks share a node
-    assert UsualCore().holds(1.0, 1.0)
+    assert usual.worth_s(130e-9, 3.1e-5, 10.0) == 0
+    assert usual.worth_s(430e-9, 3e-5, 10.0) == 10
+    assert 0 < usual.worth_s(90e-9, 3.6e-5, 10.0) < 1
+    assert UsualCore(0.0, 3e-5).worth_s(1.0, 3e-5, 10.0) == 0  # no two ranks share a node
+    assert UsualCore().worth_s(1.0, 1.0, 10.0) == 0
     told = usual.figures(360e-9, 3.6e-5, 0.5)
     assert (told["cores_apart"], told["cores_slow"]) == pytest.approx((4.0, 1.2))
     assert Disturbance.of({**Disturbance(2, 0.0).figures, **told}).waited_s == 0.5
