@@ -18,8 +18,8 @@ from autotune.history.objectives import Envelope, Objective, Slot, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Checked, Gain, Recommendation, recommendations
 from autotune.space import Point, Space
-from autotune.verification.course import VerificationRound
 from autotune.verification.deployed import deploys
+from autotune.verification.one_round import VerificationRound
 from autotune.verification.rounds import Verdict, freshly_measured
 
 

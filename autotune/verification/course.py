@@ -23,18 +23,22 @@ difference refuses or confirms with a probability of at most ``alpha``.
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 
 from autotune.history.lookup import choice_at
-from autotune.history.objectives import Slot, alternatives, by_setting, envelope, job_setting, ratio_of
+from autotune.history.objectives import (
+    Slot,
+    ratio_of,
+)
 from autotune.history.trial import History, Observation, Phase, Subject
 from autotune.recommend.front import Recommendation
 from autotune.space import Space
-from autotune.verification.deployed import deploys, ruled, same_calls
+from autotune.verification.deployed import deploys, has_rules, own_choices, ruled, same_calls
 from autotune.verification.kept_rules import kept_rules
 from autotune.verification.known import search_noise
+from autotune.verification.one_round import VerificationRound
 from autotune.verification.paired_test import (
     Comparison,
     SlotDecision,
@@ -47,6 +51,8 @@ from autotune.verification.paired_test import (
 from autotune.verification.pairs import BLOCK, LaunchNoise, PairDifferences, pairs
 from autotune.verification.sequential import SequentialDesign
 
+_LOOKED_UP = 0.08
+"""No more does it cost a small message that a stack looks rules up, on the log scale."""
 SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 8)
 """Of the campaign's error rate, what each round may spend; after so many rounds the default stays."""
 
@@ -56,80 +62,6 @@ _CHANCE = 1e-3
 
 Block = tuple[Observation, ...]
 """Launches of one block, in order; the last one of a history may be begun only."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerificationRound:
-    """One setting with its rules against the untouched stack."""
-
-    setting: Recommendation
-    """What is compared."""
-    launches: tuple[Observation, ...] = ()
-    """Of both sides, in order."""
-    differences: tuple[PairDifferences, ...] = ()
-    """The differences of its pairs."""
-    judged: tuple[Comparison, ...] = ()
-    """Every slot at the last look, on all pairs of the same calls, those of earlier rounds too."""
-    gains: bool = False
-    """Whether it is faster beyond the error rate: on the whole, or in one slot that tells for all.
-
-    A setting of which this cannot be told is not deployed: noise that hides a gain hides a loss too.
-    """
-    lost: frozenset[Slot] = frozenset()
-    """Where it is slower and dropping a rule would not change that: the setting is refused."""
-    open: frozenset[Slot] = frozenset()
-    """Where it could be slower by more than ``margin``, and dropping a rule would not change that."""
-    before: tuple[PairDifferences, ...] = ()
-    """Pairs of earlier rounds, in the slots in which they made the same calls."""
-    other_loop: tuple[PairDifferences, ...] = ()
-    """The differences of its pairs in the probe's other loop, as far as it was measured."""
-    other_before: tuple[PairDifferences, ...] = ()
-    """Those of earlier rounds."""
-    judged_otherwise: tuple[Comparison, ...] = ()
-    """Every slot in the other loop at the last look."""
-    both_count: bool = False
-    """Whether what loses in either loop loses."""
-    complete: bool = False
-    """Whether no more launches are wanted."""
-
-    @property
-    def runs(self) -> bool:
-        """Whether the setting was launched successfully."""
-        return any(o.ok and o.trial.subject is Subject.DEPLOYED for o in self.launches)
-
-    @property
-    def loses(self) -> bool:
-        """Whether the setting is refused: slower somewhere, or it does not run at all."""
-        return self.complete and (bool(self.lost) or not self.runs)
-
-    @property
-    def total(self) -> Comparison | None:
-        """All slots together, as all its pairs show them; None before there are two of its own."""
-        if len(self.differences) < 2:
-            return None
-        return overall(self.pairs, set.intersection(*map(set, self.differences)))
-
-    @property
-    def total_otherwise(self) -> Comparison | None:
-        """All slots together in the other loop; None where it was not measured."""
-        differences = (*self.other_before, *self.other_loop)
-        return overall(differences) if differences else None
-
-    @property
-    def counting(self) -> tuple[Comparison, ...]:
-        """The comparisons in which nothing may be lost."""
-        return (*self.judged, *(self.judged_otherwise if self.both_count else ()))
-
-    @property
-    def worst(self) -> tuple[Comparison, ...]:
-        """One comparison of each slot: in the loop in which it does worse."""
-        ordered = sorted(self.counting, key=lambda c: c.gain, reverse=True)
-        return tuple({c.slot: c for c in ordered}.values())
-
-    @property
-    def pairs(self) -> tuple[PairDifferences, ...]:
-        """All of the same calls: those of earlier rounds, and its own."""
-        return (*self.before, *self.differences)
 
 
 class Course:
@@ -167,6 +99,9 @@ class Course:
             self.rounds.append(done)
             if not done.complete:
                 return False
+            if self._better_without_rules(done):
+                setting, keeps, again = replace(setting, rules=()), set(), False
+                continue
             if done.loses:
                 return True
             measured = {c.slot for c in done.judged}
@@ -192,6 +127,20 @@ class Course:
             if others_promise_more(setting):
                 return True
         return False
+
+    def _better_without_rules(self, done: VerificationRound) -> bool:
+        """Whether a setting gains without rules too, and loses no more than they may cost where none acts.
+
+        A stack that has rules looks them up at each call, which costs small messages some per cent.
+        """
+        setting, doubtful = done.setting, done.lost | done.open | self._doubtful(done.counting)
+        idle = doubtful - ruled(self._space, setting, doubtful)
+        if not (has_rules(setting) and idle and self._space.says(setting.point)):
+            return False
+        own = own_choices(self._space, self._history, setting).values()
+        gain = sum(math.log(untouched.median_s / mine.median_s) for mine, untouched in own) / max(len(own), 1)
+        least = min(c.gain for c in done.counting if c.slot in idle)
+        return least > -_LOOKED_UP and gain > math.log(max(setting.speedup, 1.0)) / 2
 
     def _disappoints(self, done: VerificationRound, promised: float) -> bool:
         """Whether a setting is no better, and what it promised is out of reach.
@@ -352,7 +301,7 @@ class Course:
                 if choice_at(earlier.rules, slot) == choice_at(setting.rules, slot)
             }
             for earlier, differences in rounds
-            if earlier.point == setting.point
+            if earlier.point == setting.point and has_rules(earlier) == has_rules(setting)
             for pair in differences
         )
 
@@ -361,17 +310,11 @@ class Course:
 
         There a rule stays although it gains nothing: without it the setting would lose.
         """
-        groups = by_setting(self._space, self._history.of_points(self._space))
-        launches = groups.get(job_setting(self._space, setting.point), [])
-        baseline = envelope(self._space, self._history.of(Phase.BASELINE))
         slower = set()
-        for slot, choices in alternatives(self._space, launches).items():
-            own = next((w for choice, w in choices.items() if not self._space.says(choice)), None)
-            if own is not None and slot in baseline:
-                untouched = baseline[slot]
-                spread = math.hypot(own.sem_s / own.median_s, untouched.sem_s / untouched.median_s)
-                if math.log(own.median_s / untouched.median_s) > 1.96 * spread:
-                    slower.add(slot)
+        for slot, (own, untouched) in own_choices(self._space, self._history, setting).items():
+            spread = math.hypot(own.sem_s / own.median_s, untouched.sem_s / untouched.median_s)
+            if math.log(own.median_s / untouched.median_s) > 1.96 * spread:
+                slower.add(slot)
         return slower
 
 

@@ -1,11 +1,11 @@
 """What a setting with its rules says, against a stack of which nothing is set (step 11 of the flow)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from autotune.history.lookup import choice_at
-from autotune.history.objectives import Slot
-from autotune.history.trial import Rule
+from autotune.history.objectives import Slot, Winner, alternatives, by_setting, envelope, job_setting
+from autotune.history.trial import History, Phase, Rule
 from autotune.recommend.front import Recommendation
 from autotune.space import Point, Space
 
@@ -13,6 +13,11 @@ from autotune.space import Point, Space
 def deploys(space: Space, setting: Recommendation) -> bool:
     """Whether a setting differs from the untouched stack at all."""
     return space.says(setting.point) or any(space.says(rule.choice) for rule in setting.rules)
+
+
+def has_rules(setting: Recommendation) -> bool:
+    """Whether its files hold rules for messages of any size."""
+    return any(rule.choice for rule in setting.rules)
 
 
 def ruled(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
@@ -36,3 +41,17 @@ def plain(space: Space, setting: Recommendation) -> Recommendation:
         if not (last and same and last.choice == choice):
             rules.append(replace(rule, choice=choice))
     return replace(setting, rules=tuple(rules))
+
+
+def own_choices(
+    space: Space, history: History, setting: Recommendation
+) -> Mapping[Slot, tuple[Winner, Winner]]:
+    """In each slot what the stack itself chooses in this setting and untouched, as the search measured it."""
+    launches = by_setting(space, history.of_points(space)).get(job_setting(space, setting.point), [])
+    baseline = envelope(space, history.of(Phase.BASELINE))
+    found = {}
+    for slot, choices in alternatives(space, launches).items():
+        own = next((winner for choice, winner in choices.items() if not space.says(choice)), None)
+        if own is not None and slot in baseline:
+            found[slot] = own, baseline[slot]
+    return found

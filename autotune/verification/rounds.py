@@ -24,9 +24,10 @@ from autotune.recommend.front import Checked, Gain, Recommendation, candidates, 
 from autotune.recommend.repeats import optimism
 from autotune.recommend.summary import speedup_interval
 from autotune.space import Point, Space
-from autotune.verification.course import SHARES, Course, VerificationRound
-from autotune.verification.deployed import deploys, plain, same_calls
+from autotune.verification.course import SHARES, Course
+from autotune.verification.deployed import deploys, has_rules, plain, same_calls
 from autotune.verification.known import Known, search_noise
+from autotune.verification.one_round import VerificationRound
 from autotune.verification.paired_test import Comparison, launches_for
 from autotune.verification.pairs import BLOCK, PairDifferences
 from autotune.verification.sequential import SequentialDesign
@@ -104,7 +105,7 @@ class Verdict:
         ends = [
             r
             for r, after in zip_longest(self.rounds, self.rounds[1:])
-            if after is None or after.setting.point != r.setting.point
+            if after is None or _of(after) != _of(r)
         ]
         better = [
             (r, whole)
@@ -134,6 +135,11 @@ class Verdict:
     def _loop(self, one: VerificationRound, worst: Comparison) -> str:
         """In which loop that is, where it is not the campaign's own."""
         return "" if worst in one.judged else f" in {_A[self.other_loop]} loop"
+
+
+def _of(one: VerificationRound) -> tuple[Point, bool]:
+    """What a round is of: a setting, with rules or without."""
+    return one.setting.point, has_rules(one.setting)
 
 
 def _times(ratio: float) -> str:

@@ -10,7 +10,7 @@ from autotune.history.trial import History
 from autotune.recommend.front import Recommendation
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Space
-from autotune.verification.course import VerificationRound
+from autotune.verification.one_round import VerificationRound
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
 from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Space
-from autotune.verification.course import VerificationRound
+from autotune.verification.one_round import VerificationRound
 from autotune.views.report import plots, screening_plots, sections
 from autotune.views.report.inputs import ReportInput
 from autotune.views.text import (

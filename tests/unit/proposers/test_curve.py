@@ -10,7 +10,7 @@ from autotune.campaign.ports import Problem
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.proposers.acquisition import SearchState, expected_improvement
-from autotune.proposers.curve import Curve
+from autotune.proposers.curve import Curve, _chances
 from autotune.space import Level, Parameter, Point, Space
 
 LATENCY = Objective("latency")
@@ -233,6 +233,16 @@ def test_what_loses_is_left_alone_where_points_sweep_choices_too() -> None:
 
     assert chosen(None) == "ucx"
     assert chosen(0.01) == "ob1"
+
+
+def test_a_family_that_lost_in_each_launch_is_not_hoped_for_anew_with_each_setting() -> None:
+    launches, untouched = swept({128: 0.9})
+    state = SearchState.of(Problem(SWEPT, (LATENCY,), max_loss=0.01), launches, [untouched])
+    assert state.lost.tolist() == [True] * 4 + [False]
+    loses_nowhere = _chances(SWEPT, state.curves.points, state.lost.tolist())
+    new = [SWEPT.complete({"pml": "ucx", "rndv": "256k"}), SWEPT.complete({"eager": 16384})]
+    ucx, ob1 = loses_nowhere(new)
+    assert ucx < 0.15 < 0.3 < ob1
 
 
 def test_a_lucky_launch_is_not_the_mark_that_others_must_beat() -> None:

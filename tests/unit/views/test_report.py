@@ -15,9 +15,9 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.recommend.front import Checked, Gain, Provenance, Recommendation
 from autotune.space import Dropped, Parameter, Point, Space
+from autotune.verification.one_round import VerificationRound
 from autotune.verification.paired_test import compare
 from autotune.verification.pairs import LaunchNoise
-from autotune.verification.rounds import VerificationRound
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.report import ReportInput, page
 from tests import example

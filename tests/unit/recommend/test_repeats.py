@@ -1,0 +1,52 @@
+"""What launches of one setting tell of each other."""
+
+import math
+
+import numpy as np
+import pytest
+
+from autotune.history.objectives import envelope
+from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
+from autotune.recommend.repeats import optimism, repeated
+from autotune.space import Level, Parameter, Point, Space
+
+NAMES = ("default", "a", "b", "c", "d", "e", "f", "g", "h")
+SPACE = Space("s", (Parameter("algorithm", NAMES, "default", Level.CALL, per_size=True),))
+SLOTS = [("allreduce", 2, 2**k) for k in range(3, 13)]
+
+
+def launch(rng, number, times, noise, subject=Subject.SWEEP):
+    """A launch in which the choices take so many microseconds at each size, and cells vary by so much."""
+    cells = [
+        Cell(*slot, Point.of({"algorithm": name})) for slot in SLOTS for name in list(NAMES)[: len(times)]
+    ]
+    us = np.tile(times, len(SLOTS)) * np.exp(rng.normal(0, noise, len(cells)))
+    estimates = tuple(Estimate(cell, 1e-6 * t, 1e-9, 20) for cell, t in zip(cells, us, strict=True))
+    return Observation(Trial(number, Phase.SEARCH, SPACE.default, subject), Status.OK, estimates)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.04])
+def test_the_best_of_choices_that_are_as_good_is_lucky(noise):
+    rng = np.random.default_rng(5)
+    made = [launch(rng, n, np.ones(9), noise) for n in range(12)]
+    lucky = [-math.log(1e6 * w.median_s) for one in made for w in envelope(SPACE, [one]).values()]
+    told = optimism(SPACE, made)
+    assert set(told) == set(SLOTS)
+    assert np.mean(lucky) > noise
+    assert 0.5 * np.mean(lucky) < np.mean(list(told.values())) < np.mean(lucky)
+
+
+def test_a_best_choice_that_is_clearly_the_best_is_not():
+    rng = np.random.default_rng(5)
+    made = [launch(rng, n, np.array([2.0, 1.0, 3.0]), 0.02) for n in range(4)]
+    assert max(optimism(SPACE, made).values()) < 1e-3
+
+
+def test_a_single_choice_cannot_be():
+    rng = np.random.default_rng(5)
+    made = [launch(rng, n, np.ones(1), 0.03, Subject.UNTOUCHED) for n in range(4)]
+    assert set(optimism(SPACE, made).values()) == {0.0}
+    assert optimism(SPACE, []) == {}
+    [(places, logs)] = repeated(made)
+    assert places == [0, 1, 2, 3]
+    assert logs.shape == (4, len(SLOTS))
