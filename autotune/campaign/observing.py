@@ -127,7 +127,11 @@ class Launches:
             probe = replace(probe, collectives=tuple(rendering.choices), budget_s=probe.budget_s / parts)
         placed = (rendering.map_by, rendering.bind_to)
         # Of many nodes some core is always slower than usual.
-        usual, patience_s = self.usual.of(placed, measurement.patience_s * (self.placement.nodes == 1))
+        patience_s, proving = (
+            measurement.patience_s * (self.placement.nodes == 1),
+            trial.phase is Phase.VERIFY,
+        )
+        usual, patience_s = self.usual.of(placed, patience_s, proving)
         probe = replace(probe, usual_core=usual, patience_s=patience_s)
         request = LaunchRequest(
             directory=directory,
@@ -142,7 +146,7 @@ class Launches:
         outcome = self._as_asked(self.launcher.run(request), probe)
         if outcome.result is None:
             return outcome
-        self.usual.add(placed, outcome.result.machine, outcome.duration_s)
+        self.usual.add(placed, outcome.result.machine, outcome.duration_s, proving)
         return _said(outcome, rendering.said, directory)
 
     def _together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:

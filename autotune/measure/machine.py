@@ -20,13 +20,15 @@ NEAR = 2.0
 FAST = 1.15
 """Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
 _MOMENT_S = 0.5
-"""How long cores are waited for in a launch that are slow, and not far apart."""
+"""How long cores are waited for in a launch of the search that are slow, and not far apart."""
+_LONGER_S = 5.0
+"""The same of a launch of the verification."""
 _SLOW_TOLD = 1.3
 """From here on it is told: beside another thread of its core a loop takes so long now and then."""
 _REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
 """So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
-_WAITING_SHARE = 0.5
-"""Of the time that launches took, what may be waited in all."""
+_WAITING_SHARE, _PROVING_SHARE = 0.5, 0.8
+"""Of the time that launches took, what may be waited in all: in the search, and in the verification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +177,17 @@ class UsualCore:
     """Core to core."""
     loop_s: float = 0.0
     """Of the core loop."""
+    moment_s: float = _MOMENT_S
+    """How long slow cores may be waited for."""
 
     def worth_s(self, latency_s: float, loop_s: float, patience_s: float) -> float:
         """How long a launch may wait for other cores than those so near and so fast; 0: they are as usual.
 
-        For slow ones only for a moment: what they cost can be taken out.
+        For slow ones only for a moment: most of what they cost can be taken out.
         """
         if self.latency_s and latency_s > NEAR * self.latency_s:
             return patience_s
-        return min(patience_s, _MOMENT_S) if self.loop_s and loop_s > FAST * self.loop_s else 0.0
+        return min(patience_s, self.moment_s) if self.loop_s and loop_s > FAST * self.loop_s else 0.0
 
     def figures(self, latency_s: float, loop_s: float, waited_s: float) -> dict[str, float]:
         """What a launch tells, by the names of ``Disturbance``."""
@@ -206,14 +210,28 @@ class UsualCores:
             lambda: deque(maxlen=_REMEMBERED)
         )
 
-    def of(self, placement: tuple[str, ...], patience_s: float) -> tuple[UsualCore, float]:
-        """What is usual, and how long the next launch may wait for it."""
-        latencies, loops = zip(*self._seen[placement], strict=True) if self._seen[placement] else ((), ())
-        usual = UsualCore(usual_s(latencies), usual_s(loops))
-        return usual, min(patience_s, max(0.0, patience_s + self._earned_s))
+    def of(
+        self, placement: tuple[str, ...], patience_s: float, proving: bool = False
+    ) -> tuple[UsualCore, float]:
+        """What is usual, and how long the next launch may wait for it.
 
-    def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
+        ``proving``: a launch of the verification waits for fast cores too. Times on slow ones vary ten times
+        as much, so that few launches on fast ones tell more than many.
+        """
+        latencies, loops = zip(*self._seen[placement], strict=True) if self._seen[placement] else ((), ())
+        left_s = min(patience_s, max(0.0, patience_s + self._earned_s))
+        moment_s = _LONGER_S if proving else _MOMENT_S
+        return UsualCore(usual_s(latencies), usual_s(loops), moment_s), left_s
+
+    def add(
+        self,
+        placement: tuple[str, ...],
+        figures: Mapping[str, float],
+        duration_s: float,
+        proving: bool = False,
+    ) -> None:
         """Learn from a launch."""
         if loop_s := figures.get("best_core_loop_s", 0.0):
             self._seen[placement].append((figures["best_core_latency_s"], loop_s))
-        self._earned_s += _WAITING_SHARE * duration_s - figures.get("waited_s", 0.0)
+        share = _PROVING_SHARE if proving else _WAITING_SHARE
+        self._earned_s += share * duration_s - figures.get("waited_s", 0.0)
