@@ -1,6 +1,7 @@
 """``python -m autotune.probe DIRECTORY``: one rank of a launch."""
 
 import os
+import resource
 import sys
 import traceback
 from pathlib import Path
@@ -16,6 +17,9 @@ def main() -> int:
         sys.stderr.write("usage: python -m autotune.probe DIRECTORY\n")
         return 2
     directory, environment = Path(sys.argv[1]), dict(os.environ)
+    # Settings that crash are part of a search: core dumps of their ranks would fill the disk. On other nodes
+    # the limit is that of a daemon, not the driver's.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     ucx_log = listen(directory)
     # Locks that calls from several threads need cost each call, and few programs ask for them.
     mpi4py.rc.thread_level = "funneled"

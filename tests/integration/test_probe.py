@@ -240,6 +240,18 @@ def test_an_unreadable_request_ends_all_ranks_with_one_line(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_rank_that_crashes_leaves_no_core_dump(tmp_path):
+    from tests.integration.mpirun import run
+
+    code = (
+        "import sys; from resource import RLIMIT_CORE, getrlimit, setrlimit; "
+        "setrlimit(RLIMIT_CORE, getrlimit(RLIMIT_CORE)[1:] * 2); sys.argv = ['probe', sys.argv[1]]; "
+        "from autotune.probe.__main__ import main; main(); print('limit', *getrlimit(RLIMIT_CORE))"
+    )
+    done = run([sys.executable, "-c", code, str(tmp_path / "nowhere")], ranks=1)
+    assert "limit 0 " in done.stdout, done.stderr
+
+
 def ucx_request(**env):
     return probe_request(
         ("allreduce",), (8, 65536), ranks=2, budget_s=0.2, expect=Expectation(ucx=True, env=env)

@@ -9,6 +9,7 @@ next launch, so that two never run at once.
 import atexit
 import contextlib
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -83,14 +84,15 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     outputs = _Output(stdout), _Output(stderr)
     started, since_s = time.monotonic(), time.time()
     try:
-        process = subprocess.Popen(
-            list(argv),
-            env={**os.environ, **env, MARKER: mark},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with _without_core_dumps():
+            process = subprocess.Popen(
+                list(argv),
+                env={**os.environ, **env, MARKER: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         _tell(guard, process.pid)
         exit_code = _followed(process, outputs, started + timeout_s)
     finally:
@@ -186,6 +188,17 @@ def _taken(pipe: int, output: _Output) -> bool:
 def _pipes(process: subprocess.Popen[bytes]) -> Iterator[IO[bytes]]:
     """Where a command's output and its messages come out."""
     return (pipe for pipe in (process.stdout, process.stderr) if pipe is not None)
+
+
+@contextlib.contextmanager
+def _without_core_dumps() -> Iterator[None]:
+    """For what is started meanwhile: settings that crash are part of a search, and would fill the disk."""
+    limit, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (limit, most))
 
 
 @contextlib.contextmanager

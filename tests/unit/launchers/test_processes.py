@@ -3,6 +3,7 @@
 import contextlib
 import mmap
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -56,6 +57,21 @@ def test_output_exit_code_and_environment(tmp_path):
     assert ended.duration_s > 0
     assert (tmp_path / "out").read_text() == "a b $(c)\n"
     assert (tmp_path / "err").read_text() == "oh"
+
+
+def test_what_crashes_leaves_no_core_dump(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    allowed = (limits[1], limits[1])  # where an administrator forbids dumps, there is nothing to forbid
+    resource.setrlimit(resource.RLIMIT_CORE, allowed)
+    try:
+        code = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
+        assert start(tmp_path, code).exit_code == 0
+        assert resource.getrlimit(resource.RLIMIT_CORE) == allowed, (
+            "the driver's own dumps are its user's affair"
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
+    assert (tmp_path / "out").read_text() == "0\n"
 
 
 def test_a_timeout_ends_the_command(tmp_path):
