@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.proposers.priors import dissimilarity, expected_excess
+from autotune.proposers.priors import coded, dissimilarity, expected_excess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from autotune.history.objectives import Slot
-    from autotune.space import Parameter, Point, Space, Value
+    from autotune.space import Parameter, Point, Space
 
 SIGNAL = 0.7
 """Prior standard deviation of ln t that parameters account for, beyond what names say."""
@@ -137,11 +137,13 @@ class CurveModel:
         """
         import torch
 
-        self._space, self._slots = space, slots
-        self._reference = _reference(seen, expected_excess(space, seen.points, slots))
+        self._slots = slots
+        self._free = [p for p in space.job if len(p.values) > 1 or p.when]
+        self._by_value = expected_excess(self._free, slots)
+        codes = coded(self._free, seen.points)
+        self._reference = _reference(seen, codes @ self._by_value)
         self._basis, self._weights, self._left = _slot_basis(slots)
         self._seen = seen
-        self._free = [p for p in space.job if len(p.values) > 1 or p.when]
         kinds = {slot[0] for slot in slots}
         tables = [torch.as_tensor(dissimilarity(p, kinds)) for p in self._free]
         above = [_above(space, p) for p in self._free]
@@ -157,8 +159,8 @@ class CurveModel:
             for p, mine in zip(self._free, above, strict=True)
             if mine
         ]
-        self._codes = self._code(seen.points)
-        self._expected, targets, noise = self._project(seen)
+        self._codes = torch.as_tensor(codes)
+        self._expected, targets, noise = self._project(seen, codes @ self._by_value)
         data = _Data(self._codes, *(torch.as_tensor(a.T) for a in (self._expected, targets, noise)))
         self._hyper = self._fit(data.some(FITTED), steps)
         with torch.no_grad():
@@ -173,11 +175,11 @@ class CurveModel:
         """Marginals of the curves of these points."""
         import torch
 
-        codes = self._code(points)
-        excess = expected_excess(self._space, points, self._slots)
+        codes = coded(self._free, points)
+        excess = codes @ self._by_value
         e = torch.as_tensor((excess @ self._basis).T)
         with torch.no_grad():
-            shape = self._shape(codes, self._codes, self._hyper)
+            shape = self._shape(torch.as_tensor(codes), self._codes, self._hyper)
             across = self._covariance(shape, e, self._e, self._hyper)
             mean = (across @ self._solved)[..., 0].numpy().T  # (q, R)
             rough, doubt = shape @ self._rough, 1 - ((shape @ self._precision) * shape).sum(-1)
@@ -208,23 +210,10 @@ class CurveModel:
         precision = torch.cholesky_inverse(_cholesky(shape, doubt))
         return precision @ torch.as_tensor(left), precision
 
-    def _code(self, points: Sequence[Point]) -> torch.Tensor:
-        """Which value each parameter has, the last one "not active", one-hot, shape ``(n_points, V)``."""
-        import torch
-
-        width = sum(len(p.values) + 1 for p in self._free)
-        coded = np.zeros((len(points), width))
-        values = [dict(point.items_) for point in points]
-        start = 0
-        for p in self._free:
-            at: dict[Value | None, int] = {v: i for i, v in enumerate(p.values, start)}
-            start += len(at) + 1
-            coded[range(len(points)), [at.get(mine.get(p.name), start - 1) for mine in values]] = 1.0
-        return torch.as_tensor(coded)
-
-    def _project(self, seen: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _project(
+        self, seen: Curves, excess: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
-        excess = expected_excess(self._space, seen.points, self._slots)
         residual = seen.logs - self._reference - TRUST * excess
         noise = np.nan_to_num(seen.sems, nan=0.0) ** 2
         targets, variances = [], []

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from autotune.collectives import COLLECTIVES
 from autotune.history.objectives import Slot
-from autotune.space import Parameter, Point, Space, Value
+from autotune.space import Parameter, Point, Value
 
 ALPHA_S = 1.5e-6
 """Start-up time of a message between two nodes, seconds: the order of magnitude of today's networks."""
@@ -88,35 +88,44 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
 }
 
 
-def expected_excess(space: Space, points: Sequence[Point], slots: Sequence[Slot]) -> NDArray[np.float64]:
-    """How far above the best family each point should be, shape ``(n_points, n_slots)``, on the log scale.
+def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> NDArray[np.float64]:
+    """Which value each parameter has, the last one "not active", one-hot, shape ``(n_points, V)``."""
+    codes = np.zeros((len(points), sum(len(p.values) + 1 for p in parameters)))
+    rows, values, start = np.arange(len(points)), [dict(point.items_) for point in points], 0
+    for p in parameters:
+        at: dict[Value | None, int] = {v: i for i, v in enumerate(p.values, start)}
+        start += len(at) + 1
+        codes[rows, [at.get(mine.get(p.name), start - 1) for mine in values]] = 1.0
+    return codes
 
+
+def expected_excess(parameters: Sequence[Parameter], slots: Sequence[Slot]) -> NDArray[np.float64]:
+    """How far above the best family each value should be, shape ``(V, n_slots)``, on the log scale.
+
+    What a point should be is the sum over its values: ``coded(parameters, points) @`` this.
     A parameter whose names say nothing costs ``DEPARTURE`` where it is not at its default, or up to ``EDGE``
     where only some family has it; a threshold costs nothing at messages that none of its values reaches.
     """
-    total, flat = np.zeros((len(points), len(slots))), np.zeros(len(points))
-    values = [dict(point.items_) for point in points]
-    for parameter in space.job:
-        by_value = {v: _family_costs(parameter, v, slots) for v in parameter.values}
-        known = [costs for costs in by_value.values() if costs is not None]
-        if len(known) < 2:
-            if not parameter.when:  # else nothing stood there before its condition held
-                flat += DEPARTURE * np.array(
-                    [mine.get(parameter.name) != parameter.default for mine in values]
-                )
-            else:
-                at = parameter.positions()
-                offs = [2 * at.get(mine.get(parameter.name, ""), 0.5) - 1 for mine in values]
-                total += EDGE * np.square(offs)[:, None] * _reached(parameter, slots)
-            continue
+    tables = [_value_costs(p, slots) for p in parameters]
+    return np.vstack([np.zeros((0, len(slots))), *tables])
+
+
+def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.float64]:
+    """Rows of ``expected_excess`` of one parameter, shape ``(n_values + 1, n_slots)``."""
+    inactive, default = np.zeros(len(slots)), parameter.default
+    by_value = [_family_costs(parameter, v, slots) for v in parameter.values]
+    known = [costs for costs in by_value if costs is not None]
+    if len(known) >= 2:
         best = np.min(known, axis=0)
-        for row, mine in zip(total, values, strict=True):
-            value = mine.get(parameter.name)
-            if value is not None:
-                costs = by_value[value]
-                unnamed = ADAPTIVE if value == parameter.default else UNKNOWN
-                row += unnamed if costs is None else costs - best
-    return total + flat[:, None]
+        unnamed = [np.full(len(slots), ADAPTIVE if v == default else UNKNOWN) for v in parameter.values]
+        pairs = zip(unnamed, by_value, strict=True)
+        return np.array([*(other if costs is None else costs - best for other, costs in pairs), inactive])
+    if parameter.when:  # nothing stood there before its condition held
+        at = parameter.positions()
+        offs = np.array([2 * at.get(v, 0.5) - 1 for v in parameter.values] + [0.0])
+        return np.outer(EDGE * np.square(offs), _reached(parameter, slots))
+    changed = [DEPARTURE * (v != default) for v in parameter.values]
+    return np.outer([*changed, DEPARTURE], np.ones(len(slots)))
 
 
 def _reached(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.bool_]:

@@ -90,6 +90,16 @@ class Space:
         return frozenset(p.name for p in self.job if not p.per_size)
 
     @cached_property
+    def _names(self) -> frozenset[str]:
+        """Of the job-wide parameters."""
+        return frozenset(p.name for p in self.job)
+
+    @cached_property
+    def _parents(self) -> frozenset[str]:
+        """Names of the parameters on whose values it depends whether others are active."""
+        return frozenset(name for p in self.parameters for name in p.when)
+
+    @cached_property
     def default(self) -> Point:
         """The job-wide point in which nothing is set."""
         if self.listed is not None:
@@ -123,11 +133,10 @@ class Space:
         Raises:
             SpaceError: an unknown parameter, a value outside of it, or one of level ``call``.
         """
-        names = {p.name for p in self.job}
         for name in values:
-            if name not in names:
+            if name not in self._names:
                 raise SpaceError(
-                    f"{name!r} is not a launch-level parameter of {self.name!r}", allowed(name, names)
+                    f"{name!r} is not a launch-level parameter of {self.name!r}", allowed(name, self._names)
                 )
         chosen: dict[str, Value] = {}
         for parameter in self.job:
@@ -181,12 +190,15 @@ class Space:
         that it becomes inside.
         """
         inside = {p.name: point[p.name] for p in self.job if point.get(p.name) in p.values}
+        whole = dict(self.complete(inside).items_)
         near: dict[Point, None] = {}
         for parameter in self.job:
             if parameter.name in point:
                 for value in parameter.values:
-                    changed = {**inside, parameter.name: value}
-                    near[self.complete(changed)] = None
+                    if parameter.name in whole and parameter.name not in self._parents:
+                        near[Point.of({**whole, parameter.name: value})] = None
+                    else:
+                        near[self.complete({**inside, parameter.name: value})] = None
         near.pop(point, None)
         return [p for p in near if p in self] if self.listed is not None else list(near)
 

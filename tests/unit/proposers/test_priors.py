@@ -4,17 +4,21 @@ import numpy as np
 import pytest
 
 from autotune.history.objectives import Slot
-from autotune.proposers.priors import DEPARTURE, EDGE, UNKNOWN, dissimilarity, expected_excess
+from autotune.proposers.priors import DEPARTURE, EDGE, UNKNOWN, coded, dissimilarity, expected_excess
 from autotune.space import Parameter, Point, Space
 
 SMALL: Slot = ("allreduce", 256, 8)
 LARGE: Slot = ("allreduce", 256, 64 << 20)
 
 
+def expected(space: Space, points: list[Point], slots: list[Slot]) -> np.ndarray:
+    return coded(space.job, points) @ expected_excess(space.job, slots)
+
+
 def excess(*values: str | int, collective: str = "allreduce", name: str = "algorithm") -> np.ndarray:
     space = Space("s", (Parameter(name, values, values[0], per_size=True),))
     slots = [(collective, *slot[1:]) for slot in (SMALL, LARGE)]
-    return expected_excess(space, [Point.of({name: v}) for v in values], slots)
+    return expected(space, [Point.of({name: v}) for v in values], slots)
 
 
 def test_rings_are_for_large_messages_and_doubling_for_small_ones() -> None:
@@ -44,7 +48,7 @@ def test_names_that_say_nothing_are_a_little_worse_than_the_best() -> None:
 
 def test_other_parameters_cost_a_little_when_changed() -> None:
     space = Space("s", (Parameter("UCX_TLS", ("all", "tcp"), "all"),))
-    found = expected_excess(space, [Point.of({"UCX_TLS": v}) for v in ("all", "tcp")], [SMALL, LARGE])
+    found = expected(space, [Point.of({"UCX_TLS": v}) for v in ("all", "tcp")], [SMALL, LARGE])
     assert found == pytest.approx(np.array([[0.0, 0.0], [DEPARTURE, DEPARTURE]]))
 
 
@@ -52,7 +56,7 @@ def test_a_family_is_expected_to_be_best_in_the_middle_of_its_scale() -> None:
     radix = Parameter("radix", (2, 8, 32), 2, ordered=True, when={"algorithm": ("tree",)})
     space = Space("s", (Parameter("algorithm", ("flat", "tree"), "flat"), radix))
     points = [Point.of({"algorithm": "tree", "radix": r}) for r in (2, 8, 32)]
-    low, middle, high = expected_excess(space, points, [SMALL])[:, 0]
+    low, middle, high = expected(space, points, [SMALL])[:, 0]
     assert low - middle == pytest.approx(EDGE)
     assert high == pytest.approx(low)
 
