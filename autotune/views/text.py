@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # words need nothing heavy
     from autotune.campaign.costs import Share
     from autotune.recommend.front import Gain, Recommendation
     from autotune.screening.decision import FactorDecision
-    from autotune.space import Point
+    from autotune.space import Point, Value
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -114,6 +114,11 @@ def cost_text(phases: Sequence[Share]) -> str:
     each = ", ".join(f"{one.phase} {one.count}" for one in phases if one.most)
     seconds = sum(one.launches * one.launch_s for one in phases)
     return f"{total} launches ({each}); {duration_text(seconds)} of measuring, starting ranks not counted"
+
+
+def value_text(value: Value | None) -> str:
+    """A value where it stands alone; None: its parameter is not active."""
+    return "not active" if value is None else str(value) or "(empty)"
 
 
 def changed_text(point: Point, default: Point) -> str:

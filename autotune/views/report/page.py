@@ -36,6 +36,7 @@ from autotune.views.text import (
     p_text,
     ratio_text,
     size_text,
+    value_text,
     verdict,
 )
 
@@ -156,7 +157,7 @@ def _changes(inputs: ReportInput) -> list[tuple[str, str, str]]:
         return []
     default = inputs.space.untouched
     point = inputs.recommendation.point
-    return [(n, str(v), str(default.get(n, "—"))) for n, v in point.items() if default.get(n) != v]
+    return [(n, value_text(v), value_text(default.get(n))) for n, v in point.items() if default.get(n) != v]
 
 
 def _tables(chosen: Recommendation | None) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from autotune.recommend.winners import Place
 from autotune.space import Point, Space, Value
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, BROWN, CYAN, GREEN, GREY, PINK, RED, TEAL, VIOLET
-from autotune.views.text import changed_text, figure_text, ratio_text, size_text, verdict
+from autotune.views.text import changed_text, figure_text, ratio_text, size_text, value_text, verdict
 
 _ALGORITHMS = (BLUE, TEAL, AMBER, VIOLET, PINK, GREEN, BROWN, CYAN, RED)
 _UNDECIDED = ("", "default")
@@ -145,7 +145,9 @@ def parallel(
             hoverlabel={"namelength": 0},
         )
     labels = [
-        (place, rows - i, str(value)) for i, n in enumerate(names) for value, place in scales[n].items()
+        (place, rows - i, value_text(value))
+        for i, n in enumerate(names)
+        for value, place in scales[n].items()
     ]
     ends = [(0.0, low if worse > 0 else high), (1.0, high if worse > 0 else low)]
     labels += [(place, 0, figure_text(math.exp(log), unit=objective.unit)) for place, log in ends if known]
@@ -219,7 +221,7 @@ def one_slice(
         marker={"color": TEAL, "size": 10, "symbol": "line-ew", "line": {"color": TEAL, "width": 2.5}},
         hoverinfo="skip",
     )
-    marks = [f"{_said(value)} ●" if value == default else _said(value) for value in values]
+    marks = [f"{value_text(value)} ●" if value == default else value_text(value) for value in values]
     figure.update_xaxes(title_text=name, tickvals=list(range(len(values))), ticktext=marks,
                         range=[-0.5, len(values) - 0.5])  # fmt: skip
     shown_scores = scores + ([aside] if failed else [])
@@ -239,10 +241,6 @@ def _places(space: Space, name: str, tried: Sequence[Tried]) -> Mapping[Value | 
     values: list[Value | None] = [value for value in space[name].values if value in seen]
     values += sorted(seen - set(values), key=str)  # of the whole space, where this one holds values
     return {value: i / max(1, len(values) - 1) for i, value in enumerate(values)}
-
-
-def _said(value: Value | None) -> str:
-    return "not active" if value is None else str(value)
 
 
 def _name(choice: Point) -> str:

@@ -15,6 +15,7 @@ from autotune.views.text import (
     p_text,
     ratio_text,
     size_text,
+    value_text,
     verdict,
 )
 
@@ -95,3 +96,7 @@ def test_advice_says_what_is_to_be_changed():
     )
     assert "per message size" in advice_text(Recommendation(default, (ring,)), default)
     assert advice_text(Recommendation(default, (nothing,)), default).startswith("leave")
+
+
+def test_a_value_alone_is_never_an_empty_cell() -> None:
+    assert [value_text(v) for v in ("", None, 0, "auto")] == ["(empty)", "not active", "0", "auto"]
