@@ -37,7 +37,7 @@ IMPROVED = 4
 class Curve:
     """Models whole curves jointly and improves the envelope."""
 
-    repeats: bool = False
+    repeats: bool = True
     """Whether a doubtful leader is launched again when that is worth more than a new point."""
     candidates: int = 512
     """Points that are drawn from a space too large to be enumerated."""

@@ -91,6 +91,8 @@ def campaign(
         if suggestion is None:
             break
         assert "\n" not in suggestion.note
+        on_purpose = suggestion.note.startswith("again")
+        assert on_purpose or suggestion.point not in points(history), "launched twice, and does not say so"
         assert suggestion.expected_gain is None or math.isfinite(suggestion.expected_gain)
         status = Status.CRASHED if fails(number) else Status.OK
         history = history.plus([observe(problem.space, number, suggestion.point, status)])
@@ -110,12 +112,11 @@ def points(history: History) -> list[Point]:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", sorted(PROPOSERS))
 class TestEveryProposer:
-    def test_stays_in_the_space_and_never_repeats_itself(self, name: str, case: str) -> None:
+    def test_stays_in_the_space_and_repeats_nothing_without_saying_so(self, name: str, case: str) -> None:
         problem = Problem(CASES[case], (LATENCY,))
         found = points(seven(name, case))
         assert found
         assert all(point in problem.space for point in found)
-        assert len(set(found)) == len(found)
 
     def test_is_a_function_of_history_and_seed(self, name: str, case: str) -> None:
         problem = Problem(CASES[case], (LATENCY,))
@@ -125,8 +126,7 @@ class TestEveryProposer:
 
     def test_copes_with_failures(self, name: str, case: str) -> None:
         problem = Problem(CASES[case], (LATENCY,))
-        found = points(campaign(name, problem, 6, fails=lambda number: number % 2 == 0))
-        assert len(set(found)) == len(found)
+        assert points(campaign(name, problem, 6, fails=lambda number: number % 2 == 0))
         all_failed = points(campaign(name, problem, 4, fails=lambda _: True))
         assert all_failed
         assert all(point in problem.space for point in all_failed)
