@@ -5,7 +5,7 @@ segment sizes; then campaigns of different seeds search the same cluster with no
 before verification is priced by the same noise-free model. Printed is the excess over the optimum in the
 quantity that ranks recommendations: the geometric mean of the objectives.
 
-    python benchmarks/simulated_optimum.py [--seeds 20] [--launches 40] [--proposer curve]
+    python benchmarks/simulated_optimum.py [--seeds 20] [--launches 60] [--proposer curve]
 """
 
 import argparse
@@ -96,7 +96,7 @@ MACHINE, SPACE = machine(), space()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--launches", type=int, default=40)
+    parser.add_argument("--launches", type=int, default=60)
     parser.add_argument("--proposer", default="curve")
     options = parser.parse_args()
     points = list(SPACE.points())
