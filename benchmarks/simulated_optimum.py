@@ -3,9 +3,11 @@
 Every job-wide point of the space (27,440) is priced by the noise-free model, with all its algorithms and
 segment sizes; then campaigns of different seeds search the same cluster with noise, and what each recommends
 before verification is priced by the same noise-free model. Printed is the excess over the optimum in the
-quantity that ranks recommendations: the geometric mean of the objectives.
+quantity that ranks recommendations: the geometric mean of the objectives. Further words override the
+scenario: ``simulate.noise.launches_per_job=1`` gives every launch a job of its own, ``verify.enabled=true``
+prices what is recommended in the end.
 
-    python benchmarks/simulated_optimum.py [--seeds 20] [--launches 60] [--proposer curve]
+    python benchmarks/simulated_optimum.py [--seeds 20] [--launches 60] [--proposer curve] [WORD …]
 """
 
 import argparse
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -66,8 +69,8 @@ def cost(point: Point) -> float:
     return sum(-math.log(v) if o.maximise else math.log(v) for o, v in values) / len(values)
 
 
-def campaign(seed: int, launches: int, proposer: str, cwd: Path) -> tuple[Point, float]:
-    """What a campaign recommends, unverified, and how long it took."""
+def campaign(seed: int, launches: int, proposer: str, more: Sequence[str], cwd: Path) -> tuple[Point, float]:
+    """What a campaign recommends, unverified unless asked for, and how long it took."""
     started = time.monotonic()
     directory = cwd / f"seed{seed}"
     words = [
@@ -79,7 +82,7 @@ def campaign(seed: int, launches: int, proposer: str, cwd: Path) -> tuple[Point,
     subprocess.run(
         [
             *(sys.executable, "-m", "autotune", "conf=allreduce_8node", "hydra/launcher=simulated"),
-            *(*words, f"campaign.dir={directory}", "verify.enabled=false"),
+            *(*words, "verify.enabled=false", *more),
         ],
         check=True,
         capture_output=True,
@@ -98,6 +101,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--launches", type=int, default=60)
     parser.add_argument("--proposer", default="curve")
+    parser.add_argument("words", nargs="*", help="of the scenario")
     options = parser.parse_args()
     points = list(SPACE.points())
     started = time.monotonic()
@@ -111,7 +115,9 @@ def main() -> None:
     excesses = []
     with tempfile.TemporaryDirectory() as folder_name:
         for seed in range(options.seeds):
-            point, took_s = campaign(seed, options.launches, options.proposer, Path(folder_name))
+            point, took_s = campaign(
+                seed, options.launches, options.proposer, options.words, Path(folder_name)
+            )
             excesses.append(math.expm1(cost(point) - costs[best]))
             print(f"seed {seed:3}: {excesses[-1]:+7.2%}  {took_s:5.1f} s  {point}", flush=True)
     print(
