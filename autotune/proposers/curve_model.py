@@ -150,10 +150,10 @@ class CurveModel:
         self._owner = torch.repeat_interleave(
             torch.tensor([len(table) for table in tables], dtype=torch.long)
         )
-        blocks = torch.block_diag
-        self._unlike = blocks(*tables).double()  # type: ignore[no-untyped-call] # torch leaves it untyped
-        alone = [torch.full_like(t, not mine) for t, mine in zip(tables, above, strict=True)]
-        self._single = blocks(*alone).double()  # type: ignore[no-untyped-call] # torch leaves it untyped
+        self._at = torch.nonzero(self._owner[:, None] == self._owner, as_tuple=True)  # where the blocks are
+        self._unlike = torch.cat([table.flatten() for table in tables] or [torch.zeros(0)]).double()
+        alone = [torch.full_like(t.flatten(), not mine) for t, mine in zip(tables, above, strict=True)]
+        self._single = torch.cat(alone or [torch.zeros(0)]).double()
         self._families = [
             torch.nonzero(torch.tensor([q is p or q.name in mine for q in self._free])[self._owner])[:, 0]
             for p, mine in zip(self._free, above, strict=True)
@@ -241,8 +241,10 @@ class CurveModel:
 
         if not self._free:
             return torch.ones(len(a), len(b), dtype=torch.float64)
-        exponents = hyper.theta[self._owner][:, None] * self._unlike  # (V, V), block by block
-        singly = a @ (torch.exp(-exponents) * self._single) @ b.T
+        own = hyper.theta[self._owner[self._at[0]]] * self._unlike
+        nowhere = torch.zeros(len(self._owner), len(self._owner), dtype=torch.float64)
+        exponents = nowhere.index_put(self._at, own)  # (V, V), block by block
+        singly = a @ nowhere.index_put(self._at, torch.exp(-own) * self._single) @ b.T
         for its in self._families:
             singly = singly + torch.exp(-a[:, its] @ exponents[its][:, its] @ b[:, its].T)
         jointly = torch.exp(-a @ exponents @ b.T)
