@@ -39,6 +39,8 @@ class NoiseModel:
     measured on quiet systems (1.04 to 1.20), 0.13 the 1.37 of a busy one."""
     launches_per_job: int = 20
     """Launches that share J, before the campaign goes on in the next job of its chain."""
+    drift: float = 0.0
+    """By how much the logarithm of all times grows over 100 launches: a machine that warms up or fills."""
     spike_rate: float = 0.005
     """Share of calls that an operating system's daemon or a neighbour's traffic hits."""
     spike_factor: float = 4.0
@@ -124,9 +126,9 @@ def job_factor(noise: NoiseModel, rng: np.random.Generator) -> float:
 
 
 def launch_factor(noise: NoiseModel, seed: int, number: int, rng: np.random.Generator) -> float:
-    """J · L of launch ``number`` (from 1) of a campaign; its seed gives all launches of a job the same J."""
+    """J · L of launch ``number`` (from 1) of a campaign, and its drift; the seed gives a job one J."""
     job = np.random.default_rng([seed, (number - 1) // noise.launches_per_job])
-    return job_factor(noise, job) * float(np.exp(rng.normal(0.0, noise.launch)))
+    return job_factor(noise, job) * float(np.exp(rng.normal(0.0, noise.launch) + noise.drift * number / 100))
 
 
 def sample(

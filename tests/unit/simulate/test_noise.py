@@ -38,6 +38,12 @@ def test_launches_of_one_job_share_its_factor(rng: np.random.Generator) -> None:
     assert factors != [launch_factor(noise, 12, number, rng) for number in range(1, 13)]
 
 
+def test_a_machine_that_warms_up_is_slower_from_launch_to_launch(rng: np.random.Generator) -> None:
+    noise = NoiseModel(launch=0.0, between=0.0, drift=0.1)
+    factors = [launch_factor(noise, 1, number, rng) for number in (100, 200)]
+    assert np.log(factors) == pytest.approx([0.1, 0.2])
+
+
 def test_launches_of_one_job_differ_less_than_jobs(rng: np.random.Generator) -> None:
     noise = NoiseModel(launches_per_job=500)
     launches = np.log([launch_factor(noise, 1, number, rng) for number in range(1, 501)])
