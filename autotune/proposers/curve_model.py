@@ -141,26 +141,26 @@ class CurveModel:
         self._free = [p for p in space.job if len(p.values) > 1 or p.when]
         self._by_value = expected_excess(self._free, slots)
         codes = coded(self._free, seen.points)
-        self._reference = _reference(seen, codes @ self._by_value)
+        excess = codes @ self._by_value
+        self._reference = _reference(seen, excess)
         self._basis, self._weights, self._left = _slot_basis(slots)
         self._seen = seen
         kinds = {slot[0] for slot in slots}
         tables = [torch.as_tensor(dissimilarity(p, kinds)) for p in self._free]
         above = [_above(space, p) for p in self._free]
-        self._owner = torch.repeat_interleave(
-            torch.tensor([len(table) for table in tables], dtype=torch.long)
-        )
-        self._at = torch.nonzero(self._owner[:, None] == self._owner, as_tuple=True)  # where the blocks are
+        owner = torch.repeat_interleave(torch.tensor([len(table) for table in tables], dtype=torch.long))
+        self._at = torch.nonzero(owner[:, None] == owner, as_tuple=True)  # where the blocks are
+        self._owner = owner[self._at[0]]
         self._unlike = torch.cat([table.flatten() for table in tables] or [torch.zeros(0)]).double()
         alone = [torch.full_like(t.flatten(), not mine) for t, mine in zip(tables, above, strict=True)]
         self._single = torch.cat(alone or [torch.zeros(0)]).double()
         self._families = [
-            torch.nonzero(torch.tensor([q is p or q.name in mine for q in self._free])[self._owner])[:, 0]
+            torch.nonzero(torch.tensor([q is p or q.name in mine for q in self._free])[owner])[:, 0]
             for p, mine in zip(self._free, above, strict=True)
             if mine
         ]
         self._codes = torch.as_tensor(codes)
-        self._expected, targets, noise = self._project(seen, codes @ self._by_value)
+        self._expected, targets, noise = self._project(seen, excess)
         data = _Data(self._codes, *(torch.as_tensor(a.T) for a in (self._expected, targets, noise)))
         self._hyper = self._fit(data.some(FITTED), steps)
         with torch.no_grad():
@@ -241,8 +241,8 @@ class CurveModel:
 
         if not self._free:
             return torch.ones(len(a), len(b), dtype=torch.float64)
-        own = hyper.theta[self._owner[self._at[0]]] * self._unlike
-        nowhere = torch.zeros(len(self._owner), len(self._owner), dtype=torch.float64)
+        own = hyper.theta[self._owner] * self._unlike
+        nowhere = torch.zeros(a.shape[1], a.shape[1], dtype=torch.float64)
         exponents = nowhere.index_put(self._at, own)  # (V, V), block by block
         singly = a @ nowhere.index_put(self._at, torch.exp(-own) * self._single) @ b.T
         for its in self._families:

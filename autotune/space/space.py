@@ -195,6 +195,7 @@ class Space:
         for parameter in self.job:
             if parameter.name in point:
                 for value in parameter.values:
+                    # Most are nobody's condition: then nothing else changes, and nothing has to be checked.
                     if parameter.name in whole and parameter.name not in self._parents:
                         near[Point.of({**whole, parameter.name: value})] = None
                     else:
