@@ -34,7 +34,7 @@ def space(directory: Path) -> None:
         f"Discovered by {about.name} on {last_written(directory)}: {about.site.description}",
         f"{about.site.ranks} ranks, nodes: {about.site.nodes}; {', '.join(about.scenario.collective)}",
         *([str(about.site.stamp)] if about.site.stamp else []),
-        headline(about, result),
+        headline(result),
         *remarks(result),
         f"times faster than the default at {' '.join(sizes)}:",
     ]

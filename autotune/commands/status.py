@@ -85,7 +85,7 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
     lines = []
     if about.discovered is not None:
         document["discovery"] = discovery_document(about, sizes_of(campaign.history))
-        lines.append(f"  discovery  {headline(about, about.discovered)}")
+        lines.append(f"  discovery  {headline(about.discovered)}")
     if recommendation:
         gain = f", {found.speedup[0]:.2f}× the default" if recommendation.gains else ""
         advice = advice_text(recommendation, about.space.untouched)

@@ -33,7 +33,7 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
         }
 
     return {
-        "knobs": _n_knobs(campaign),
+        "knobs": result.factors,
         "sizes": list(sizes),
         "rate": result.rate,
         "active": [row(e) for e in result.active],
@@ -44,13 +44,14 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
     }
 
 
-def headline(campaign: Description, result: Found) -> str:
+def headline(result: Found) -> str:
     """How many knobs there were, how many help, and of how many it could not be told."""
     active = {effect.change[0] for effect in result.active}
     unsure = {effect.change[0] for effect in result.unconfirmed}
     untold = ({name for _, (name, _) in result.untold} | unsure) - active
     unclear = f"; of {len(untold)} it could not be told" if untold else ""
-    return f"of {_n_knobs(campaign)} knobs {len(active)} help here at some size{unclear}"
+    help_ = "helps" if len(active) == 1 else "help"
+    return f"of {result.factors} knobs {len(active)} {help_} here at some size{unclear}"
 
 
 def remarks(result: Found) -> Iterator[str]:
@@ -85,7 +86,7 @@ def discovery_parts(campaign: Description, sizes: Sequence[int]) -> Iterator[Ren
     result = campaign.discovered
     if result is None:
         return
-    yield Text(headline(campaign, result), "bold")
+    yield Text(headline(result), "bold")
     table = Table("knob = level", box=None, pad_edge=False, title_justify="left")
     for size in sizes:
         table.add_column(size_text(size), justify="right")
@@ -105,7 +106,7 @@ def discovery_section(campaign: Description, sizes: Sequence[int]) -> dict[str, 
     if result is None:
         return None
     return {
-        "headline": headline(campaign, result),
+        "headline": headline(result),
         "sizes": [size_text(size) for size in sizes],
         "rows": [(name, effect.confirmed, cells) for effect, name, cells in rows(result)],
         "remarks": list(remarks(result)),
@@ -139,7 +140,3 @@ def _words(change: tuple[str, Any], arm: str = "") -> str:
     text = f"{change[0]} = {change[1]}"
     text = text if len(text) <= 48 else f"{text[:47]}…"
     return f"{text} with {arm}" if arm else text
-
-
-def _n_knobs(campaign: Description) -> int:
-    return sum(len(p.values) > 1 for p in campaign.whole.job)

@@ -73,6 +73,7 @@ def test_the_discovery_finds_what_was_planted_and_the_search_goes_on_with_it(who
     names = {p.name for p in about.space.job}
     assert {"helps", "large"} <= names
     assert len(names) <= 6
+    assert found.factors == sum(len(p.values) > 1 for p in SITE.whole.job)  # what is no longer searched too
     searched = history.of(Phase.SEARCH).observations
     assert {"helps": "a", "large": "a"}.items() <= dict(searched[0].trial.point).items()
     point = conclude(about, history, "").recommendation.point

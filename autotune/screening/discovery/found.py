@@ -59,6 +59,8 @@ class Found:
     """Of false discoveries."""
     names: tuple[str, ...] = ()
     """Of the arms."""
+    factors: int = 0
+    """How many had levels to be screened, in any arm."""
 
 
 def candidates(
@@ -127,6 +129,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
         tuple(curves),
         rate,
         names,
+        len({factor for arm in arms for factor, _ in arm.changes}),
     )
 
 
