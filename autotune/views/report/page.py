@@ -126,6 +126,11 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
 def _objective_tiles(
     inputs: ReportInput, judged: Sequence[Candidate], baseline: tuple[Score, ...] | None
 ) -> Iterable[dict[str, str]]:
+    if inputs.idle and baseline is not None:  # what the search had seen of them is one launch among many
+        for objective, own in zip(inputs.objectives, baseline, strict=True):
+            value = figure_text(own.value, unit=objective.unit)
+            yield {"name": f"{objective.name}, the stack's own", "value": value, "note": "left as it is"}
+        return
     candidate = _recommended(inputs, judged)
     if candidate is None:
         return

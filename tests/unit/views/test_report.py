@@ -376,7 +376,9 @@ def test_a_verification_that_found_nothing_is_said_plainly(inputs):
         checked=Checked.REFUSED,
     )
     nothing = Recommendation(inputs.space.default, (), provenance=stay)
-    text = " ".join(Document(page(replace(inputs, recommendation=nothing))).texts)
+    text = " ".join(Document(page(replace(inputs, recommendation=nothing, idle=True))).texts)
     assert "Leave the stack's own defaults as they are." in text
+    assert "latency, the stack's own" in text
+    assert "latency in the search" not in text
     assert f"This was {stay.verified}." in text
     assert "Default against tuned" not in text
