@@ -1,6 +1,7 @@
-"""A program of known calls for the recorder: rank 0 prints what all ranks together have called, as JSON.
+"""A program of known calls for the recorder: rank 0 tells what all ranks together have called, as JSON.
 
-Words: ``abort`` ends it by MPI_Abort, ``kill`` by a signal, ``threads`` lets four threads call at once.
+Into the file that is its first argument: output of ranks that abort may be lost. Words after it:
+``abort`` ends it by MPI_Abort, ``kill`` by a signal, ``threads`` lets four threads call at once.
 """
 
 import json
@@ -9,6 +10,7 @@ import signal
 import sys
 import threading
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
@@ -124,8 +126,7 @@ tell("bcast", "blocking", WORLD.size, 20, 30 * WORLD.size)
 if "threads" in sys.argv:
     in_threads(4)
 if WORLD.rank == 0:
-    sys.stdout.write(json.dumps([[*key, count] for key, count in told.items()]) + "\n")
-    sys.stdout.flush()
+    Path(sys.argv[1]).write_text(json.dumps([[*key, count] for key, count in told.items()]))
 if "abort" in sys.argv or "kill" in sys.argv:
     WORLD.Barrier()
     if WORLD.rank == 1:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,11 @@ def recorded(out, python, *words, ranks=3, options=(), capfd=None, monkeypatch=N
         monkeypatch.setenv(name, value)
     beside = Path(python).parent
     monkeypatch.setenv("PATH", f"{beside}{os.pathsep}{os.environ['PATH']}")
-    argv = [launcher(python), "-n", str(ranks), *options, python, str(PROGRAM), *words]
-    code = main(["record", "--out", str(out), "--", *argv])
-    said = capfd.readouterr()
-    told = next(line for line in said.out.splitlines() if line.startswith("[["))
-    counts = {tuple(key): count for *key, count in json.loads(told)}
-    return code, counts, json.loads(out.read_text()), said
+    with tempfile.NamedTemporaryFile("r") as told:
+        argv = [launcher(python), "-n", str(ranks), *options, python, str(PROGRAM), told.name, *words]
+        code = main(["record", "--out", str(out), "--", *argv])
+        counts = {tuple(key): count for *key, count in json.load(told)}
+    return code, counts, json.loads(out.read_text()), capfd.readouterr()
 
 
 def found(document):
