@@ -1,10 +1,14 @@
 """How well a discovery finds planted knobs, by size of effect, and what other designs would have found.
 
     python benchmarks/discovery.py --simulated [--seeds 20] [--launches 240] [--noise 0.04]
+    python benchmarks/discovery.py --simulated --every-level [--seeds 5] --launches 600 --share 0 0.125
 
 Each seed plants 1 to 8 active knobs of 40 to 150, with levels that end launches and levels that hang. Printed
 are recall by size of effect, the rate of false discoveries, and launches lost to bad levels. A level is to be
 found if it moves some size by 10 % or more.
+
+``--every-level`` plants as many as a stack really has: 30 of 240 levels, on a machine that is up to a half
+slower for sixty launches at a time.
 """
 
 import argparse
@@ -12,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +63,7 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=240)
     parser.add_argument("--noise", type=float, default=0.04)
     parser.add_argument("--share", type=float, nargs="*", default=[1 / 16, 1 / 8, 1 / 4])
+    parser.add_argument("--every-level", action="store_true")
     arguments = parser.parse_args()
     begun = time.monotonic()
     print(
@@ -68,10 +74,12 @@ def main() -> None:
     for share in arguments.share:
         gains, losses = Tally(), Tally()
         for seed in range(arguments.seeds):
-            random_balance(seed, arguments.launches, arguments.noise, share, gains, losses)
-        print(gains.line(f"random balance {share:.3f}: gains"))
+            chosen = crowded(seed) if arguments.every_level else case(seed)
+            discover(chosen, seed, arguments.launches, arguments.noise, share, gains, losses)
+        print(gains.line(f"random balance {share:.3f}: gains" if share else "one at a time: gains"))
         print(losses.line("                 losses only"))
-    for name, design in (("two-level, half off", two_level), ("groups of 8, bisected", groups)):
+    others = (("two-level, half off", two_level), ("groups of 8, bisected", groups))
+    for name, design in () if arguments.every_level else others:
         tally = Tally()
         for seed in range(arguments.seeds):
             design(seed, arguments.launches, arguments.noise, tally)
@@ -79,14 +87,32 @@ def main() -> None:
     print(f"{time.monotonic() - begun:.0f} s")
 
 
-def case(seed: int) -> tuple[Arm, Truth, np.random.Generator]:
-    """Knobs of one seed and what they do."""
+class Case(NamedTuple):
+    """Knobs, and what they do on which machine."""
+
+    arm: Arm
+    truth: Truth
+    rng: np.random.Generator
+    slower: tuple[float, ...] = (1.0,)
+    """Factors on the times of each sixty launches, in turn."""
+
+
+def case(seed: int) -> Case:
+    """Few of many knobs matter."""
     rng = np.random.default_rng([seed, 17])
     levels = {f"k{i}": list(range(1, int(rng.integers(2, 5)))) for i in range(int(rng.integers(40, 151)))}
     truth = planted(
         levels, N_SIZES, rng, int(rng.integers(1, 9)), int(rng.integers(0, 5)), int(rng.integers(0, 3))
     )
-    return Arm("", tuple((k, v) for k, vs in levels.items() for v in vs)), truth, rng
+    return Case(Arm("", tuple((k, v) for k, vs in levels.items() for v in vs)), truth, rng)
+
+
+def crowded(seed: int) -> Case:
+    """One level in eight matters, and the machine's speed changes."""
+    rng = np.random.default_rng([seed, 19])
+    levels = {f"k{i}": [1, 2, 3, 4] for i in range(60)}
+    truth = planted(levels, N_SIZES, rng, 30, sizes_of_effect=(0.1, 0.7))
+    return Case(Arm("", tuple((k, v) for k, vs in levels.items() for v in vs)), truth, rng, (1.0, 1.2, 1.5))
 
 
 def planted(
@@ -146,22 +172,25 @@ def launch(
     return tuple(np.log(truth.factor(changes, N_SIZES)) + launch_noise(rng, N_SIZES, noise) - 11.0)
 
 
-def simulate(course: Course, truth: Truth, rng: np.random.Generator, noise: float) -> Iterator[Run]:
+def simulate(
+    course: Course, truth: Truth, rng: np.random.Generator, noise: float, slower: Sequence[float] = (1.0,)
+) -> Iterator[Run]:
     """All runs of a discovery."""
     runs: list[Run] = []
     while (planned := course.next_run(runs)) is not None:
-        run = planned[0]
-        runs.append(Run(run.arm, run.changes, run.block, launch(truth, run.changes, rng, noise)))
+        run, speed = planned[0], float(np.log(slower[len(runs) // 60 % len(slower)]))
+        curve = tuple(y + speed for y in launch(truth, run.changes, rng, noise))
+        runs.append(Run(run.arm, run.changes, run.block, curve))
     yield from runs
 
 
-def random_balance(
-    seed: int, launches: int, noise: float, share: float, gains: Tally, losses: Tally
+def discover(
+    chosen: Case, seed: int, launches: int, noise: float, share: float, gains: Tally, losses: Tally
 ) -> Found:
     """The method that is used."""
-    arm, truth, rng = case(seed)
+    arm, truth, rng, slower = chosen
     course = Course((arm,), launches, share=share, seed=seed)
-    runs = list(simulate(course, truth, rng, noise))
+    runs = list(simulate(course, truth, rng, noise, slower))
     result = found((arm,), runs, course.rate, seed)
     helping = {e.change for e in result.active}
     aside = {change for _, change in result.set_aside}
@@ -195,7 +224,7 @@ def count(tally: Tally, wanted: dict[Change, tuple[float, ...]], seen: set[Chang
 
 def two_level(seed: int, launches: int, noise: float, tally: Tally) -> None:
     """Each knob at its default or one level drawn, half of all off at once: one bad level spoils half."""
-    arm, truth, rng = case(seed)
+    arm, truth, rng, _ = case(seed)
     changes = list(dict(arm.changes[i] for i in rng.permutation(len(arm.changes))).items())
     rows, curves = [], []
     for _ in range(launches):
@@ -215,7 +244,7 @@ def two_level(seed: int, launches: int, noise: float, tally: Tally) -> None:
 
 def groups(seed: int, launches: int, noise: float, tally: Tally) -> None:
     """Groups of eight changes against the default, four launches each; groups that differ are halved."""
-    arm, truth, rng = case(seed)
+    arm, truth, rng, _ = case(seed)
     default = np.array([launch(truth, frozenset(), rng, noise) for _ in range(8)])
     left, seen = launches - 8, set[Change]()
     order = [arm.changes[i] for i in rng.permutation(len(arm.changes))]

@@ -4,7 +4,7 @@ import numpy as np
 
 from autotune.screening.discovery import Arm, Course, found
 from autotune.simulate.planted import Truth
-from benchmarks.discovery import BANDS, N_SIZES, Tally, case, random_balance, simulate
+from benchmarks.discovery import BANDS, N_SIZES, Tally, case, crowded, discover, simulate
 
 SEEDS = 12
 
@@ -12,7 +12,7 @@ SEEDS = 12
 def test_sparse_truth_is_found_at_the_stated_rate():
     gains, losses = Tally(), Tally()
     for seed in range(SEEDS):
-        random_balance(seed, 240, 0.04, 1 / 8, gains, losses)
+        discover(case(seed), seed, 240, 0.04, 1 / 8, gains, losses)
     for tally in (gains, losses):
         assert sum(tally.planted.values()) >= 15
         assert sum(tally.found.values()) >= 0.9 * sum(tally.planted.values())
@@ -40,8 +40,17 @@ def test_a_dominating_change_hides_no_other():
 def test_nothing_planted_nothing_found():
     invented = 0
     for seed in range(10):
-        arm, _, rng = case(seed)
+        arm, _, rng, _ = case(seed)
         course = Course((arm,), 160, seed=seed)
         result = found((arm,), list(simulate(course, Truth({}), rng, 0.05)), course.rate, seed)
         invented += len(result.active) + len(result.harmful)
     assert invented <= 2
+
+
+def test_one_at_a_time_tells_what_helps_and_what_hurts_while_the_machines_speed_changes():
+    gains, losses = Tally(), Tally()
+    discover(crowded(0), 0, 600, 0.04, 0, gains, losses)  # two launches and a half of each level
+    for tally in (gains, losses):
+        assert sum(tally.planted.values()) >= 12
+        assert sum(tally.found.values()) >= 0.9 * sum(tally.planted.values())
+    assert gains.false + losses.false <= 0.1 * (gains.true + losses.true)

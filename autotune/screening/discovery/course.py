@@ -1,10 +1,11 @@
 """Which run is next, as a function of the runs so far (step 3 of the flow).
 
-First random balance: each run makes few changes at once, those that were made least; a run that fails is
-followed by runs of half of what may have made it fail, until the level is found and set aside. What is told
-to help or to slow down is not made again, so that it hides nothing else; what has an effect only beside
-another change is made in runs of its own. Then the confirmation: what the screening suspects of a gain, one
-change at a time, against the arm's own default, in rounds on fresh launches.
+First random balance: each run makes few changes at once, those that were made least; or one alone, of
+those that may do something. A run that fails is followed by runs of half of what may have made it fail,
+until the level is found and set aside. What is told to help or to slow down is not made again, so that it
+hides nothing else; what has an effect only beside another change is made in runs of its own. Then the
+confirmation: what the screening suspects of a gain, one change at a time, against the arm's own default, in
+rounds on fresh launches.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from autotune.screening.discovery.found import candidates, told
+from autotune.screening.discovery.found import candidates, doubts, told
 from autotune.screening.discovery.runs import Arm, Change, Run, set_aside, suspects
 
 _TOLD_EVERY = 24
@@ -39,15 +40,18 @@ class Course:
     launches: int
     """In all."""
     share: float = 1 / 8
-    """Of the factors of an arm that are off their default in a run."""
-    confirming: float = 1 / 3
-    """Part of the launches kept for the confirmation."""
+    """Of the factors of an arm that are off their default in a run; 0: one at a time."""
     rounds: int = 4
     """Of the confirmation."""
     rate: float = 0.05
     """Of false discoveries."""
     seed: int = 0
     """Of everything random."""
+
+    @property
+    def confirming(self) -> float:
+        """Part of the launches kept for the confirmation, which has less to sort out after changes alone."""
+        return 1 / 3 if self.share else 1 / 6
 
     @property
     def screening(self) -> int:
@@ -79,6 +83,11 @@ class Course:
         """Changes of a run of the screening."""
         return max(1, round(self.share * len({name for name, _ in arm.changes})))
 
+    @property
+    def _surely(self) -> int:
+        """Launches of a change from which on it is believed what it does: alone two may tell it by a hair."""
+        return 0 if self.share else 3
+
     def _turn(self, runs: Sequence[Run]) -> int:
         """The arm whose changes were made least, each as often as those of the others."""
         made = Counter(run.arm for run in runs)
@@ -95,14 +104,22 @@ class Course:
             half = [suspected[i] for i in rng.permutation(len(suspected))[: len(suspected) // 2]]
             return Run(number, arm.complete(frozenset(half))), Stage.BISECT
         guilty = set_aside(runs, number)
-        known = told(arm, number, runs[: len(runs) // _TOLD_EVERY * _TOLD_EVERY], self.rate, self.seed)
-        # What another change brought does not count: only without that one the two can be told apart.
-        made = Counter(
-            change for run in runs if run.arm == number for change in run.changes - arm.brought(run.changes)
-        )
+        looked = runs[: len(runs) // _TOLD_EVERY * _TOLD_EVERY]
+        known = told(arm, number, looked, self.rate, self.seed)
+        made, before = _made(arm, number, runs), _made(arm, number, looked)
+        doubt = {} if self.share else doubts(arm, number, looked, self.seed)
+
+        def urgency(change: Change) -> tuple[float, ...]:
+            if self.share:
+                return made[change], rng.random()
+            # Alone, what may do something is worth more launches than the many that do nothing; one each
+            # time, since the next look may tell.
+            since = made[change] - before[change]
+            return since, before[change] - doubt.get(change, 0.0), rng.random()
+
         order = sorted(
-            (c for c in arm.changes if c not in guilty and c not in known),
-            key=lambda c: (made[c], rng.random()),
+            (c for c in arm.changes if c not in guilty and (c not in known or made[c] < self._surely)),
+            key=urgency,
         )
         # Those that need others by themselves: what they bring would be there in most runs else.
         order = [c for c in order if (c in arm.needs) == (order[0] in arm.needs)]
@@ -137,6 +154,13 @@ class Course:
                 for changes in (*mine, *[frozenset[Change]()] * _defaults(len(mine)))
             ]
             yield from (planned_runs[i] for i in rng.permutation(len(planned_runs)))
+
+
+def _made(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:
+    """How often each change was made, but for what another brought: the two cannot be told apart."""
+    return Counter(
+        change for run in runs if run.arm == number for change in run.changes - arm.brought(run.changes)
+    )
 
 
 def _defaults(changes: int) -> int:

@@ -23,7 +23,9 @@ _FAMILY = 0.05
 """Chance that a change enters the joint fit where none matters."""
 _DRAWS, _FINAL_DRAWS = 60, 200
 """Permutations for each entry, and for the probabilities at the end."""
-_LEAST = 2
+_NEIGHBOURS = 41
+"""Launches over which the machine's speed is taken to be the same."""
+_LEAST = 1
 """Runs of a change without which nothing is said about it."""
 
 
@@ -98,18 +100,30 @@ def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     n, design = len(y), np.column_stack([np.ones(len(y)), x])
     weights = np.ones_like(y)
     start = np.vstack([np.median(y, axis=0), np.zeros((x.shape[1], y.shape[1]))])
-    coefficients = start
+    coefficients, drift = start, np.zeros_like(y)
     for _ in range(6):
         for s in range(y.shape[1]):
             root = np.sqrt(weights[:, s])
-            coefficients[:, s] = np.linalg.lstsq(design * root[:, None], y[:, s] * root, rcond=None)[0]
-        residuals = y - design @ coefficients
+            steady = (y[:, s] - drift[:, s]) * root
+            coefficients[:, s] = np.linalg.lstsq(design * root[:, None], steady, rcond=None)[0]
+        drift = _drift(y - design @ coefficients)
+        residuals = y - drift - design @ coefficients
         freedom = max(n - design.shape[1], 1)
         around_zero = np.vstack([residuals, -residuals])
         scale = median_abs_deviation(around_zero, axis=0, scale="normal")
         sigma = np.maximum(scale * np.sqrt(n / freedom), 1e-4)
         weights = np.minimum(1, _HUBER / np.maximum(np.abs(residuals) / sigma, 1e-9))
     return coefficients, residuals, sigma
+
+
+def _drift(residuals: Floats) -> Floats:
+    """How the machine's speed changes: the median of each launch's neighbours, about that of all."""
+    from scipy.ndimage import median_filter
+
+    if len(residuals) < 2 * _NEIGHBOURS:
+        return np.zeros_like(residuals)
+    moving: Floats = median_filter(residuals, size=(_NEIGHBOURS, 1), mode="nearest")
+    return moving - np.median(moving, axis=0)
 
 
 def _scores(x: Floats, scaled: Floats, scale: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """What a discovery has found: candidates after the screening, effects after the confirmation."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -86,6 +86,12 @@ def told(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int)
         return frozenset()
     sure = false_discovery_set(fit.p_any, rate)
     return frozenset(change for i, change in enumerate(arm.changes) if sure[i])
+
+
+def doubts(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Mapping[Change, float]:
+    """How many further launches each change is worth before others: bits of surprise at what it did."""
+    fit = _fitted(arm, number, screened, seed)
+    return {} if fit is None else dict(zip(arm.changes, -np.log2(fit.p_any), strict=True))
 
 
 def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> Found:

@@ -33,6 +33,18 @@ def test_levels_are_tried_equally_often_and_never_two_of_one_factor():
         assert len({name for name, _ in run.changes}) == len(run.changes) <= 5
 
 
+def test_one_at_a_time_each_is_met_and_what_does_something_more_often():
+    strong = {LEVELS[3]: (1.2,) * 8, LEVELS[40]: (0.8,) * 8}
+    course = Course((Arm("", LEVELS),), 240, share=0, seed=1)
+    runs = [run for run in _runs(Truth(strong), course) if not run.block]
+    assert all(len(run.changes) <= 1 for run in runs)
+    made = {level: sum(level in run.changes for run in runs) for level in LEVELS}
+    assert min(made.values()) >= 1
+    result = found((Arm("", LEVELS),), runs, course.rate, 1)
+    assert {e.change for e in (*result.harmful, *result.unconfirmed)} == set(strong)
+    assert max(made[level] for level in strong) < max(made.values())  # told, so not made again
+
+
 def test_a_hanging_level_is_found_and_left_out():
     bad = LEVELS[17]
     course = Course((Arm("", LEVELS),), 160, seed=2)
