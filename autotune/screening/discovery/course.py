@@ -27,6 +27,7 @@ class Stage(StrEnum):
 
     ARM = "the default"
     SCREEN = "few changes at once"
+    ALONE = "one change, screened"
     BISECT = "what failed, halved"
     CONFIRM = "one change alone"
 
@@ -112,10 +113,10 @@ class Course:
         def urgency(change: Change) -> tuple[float, ...]:
             if self.share:
                 return made[change], rng.random()
-            # Alone, what may do something is worth more launches than the many that do nothing; one each
-            # time, since the next look may tell.
+            # Alone, each once; then what may do something is worth more launches than the many that do
+            # nothing; one each time, since the next look may tell.
             since = made[change] - before[change]
-            return since, before[change] - doubt.get(change, 0.0), rng.random()
+            return made[change] > 0, since, before[change] - doubt.get(change, 0.0), rng.random()
 
         order = sorted(
             (c for c in arm.changes if c not in guilty and (c not in known or made[c] < self._surely)),
@@ -131,7 +132,8 @@ class Course:
                 picked |= {c[0]: c for c in together}
             if len(picked) >= self.off(arm):
                 break
-        return Run(number, frozenset(picked.values())), Stage.SCREEN
+        stage = Stage.SCREEN if self.share else Stage.ALONE
+        return Run(number, frozenset(picked.values())), stage
 
     def _confirmation(self, screened: tuple[Run, ...]) -> Iterator[Run]:
         """All runs of the confirmation, in order."""

@@ -38,8 +38,10 @@ def test_one_at_a_time_each_is_met_and_what_does_something_more_often():
     course = Course((Arm("", LEVELS),), 240, share=0, seed=1)
     runs = [run for run in _runs(Truth(strong), course) if not run.block]
     assert all(len(run.changes) <= 1 for run in runs)
+    assert course.next_run(runs[:20])[1] is Stage.ALONE
     made = {level: sum(level in run.changes for run in runs) for level in LEVELS}
-    assert min(made.values()) >= 1
+    first = {run.changes for run in runs[: len(LEVELS) + 1]}
+    assert len(first) == len(LEVELS) + 1  # the default, then each once
     result = found((Arm("", LEVELS),), runs, course.rate, 1)
     assert {e.change for e in (*result.harmful, *result.unconfirmed)} == set(strong)
     assert max(made[level] for level in strong) < max(made.values())  # told, so not made again
