@@ -104,7 +104,7 @@ def case(seed: int) -> Case:
     truth = planted(
         levels, N_SIZES, rng, int(rng.integers(1, 9)), int(rng.integers(0, 5)), int(rng.integers(0, 3))
     )
-    return Case(Arm("", tuple((k, v) for k, vs in levels.items() for v in vs)), truth, rng)
+    return Case(_arm(levels), truth, rng)
 
 
 def crowded(seed: int) -> Case:
@@ -112,7 +112,11 @@ def crowded(seed: int) -> Case:
     rng = np.random.default_rng([seed, 19])
     levels = {f"k{i}": [1, 2, 3, 4] for i in range(60)}
     truth = planted(levels, N_SIZES, rng, 30, sizes_of_effect=(0.1, 0.7))
-    return Case(Arm("", tuple((k, v) for k, vs in levels.items() for v in vs)), truth, rng, (1.0, 1.2, 1.5))
+    return Case(_arm(levels), truth, rng, (1.0, 1.2, 1.5))
+
+
+def _arm(levels: Mapping[str, Sequence[Value]]) -> Arm:
+    return Arm("", tuple((name, value) for name, values in levels.items() for value in values))
 
 
 def planted(

@@ -20,6 +20,8 @@ from autotune.screening.discovery.runs import Arm, Change, Run, set_aside, suspe
 
 _TOLD_EVERY = 24
 """After so many runs of the screening it is looked again at what is told."""
+_SURELY = 3
+"""Launches of a change alone from which on it is believed what it does: two may tell it by a hair."""
 
 
 class Stage(StrEnum):
@@ -84,11 +86,6 @@ class Course:
         """Changes of a run of the screening."""
         return max(1, round(self.share * len({name for name, _ in arm.changes})))
 
-    @property
-    def _surely(self) -> int:
-        """Launches of a change from which on it is believed what it does: alone two may tell it by a hair."""
-        return 0 if self.share else 3
-
     def _turn(self, runs: Sequence[Run]) -> int:
         """The arm whose changes were made least, each as often as those of the others."""
         made = Counter(run.arm for run in runs)
@@ -107,21 +104,24 @@ class Course:
         guilty = set_aside(runs, number)
         looked = runs[: len(runs) // _TOLD_EVERY * _TOLD_EVERY]
         known = told(arm, number, looked, self.rate, self.seed)
-        made, before = _made(arm, number, runs), _made(arm, number, looked)
-        doubt = {} if self.share else doubts(arm, number, looked, self.seed)
-
-        def urgency(change: Change) -> tuple[float, ...]:
-            if self.share:
-                return made[change], rng.random()
+        made = _made(arm, number, runs)
+        if self.share:
+            left = [c for c in arm.changes if c not in guilty and c not in known]
+            order = sorted(left, key=lambda c: (made[c], rng.random()))
+        else:
             # Alone, each once; then what may do something is worth more launches than the many that do
             # nothing; one each time, since the next look may tell.
-            since = made[change] - before[change]
-            return made[change] > 0, since, before[change] - doubt.get(change, 0.0), rng.random()
-
-        order = sorted(
-            (c for c in arm.changes if c not in guilty and (c not in known or made[c] < self._surely)),
-            key=urgency,
-        )
+            before, doubt = _made(arm, number, looked), doubts(arm, number, looked, self.seed)
+            left = [c for c in arm.changes if c not in guilty and (c not in known or made[c] < _SURELY)]
+            order = sorted(
+                left,
+                key=lambda c: (
+                    made[c] > 0,
+                    made[c] - before[c],
+                    before[c] - doubt.get(c, 0.0),
+                    rng.random(),
+                ),
+            )
         # Those that need others by themselves: what they bring would be there in most runs else.
         order = [c for c in order if (c in arm.needs) == (order[0] in arm.needs)]
         picked: dict[str, Change] = {}

@@ -33,7 +33,7 @@ def test_levels_are_tried_equally_often_and_never_two_of_one_factor():
         assert len({name for name, _ in run.changes}) == len(run.changes) <= 5
 
 
-def test_one_at_a_time_each_is_met_and_what_does_something_more_often():
+def test_one_at_a_time_each_is_met_once_first_and_what_is_told_no_more():
     strong = {LEVELS[3]: (1.2,) * 8, LEVELS[40]: (0.8,) * 8}
     course = Course((Arm("", LEVELS),), 240, share=0, seed=1)
     runs = [run for run in _runs(Truth(strong), course) if not run.block]
