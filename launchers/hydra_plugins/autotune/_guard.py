@@ -15,7 +15,7 @@ from pathlib import Path
 
 MARKER = "AUTOTUNE_LAUNCH"
 """Name of the environment variable that marks every process of one launch: ``driver:launches:launch``."""
-SHARED = Path("/dev/shm")  # noqa: S108
+SHARED = Path("/dev/shm")  # noqa: S108 - the libraries' own place
 """Where ranks of one node share memory."""
 SEGMENTS = (
     *("open_mpi.", "sm_segment.", "vader_segment.", "osc_sm.", "osc_rdma."),  # Open MPI
