@@ -15,7 +15,7 @@ Printed are the shares of campaigns in which a loss was claimed and in which som
 the launches that the verification took. With ``--real N`` N real campaigns are added, of two ranks on this
 machine, in which all that can be chosen is a variable that no library reads.
 
-    python benchmarks/error_rates.py [--campaigns 200] [--power 60] [--real 0]
+    python benchmarks/error_rates.py [--campaigns 200] [--power 60] [--real 0] [--spread 0.02 0.05]
 """
 
 import argparse
@@ -27,7 +27,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -64,6 +64,8 @@ class Planted:
     job_wide: bool = True
     gain: float = 0.0
     loss: float | None = None
+    spread: tuple[float, float] = (0.02, 0.05)
+    """Least and most that launches of one campaign lie apart."""
 
     def speedup(self, trial: Trial) -> np.ndarray:
         """Ln of the speed-up of a launch, at each size."""
@@ -81,7 +83,7 @@ class Machine:
     def __init__(self, planted: Planted, seed: int) -> None:
         self.planted = planted
         self.rng = np.random.default_rng([seed, 7])
-        self.spread = self.rng.uniform(0.02, 0.05)
+        self.spread = self.rng.uniform(*planted.spread)
         self.common = self.rng.uniform(0.2, 0.9)
         self.drift = self.rng.uniform(-0.05, 0.05) / LAUNCHES
 
@@ -213,6 +215,9 @@ def main() -> None:
     parser.add_argument("--campaigns", type=int, default=200, help="of A/A, each kind")
     parser.add_argument("--power", type=int, default=60, help="of each planted difference")
     parser.add_argument("--real", type=int, default=0)
+    parser.add_argument(
+        "--spread", type=float, nargs=2, default=(0.02, 0.05), help="of launches, on the log scale"
+    )
     options = parser.parse_args()
     kinds = [Planted("A/A, settings"), Planted("A/A, rules", job_wide=False)]
     kinds += [Planted(f"gain {gain:.0%}", gain=gain) for gain in (0.02, 0.05, 0.1, 0.2)]
@@ -221,7 +226,7 @@ def main() -> None:
     with ProcessPoolExecutor(2) as pool:
         for planted in kinds:
             n = options.campaigns if planted.name.startswith("A/A") else options.power
-            made: Callable[[int], Outcome] = partial(verified, planted)
+            made: Callable[[int], Outcome] = partial(verified, replace(planted, spread=tuple(options.spread)))
             found = pool.map(made, range(n), chunksize=5)
             print(row(planted.name, found, not planted.name.startswith("A/A")), flush=True)
     if options.real:

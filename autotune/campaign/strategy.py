@@ -130,6 +130,7 @@ class Strategy:
             ScenarioError: an error rate, a loss or a margin out of its range.
         """
         wanted, seed = self.campaign.scenario.verify, self.campaign.scenario.seed
+        budget = self.campaign.scenario.budget
         if not wanted.enabled or not wanted.launches or self.campaign.site.stamp.kind is SiteKind.REPLAYED:
             return None
         design = SequentialDesign.of(wanted.launches, wanted.error_rate, wanted.max_loss, wanted.margin)
@@ -148,6 +149,7 @@ class Strategy:
             self.campaign.scenario.other_loop,
             counts,
             self.confirmed,
+            patient=budget.total_launches is None and budget.until is None and budget.node_hours is None,
         )
 
     @property

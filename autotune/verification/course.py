@@ -18,7 +18,9 @@ So does one that is better but was seen slower somewhere, by that size's own int
 known, as long as more launches are likely to tell: "cannot tell" is not "never slower".
 
 Round r may spend 1/2, 1/4, 1/8, 1/8 of the campaign's error rate: by the union bound a campaign without any
-difference refuses or confirms with a probability of at most ``alpha``.
+difference refuses or confirms with a probability of at most ``alpha``. Where launches of the search lay so
+far apart that a round would tell of no size, there are two in place of four, twice as long: as many launches,
+and each may spend a half.
 """
 
 import math
@@ -55,6 +57,10 @@ _LOOKED_UP = 0.08
 """No more does it cost a small message that a stack looks rules up, on the log scale."""
 SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 8)
 """Of the campaign's error rate, what each round may spend; after so many rounds the default stays."""
+_LONGER = (1 / 2, 1 / 2)
+"""The same of rounds twice as long."""
+_TELLS = 3
+"""Degrees of freedom of the search's noise from which on it says how long rounds are."""
 
 _CHANCE = 1e-3
 """That a setting which runs as well as others is refused because each of its launches failed."""
@@ -74,9 +80,14 @@ class Course:
         one_row: Collection[str],
         history: History,
         both_count: bool = False,
+        patient: bool = True,
     ) -> None:
-        """``both_count``: what loses in either loop of the probe loses."""
-        self._space, self._design, self._one_row, self._history = space, design, one_row, history
+        """``both_count``: what loses in either loop of the probe loses; ``patient``: rounds may be longer."""
+        self._space, self._one_row, self._history = space, one_row, history
+        self._asked, noise = design, self._noise
+        far = math.sqrt(noise.squares / noise.freedom) if noise.freedom >= _TELLS else 0.0
+        self.design = design.longer(far) if patient else design
+        self.shares = SHARES if self.design is design else _LONGER
         self._both_count = both_count
         self._blocks = _blocks(history)
         self.rounds: list[VerificationRound] = []
@@ -94,7 +105,7 @@ class Course:
         another round and others promise more by now.
         """
         keeps, again, promised = self._needed(setting), False, setting.speedup
-        while len(self.rounds) < len(SHARES):
+        while len(self.rounds) < len(self.shares):
             done = self._round(setting, keeps, again)
             self.rounds.append(done)
             if not done.complete:
@@ -148,13 +159,13 @@ class Course:
         Where one size alone is wild it may well hold, and says nothing of settings that promise less.
         """
         whole = done.total
-        return bool(whole and whole.gain >= self._design.least and promised > ratio_of(whole.high))
+        return bool(whole and whole.gain >= self.design.least and promised > ratio_of(whole.high))
 
     def _may_close(self, done: VerificationRound) -> bool:
         """Whether what is open is likely to be told by the rounds that are left."""
-        tail, most = self._design.per_look * SHARES[-1], len(SHARES) * self._design.launches
+        tail, most = self.design.per_look * self.shares[-1], len(self.shares) * self.design.launches
         wanted = [c for c in done.counting if c.slot in done.open]
-        return bool(wanted) and all(launches_for(c, self._design.hidden, tail) <= most for c in wanted)
+        return bool(wanted) and all(launches_for(c, self.design.hidden, tail) <= most for c in wanted)
 
     def _goes_on(self, done: VerificationRound, changed: bool) -> bool:
         """Whether another round of what is left of a setting may tell more."""
@@ -168,7 +179,7 @@ class Course:
         done = self.rounds[-1]
         if done.complete and (rest := [o for block in self._take(done.setting) for o in block]):
             done = replace(done, launches=(*done.launches, *rest))
-            done = self._looked(done, set(), SHARES[-1])
+            done = self._looked(done, set(), self.shares[-1])
             self.rounds[-1] = done
             self.held = None if done.lost or done.open else self.held
 
@@ -192,7 +203,7 @@ class Course:
         No rule is dropped in the slots that it keeps; ``again``: the setting was found better in the round
         before, and only its losses are in doubt.
         """
-        share = SHARES[len(self.rounds)]
+        share = self.shares[len(self.rounds)]
         done = VerificationRound(
             setting,
             gains=again,
@@ -204,10 +215,10 @@ class Course:
             done = replace(done, launches=(*done.launches, *block))
             n_pairs = len(done.launches) // 2
             dead = self._dead(done)
-            if len(block) < BLOCK or (n_pairs not in self._design.looks and not dead):
+            if len(block) < BLOCK or (n_pairs not in self.design.looks and not dead):
                 continue
             done = self._looked(done, keeps, share)
-            last = n_pairs >= self._design.looks[-1]
+            last = n_pairs >= self.design.looks[-1]
             if last and again:
                 done = replace(done, lost=done.lost | self._doubtful(done.counting))
             if done.lost or last or dead or (done.differences and self._settled(done, keeps, share)):
@@ -237,11 +248,11 @@ class Course:
         measured = {slot for pair in every for slot in pair}
         alike = same_calls(self._space, done.setting, measured)
         each = share / 2 if self._both_count else share
-        judged = compare(every, self._design, same=alike, share=each, noise=self._noise)
+        judged = compare(every, self.design, same=alike, share=each, noise=self._noise)
         otherwise = compare(
-            (*done.other_before, *other), self._design, same=alike, share=each, noise=self._noise
+            (*done.other_before, *other), self.design, same=alike, share=each, noise=self._noise
         )
-        whole = overall(every, measured - alike, self._design.whole(share), self._noise)
+        whole = overall(every, measured - alike, self.design.whole(share), self._noise)
         healed = ruled(self._space, done.setting, measured) - keeps
         untold = measured - {c.slot for c in otherwise} if self._both_count else set()
         done = replace(
@@ -252,7 +263,7 @@ class Course:
             judged_otherwise=otherwise,
             gains=done.gains or whole.low > 0.0 or any(c.wins for c in judged),
         )
-        is_open = {c.slot for c in done.counting if c.at_least < self._design.hidden} | untold
+        is_open = {c.slot for c in done.counting if c.at_least < self.design.hidden} | untold
         return replace(
             done,
             lost=frozenset(c.slot for c in done.counting if c.loses) - healed,
@@ -263,21 +274,22 @@ class Course:
         """Whether more launches would change nothing: all is clear, or a gain is out of reach."""
         at_stake = ruled(self._space, done.setting, (c.slot for c in done.judged)) - keeps
         tested = [c for c in done.judged if c.decision is not SlotDecision.SAME_CALLS]
-        if done.gains:  # more than is asked for, as long as the round has launches
+        if done.gains:  # more than is needed, as long as a round as asked for has launches
             tested = [c for c in done.counting if c.decision is not SlotDecision.SAME_CALLS]
-            wide = {c.slot for c in tested if c.at_least < self._design.hidden / 2}
-            return decided(done.counting, self._design, at_stake) and wide <= at_stake
-        level = self._design.per_look * share / 4
+            enough = 1.0 if len(done.launches) >= self._asked.launches else 0.5
+            wide = {c.slot for c in tested if c.at_least < enough * self.design.hidden}
+            return decided(done.counting, self.design, at_stake) and wide <= at_stake
+        level = self.design.per_look * share / 4
         slots = {c.slot for c in tested}
-        whole = overall(done.differences, slots, self._design.whole(share), self._noise)
-        return not may_still_win(whole, self._design, level) and not any(
-            may_still_win(c, self._design, level / len(tested)) for c in tested
+        whole = overall(done.differences, slots, self.design.whole(share), self._noise)
+        return not may_still_win(whole, self.design, level) and not any(
+            may_still_win(c, self.design, level / len(tested)) for c in tested
         )
 
     def _doubtful(self, judged: Iterable[Comparison]) -> frozenset[Slot]:
         """Slots that are slower by their own interval, and by more than ``max_loss`` as seen."""
         alone = (c for c in judged if c.decision is not SlotDecision.SAME_CALLS)
-        return frozenset(c.slot for c in alone if c.high < 0.0 and c.gain < self._design.least)
+        return frozenset(c.slot for c in alone if c.high < 0.0 and c.gain < self.design.least)
 
     def _take(self, setting: Recommendation) -> Iterator[Block]:
         """The blocks of a setting, each used once; at last one that has begun and says of none yet."""

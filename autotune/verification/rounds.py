@@ -179,16 +179,19 @@ class Verifier:
     confirmed: Collection[Point] = ()
     """Settings that are verified even where the search sees no gain of theirs, or a loss that may be noise: a
     discovery confirmed them, one launch beside the other."""
+    patient: bool = True
+    """Whether rounds may be longer where launches lie far apart: nothing limits what all phases cost."""
     _kept: dict[str, tuple[tuple[Observation, ...], tuple[Recommendation, ...]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def next_trial(self, history: History) -> Trial | None:
         """The next launch; None when everything is decided, or nothing was found that could be verified."""
-        rounds = self._course(history).rounds
+        course = self._course(history)
+        rounds = course.rounds
         if not rounds or rounds[-1].complete:
             return None
-        current, number = rounds[-1], history.next_number
+        current, number, most = rounds[-1], history.next_number, course.design.launches
         begun = current.launches[len(current.launches) // BLOCK * BLOCK :]
         # A B B A or B A A B: the first launch says which.
         first = begun[0].trial.subject is Subject.DEPLOYED if begun else self._draw(3, number, 2) == 1
@@ -200,14 +203,15 @@ class Verifier:
             Subject.DEPLOYED if tuned else Subject.UNTOUCHED,
             block=begun[0].trial.block if begun else number,
             seed=self._draw(4, number, 2**31),
-            note=f"round {len(rounds)}, launch {len(current.launches) + 1} of at most {self.design.launches}",
+            note=f"round {len(rounds)}, launch {len(current.launches) + 1} of at most {most}",
             rules=current.setting.rules if tuned else (),
         )
 
     def launches_left(self, history: History) -> int:
         """How many more this round may have."""
-        rounds = self._course(history).rounds
-        return max(self.design.launches - len(rounds[-1].launches), 0) if rounds else 0
+        course = self._course(history)
+        rounds = course.rounds
+        return max(course.design.launches - len(rounds[-1].launches), 0) if rounds else 0
 
     def verdict(self, history: History) -> Verdict | None:
         """What the launches so far say; None where there is nothing that could be verified.
@@ -244,7 +248,7 @@ class Verifier:
 
     def _course(self, history: History) -> Course:
         """The walk through all rounds, each following from those before."""
-        course = Course(self.space, self.design, self.one_row, history, self.both_count)
+        course = Course(self.space, self.design, self.one_row, history, self.both_count, self.patient)
         known, waiting = self.known(history), self._waiting(history)
 
         def judge() -> Callable[[Recommendation], float]:
@@ -261,7 +265,7 @@ class Verifier:
             waiting.remove(setting)
             if setting.speedup <= course.not_worth:
                 continue
-            if len(course.rounds) >= MAX_ROUNDS or not course.verify(setting, others_promise_more):
+            if len(course.rounds) >= len(course.shares) or not course.verify(setting, others_promise_more):
                 break
         if course.rounds:
             course.count_the_rest()

@@ -1,7 +1,7 @@
 """How many launches a comparison has, when they are looked at, and what may be said by chance (step 11)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from autotune.errors import ScenarioError
@@ -46,6 +46,18 @@ class SequentialDesign:
         last = max(2, 2 * math.ceil(launches / 4))
         looks = sorted({max(2, 2 * math.ceil(last * quarter / 8)) for quarter in (1, 2, 3, 4)})
         return cls(tuple(looks), alpha, max_loss, margin)
+
+    def longer(self, sigma: float) -> "SequentialDesign":
+        """With rounds twice as long where one of these would not exclude a loss of ``margin`` at a size.
+
+        Args:
+            sigma: How far launches of one setting lie apart, on the log scale: n of both sides know a size to
+                2 σ / √n.
+        """
+        from scipy.stats import norm
+
+        told = float(norm.isf(self.per_look / 2)) * 2 * sigma / math.sqrt(self.launches)
+        return replace(self, looks=tuple(2 * n for n in self.looks)) if told > -self.hidden else self
 
     @property
     def launches(self) -> int:

@@ -218,6 +218,30 @@ def test_launches_go_on_while_they_may_tell_what_is_open():
     assert verdict.text.endswith(f"no size slower by more than {math.ceil(100 * verdict.hidden)} %")
 
 
+@pytest.mark.parametrize("patient", [True, False])
+@pytest.mark.parametrize(("noise", "most"), [(0.01, 16), (0.15, 32)])
+def test_where_launches_lie_far_apart_rounds_are_longer_and_fewer(noise, most, patient):
+    def slightly(tls, choice, size):
+        return 1e-6 * (1 + size / 1024) * (0.85 if tls == "self,posix" else 1.0)
+
+    judge, machine = replace(verifier(), patient=patient), Machine(slightly, noise=noise, seed=4)
+    first = searched(machine, baselines=6)
+    assert judge.launches_left(first) == (most if patient else 16)
+    verdict = judge.verdict(run(judge, machine, first))
+    launches = [len(r.launches) for r in verdict.rounds]
+    assert max(launches) <= (most if patient else 16)
+    assert sum(launches) <= 4 * 16
+    assert verdict.complete
+
+
+def test_a_round_that_tells_enough_is_not_made_longer():
+    design = SequentialDesign()
+    assert design.longer(0.0) is design
+    assert design.longer(0.02) is design
+    longer = design.longer(0.2)
+    assert (longer.launches, longer.per_look) == (2 * design.launches, design.per_look)
+
+
 def test_what_is_surely_faster_at_one_size_alone_is_not_said_of_the_whole():
     machine = known_at_16_bytes_alone(0.7)
     careless = verifier(margin=0.99)
