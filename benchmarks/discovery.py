@@ -1,12 +1,14 @@
 """How well a discovery finds planted knobs, by size of effect, and what other designs would have found.
 
     python benchmarks/discovery.py --simulated [--seeds 20] [--launches 240] [--noise 0.04]
+    python benchmarks/discovery.py --simulated --apart 0.3
     python benchmarks/discovery.py --simulated --every-level [--seeds 5] --launches 600 --share 0 0.125
 
 Each seed plants 1 to 8 active knobs of 40 to 150, with levels that end launches and levels that hang. Printed
 are recall by size of effect, the rate of false discoveries, and launches lost to bad levels. A level is to be
 found if it moves some size by 10 % or more.
 
+``--apart`` gives such a share of the launches cores far apart: times are doubled, and no knob does anything.
 ``--every-level`` plants as many as a stack really has: 30 of 240 levels, on a machine that is up to a half
 slower for sixty launches at a time.
 """
@@ -15,7 +17,7 @@ import argparse
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +29,8 @@ from autotune.simulate.planted import Level, Truth
 from autotune.space import Value
 
 N_SIZES = 8
+COSTS = 2.0
+"""Factor on the times of a launch on cores far apart, where no knob changes them."""
 BANDS = ((0.10, 0.15), (0.15, 0.25), (0.25, 0.70))
 """Ranges of |log ratio| by which recall is printed."""
 
@@ -63,6 +67,7 @@ def main() -> None:
     parser.add_argument("--launches", type=int, default=240)
     parser.add_argument("--noise", type=float, default=0.04)
     parser.add_argument("--share", type=float, nargs="*", default=[1 / 16, 1 / 8, 1 / 4])
+    parser.add_argument("--apart", type=float, default=0.0)
     parser.add_argument("--every-level", action="store_true")
     arguments = parser.parse_args()
     begun = time.monotonic()
@@ -75,11 +80,12 @@ def main() -> None:
         gains, losses = Tally(), Tally()
         for seed in range(arguments.seeds):
             chosen = crowded(seed) if arguments.every_level else case(seed)
+            chosen = chosen._replace(apart=arguments.apart)
             discover(chosen, seed, arguments.launches, arguments.noise, share, gains, losses)
         print(gains.line(f"random balance {share:.3f}: gains" if share else "one at a time: gains"))
         print(losses.line("                 losses only"))
     others = (("two-level, half off", two_level), ("groups of 8, bisected", groups))
-    for name, design in () if arguments.every_level else others:
+    for name, design in () if arguments.every_level or arguments.apart else others:
         tally = Tally()
         for seed in range(arguments.seeds):
             design(seed, arguments.launches, arguments.noise, tally)
@@ -95,6 +101,8 @@ class Case(NamedTuple):
     rng: np.random.Generator
     slower: tuple[float, ...] = (1.0,)
     """Factors on the times of each sixty launches, in turn."""
+    apart: float = 0.0
+    """Share of the launches on cores far apart, which tell so."""
 
 
 def case(seed: int) -> Case:
@@ -177,14 +185,22 @@ def launch(
 
 
 def simulate(
-    course: Course, truth: Truth, rng: np.random.Generator, noise: float, slower: Sequence[float] = (1.0,)
+    course: Course,
+    truth: Truth,
+    rng: np.random.Generator,
+    noise: float,
+    slower: Sequence[float] = (1.0,),
+    apart: float = 0.0,
 ) -> Iterator[Run]:
     """All runs of a discovery."""
     runs: list[Run] = []
     while (planned := course.next_run(runs)) is not None:
         run, speed = planned[0], float(np.log(slower[len(runs) // 60 % len(slower)]))
-        curve = tuple(y + speed for y in launch(truth, run.changes, rng, noise))
-        runs.append(Run(run.arm, run.changes, run.block, curve))
+        far = apart > 0 and rng.random() < apart
+        speed += far * float(np.log(COSTS))
+        does = replace(truth, factors={}, together={}) if far else truth
+        curve = tuple(y + speed for y in launch(does, run.changes, rng, noise))
+        runs.append(Run(run.arm, run.changes, run.block, curve, apart=far))
     yield from runs
 
 
@@ -192,9 +208,9 @@ def discover(
     chosen: Case, seed: int, launches: int, noise: float, share: float, gains: Tally, losses: Tally
 ) -> Found:
     """The method that is used."""
-    arm, truth, rng, slower = chosen
+    arm, truth, rng, slower, apart = chosen
     course = Course((arm,), launches, share=share, seed=seed)
-    runs = list(simulate(course, truth, rng, noise, slower))
+    runs = list(simulate(course, truth, rng, noise, slower, apart))
     result = found((arm,), runs, course.rate, seed)
     helping = {e.change for e in result.active}
     aside = {change for _, change in result.set_aside}
@@ -228,7 +244,7 @@ def count(tally: Tally, wanted: dict[Change, tuple[float, ...]], seen: set[Chang
 
 def two_level(seed: int, launches: int, noise: float, tally: Tally) -> None:
     """Each knob at its default or one level drawn, half of all off at once: one bad level spoils half."""
-    arm, truth, rng, _ = case(seed)
+    arm, truth, rng, *_ = case(seed)
     changes = list(dict(arm.changes[i] for i in rng.permutation(len(arm.changes))).items())
     rows, curves = [], []
     for _ in range(launches):
@@ -248,7 +264,7 @@ def two_level(seed: int, launches: int, noise: float, tally: Tally) -> None:
 
 def groups(seed: int, launches: int, noise: float, tally: Tally) -> None:
     """Groups of eight changes against the default, four launches each; groups that differ are halved."""
-    arm, truth, rng, _ = case(seed)
+    arm, truth, rng, *_ = case(seed)
     default = np.array([launch(truth, frozenset(), rng, noise) for _ in range(8)])
     left, seen = launches - 8, set[Change]()
     order = [arm.changes[i] for i in rng.permutation(len(arm.changes))]

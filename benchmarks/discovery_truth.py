@@ -11,11 +11,13 @@ continues. ``--lane K/N`` measures the groups K, K + N, ..., so that several pro
 each on cores of its own.
 
 ``compare`` reads campaigns (``space=discover``) and prints beside the truth what each found. A level is
-*true* where some size moves by 10 % or more and by more than chance over all levels and sizes (t test of the
-20 % trimmed mean over the rounds, Tukey and McLaughlin 1963, since one launch in ten is disturbed; Benjamini
-and Hochberg, 5 %). What a discovery calls active is *false* where no size is faster by that test, what it
-calls harmful where none is slower. As in a discovery, what needs another change (a component's own knob) is
-judged against that one alone.
+*true* where some size moves by 10 % or more and by more than chance over all levels and sizes: a moderated t
+test (Smyth 2004) of the 20 % trimmed mean over the rounds (Tukey and McLaughlin 1963), Benjamini and
+Hochberg at 5 %. Rounds in which one of the two launches ran on cores far apart are left out (where three
+others are left), and what the pairs of an arm follow of how near and how fast the cores were is taken out
+(analysis of covariance). What a discovery calls active is *false* where no size is faster by that test, what
+it calls harmful where none is slower. As in a discovery, what needs another change (a component's own knob)
+is judged against that one alone.
 
 ``combine`` puts levels together that the truth knows to help and that lose nowhere, one after the other in
 each arm, each kept where interleaved launches show more gain with it than without; then it launches the best
@@ -27,33 +29,43 @@ import json
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
 from scipy.stats import t, trim_mean
+from statsmodels.robust.robust_linear_model import RLM
 
 from autotune.campaign.description import campaign_in
 from autotune.campaign.directory import read_campaign
-from autotune.campaign.discovery import Discovery
+from autotune.campaign.discovery import Discovery, curve_in
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import run_task
 from autotune.history.journal import read_events
 from autotune.history.trial import Phase, Rule, Subject, Trial
+from autotune.measure.machine import NEAR, cores_in, usual_s
 from autotune.scenario import Scenario
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import Arm, Change, Run
 from autotune.screening.discovery.fit import false_discovery_set
 from autotune.space import Point
 
+Floats = NDArray[np.float64]
+
+Key = tuple[int, str, str]
+"""(arm, knob, level)."""
 GROUP = 6
 """Levels that share a default launch in each round."""
 MOVES = math.log(1.1)
 """Ln of the ratio from which on a level is to be found."""
+FEWEST = 3
+"""Pairs of a level below which nothing is said of it."""
 RATE = 0.05
 """Of false discoveries in the truth."""
 
@@ -70,7 +82,8 @@ def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[
         left = [c for c in group if (arm, c[0], str(c[1])) not in made]
         if at % lane[1] != lane[0] or not left:
             continue
-        curves: dict[Change | None, list[list[float]]] = defaultdict(list)
+        curves: dict[Change | None, list[tuple[float, ...]]] = defaultdict(list)
+        cores: dict[Change | None, list[tuple[float, ...]]] = defaultdict(list)
         reasons: dict[Change | None, str] = {}
         for round_ in range(rounds):
             order: list[Change | None] = [None, *(c for c in left if c not in reasons)]
@@ -80,19 +93,22 @@ def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[
                 point = discovery.point(Run(arm, together, 1))
                 trial = Trial(number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, timeout_s=12.0)
                 seen = observer.observe(trial)
-                usable = sorted(seen.usable, key=lambda e: (e.cell.collective, e.cell.message_bytes))
-                curves[change].append([math.log(e.median_s) for e in usable] if seen.ok else [])
+                curves[change].append(curve_in(seen))
+                cores[change].append(cores_in(seen.extra))
                 if not seen.ok and change is not None and sum(not c for c in curves[change]) > 1:
                     reasons[change] = f"{seen.status}: {seen.reason}"
         with out.open("a") as file:
             for change in left:
-                pairs = [
-                    [b - a for a, b in zip(base, mine, strict=True)]
-                    for base, mine in zip(curves[None], curves[change], strict=False)
+                both = [
+                    ([b - a for a, b in zip(base, mine, strict=True)], on)
+                    for base, mine, *on in zip(
+                        curves[None], curves[change], cores[None], cores[change], strict=False
+                    )
                     if len(base) == len(mine) > 0
                 ]
-                line = {"arm": arm, "knob": change[0], "level": change[1], "pairs": pairs}
-                file.write(json.dumps(line | {"failed": reasons.get(change, "")}) + "\n")
+                line = {"arm": arm, "knob": change[0], "level": change[1], "failed": reasons.get(change, "")}
+                told = {"pairs": [pair for pair, _ in both], "cores": [on for _, on in both]}
+                file.write(json.dumps(line | told) + "\n")
         print(f"group {at}: {', '.join(f'{n}={v}' for n, v in left)}", flush=True)
     return 0
 
@@ -122,7 +138,7 @@ class Level:
     arm: int
     knob: str
     level: str
-    effect: NDArray[np.float64]
+    effect: Floats
     """Ln of its time over the default's at each size."""
     sure: NDArray[np.bool_]
     """Whether that is more than chance."""
@@ -143,7 +159,7 @@ class Level:
         return bool((self.sure & ((self.effect < 0) == faster)).any())
 
 
-def trimmed(pairs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+def trimmed(pairs: Floats) -> tuple[Floats, Floats, int]:
     """Trimmed mean of each column, its standard error and degrees of freedom."""
     n, cut = len(pairs), int(0.2 * len(pairs))
     kept = trim_mean(pairs, 0.2, axis=0)
@@ -153,35 +169,91 @@ def trimmed(pairs: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
     return np.asarray(kept), np.asarray(sem), n - 2 * cut - 1
 
 
+def slopes(groups: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """How far times follow the cores within groups of launches of the same settings (Huber's fit).
+
+    Args:
+        groups: Logarithms, ``(n, n_sizes)`` of times and ``(n, n_figures)`` of what tells of the cores.
+
+    Returns:
+        Shape ``(n_figures, n_sizes)``.
+    """
+    times, cores = (np.concatenate([of[k] - np.median(of[k], axis=0) for of in groups]) for k in (0, 1))
+    return np.column_stack([RLM(of, cores).fit().params for of in times.T])
+
+
+def near(measured: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Floats, Floats]]:
+    """Of each level the pairs whose launches both ran on near cores, and the differences of their cores.
+
+    All pairs where those are too few.
+    """
+    cores = [np.array(row["cores"] or np.zeros((0, 2, 1)), dtype=float) for row in measured]
+    usual = usual_s(np.exp(np.concatenate([of[:, :, 0].ravel() for of in cores])).tolist())
+    for row, of in zip(measured, cores, strict=True):
+        good = (of[:, :, 0] <= math.log(NEAR * usual)).all(axis=1)
+        good |= good.sum() < FEWEST
+        yield np.array(row["pairs"], dtype=float)[good], (of[:, 1] - of[:, 0])[good]
+
+
+def moderated(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Variances of the levels, shrunk towards what is common to them, and the degrees of freedom that adds.
+
+    With a few pairs of each level the variances themselves are known badly (empirical Bayes: Smyth,
+    Statistical Applications in Genetics and Molecular Biology 3:3, 2004, section 6.2).
+
+    Args:
+        variances: Shape ``(n_levels, n_sizes)``.
+        freedom: Degrees of freedom of each, ``(n_levels, 1)``.
+    """
+    logs = np.log(variances) - digamma(freedom / 2) + np.log(freedom / 2)
+    spread = logs.var(axis=0, ddof=1) - polygamma(1, freedom / 2).mean()
+    more = np.array([2 * _inverse_trigamma(max(x, 1e-3)) for x in spread])
+    common = np.exp(logs.mean(axis=0) + digamma(more / 2) - np.log(more / 2))
+    return (more * common + freedom * variances) / (more + freedom), more
+
+
+def _inverse_trigamma(wanted: float) -> float:
+    return float(brentq(lambda x: polygamma(1, x) - wanted, 1e-4, 1e4))
+
+
 def truth(path: Path, arms: Sequence[Arm]) -> list[Level]:
     """Every level, with what is more than chance."""
     measured = rows(path)
-    by_key = {(row["arm"], row["knob"], str(row["level"])): row["pairs"] for row in measured}
+    names = [(row["arm"], row["knob"], str(row["level"])) for row in measured]
+    groups = dict(zip(names, near(measured), strict=True))
+    told: dict[Key, tuple[Floats, Floats, Floats]] = {}
+    for arm in range(len(arms)):
+        mine = {name: of for name, of in groups.items() if name[0] == arm and len(of[0]) >= FEWEST}
+        slope = slopes(list(mine.values()))
+        seen = {name: trimmed(pairs - apart @ slope) for name, (pairs, apart) in mine.items()}
+        counts = np.array([[len(pairs)] for pairs, _ in mine.values()])
+        freedom = np.array([[of[2]] for of in seen.values()], dtype=float)
+        variances = np.array([of[1] for of in seen.values()]) ** 2 * counts
+        shrunk, more = moderated(np.maximum(variances, 1e-9), freedom)
+        told |= {
+            name: (of[0], shrunk[k] / counts[k], freedom[k] + more)
+            for k, (name, of) in enumerate(seen.items())
+        }
     needs = {
         (n, change[0], str(change[1])): [(n, name, str(value)) for name, value in arm.needed(change)]
         for n, arm in enumerate(arms)
         for change in arm.changes
     }
-    effects, chances = [], []
-    for row in measured:
-        pairs = np.asarray(row["pairs"], dtype=float)
-        needed = needs.get((row["arm"], row["knob"], str(row["level"])), [])
-        if len(needed) == 1 and (alone := by_key.get(needed[0])):
-            n = min(len(pairs), len(alone))
-            pairs = pairs[:n] - np.asarray(alone[:n])
-        if len(pairs) < 3:
-            effects.append(np.zeros(0))
-            continue
-        mean, sem, freedom = trimmed(pairs)
-        effects.append(mean)
-        chances.append(2 * t.sf(np.abs(mean) / np.maximum(sem, 1e-9), freedom))
+    effects, chances = dict[Key, Floats](), []
+    for name, (mean, variance, freedom) in told.items():
+        needed = needs.get(name, [])
+        if len(needed) == 1 and needed[0] in told:
+            alone = told[needed[0]]
+            mean, variance = mean - alone[0], variance + alone[1]
+        effects[name] = mean
+        chances.append(2 * t.sf(np.abs(mean) / np.sqrt(variance), freedom))
     flat = false_discovery_set(np.concatenate(chances), RATE) if chances else np.zeros(0, bool)
-    told, levels = 0, []
-    for row, effect in zip(measured, effects, strict=True):
-        sure = flat[told : told + len(effect)]
-        told += len(effect)
-        levels.append(Level(row["arm"], row["knob"], str(row["level"]), effect, sure, row["failed"]))
-    return levels
+    sure = dict(zip(effects, flat.reshape(len(chances), -1), strict=True))
+    nothing, never = np.zeros(0), np.zeros(0, bool)
+    return [
+        Level(*name, effects.get(name, nothing), sure.get(name, never), row["failed"])
+        for name, row in zip(names, measured, strict=True)
+    ]
 
 
 def compare(path: Path, directories: Sequence[Path]) -> None:
@@ -245,11 +317,11 @@ def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Pa
     observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, scenario.directory)
     number = 0
 
-    def gains(settings: Sequence[Setting], rounds: int) -> list[NDArray[np.float64]]:
+    def gains(settings: Sequence[Setting], rounds: int) -> list[Floats]:
         """Ln of default / setting, shape ``(rounds, sizes)``, of launches in turn."""
         nonlocal number
-        logs: list[list[list[float]]] = [[] for _ in range(len(settings) + 1)]
         wanted = [(site.whole.default, ()), *settings]
+        made: list[dict[int, tuple[Floats, Floats]]] = [{} for _ in wanted]
         for round_ in range(rounds):
             for i in np.random.default_rng([number, round_]).permutation(len(wanted)):
                 number += 1
@@ -258,13 +330,12 @@ def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Pa
                     number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, rules=rules, timeout_s=20.0
                 )
                 seen = observer.observe(trial)
-                usable = sorted(seen.usable, key=lambda e: (e.cell.collective, e.cell.message_bytes))
-                logs[i].append([math.log(e.median_s) for e in usable])
-        sizes = max(len(one) for of in logs for one in of)
-        made = [[one if len(one) == sizes else [math.nan] * sizes for one in of] for of in logs]
-        base = np.array(made[0])
-        told = [base - np.array(mine) for mine in made[1:]]
-        return [one[~np.isnan(one).any(axis=1)] for one in told]
+                made[i][round_] = np.array(curve_in(seen)), np.array(cores_in(seen.extra))
+        sizes = max(len(times) for of in made for times, _ in of.values())
+        good = [{k: one for k, one in of.items() if len(one[0]) == sizes} for of in made]
+        slope = slopes([tuple(map(np.array, zip(*of.values(), strict=True))) for of in good if of])
+        base, *others = ({k: times - apart @ slope for k, (times, apart) in of.items()} for of in good)
+        return [np.array([base[k] - mine[k] for k in mine if k in base]) for mine in others]
 
     shown: dict[str, Setting] = {}
     levels = truth(path, discovery.arms)

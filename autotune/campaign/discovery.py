@@ -13,9 +13,10 @@ from itertools import chain
 import numpy as np
 
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.measure.machine import cores_in, far_apart, often_apart
 from autotune.recommend.front import Same
 from autotune.scenario.sections import Discover
-from autotune.screening.discovery import Arm, Change, Course, Effect, Found, Run, Stage, found
+from autotune.screening.discovery import CONFIRMING, Arm, Change, Course, Effect, Found, Run, Stage, found
 from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
 
@@ -49,10 +50,15 @@ class Discovery:
         return ({}, *crowded)
 
     @cached_property
+    def bases(self) -> tuple[Point, ...]:
+        """The default of each arm."""
+        return tuple(self.space.complete(dict(setting)) for setting in self.settings)
+
+    @cached_property
     def arms(self) -> tuple[Arm, ...]:
         """What can be turned in each."""
         gates = {name for setting in self.settings for name in setting}
-        return tuple(self._arm(setting, gates) for setting in self.settings)
+        return tuple(self._arm(*of, gates) for of in zip(self.settings, self.bases, strict=True))
 
     @cached_property
     def course(self) -> Course:
@@ -93,7 +99,7 @@ class Discovery:
             limit = self.wanted.seconds
             spent = sum(o.duration_s for o in made)
             over = limit is not None and spent >= limit
-            enough = limit is not None and spent >= limit * (1 - self.course.confirming)
+            enough = limit is not None and spent >= limit * (1 - CONFIRMING)
             self._planned.clear()
             self._planned[made] = self.course.next_run(self.runs(history), enough, over)
         return self._planned[made]
@@ -111,7 +117,8 @@ class Discovery:
         """The launches of the discovery, in its own words."""
         made = history.of(Phase.DISCOVERY).observations
         sizes = max((sum(1 for _ in o.usable) for o in made), default=0)
-        return tuple(self._run(o, sizes) for o in made)
+        often = often_apart([o.extra for o in made])
+        return tuple(self._run(o, sizes, often) for o in made)
 
     def point(self, run: Run) -> Point:
         """What a run sets."""
@@ -158,8 +165,7 @@ class Discovery:
         wanted = parameter.when.get(parent.name, ())
         return value in wanted and parent.default not in wanted
 
-    def _arm(self, setting: Mapping[str, Value], gates: set[str]) -> Arm:
-        base = self.space.complete(dict(setting))
+    def _arm(self, setting: Mapping[str, Value], base: Point, gates: set[str]) -> Arm:
         changes: list[Change] = []
         needs: dict[Change, frozenset[Change]] = {}
         for parameter in self.space.job:
@@ -180,11 +186,11 @@ class Discovery:
         }
         return missing.union(*(self._needs(self.space[parent], base) for parent, _ in missing))
 
-    def _run(self, observation: Observation, sizes: int) -> Run:
+    def _run(self, observation: Observation, sizes: int, often: bool) -> Run:
         trial = observation.trial
         point = trial.point
         fits = [i for i, setting in enumerate(self.settings) if setting.items() <= dict(point).items()]
-        base = self.space.complete(dict(self.settings[fits[-1]]))
+        base = self.bases[fits[-1]]
         changes = frozenset(
             (name, value)
             for name, value in point.items()
@@ -193,12 +199,11 @@ class Discovery:
         if not observation.ok:  # a message that names the culprit saves looking for it
             named = frozenset(c for c in changes if re.search(rf"\b{re.escape(c[0])}\b", observation.reason))
             changes = named if len(named) == 1 else changes
-        usable = sorted(
-            (e for e in observation.usable),
-            key=lambda e: (e.cell.collective, e.cell.comm_size, e.cell.message_bytes),
+        curve, extra = curve_in(observation), observation.extra
+        apart = far_apart(extra) and not often
+        return Run(
+            fits[-1], changes, trial.block, curve if len(curve) == sizes else (), cores_in(extra), apart
         )
-        curve = tuple(float(np.log(e.median_s)) for e in usable) if len(usable) == sizes else ()
-        return Run(fits[-1], changes, trial.block, curve)
 
     def _timeout_s(self, history: History) -> float:
         made = [o.duration_s for o in history.of(Phase.BASELINE) if o.ok]
@@ -217,6 +222,14 @@ def _tried(parameter: Parameter, most: int) -> tuple[Value, ...]:
         return tuple(others)
     at = np.linspace(0, len(others) - 1, most).round().astype(int)
     return tuple(others[i] for i in at)
+
+
+def curve_in(observation: Observation) -> tuple[float, ...]:
+    """Logarithms of the times that a launch measured: by collective, communicator and message size."""
+    usable = sorted(
+        observation.usable, key=lambda e: (e.cell.collective, e.cell.comm_size, e.cell.message_bytes)
+    )
+    return tuple(float(np.log(e.median_s)) for e in usable)
 
 
 def sizes_of(history: History) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from autotune.history.trial import History, Observation, Phase, Status, Subject
 from autotune.measure.location import normal_scale
-from autotune.measure.machine import far_apart
+from autotune.measure.machine import far_apart, often_apart
 from autotune.recommend.front import REMEMBERED, Same
 from autotune.recommend.repeats import repeated
 
@@ -41,8 +41,6 @@ _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
 _COMPARED = (*_SEARCHED, Phase.VERIFY)
 _LOOP_SD = 0.05
 """By so much the logarithm of the core loop's duration varies where nothing is to be learnt from it."""
-_OFTEN = 0.5
-"""A share of launches on cores far apart that is no exception."""
 _FEWEST = 6
 """Launches of settings that were launched again, below which nothing is estimated."""
 _MOST = 160
@@ -154,9 +152,8 @@ def _steady(history: History) -> History:
     setting's, so both sides of a verification lose alike; a lost launch takes its pair with it.
     """
     searched = history.of(*_SEARCHED)
-    often = sum(far_apart(o.extra) for o in searched) > _OFTEN * len(searched)
     moved = {o.trial.number for o in history.of(*_COMPARED) if o.ok and far_apart(o.extra)}
-    if not moved or often:
+    if not moved or often_apart([o.extra for o in searched]):
         return history
     return History(tuple(_lost(Same((o,))) if o.trial.number in moved else o for o in history))
 

@@ -43,6 +43,8 @@ class Campaign:
     cut: bool = False
     """Whether time was up before the verification was done."""
     _shown: set[Phase] = field(default_factory=set)
+    _discovery_s: float = 0.0
+    """What the discovery took, also between its launches: it has a budget of its own."""
 
     def run(self, history: History | None = None, begun: Sequence[Trial] = ()) -> History:
         """The history at the end of the budget, or when nothing more is worth a launch.
@@ -64,7 +66,9 @@ class Campaign:
             tally.add(observation)
         self._shown |= {o.trial.phase for o in history}
         started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
+        self._discovery_s = sum(o.duration_s for o in history.of(Phase.DISCOVERY))
         while True:
+            began = self.clock()
             announced = pending.pop(0) if pending else None
             trial = announced or self.strategy.next_trial(history, self._out_of_time(started, history))
             self.cut = trial is not None and self._left_s(history) < _launch_s(history)
@@ -79,6 +83,8 @@ class Campaign:
             observation = self.observe(trial)
             self.store.append(observation_event(observation))
             history = history.plus([observation])
+            if trial.phase is Phase.DISCOVERY:
+                self._discovery_s += self.clock() - began
             self.listener.observed(tally.add(observation))
             self.noted(history)
             if broken(history):
@@ -91,7 +97,7 @@ class Campaign:
             self._shown.add(trial.phase)
             if trial.phase is Phase.SEARCH and (found := self.strategy.screening(history)):
                 self.listener.screened(*found)
-            self.listener.phase(trial.phase, self._expected(trial.phase))
+            self.listener.phase(trial.phase, self._expected(trial.phase, history))
             if trial.phase is Phase.SCREENING and design is not None:
                 self.listener.designed(design)
         total, left_s = budget.launches + len(history.of(Phase.DISCOVERY)), math.inf
@@ -102,22 +108,22 @@ class Campaign:
         if len(history):
             left_s = (self.clock() - started) / len(history) * (total - len(history))
         if budget.seconds is not None and trial.phase not in (Phase.VERIFY, Phase.DISCOVERY):
-            left_s = min(left_s, started + budget.seconds + _discovering_s(history) - self.clock())
+            left_s = min(left_s, started + budget.seconds + self._discovery_s - self.clock())
         self.listener.launching(trial, trial.number, total, left_s)
 
-    def _expected(self, phase: Phase) -> int:
+    def _expected(self, phase: Phase, history: History) -> int:
         """Launches of a phase, 0 where the budget decides."""
         design, verifier = self.strategy.design, self.strategy.verifier
         if phase is Phase.DISCOVERY and self.strategy.discovery is not None:
             return self.strategy.discovery.course.launches
         if phase is Phase.SCREENING and design is not None:
             return design.n_runs
-        return verifier.design.launches if phase is Phase.VERIFY and verifier is not None else 0
+        return verifier.launches_left(history) if phase is Phase.VERIFY and verifier is not None else 0
 
     def _out_of_time(self, started: float, history: History) -> bool:
         """Whether the search must end: its own time is up, or the rest is for a round of the verification."""
         verifier, limit = self.strategy.verifier, self.strategy.budget.seconds
-        spent = self.clock() - started - _discovering_s(history)
+        spent = self.clock() - started - self._discovery_s
         kept = 1 + (verifier.design.launches if verifier else 0)
         own = limit is not None and (spent >= limit or spent + _launch_s(history) > limit)
         return own or self._left_s(history) < kept * _launch_s(history)
@@ -149,8 +155,3 @@ def _launch_s(history: History) -> float:
     """
     worked = (o for o in history.observations[-RECENT:] if o.ok)
     return max((o.duration_s - o.extra.get("waited_s", 0.0) + o.queue_s for o in worked), default=0.0)
-
-
-def _discovering_s(history: History) -> float:
-    """Seconds that the discovery took: it has a budget of its own."""
-    return sum(o.duration_s for o in history.of(Phase.DISCOVERY))

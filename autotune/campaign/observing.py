@@ -132,6 +132,8 @@ class Launches:
             trial.phase is Phase.VERIFY,
         )
         usual, patience_s = self.usual.of(placed, patience_s, proving)
+        if trial.phase is Phase.DISCOVERY:  # it takes out what slow cores cost; waiting doubles its time
+            usual = replace(usual, moment_s=0.0)
         probe = replace(probe, usual_core=usual, patience_s=patience_s)
         request = LaunchRequest(
             directory=directory,

@@ -280,11 +280,17 @@ def _finish(
     """Show the result and write its files.
 
     Raises:
-        CampaignError: there is none, because no setting could be measured completely.
+        CampaignError: there is none, because no setting could be measured completely, or the budget ended
+            before any was searched.
     """
     campaign = Strategy(campaign).informed(history).campaign
     recommendation = conclude(campaign, history, last_written(directory)).recommendation
     if recommendation is None:
+        if any(o.ok for o in history) and not len(history.of(Phase.SCREENING, Phase.SEARCH)):
+            raise CampaignError(
+                f"the budget ended before any setting was searched; launches so far: {len(history)}",
+                "with larger ones (budget.launches, budget.seconds) the same command continues",
+            )
         reasons = "; ".join(sorted({o.reason for o in history if not o.ok})[:3])
         raise CampaignError(
             f"none of the {len(history)} launches gave a complete curve: {reasons}",

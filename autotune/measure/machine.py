@@ -19,6 +19,8 @@ NEAR = 2.0
 """Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
 FAST = 1.15
 """Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
+_OFTEN = 0.5
+"""A share of launches on cores far apart that is no exception."""
 _MOMENT_S = 0.5
 """How long cores are waited for in a launch of the search that are slow, and not far apart."""
 _LONGER_S = 5.0
@@ -134,6 +136,20 @@ class Disturbance:
 def far_apart(figures: Mapping[str, float]) -> bool:
     """Whether a launch tells of cores further apart than usual."""
     return figures.get("cores_apart", 1.0) > NEAR
+
+
+def often_apart(launches: Sequence[Mapping[str, float]]) -> bool:
+    """Whether so many launches tell of cores further apart than usual that it is no exception."""
+    return sum(map(far_apart, launches)) > _OFTEN * len(launches)
+
+
+def cores_in(figures: Mapping[str, float]) -> tuple[float, ...]:
+    """How far apart and how slow a launch's cores were, logarithms; what it did not tell is left out.
+
+    No knob moves these.
+    """
+    seconds = (figures.get(name, 0.0) for name in ("core_latency_s", "core_loop_s"))
+    return tuple(float(np.log(s)) for s in seconds if s > 0)
 
 
 def disturbance(before: Counters, after: Counters, own_s: float, clock_share: float = 1.0) -> Disturbance:

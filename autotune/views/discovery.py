@@ -56,8 +56,10 @@ def headline(result: Found) -> str:
 
 def remarks(result: Found) -> Iterator[str]:
     """What else is to be said, a line each."""
+    again = sum(effect.confirmed for effect in result.harmful)
+    also = f", {again} of {len(result.harmful)} confirmed as well" if again else ""
     yield (
-        f"helping: confirmed one at a time on fresh launches; slowing: by the screening; "
+        f"helping: confirmed one at a time on fresh launches; slowing: by the screening{also}; "
         f"at most {result.rate:.0%} of either expected to be false"
     )
     if result.unconfirmed:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
 
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.discovery import Discovery
@@ -22,8 +23,6 @@ from autotune.space.loader import load_space, space_text_of
 from hydra_plugins.autotune._simulated import simulated_site
 from tests.campaigns import Memory, Silent, scenario
 from tests.property.test_resume import Fragile, Killed
-
-yaml = pytest.importorskip("yaml")
 
 SIZES = [8, 1024, 65536, 1048576]
 KNOBS = {f"k{i}": {"a": 1.0, "b": 1.0} for i in range(40)} | {
@@ -55,6 +54,35 @@ def run(store, disturb=lambda observation: observation) -> History:
         return disturb(observer.observe(trial))
 
     return Campaign(strategy_of(WANTED, SITE), observe, store, Silent(), lambda: 0.0).run()
+
+
+def test_time_between_the_launches_of_a_discovery_is_not_the_searchs():
+    wanted = replace(WANTED, budget=replace(WANTED.budget, seconds=100.0))
+    observer, now = SITE.observer(measurement_of(wanted, SITE.placement.ranks), SITE.whole, None), [0.0]
+
+    def observe(trial):
+        now[0] += 3.0
+        return replace(observer.observe(trial), duration_s=0.5)
+
+    history = Campaign(strategy_of(wanted, SITE), observe, Memory(), Silent(), lambda: now[0]).run()
+    assert len(history.of(Phase.DISCOVERY)) > 100  # three times what the search has
+    assert len(history.of(Phase.SEARCH)) > 5
+
+
+def on_cores_apart(observation):
+    """Every third launch on cores four times as far apart, where all takes twice as long."""
+    far = observation.trial.number % 3 == 0
+    times = (replace(e, median_s=e.median_s * (1 + far)) for e in observation.estimates)
+    extra = {**observation.extra, "core_latency_s": 7e-8 * (1 + 3 * far), "core_loop_s": 2e-5}
+    return replace(observation, estimates=tuple(times), extra=extra)
+
+
+def test_cores_that_are_far_apart_at_times_hide_nothing():
+    history = run(Memory(), on_cores_apart)
+    found = Strategy(strategy_of(WANTED, SITE).campaign).informed(history).campaign.discovered
+    assert {e.change for e in found.active} >= {("helps", "a"), ("large", "a")}
+    assert ("slows", "a") in {e.change for e in found.harmful}
+    assert {change for _, change in found.set_aside} == {("fatal", "a"), ("hangs", "a")}
 
 
 @pytest.fixture(scope="module")

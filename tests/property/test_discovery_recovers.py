@@ -40,11 +40,20 @@ def test_a_dominating_change_hides_no_other():
 def test_nothing_planted_nothing_found():
     invented = 0
     for seed in range(10):
-        arm, _, rng, _ = case(seed)
+        arm, _, rng, *_ = case(seed)
         course = Course((arm,), 160, seed=seed)
         result = found((arm,), list(simulate(course, Truth({}), rng, 0.05)), course.rate, seed)
         invented += len(result.active) + len(result.harmful)
     assert invented <= 2
+
+
+def test_cores_that_are_far_apart_at_times_hide_nothing():
+    gains, losses = Tally(), Tally()
+    for seed in range(SEEDS):
+        discover(case(seed)._replace(apart=0.3), seed, 240, 0.04, 1 / 8, gains, losses)
+    for tally in (gains, losses):
+        assert sum(tally.found.values()) >= 0.9 * sum(tally.planted.values())
+        assert tally.false <= 0.15 * (tally.true + tally.false)
 
 
 def test_one_at_a_time_tells_what_helps_and_what_hurts_while_the_machines_speed_changes():

@@ -1,17 +1,18 @@
 """Which run is next, as a function of the runs so far (step 3 of the flow).
 
-First random balance: each run makes few changes at once, those that were made least; or one alone, of
-those that may do something. A run that fails is followed by runs of half of what may have made it fail,
-until the level is found and set aside. What is told to help or to slow down is not made again, so that it
-hides nothing else; what has an effect only beside another change is made in runs of its own. Then the
-confirmation: what the screening suspects of a gain, one change at a time, against the arm's own default, in
-rounds on fresh launches.
+First random balance: each run makes few changes at once, those that were made least; or one alone, of those
+that may do something. A run that fails is followed by runs of half of what may have made it fail, until the
+level is found and set aside. What is told to help or to slow down is not made again, so that it hides
+nothing else; what was made on cores far apart is; what has an effect only beside another change is made in
+runs of its own. Then the confirmation: what the screening suspects of a gain (after changes alone also what
+it suspects of a loss), one change at a time, against the arm's own default, in rounds on fresh launches.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain, islice
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from autotune.screening.discovery.runs import Arm, Change, Run, set_aside, suspe
 
 _TOLD_EVERY = 24
 """After so many runs of the screening it is looked again at what is told."""
+CONFIRMING = 1 / 3
+"""Part of the launches, and of the time, kept for the confirmation."""
 _SURELY = 3
 """Launches of a change alone from which on it is believed what it does: two may tell it by a hair."""
 
@@ -52,14 +55,9 @@ class Course:
     """Of everything random."""
 
     @property
-    def confirming(self) -> float:
-        """Part of the launches kept for the confirmation, which has less to sort out after changes alone."""
-        return 1 / 3 if self.share else 1 / 6
-
-    @property
     def screening(self) -> int:
         """Launches before the confirmation."""
-        return self.launches - round(self.confirming * self.launches)
+        return self.launches - round(CONFIRMING * self.launches)
 
     def next_run(
         self, runs: Sequence[Run], enough: bool = False, time_is_up: bool = False
@@ -76,11 +74,14 @@ class Course:
         if len(screened) == len(runs) and len(runs) < self.screening and not enough and not time_is_up:
             arm = self._turn(screened)
             return self._screening(screened, arm, rng)
-        confirmed = len(runs) - len(screened)
-        for i, planned in enumerate(self._confirmation(tuple(screened)) if not time_is_up else ()):
-            if i == confirmed:
-                return planned, Stage.CONFIRM if planned.changes else Stage.ARM
-        return None
+        if time_is_up or len(runs) >= self.launches:
+            return None
+        again = (Run(run.arm, run.changes, run.block) for run in runs if run.block and run.apart)
+        confirmation = chain(self._confirmation(tuple(screened)), again)
+        planned = next(islice(confirmation, len(runs) - len(screened), None), None)
+        if planned is None:
+            return None
+        return planned, Stage.CONFIRM if planned.changes else Stage.ARM
 
     def off(self, arm: Arm) -> int:
         """Changes of a run of the screening."""
@@ -88,7 +89,7 @@ class Course:
 
     def _turn(self, runs: Sequence[Run]) -> int:
         """The arm whose changes were made least, each as often as those of the others."""
-        made = Counter(run.arm for run in runs)
+        made = Counter(run.arm for run in runs if not run.apart)
         return min(
             range(len(self.arms)),
             key=lambda i: (made[i] + 0.5) * self.off(self.arms[i]) / max(len(self.arms[i].changes), 1),
@@ -138,7 +139,7 @@ class Course:
     def _confirmation(self, screened: tuple[Run, ...]) -> Iterator[Run]:
         """All runs of the confirmation, in order."""
         room = (self.launches - self.screening) // self.rounds
-        wanted = candidates(self.arms, screened, self.rate, self.seed)
+        wanted = candidates(self.arms, screened, self.rate, self.seed, losses=not self.share)
         per_arm: dict[int, list[frozenset[Change]]] = {}
         for number, change in wanted:
             arm, mine = self.arms[number], per_arm.get(number, [])
@@ -160,9 +161,8 @@ class Course:
 
 def _made(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:
     """How often each change was made, but for what another brought: the two cannot be told apart."""
-    return Counter(
-        change for run in runs if run.arm == number for change in run.changes - arm.brought(run.changes)
-    )
+    mine = (run for run in runs if run.arm == number and not run.apart)
+    return Counter(change for run in mine for change in run.changes - arm.brought(run.changes))
 
 
 def _defaults(changes: int) -> int:

@@ -1,13 +1,17 @@
 """A sparse, robust, additive fit of whole curves, with more columns than rows (step 3 of the flow).
 
 Notation: ``X`` is (n_runs, n_changes), 1 where a run makes the change; ``Y`` is (n_runs, n_sizes), logarithms
-of times; ``Z`` is (n_changes, n_sizes), a change's sum of scaled residuals over its standard deviation.
+of times; ``Z`` is (n_changes, n_sizes), a change's sum of scaled residuals over its standard deviation;
+``C`` is (n_runs, n_figures), how far apart and how slow the cores were in each run.
 
 Changes enter one at a time, the largest first, and all of them are fitted again together, so that a
 dominating one does not hide the others. Launches differ by heavy tails: residuals are clipped, and what is
 significant is read off permutations of the runs, which keep the correlation of the sizes of a launch.
+What times follow of ``C`` is fitted along with the changes (analysis of covariance: Cochran,
+Biometrics 13:261, 1957), since no change moves it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,18 +48,37 @@ class Fit:
     sigma: Floats
     """Standard deviation of launches, (n_sizes,)."""
     level: Floats
-    """The curve without any change."""
+    """The curve without any change, on usual cores."""
+    slopes: Floats
+    """How far times follow each figure of the cores, (n_figures, n_sizes)."""
+    usual: Floats
+    """The median of each, (n_figures,)."""
+
+    def steadied(self, curve: Sequence[float], cores: Sequence[float]) -> Floats:
+        """A curve as it would have been on usual cores; as it is where nothing is known of its own."""
+        apart = np.asarray(cores) - self.usual if len(cores) == len(self.usual) else 0 * self.usual
+        steady: Floats = np.asarray(curve) - apart @ self.slopes
+        return steady
 
 
-def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator) -> Fit:
-    """Effects of all changes; ``x`` is 1 where a run makes a change, ``y`` has logarithms of times."""
+def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | None = None) -> Fit:
+    """Effects of all changes.
+
+    Args:
+        x: 1 where a run makes a change, (n_runs, n_changes).
+        y: Logarithms of times, (n_runs, n_sizes).
+        rng: Permutes runs.
+        cores: Logarithms of what tells of the cores, (n_runs, n_figures); None: nothing does.
+    """
     n = len(x)
+    cores = np.zeros((n, 0)) if cores is None else cores
+    usual, first = np.median(cores, axis=0), 1 + cores.shape[1]
     counts = x.sum(axis=0)
     usable = (counts >= _LEAST) & (counts <= n - _LEAST)
     scale = np.sqrt(np.maximum(counts * (1 - counts / n), 1e-9))[:, None]
     chosen: list[int] = []
     while True:
-        coefficients, residuals, sigma = _joint(x[:, chosen], y)
+        coefficients, residuals, sigma = _joint(np.column_stack([cores - usual, x[:, chosen]]), y)
         z = _scores(x, residuals / sigma, scale)
         z[~usable] = 0
         z[chosen] = 0
@@ -69,9 +92,9 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator) -> Fit:
         chosen.append(best)
     effect = (x.T @ residuals) / np.maximum(counts, 1)[:, None]
     for row, change in enumerate(chosen):
-        kept = residuals + np.outer(x[:, change], coefficients[1 + row])
+        kept = residuals + np.outer(x[:, change], coefficients[first + row])
         z[change] = _scores(x[:, [change]], kept / sigma, scale[[change]])[0]
-        effect[change] = coefficients[1 + row]
+        effect[change] = coefficients[first + row]
     draws = [_scores(x, residuals[rng.permutation(n)] / sigma, scale)[usable] for _ in range(_FINAL_DRAWS)]
     null_any = np.sort(np.concatenate([np.abs(d).max(axis=1) for d in draws]))
     null_faster = np.sort(np.concatenate([(-d).max(axis=1) for d in draws]))
@@ -83,6 +106,8 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator) -> Fit:
         np.where(usable, _tail(null_faster, (-z).max(axis=1)), 1.0),
         sigma,
         coefficients[0],
+        coefficients[1:first],
+        usual,
     )
 
 

@@ -48,7 +48,7 @@ class Found:
     unconfirmed: tuple[Effect, ...]
     """What helps by the screening, at the same rate, and was never run alone: time or launches were up."""
     harmful: tuple[Effect, ...]
-    """What only slows down, by the screening."""
+    """What only slows down: by the screening, or confirmed as well."""
     set_aside: tuple[tuple[int, Change], ...]
     """(arm, change) that make launches fail."""
     untold: tuple[tuple[int, Change], ...]
@@ -64,19 +64,26 @@ class Found:
 
 
 def candidates(
-    arms: Sequence[Arm], screened: tuple[Run, ...], rate: float, seed: int
+    arms: Sequence[Arm], screened: tuple[Run, ...], rate: float, seed: int, losses: bool = False
 ) -> tuple[tuple[int, Change], ...]:
-    """What may help at some size, the surest first."""
+    """What may help at some size, the surest first; then, if wanted, what else may do something."""
     suspected = []
     for number, arm in enumerate(arms):
         fit = _fitted(arm, number, screened, seed)
         if fit is None:
             continue
+        helping = false_discovery_set(fit.p_faster, _RELAXED * rate)
+        wanted = helping | false_discovery_set(fit.p_any, _RELAXED * rate) if losses else helping
         suspected += [
-            (fit.p_faster[i], np.nanmin(fit.effect[i]), number, arm.changes[i])
-            for i in np.flatnonzero(false_discovery_set(fit.p_faster, _RELAXED * rate))
+            (
+                not helping[i],
+                fit.p_faster[i] if helping[i] else fit.p_any[i],
+                np.nanmin(fit.effect[i]),
+                (number, arm.changes[i]),
+            )
+            for i in np.flatnonzero(wanted)
         ]
-    return tuple((number, change) for _, _, number, change in sorted(suspected, key=lambda s: s[:2]))
+    return tuple(change for *_, change in sorted(suspected, key=lambda s: s[:3]))
 
 
 def told(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> frozenset[Change]:
@@ -111,20 +118,25 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
         if fit is None:
             untold += [(number, change) for change in arm.changes if change not in guilty]
             continue
-        confirmed = _confirmed(arm, number, runs, fit, rate)
-        active += [effect for effect in confirmed.values() if effect is not None]
         suspected, faster = (false_discovery_set(fit.p_faster, r) for r in (_RELAXED * rate, rate))
         moving = false_discovery_set(fit.p_any, rate)
+        gains = [change for i, change in enumerate(arm.changes) if suspected[i]]
+        alone = _launched_alone(arm, runs, number, fit)
+        confirmed = _confirmed(number, {c: of for c, of in alone.items() if c in gains}, -1, rate)
+        slower = _confirmed(number, {c: of for c, of in alone.items() if c not in gains}, 1, rate)
+        active += [effect for effect in confirmed.values() if effect is not None]
+        harmful += [effect for effect in slower.values() if effect is not None]
         for i, change in enumerate(arm.changes):
             measured = not np.isnan(fit.effect[i]).any()
             effect = Effect(number, change, tuple(fit.effect[i]), tuple(fit.error[i]), False)
-            if change in guilty or confirmed.get(change) is not None:
+            loses = measured and moving[i] and effect.slower
+            if change in guilty or confirmed.get(change) or slower.get(change):
                 continue
             if measured and faster[i] and change not in confirmed:
                 unconfirmed.append(effect)
-            elif measured and moving[i] and effect.slower and (change in confirmed or not suspected[i]):
+            elif loses and (change in confirmed if suspected[i] else change not in slower):
                 harmful.append(effect)
-            elif not measured or suspected[i]:
+            elif not measured or suspected[i] or change in slower:
                 untold.append((number, change))
     return Found(
         tuple(active),
@@ -144,43 +156,62 @@ def _cached_fit(changes: tuple[Change, ...], runs: tuple[Run, ...], seed: int) -
     if len(runs) < _FEWEST:
         return None
     x = np.array([[float(change in run.changes) for change in changes] for run in runs])
-    return sparse_fit(x, np.array([run.curve for run in runs]), np.random.default_rng([seed, 2]))
+    curves, rng = np.array([run.curve for run in runs]), np.random.default_rng([seed, 2])
+    return sparse_fit(x, curves, rng, _cores(runs))
+
+
+def _cores(runs: Sequence[Run]) -> Floats:
+    """What is known of the cores of each run, (n_runs, n_figures); the median where it is not."""
+    most = max(len(run.cores) for run in runs)
+    usual = np.median([run.cores for run in runs if len(run.cores) == most], axis=0)
+    return np.array([run.cores if len(run.cores) == most else usual for run in runs])
 
 
 def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Fit | None:
     """The fit of the screening's good runs in one arm; None with too few."""
-    return _cached_fit(arm.changes, tuple(r for r in screened if r.arm == number and r.ok), seed)
+    return _cached_fit(arm.changes, tuple(r for r in screened if r.arm == number and r.told), seed)
+
+
+def _launched_alone(
+    arm: Arm, runs: Sequence[Run], number: int, fit: Fit
+) -> dict[Change, tuple[Floats, Floats]]:
+    """Effects, and their errors, of the changes that the confirmation launched often enough."""
+    rounds = [r for r in runs if r.block and r.arm == number]
+    made = {run.changes for run in rounds}
+    seen: dict[Change, tuple[Floats, Floats]] = {}
+    for change in arm.changes:
+        together = arm.complete(frozenset([change]))
+        without = arm.needed(change)  # what it is worth beside what it needs, which may be worth all of it
+        reference = without if without in made else frozenset()
+        if together in made and (pair := _difference(together, reference, rounds, fit)) is not None:
+            seen[change] = pair
+    return seen
 
 
 def _confirmed(
-    arm: Arm, number: int, runs: Sequence[Run], fit: Fit, rate: float
+    number: int, seen: Mapping[Change, tuple[Floats, Floats]], sign: int, rate: float
 ) -> dict[Change, Effect | None]:
-    """The changes that were run alone often enough; None for those whose gain was not seen again."""
-    rounds = [r for r in runs if r.block and r.arm == number]
-    asked = {c: arm.complete(frozenset([c])) for c in arm.changes}
-    made = {run.changes for run in rounds}
-    seen: dict[Change, tuple[Floats, Floats]] = {}
-    for change, together in asked.items():
-        without = arm.needed(change)  # what it is worth beside what it needs, which may be worth all of it
-        reference = without if without in made else frozenset()
-        if together in made and (pair := _difference(together, reference, rounds, fit.sigma)) is not None:
-            seen[change] = pair
-    p = np.array([_p_faster(effect / error) for effect, error in seen.values()])
-    verdicts: dict[Change, Effect | None] = dict.fromkeys(seen)
-    for (change, (effect, error)), real in zip(seen.items(), false_discovery_set(p, rate), strict=True):
-        if real:
-            verdicts[change] = Effect(number, change, tuple(effect), tuple(error), True)
-    return verdicts
+    """What moves that way (-1: faster) at some size; None for changes of which it was not seen again."""
+    p = np.array([_p_above(sign * effect / error) for effect, error in seen.values()])
+    real = dict(zip(seen, false_discovery_set(p, rate), strict=True))
+    return {
+        change: Effect(number, change, tuple(effect), tuple(error), True) if real[change] else None
+        for change, (effect, error) in seen.items()
+    }
 
 
 def _difference(
-    changes: frozenset[Change], reference: frozenset[Change], rounds: Sequence[Run], sigma: Floats
+    changes: frozenset[Change], reference: frozenset[Change], rounds: Sequence[Run], fit: Fit
 ) -> tuple[Floats, Floats] | None:
     """Effect of changes against others in the same rounds, and its error; None where they all failed."""
-    differences, errors = [], []
+
+    def made(wanted: frozenset[Change], block: int) -> list[Floats]:
+        good = (r for r in rounds if r.block == block and r.told and r.changes == wanted)
+        return [fit.steadied(r.curve, r.cores) for r in good]
+
+    differences, errors, sigma = [], [], fit.sigma
     for block in sorted({run.block for run in rounds}):
-        mine = [r.curve for r in rounds if r.block == block and r.ok and r.changes == changes]
-        default = [r.curve for r in rounds if r.block == block and r.ok and r.changes == reference]
+        mine, default = made(changes, block), made(reference, block)
         if mine and default:
             # All changes share these launches: of disturbed ones among them each would look faster.
             differences.append(np.median(mine, axis=0) - np.median(default, axis=0))
@@ -193,7 +224,7 @@ def _difference(
     return effect, error
 
 
-def _p_faster(z: Floats) -> float:
-    """Probability of a gain as large at any size where there is none; sizes as if independent."""
-    tail = 0.5 * math.erfc(float(-z.min()) / math.sqrt(2))
+def _p_above(z: Floats) -> float:
+    """Probability of an effect as high at any size where there is none; sizes as if independent."""
+    tail = 0.5 * math.erfc(float(z.max()) / math.sqrt(2))
     return -math.expm1(len(z) * math.log1p(-min(tail, 1 - 1e-12)))

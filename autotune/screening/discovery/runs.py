@@ -50,6 +50,16 @@ class Run:
     """0: of the screening; else the round of the confirmation."""
     curve: tuple[float, ...] = ()
     """Logarithm of the time at each size; empty where the launch failed."""
+    cores: tuple[float, ...] = ()
+    """Logarithms of times that no change moves and that tell of the machine, as far as they are known."""
+
+    apart: bool = False
+    """Whether its cores were further apart than usual: what a change does elsewhere it may not do there."""
+
+    @property
+    def told(self) -> bool:
+        """Whether it tells what its changes do."""
+        return self.ok and not self.apart
 
     @property
     def ok(self) -> bool:

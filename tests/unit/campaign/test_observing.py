@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from autotune.campaign.observing import Launches, Measurement, observation
 from autotune.history.events import observation_event, observation_of
 from autotune.history.trial import Phase, Status, Subject, Trial, status_of
-from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeResult
+from autotune.probe.protocol import REQUEST, RESULT, SAMPLES, CellSamples, ProbeResult
 from autotune.space import Point, Space
 from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
 from hydra_plugins.autotune._mpirun import outcome
@@ -124,11 +125,11 @@ class Left:
         return outcome(request.directory, Ended(0, 1.0))
 
 
-def launched(tmp_path, leave):
+def launched(tmp_path, leave, trial=TRIAL, **measured):
     asked = probe_request(("allreduce",), (8, 1024), ranks=2)
-    measured = Measurement(asked, 1.0)
-    return Launches(Untouched(), Left(leave), Placement(2), measured, Space("none", ()), tmp_path).observe(
-        TRIAL
+    measuring = Measurement(asked, 1.0, **measured)
+    return Launches(Untouched(), Left(leave), Placement(2), measuring, Space("none", ()), tmp_path).observe(
+        trial
     )
 
 
@@ -139,6 +140,17 @@ def whole(directory):
 
 def test_a_whole_result_is_believed(tmp_path):
     assert launched(tmp_path, whole).ok
+
+
+@pytest.mark.parametrize(("phase", "waits"), [(Phase.SEARCH, True), (Phase.DISCOVERY, False)])
+def test_a_launch_waits_for_fast_cores_unless_it_is_a_discoverys(tmp_path, phase, waits):
+    def leave(directory):
+        asked = json.loads((directory / REQUEST).read_text())
+        assert asked["patience_s"] == 20.0  # for near ones
+        assert bool(asked["usual_core"]["moment_s"]) == waits
+        whole(directory)
+
+    assert launched(tmp_path, leave, replace(TRIAL, phase=phase), patience_s=20.0).ok
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pytest
+
 from autotune.campaign.directory import read_campaign
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.report import report_input
 from autotune.commands.tune import tune
-from autotune.errors import ExitCode
+from autotune.errors import CampaignError, ExitCode
 from autotune.history.journal import read_events
 from autotune.views.report import page
 
@@ -44,6 +46,14 @@ def test_files_of_a_simulated_campaign_are_offered_with_their_placement(tmp_path
     said = capsys.readouterr().out
     assert "use them with\n  OMPI_MCA_mca_base_param_files=" in said
     assert report_input(read_campaign(tmp_path / "campaigns/allreduce_8node")).use in said
+
+
+def test_a_budget_that_ends_before_the_search_is_named_as_the_reason(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("proposer=random", "verify.enabled=false", "screening.enabled=false")
+    with pytest.raises(CampaignError, match="ended before any setting was searched; launches so far: 1"):
+        run_task(tune, [*WORDS, *words, "budget.launches=1"])
+    assert run_task(tune, [*WORDS, *words, "budget.launches=4"]) == ExitCode.WELL  # as the message says
 
 
 def test_of_files_that_set_nothing_terminal_and_page_say_so(tmp_path, monkeypatch, capsys):

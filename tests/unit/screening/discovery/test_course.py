@@ -36,14 +36,17 @@ def test_levels_are_tried_equally_often_and_never_two_of_one_factor():
 def test_one_at_a_time_each_is_met_once_first_and_what_is_told_no_more():
     strong = {LEVELS[3]: (1.2,) * 8, LEVELS[40]: (0.8,) * 8}
     course = Course((Arm("", LEVELS),), 240, share=0, seed=1)
-    runs = [run for run in _runs(Truth(strong), course) if not run.block]
+    every = _runs(Truth(strong), course)
+    runs = [run for run in every if not run.block]
     assert all(len(run.changes) <= 1 for run in runs)
     assert course.next_run(runs[:20])[1] is Stage.ALONE
     made = {level: sum(level in run.changes for run in runs) for level in LEVELS}
     first = {run.changes for run in runs[: len(LEVELS) + 1]}
     assert len(first) == len(LEVELS) + 1  # the default, then each once
-    result = found((Arm("", LEVELS),), runs, course.rate, 1)
-    assert {e.change for e in (*result.harmful, *result.unconfirmed)} == set(strong)
+    result = found((Arm("", LEVELS),), every, course.rate, 1)
+    told = (*result.harmful, *result.active)
+    assert {e.change for e in told} == set(strong)
+    assert all(e.confirmed for e in told)  # losses too, which are half of what it is for
     assert max(made[level] for level in strong) < max(made.values())  # told, so not made again
 
 
