@@ -2,7 +2,8 @@
 
 Settings are verified in the order of the gain to be expected of them: what they gain by the search, times the
 chance that they lose nowhere by all launches so far. After a round that left a setting in doubt others go
-first that promise more by now. Those of which the search is sure that they lose are never launched again.
+first that promise more by now, and it waits. Those of which the search is sure that they lose are never
+launched again.
 
 What "never slower" claims: at every size fresh launches exclude a loss of more than ``margin``, by all looks
 and rounds together, and showed none beyond ``max_loss`` that is sure over all sizes, nor one beyond that
@@ -35,8 +36,6 @@ from autotune.verification.sequential import SequentialDesign
 _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
 _LAYERS = 8
 """Pareto fronts of the search of which settings are verified, where those before did not hold."""
-_MORE = 2.0
-"""So many times the gain expected of a setting others must promise to be launched before it is done."""
 MAX_ROUNDS = len(SHARES)
 """After so many the default stays."""
 
@@ -258,7 +257,10 @@ class Verifier:
 
         def others_promise_more(setting: Recommendation) -> bool:
             expected = judge()
-            return max(map(expected, waiting), default=0.0) > _MORE * expected(setting)
+            more = max(map(expected, waiting), default=0.0) > expected(setting)
+            if more:  # where those do not hold it may be up again, with all its pairs
+                waiting.append(setting)
+            return more
 
         while waiting:
             setting = max(waiting, key=judge())
