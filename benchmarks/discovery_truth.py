@@ -4,24 +4,26 @@
     python benchmarks/discovery_truth.py compare truth.jsonl campaigns/DIR ...
     python benchmarks/discovery_truth.py combine truth.jsonl campaigns/DIR ... conf=allreduce_local
 
-``measure`` launches every level of every performance knob that is in effect here, each against the default of
-its arm (ob1, and what other values of a parameter put into effect), in interleaved rounds: in each round a
-group of levels and the default, in an order of its own. A JSON line is kept for each level; the same command
-continues. ``--lane K/N`` measures the groups K, K + N, ..., so that several processes can share the work,
-each on cores of its own.
+``measure`` launches every level of every performance knob that is in effect here, each against the default
+of its arm (ob1, and what other values of a parameter put into effect) or, as in a discovery, against what
+it needs alone (a component's own knob against the component), in interleaved rounds: in each round a group
+of levels and their base, in an order of its own. A JSON line is kept for each level. The same command
+continues; when all are measured, with those of which fewer than seven rounds ran on near cores. ``--lane
+K/N`` measures the groups K, K + N, ..., so that several processes can share the work, each on cores of its
+own.
 
 ``compare`` reads campaigns (``space=discover``) and prints beside the truth what each found. A level is
-*true* where some size moves by 10 % or more and by more than chance over all levels and sizes: a moderated t
-test (Smyth 2004) of the 20 % trimmed mean over the rounds (Tukey and McLaughlin 1963), Benjamini and
-Hochberg at 5 %. Rounds in which one of the two launches ran on cores far apart are left out (where three
-others are left), and what the pairs of an arm follow of how near and how fast the cores were is taken out
-(analysis of covariance). What a discovery calls active is *false* where no size is faster by that test, what
-it calls harmful where none is slower. As in a discovery, what needs another change (a component's own knob)
-is judged against that one alone.
+*true* where some size moves by 10 % or more and by more than chance over all levels and sizes: a moderated
+t test (Smyth 2004) of the 20 % trimmed mean over the rounds (Tukey and McLaughlin 1963), Benjamini and
+Hochberg at 5 %. Rounds in which one of the two launches ran on cores far apart are left out, and what the
+pairs of an arm follow of how near and how fast the cores were is taken out (analysis of covariance). What a
+discovery calls active is *false* where no size is faster by that test, what it calls harmful where none is
+slower.
 
 ``combine`` puts levels together that the truth knows to help and that lose nowhere, one after the other in
-each arm, each kept where interleaved launches show more gain with it than without; then it launches the best
-combination of each arm and what each campaign has verified, in turn with the default.
+each arm, each kept where interleaved launches show more gain with it than without; then it launches the
+best combination of each arm and what each campaign has verified, in turn with the default. *The best* is
+that of the arms which is slower at no size beyond its interval.
 """
 
 import argparse
@@ -66,6 +68,8 @@ MOVES = math.log(1.1)
 """Ln of the ratio from which on a level is to be found."""
 FEWEST = 3
 """Pairs of a level below which nothing is said of it."""
+ENOUGH = 7
+"""Pairs on near cores from which on a level is not measured again."""
 RATE = 0.05
 """Of false discoveries in the truth."""
 
@@ -76,10 +80,17 @@ def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[
     discovery = Discovery(site.whole, all_levels(scenario), scenario.seed)
     directory = scenario.directory
     observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, directory)
-    made = {(row["arm"], row["knob"], str(row["level"])) for row in rows(out)}
+    known = rows(out)
+    enough = {
+        key_of(row)
+        for row, (pairs, _) in zip(known, near(known), strict=True)
+        if row["failed"] or len(pairs) >= min(ENOUGH, rounds)
+    }
     number = 0
-    for at, (arm, group) in enumerate(groups(discovery)):
-        left = [c for c in group if (arm, c[0], str(c[1])) not in made]
+    for at, (arm, needs, group) in enumerate(groups(discovery)):
+        told = [[name, value] for name, value in sorted(needs)]
+        right = {key_of(row) for row in known if row["needs"] == told}
+        left = [c for c in group if (arm, c[0], str(c[1])) not in enough & right]
         if at % lane[1] != lane[0] or not left:
             continue
         curves: dict[Change | None, list[tuple[float, ...]]] = defaultdict(list)
@@ -87,28 +98,28 @@ def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[
         reasons: dict[Change | None, str] = {}
         for round_ in range(rounds):
             order: list[Change | None] = [None, *(c for c in left if c not in reasons)]
-            for i in np.random.default_rng([at, round_]).permutation(len(order)):
+            for i in np.random.default_rng([at, round_, len(known)]).permutation(len(order)):
                 change, number = order[i], number + 1
-                together = discovery.arms[arm].complete(frozenset([change] if change else []))
+                together = discovery.arms[arm].complete(needs | ({change} if change else set()))
                 point = discovery.point(Run(arm, together, 1))
                 trial = Trial(number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, timeout_s=12.0)
                 seen = observer.observe(trial)
                 curves[change].append(curve_in(seen))
-                cores[change].append(cores_in(seen.extra))
+                cores[change].append(tuple(round(x, 4) for x in cores_in(seen.extra)))
                 if not seen.ok and change is not None and sum(not c for c in curves[change]) > 1:
                     reasons[change] = f"{seen.status}: {seen.reason}"
         with out.open("a") as file:
             for change in left:
                 both = [
-                    ([b - a for a, b in zip(base, mine, strict=True)], on)
+                    ([round(b - a, 4) for a, b in zip(base, mine, strict=True)], on)
                     for base, mine, *on in zip(
                         curves[None], curves[change], cores[None], cores[change], strict=False
                     )
                     if len(base) == len(mine) > 0
                 ]
-                line = {"arm": arm, "knob": change[0], "level": change[1], "failed": reasons.get(change, "")}
-                told = {"pairs": [pair for pair, _ in both], "cores": [on for _, on in both]}
-                file.write(json.dumps(line | told) + "\n")
+                line = {"arm": arm, "knob": change[0], "level": change[1], "needs": told}
+                line |= {"pairs": [pair for pair, _ in both], "cores": [on for _, on in both]}
+                file.write(json.dumps(line | {"failed": reasons.get(change, "")}) + "\n")
         print(f"group {at}: {', '.join(f'{n}={v}' for n, v in left)}", flush=True)
     return 0
 
@@ -118,17 +129,35 @@ def all_levels(scenario: Scenario) -> Discover:
     return replace(scenario.discover, levels=sys.maxsize)
 
 
-def groups(discovery: Discovery) -> Iterator[tuple[int, Sequence[Change]]]:
-    """(arm, levels) that are measured together: of different knobs, as far as they go."""
+def groups(discovery: Discovery) -> Iterator[tuple[int, frozenset[Change], Sequence[Change]]]:
+    """(arm, what they need, levels) that are measured together: of different knobs, as far as they go."""
     for number, arm in enumerate(discovery.arms):
-        changes = list(arm.changes)
-        n = math.ceil(len(changes) / GROUP)
-        yield from ((number, changes[i::n]) for i in range(n))
+        kinds: dict[frozenset[Change], list[Change]] = defaultdict(list)
+        for change in arm.changes:
+            kinds[arm.needed(change)].append(change)
+        for needs, changes in kinds.items():
+            n = math.ceil(len(changes) / GROUP)
+            yield from ((number, needs, changes[i::n]) for i in range(n))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """What was measured so far."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """What was measured so far, a row for each level: its later pairs beside the earlier ones.
+
+    Those against another base are replaced.
+    """
+    merged: dict[tuple[Key, str], dict[str, Any]] = {}
+    lines = path.read_text().splitlines() if path.exists() else []
+    for row in ({"needs": []} | json.loads(line) for line in lines):
+        key = key_of(row), json.dumps(row["needs"])
+        earlier = merged.pop(key, {"pairs": [], "cores": []})
+        both = {name: earlier[name] + row[name] for name in ("pairs", "cores")}
+        merged[key] = row | both
+    return list({key: row for (key, _), row in merged.items()}.values())
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Which level a row is of."""
+    return row["arm"], row["knob"], str(row["level"])
 
 
 @dataclass(frozen=True)
@@ -139,7 +168,7 @@ class Level:
     knob: str
     level: str
     effect: Floats
-    """Ln of its time over the default's at each size."""
+    """Ln of its time over that of what it needs alone, mostly the default, at each size."""
     sure: NDArray[np.bool_]
     """Whether that is more than chance."""
     failed: str
@@ -183,15 +212,13 @@ def slopes(groups: Sequence[tuple[Floats, Floats]]) -> Floats:
 
 
 def near(measured: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Floats, Floats]]:
-    """Of each level the pairs whose launches both ran on near cores, and the differences of their cores.
-
-    All pairs where those are too few.
-    """
+    """Of each level the pairs whose launches both ran on near cores, and the differences of their cores."""
+    if not measured:
+        return
     cores = [np.array(row["cores"] or np.zeros((0, 2, 1)), dtype=float) for row in measured]
     usual = usual_s(np.exp(np.concatenate([of[:, :, 0].ravel() for of in cores])).tolist())
     for row, of in zip(measured, cores, strict=True):
         good = (of[:, :, 0] <= math.log(NEAR * usual)).all(axis=1)
-        good |= good.sum() < FEWEST
         yield np.array(row["pairs"], dtype=float)[good], (of[:, 1] - of[:, 0])[good]
 
 
@@ -219,7 +246,7 @@ def _inverse_trigamma(wanted: float) -> float:
 def truth(path: Path, arms: Sequence[Arm]) -> list[Level]:
     """Every level, with what is more than chance."""
     measured = rows(path)
-    names = [(row["arm"], row["knob"], str(row["level"])) for row in measured]
+    names = [key_of(row) for row in measured]
     groups = dict(zip(names, near(measured), strict=True))
     told: dict[Key, tuple[Floats, Floats, Floats]] = {}
     for arm in range(len(arms)):
@@ -234,17 +261,8 @@ def truth(path: Path, arms: Sequence[Arm]) -> list[Level]:
             name: (of[0], shrunk[k] / counts[k], freedom[k] + more)
             for k, (name, of) in enumerate(seen.items())
         }
-    needs = {
-        (n, change[0], str(change[1])): [(n, name, str(value)) for name, value in arm.needed(change)]
-        for n, arm in enumerate(arms)
-        for change in arm.changes
-    }
     effects, chances = dict[Key, Floats](), []
     for name, (mean, variance, freedom) in told.items():
-        needed = needs.get(name, [])
-        if len(needed) == 1 and needed[0] in told:
-            alone = told[needed[0]]
-            mean, variance = mean - alone[0], variance + alone[1]
         effects[name] = mean
         chances.append(2 * t.sf(np.abs(mean) / np.sqrt(variance), freedom))
     flat = false_discovery_set(np.concatenate(chances), RATE) if chances else np.zeros(0, bool)
@@ -367,15 +385,18 @@ def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Pa
         if found is not None:
             shown[str(directory)] = (found.point, found.rules)
     measured = dict(zip(shown, gains(list(shown.values()), rounds), strict=True))
-    wholes = {name: float(trimmed(one)[0].mean()) for name, one in measured.items()}
-    highest = max(value for name, value in wholes.items() if name.startswith("truth"))
+    told = {name: trimmed(one) for name, one in measured.items()}
+    wholes = {name: float(of[0].mean()) for name, of in told.items()}
+    slower = {name: int((of[0] + 2 * of[1] < 0).sum()) for name, of in told.items()}
+    holds = [wholes[name] for name in shown if name.startswith("truth") and not slower[name]]
+    highest = max(holds, default=0.0)
     for name, one in measured.items():
-        location, _, _ = trimmed(one)
         whole, error, _ = trimmed(one.mean(axis=1)[:, None])
         print(
             f"{math.exp(wholes[name]):.3f}x ({math.exp(whole[0] - 2 * error[0]):.3f} … "
             f"{math.exp(whole[0] + 2 * error[0]):.3f}), {math.exp(wholes[name] - highest):.0%} of the best, "
-            f"by size {' '.join(f'{math.exp(x):.2f}' for x in location)}  {name}"
+            f"slower at {slower[name]} sizes, by size {' '.join(f'{math.exp(x):.2f}' for x in told[name][0])}"
+            f"  {name}"
         )
     return 0
 
