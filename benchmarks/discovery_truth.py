@@ -20,10 +20,11 @@ pairs of an arm follow of how near and how fast the cores were is taken out (ana
 discovery calls active is *false* where no size is faster by that test, what it calls harmful where none is
 slower.
 
-``combine`` puts levels together that the truth knows to help and that lose nowhere, one after the other in
-each arm, each kept where interleaved launches show more gain with it than without; then it launches the
-best combination of each arm and what each campaign has verified, in turn with the default. *The best* is
-that of the arms which is slower at no size beyond its interval.
+``combine`` puts levels together that the truth knows to help and that lose nowhere (5 % or more), of each
+knob the best, one after the other in each arm, each kept where interleaved launches show more gain with it
+than without; then it launches the best combination of each arm and what each campaign has verified, in turn
+with the default. *The best* is that of the arms which is slower at no size beyond its interval. The truth
+of the tables in docs/knobs.md is kept in ``benchmarks/truths``.
 """
 
 import argparse
@@ -358,16 +359,13 @@ def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Pa
     shown: dict[str, Setting] = {}
     levels = truth(path, discovery.arms)
     for number_of, arm in enumerate(discovery.arms):
-        helping = [
-            x
-            for x in levels
-            if x.arm == number_of and x.helps and not (x.sure & (x.effect > MOVES / 5)).any()
-        ]
+        helping: dict[str, Level] = {}
+        for x in sorted(levels, key=lambda x: float(x.effect.mean()) if x.helps else 0.0):
+            if x.arm == number_of and x.helps and not (x.sure & (x.effect > MOVES / 2)).any():
+                helping.setdefault(x.knob, x)
         best, chosen = discovery.point(Run(number_of, arm.complete(frozenset()), 1)), frozenset[Change]()
-        for level in sorted(helping, key=lambda x: float(x.effect.mean()))[:12]:
+        for level in helping.values():
             change = next(c for c in arm.changes if (c[0], str(c[1])) == (level.knob, level.level))
-            if any(name == change[0] for name, _ in chosen):
-                continue
             longer = discovery.point(Run(number_of, arm.complete(chosen | {change}), 1))
             now, then = (trimmed(g)[0].mean() for g in gains([(best, ()), (longer, ())], 5))
             print(
