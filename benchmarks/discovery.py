@@ -1,293 +1,431 @@
-"""How well a discovery finds planted knobs, by size of effect, and what other designs would have found.
+"""The truth about a stack's knobs, one level at a time, and how much of it discoveries found.
 
-    python benchmarks/discovery.py --simulated [--seeds 20] [--launches 240] [--noise 0.04]
-    python benchmarks/discovery.py --simulated --apart 0.3
-    python benchmarks/discovery.py --simulated --every-level [--seeds 5] --launches 600 --share 0 0.125
+    python benchmarks/discovery.py measure truth.jsonl [--rounds 10] [--lane 0/1] conf=allreduce_local
+    python benchmarks/discovery.py compare truth.jsonl campaigns/DIR ...
+    python benchmarks/discovery.py combine truth.jsonl campaigns/DIR ... conf=allreduce_local
 
-Each seed plants 1 to 8 active knobs of 40 to 150, with levels that end launches and levels that hang. Printed
-are recall by size of effect, the rate of false discoveries, and launches lost to bad levels. A level is to be
-found if it moves some size by 10 % or more.
+``measure`` launches every level of every performance knob that is in effect here, each against the default
+of its arm (ob1, and what other values of a parameter put into effect) or, as in a discovery, against what
+it needs alone (a component's own knob against the component), in interleaved rounds: in each round a group
+of levels and their base, in an order of its own. A JSON line is kept for each level. The same command
+continues; when all are measured, with those of which fewer than seven rounds ran on near cores. ``--lane
+K/N`` measures the groups K, K + N, ..., so that several processes can share the work, each on cores of its
+own.
 
-``--apart`` gives such a share of the launches cores far apart: times are doubled, and no knob does anything.
-``--every-level`` plants as many as a stack really has: 30 of 240 levels, on a machine that is up to a half
-slower for sixty launches at a time.
+``compare`` reads campaigns (``space=discover``) and prints beside the truth what each found. A level is
+*true* where some size moves by 10 % or more and by more than chance over all levels and sizes: a moderated
+t test (Smyth 2004) of the 20 % trimmed mean over the rounds (Tukey and McLaughlin 1963), Benjamini and
+Hochberg at 5 %. Rounds in which one of the two launches ran on cores far apart are left out, and what the
+pairs of an arm follow of how near and how fast the cores were is taken out (analysis of covariance). What a
+discovery calls active is *false* where no size is faster by that test, what it calls harmful where none is
+slower.
+
+``combine`` puts levels together that the truth knows to help and that lose nowhere (5 % or more), of each
+knob the best, one after the other in each arm, each kept where interleaved launches show more gain with it
+than without; then it launches the best combination of each arm and what each campaign has verified, in turn
+with the default. *The best* is that of the arms which is slower at no size beyond its interval. The truth
+of the tables in docs/knobs.md is kept in ``benchmarks/truths``.
 """
 
 import argparse
-import time
+import json
+import math
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
+from scipy.stats import t, trim_mean
+from statsmodels.robust.robust_linear_model import RLM
 
-from autotune.screening.discovery import Arm, Change, Course, Found, Run, found
-from autotune.screening.discovery.fit import false_discovery_set, sparse_fit
-from autotune.simulate.planted import Level, Truth
-from autotune.space import Value
+from autotune.campaign.description import campaign_in
+from autotune.campaign.directory import read_campaign
+from autotune.campaign.discovery import Discovery, curve_in
+from autotune.campaign.observing import measurement_of
+from autotune.campaign.site import Site
+from autotune.commands.hydra_bridge import run_task
+from autotune.history.journal import read_events
+from autotune.history.trial import Phase, Rule, Subject, Trial
+from autotune.measure.machine import NEAR, cores_in, usual_s
+from autotune.scenario import Scenario
+from autotune.scenario.sections import Discover
+from autotune.screening.discovery import Arm, Change, Run
+from autotune.screening.discovery.fit import false_discovery_set
+from autotune.space import Point
 
-N_SIZES = 8
-COSTS = 2.0
-"""Factor on the times of a launch on cores far apart, where no knob changes them."""
-BANDS = ((0.10, 0.15), (0.15, 0.25), (0.25, 0.70))
-"""Ranges of |log ratio| by which recall is printed."""
+Floats = NDArray[np.float64]
+
+Key = tuple[int, str, str]
+"""(arm, knob, level)."""
+GROUP = 6
+"""Levels that share a default launch in each round."""
+MOVES = math.log(1.1)
+"""Ln of the ratio from which on a level is to be found."""
+FEWEST = 3
+"""Pairs of a level below which nothing is said of it."""
+ENOUGH = 7
+"""Pairs on near cores from which on a level is not measured again."""
+RATE = 0.05
+"""Of false discoveries in the truth."""
 
 
-@dataclass
-class Tally:
-    """What was found of what was planted."""
+def measure(scenario: Scenario, site: Site, out: Path, rounds: int, lane: tuple[int, int]) -> int:
+    """Launch what is not in the file yet."""
+    assert site.knobs is not None, "say space=discover"
+    discovery = Discovery(site.whole, all_levels(scenario), scenario.seed)
+    directory = scenario.directory
+    observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, directory)
+    known = rows(out)
+    enough = {
+        key_of(row)
+        for row, (pairs, _) in zip(known, near(known), strict=True)
+        if row["failed"] or len(pairs) >= min(ENOUGH, rounds)
+    }
+    number = 0
+    for at, (arm, needs, group) in enumerate(groups(discovery)):
+        told = [[name, value] for name, value in sorted(needs)]
+        right = {key_of(row) for row in known if row["needs"] == told}
+        left = [c for c in group if (arm, c[0], str(c[1])) not in enough & right]
+        if at % lane[1] != lane[0] or not left:
+            continue
+        curves: dict[Change | None, list[tuple[float, ...]]] = defaultdict(list)
+        cores: dict[Change | None, list[tuple[float, ...]]] = defaultdict(list)
+        reasons: dict[Change | None, str] = {}
+        for round_ in range(rounds):
+            order: list[Change | None] = [None, *(c for c in left if c not in reasons)]
+            for i in np.random.default_rng([at, round_, len(known)]).permutation(len(order)):
+                change, number = order[i], number + 1
+                together = discovery.arms[arm].complete(needs | ({change} if change else set()))
+                point = discovery.point(Run(arm, together, 1))
+                trial = Trial(number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, timeout_s=12.0)
+                seen = observer.observe(trial)
+                curves[change].append(curve_in(seen))
+                cores[change].append(tuple(round(x, 4) for x in cores_in(seen.extra)))
+                if not seen.ok and change is not None and sum(not c for c in curves[change]) > 1:
+                    reasons[change] = f"{seen.status}: {seen.reason}"
+        with out.open("a") as file:
+            for change in left:
+                both = [
+                    ([round(b - a, 4) for a, b in zip(base, mine, strict=True)], on)
+                    for base, mine, *on in zip(
+                        curves[None], curves[change], cores[None], cores[change], strict=False
+                    )
+                    if len(base) == len(mine) > 0
+                ]
+                line = {"arm": arm, "knob": change[0], "level": change[1], "needs": told}
+                line |= {"pairs": [pair for pair, _ in both], "cores": [on for _, on in both]}
+                file.write(json.dumps(line | {"failed": reasons.get(change, "")}) + "\n")
+        print(f"group {at}: {', '.join(f'{n}={v}' for n, v in left)}", flush=True)
+    return 0
 
-    found: dict[tuple[float, float], int] = field(default_factory=lambda: defaultdict(int))
-    planted: dict[tuple[float, float], int] = field(default_factory=lambda: defaultdict(int))
-    true: int = 0
-    false: int = 0
-    launches: int = 0
-    failed: int = 0
-    aside: int = 0
-    bad: int = 0
-    blamed: int = 0
 
-    def line(self, name: str) -> str:
-        """One row of the table."""
-        recall = "  ".join(f"{self.found[b]:3d}/{self.planted[b]:<3d}" for b in BANDS)
-        rate = self.false / max(self.true + self.false, 1)
-        return (
-            f"{name:28s} {recall}   {rate:5.1%} of {self.true + self.false:<4d}"
-            f"{self.launches:7d} {self.failed:6d}   {self.aside}/{self.bad} ({self.blamed} wrongly)"
+def all_levels(scenario: Scenario) -> Discover:
+    """What its discovery may cost, with every level of each knob."""
+    return replace(scenario.discover, levels=sys.maxsize)
+
+
+def groups(discovery: Discovery) -> Iterator[tuple[int, frozenset[Change], Sequence[Change]]]:
+    """(arm, what they need, levels) that are measured together: of different knobs, as far as they go."""
+    for number, arm in enumerate(discovery.arms):
+        kinds: dict[frozenset[Change], list[Change]] = defaultdict(list)
+        for change in arm.changes:
+            kinds[arm.needed(change)].append(change)
+        for needs, changes in kinds.items():
+            n = math.ceil(len(changes) / GROUP)
+            yield from ((number, needs, changes[i::n]) for i in range(n))
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """What was measured so far, a row for each level: its later pairs beside the earlier ones.
+
+    Those against another base are replaced.
+    """
+    merged: dict[tuple[Key, str], dict[str, Any]] = {}
+    lines = path.read_text().splitlines() if path.exists() else []
+    for row in ({"needs": []} | json.loads(line) for line in lines):
+        key = key_of(row), json.dumps(row["needs"])
+        earlier = merged.pop(key, {"pairs": [], "cores": []})
+        both = {name: earlier[name] + row[name] for name in ("pairs", "cores")}
+        merged[key] = row | both
+    return list({key: row for (key, _), row in merged.items()}.values())
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Which level a row is of."""
+    return row["arm"], row["knob"], str(row["level"])
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of one knob, as the truth has it."""
+
+    arm: int
+    knob: str
+    level: str
+    effect: Floats
+    """Ln of its time over that of what it needs alone, mostly the default, at each size."""
+    sure: NDArray[np.bool_]
+    """Whether that is more than chance."""
+    failed: str
+
+    @property
+    def helps(self) -> bool:
+        """Whether some size is faster by 10 % or more."""
+        return bool((self.sure & (self.effect <= -MOVES)).any())
+
+    @property
+    def hurts(self) -> bool:
+        """Whether some size is slower by 10 % or more."""
+        return bool((self.sure & (self.effect >= MOVES)).any())
+
+    def moves(self, faster: bool) -> bool:
+        """Whether any size moves that way at all."""
+        return bool((self.sure & ((self.effect < 0) == faster)).any())
+
+
+def trimmed(pairs: Floats) -> tuple[Floats, Floats, int]:
+    """Trimmed mean of each column, its standard error and degrees of freedom."""
+    n, cut = len(pairs), int(0.2 * len(pairs))
+    kept = trim_mean(pairs, 0.2, axis=0)
+    ordered = np.sort(pairs, axis=0)
+    winsorized = np.clip(pairs, ordered[cut], ordered[n - 1 - cut])
+    sem = winsorized.std(axis=0, ddof=1) / ((1 - 2 * cut / n) * math.sqrt(n))
+    return np.asarray(kept), np.asarray(sem), n - 2 * cut - 1
+
+
+def slopes(groups: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """How far times follow the cores within groups of launches of the same settings (Huber's fit).
+
+    Args:
+        groups: Logarithms, ``(n, n_sizes)`` of times and ``(n, n_figures)`` of what tells of the cores.
+
+    Returns:
+        Shape ``(n_figures, n_sizes)``.
+    """
+    times, cores = (np.concatenate([of[k] - np.median(of[k], axis=0) for of in groups]) for k in (0, 1))
+    return np.column_stack([RLM(of, cores).fit().params for of in times.T])
+
+
+def near(measured: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Floats, Floats]]:
+    """Of each level the pairs whose launches both ran on near cores, and the differences of their cores."""
+    if not measured:
+        return
+    cores = [np.array(row["cores"] or np.zeros((0, 2, 1)), dtype=float) for row in measured]
+    usual = usual_s(np.exp(np.concatenate([of[:, :, 0].ravel() for of in cores])).tolist())
+    for row, of in zip(measured, cores, strict=True):
+        good = (of[:, :, 0] <= math.log(NEAR * usual)).all(axis=1)
+        yield np.array(row["pairs"], dtype=float)[good], (of[:, 1] - of[:, 0])[good]
+
+
+def moderated(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Variances of the levels, shrunk towards what is common to them, and the degrees of freedom that adds.
+
+    With a few pairs of each level the variances themselves are known badly (empirical Bayes: Smyth,
+    Statistical Applications in Genetics and Molecular Biology 3:3, 2004, section 6.2).
+
+    Args:
+        variances: Shape ``(n_levels, n_sizes)``.
+        freedom: Degrees of freedom of each, ``(n_levels, 1)``.
+    """
+    logs = np.log(variances) - digamma(freedom / 2) + np.log(freedom / 2)
+    spread = logs.var(axis=0, ddof=1) - polygamma(1, freedom / 2).mean()
+    more = np.array([2 * _inverse_trigamma(max(x, 1e-3)) for x in spread])
+    common = np.exp(logs.mean(axis=0) + digamma(more / 2) - np.log(more / 2))
+    return (more * common + freedom * variances) / (more + freedom), more
+
+
+def _inverse_trigamma(wanted: float) -> float:
+    return float(brentq(lambda x: polygamma(1, x) - wanted, 1e-4, 1e4))
+
+
+def truth(path: Path, arms: Sequence[Arm]) -> list[Level]:
+    """Every level, with what is more than chance."""
+    measured = rows(path)
+    names = [key_of(row) for row in measured]
+    groups = dict(zip(names, near(measured), strict=True))
+    told: dict[Key, tuple[Floats, Floats, Floats]] = {}
+    for arm in range(len(arms)):
+        mine = {name: of for name, of in groups.items() if name[0] == arm and len(of[0]) >= FEWEST}
+        slope = slopes(list(mine.values()))
+        seen = {name: trimmed(pairs - apart @ slope) for name, (pairs, apart) in mine.items()}
+        counts = np.array([[len(pairs)] for pairs, _ in mine.values()])
+        freedom = np.array([[of[2]] for of in seen.values()], dtype=float)
+        variances = np.array([of[1] for of in seen.values()]) ** 2 * counts
+        shrunk, more = moderated(np.maximum(variances, 1e-9), freedom)
+        told |= {
+            name: (of[0], shrunk[k] / counts[k], freedom[k] + more)
+            for k, (name, of) in enumerate(seen.items())
+        }
+    effects, chances = dict[Key, Floats](), []
+    for name, (mean, variance, freedom) in told.items():
+        effects[name] = mean
+        chances.append(2 * t.sf(np.abs(mean) / np.sqrt(variance), freedom))
+    flat = false_discovery_set(np.concatenate(chances), RATE) if chances else np.zeros(0, bool)
+    sure = dict(zip(effects, flat.reshape(len(chances), -1), strict=True))
+    nothing, never = np.zeros(0), np.zeros(0, bool)
+    return [
+        Level(*name, effects.get(name, nothing), sure.get(name, never), row["failed"])
+        for name, row in zip(names, measured, strict=True)
+    ]
+
+
+def compare(path: Path, directories: Sequence[Path]) -> None:
+    """Print the truth, and what each campaign found of it."""
+    first = campaign_in(read_events(directories[0]))
+    assert first is not None
+    every = Discovery(first.whole, all_levels(first.scenario), 0)
+    levels = truth(path, every.arms)
+    launches = sum(len(row["pairs"]) for row in rows(path))
+    known = {(x.arm, x.knob, x.level): x for x in levels}
+    moving = [x for x in levels if x.helps or x.hurts]
+    helping, hurting = (sum(x.helps for x in levels), sum(x.hurts and not x.helps for x in levels))
+    print(
+        f"truth: {len(levels)} levels, {launches} launches of them; {helping} help by 10 % or more at some "
+        f"size, {hurting} only hurt, {sum(bool(x.failed) for x in levels)} fail"
+    )
+    found: dict[tuple[int, str, str], list[str]] = defaultdict(list)
+    for directory in directories:
+        campaign = read_campaign(directory)
+        about = campaign_in(read_events(directory))
+        assert about is not None
+        discovery = Discovery(about.whole, about.scenario.discover, about.scenario.seed)
+        verified = campaign.conclude()
+        print(f"{directory}: {verified.verdict.text if verified.verdict else 'not verified'}")
+        result = discovery.found(campaign.history)
+        tried = {(n, c[0], str(c[1])) for n, arm in enumerate(discovery.arms) for c in arm.changes}
+        active = {(e.arm, e.change[0], str(e.change[1])) for e in result.active}
+        harmful = {(e.arm, e.change[0], str(e.change[1])) for e in result.harmful}
+        for key in active | harmful:
+            found[key].append("+" if key in active else "-")
+        for name, wanted, seen in (
+            ("help", [x for x in moving if x.helps], active),
+            ("move (help or hurt)", moving, active | harmful),
+        ):
+            keys = {(x.arm, x.knob, x.level) for x in wanted} & tried
+            knobs = {key[:2] for key in seen}
+            by_knob = {(x.arm, x.knob) for x in wanted}
+            made = len(campaign.history.of(Phase.DISCOVERY))
+            print(
+                f"{directory}: {made} launches; levels that {name}: found {len(keys & seen)} of {len(keys)} "
+                f"tried; knobs {len(by_knob & knobs)} of {len(by_knob)}"
+            )
+        wrong = [k for k in active if k in known and not known[k].moves(faster=True)]
+        wrong += [k for k in harmful if k in known and not known[k].moves(faster=False)]
+        print(f"{directory}: false {len(wrong)} of {len(active | harmful)} {wrong or ''}")
+    print("arm  knob=level  largest gain, largest loss over the sizes  found (+ helps, - hurts)")
+    for x in sorted(moving, key=lambda x: float(x.effect.min())):
+        gain, loss = math.exp(-x.effect.min()), math.exp(-x.effect.max())
+        print(
+            f"{x.arm}  {x.knob}={x.level}  {gain:.2f}x {loss:.2f}x  {''.join(found[x.arm, x.knob, x.level])}"
         )
 
 
+Setting = tuple[Point, tuple[Rule, ...]]
+"""What a launch deploys; the default of the whole stack is the space's default without rules."""
+
+
+def combine(scenario: Scenario, site: Site, path: Path, directories: Sequence[Path], rounds: int) -> int:
+    """Launch the best combination of each arm beside what campaigns have verified."""
+    discovery = Discovery(site.whole, all_levels(scenario), scenario.seed)
+    observer = site.observer(measurement_of(scenario, site.placement.ranks), site.whole, scenario.directory)
+    number = 0
+
+    def gains(settings: Sequence[Setting], rounds: int) -> list[Floats]:
+        """Ln of default / setting, shape ``(rounds, sizes)``, of launches in turn."""
+        nonlocal number
+        wanted = [(site.whole.default, ()), *settings]
+        made: list[dict[int, tuple[Floats, Floats]]] = [{} for _ in wanted]
+        for round_ in range(rounds):
+            for i in np.random.default_rng([number, round_]).permutation(len(wanted)):
+                number += 1
+                point, rules = wanted[i]
+                trial = Trial(
+                    number, Phase.DISCOVERY, point, Subject.DEPLOYED, seed=number, rules=rules, timeout_s=20.0
+                )
+                seen = observer.observe(trial)
+                made[i][round_] = np.array(curve_in(seen)), np.array(cores_in(seen.extra))
+        sizes = max(len(times) for of in made for times, _ in of.values())
+        good = [{k: one for k, one in of.items() if len(one[0]) == sizes} for of in made]
+        slope = slopes([tuple(map(np.array, zip(*of.values(), strict=True))) for of in good if of])
+        base, *others = ({k: times - apart @ slope for k, (times, apart) in of.items()} for of in good)
+        return [np.array([base[k] - mine[k] for k in mine if k in base]) for mine in others]
+
+    shown: dict[str, Setting] = {}
+    levels = truth(path, discovery.arms)
+    for number_of, arm in enumerate(discovery.arms):
+        helping: dict[str, Level] = {}
+        for x in sorted(levels, key=lambda x: float(x.effect.mean()) if x.helps else 0.0):
+            if x.arm == number_of and x.helps and not (x.sure & (x.effect > MOVES / 2)).any():
+                helping.setdefault(x.knob, x)
+        best, chosen = discovery.point(Run(number_of, arm.complete(frozenset()), 1)), frozenset[Change]()
+        for level in helping.values():
+            change = next(c for c in arm.changes if (c[0], str(c[1])) == (level.knob, level.level))
+            longer = discovery.point(Run(number_of, arm.complete(chosen | {change}), 1))
+            both = gains([(best, ()), (longer, ())], 5)
+            if min(map(len, both)) < FEWEST:  # levels that launch alone may not do so together
+                print(f"{arm.name or 'default'}: with {change[0]}={change[1]} most launches fail")
+                continue
+            now, then = (trimmed(g)[0].mean() for g in both)
+            print(
+                f"{arm.name or 'default'}: {math.exp(now):.3f}x, "
+                f"with {change[0]}={change[1]} {math.exp(then):.3f}x"
+            )
+            if then > now + 0.005:
+                best, chosen = longer, chosen | {change}
+        shown[f"truth, {arm.name or 'default'}: {', '.join(f'{n}={v}' for n, v in sorted(chosen))}"] = (
+            best,
+            (),
+        )
+    for directory in directories:
+        found = read_campaign(directory).conclude().recommendation
+        if found is not None:
+            shown[str(directory)] = (found.point, found.rules)
+    measured = dict(zip(shown, gains(list(shown.values()), rounds), strict=True))
+    told = {name: trimmed(one) for name, one in measured.items()}
+    wholes = {name: float(of[0].mean()) for name, of in told.items()}
+    slower = {name: int((of[0] + 2 * of[1] < 0).sum()) for name, of in told.items()}
+    holds = [wholes[name] for name in shown if name.startswith("truth") and not slower[name]]
+    highest = max(holds, default=0.0)
+    for name, one in measured.items():
+        whole, error, _ = trimmed(one.mean(axis=1)[:, None])
+        print(
+            f"{math.exp(wholes[name]):.3f}x ({math.exp(whole[0] - 2 * error[0]):.3f} … "
+            f"{math.exp(whole[0] + 2 * error[0]):.3f}), {math.exp(wholes[name] - highest):.0%} of the best, "
+            f"slower at {slower[name]} sizes, by size {' '.join(f'{math.exp(x):.2f}' for x in told[name][0])}"
+            f"  {name}"
+        )
+    return 0
+
+
 def main() -> None:
-    """Print the table."""
+    """One of the three."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--simulated", action="store_true", required=True)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--launches", type=int, default=240)
-    parser.add_argument("--noise", type=float, default=0.04)
-    parser.add_argument("--share", type=float, nargs="*", default=[1 / 16, 1 / 8, 1 / 4])
-    parser.add_argument("--apart", type=float, default=0.0)
-    parser.add_argument("--every-level", action="store_true")
-    arguments = parser.parse_args()
-    begun = time.monotonic()
-    print(
-        "design                       "
-        + "  ".join(f"{a:.2f}+  " for a, _ in BANDS)
-        + " false          runs failed   set aside"
-    )
-    for share in arguments.share:
-        gains, losses = Tally(), Tally()
-        for seed in range(arguments.seeds):
-            chosen = crowded(seed) if arguments.every_level else case(seed)
-            chosen = chosen._replace(apart=arguments.apart)
-            discover(chosen, seed, arguments.launches, arguments.noise, share, gains, losses)
-        print(gains.line(f"random balance {share:.3f}: gains" if share else "one at a time: gains"))
-        print(losses.line("                 losses only"))
-    others = (("two-level, half off", two_level), ("groups of 8, bisected", groups))
-    for name, design in () if arguments.every_level or arguments.apart else others:
-        tally = Tally()
-        for seed in range(arguments.seeds):
-            design(seed, arguments.launches, arguments.noise, tally)
-        print(tally.line(f"{name}: all"))
-    print(f"{time.monotonic() - begun:.0f} s")
-
-
-class Case(NamedTuple):
-    """Knobs, and what they do on which machine."""
-
-    arm: Arm
-    truth: Truth
-    rng: np.random.Generator
-    slower: tuple[float, ...] = (1.0,)
-    """Factors on the times of each sixty launches, in turn."""
-    apart: float = 0.0
-    """Share of the launches on cores far apart, which tell so."""
-
-
-def case(seed: int) -> Case:
-    """Few of many knobs matter."""
-    rng = np.random.default_rng([seed, 17])
-    levels = {f"k{i}": list(range(1, int(rng.integers(2, 5)))) for i in range(int(rng.integers(40, 151)))}
-    truth = planted(
-        levels, N_SIZES, rng, int(rng.integers(1, 9)), int(rng.integers(0, 5)), int(rng.integers(0, 3))
-    )
-    return Case(_arm(levels), truth, rng)
-
-
-def crowded(seed: int) -> Case:
-    """One level in eight matters, and the machine's speed changes."""
-    rng = np.random.default_rng([seed, 19])
-    levels = {f"k{i}": [1, 2, 3, 4] for i in range(60)}
-    truth = planted(levels, N_SIZES, rng, 30, sizes_of_effect=(0.1, 0.7))
-    return Case(_arm(levels), truth, rng, (1.0, 1.2, 1.5))
-
-
-def _arm(levels: Mapping[str, Sequence[Value]]) -> Arm:
-    return Arm("", tuple((name, value) for name, values in levels.items() for value in values))
-
-
-def planted(
-    levels: Mapping[str, Sequence[Value]],
-    n_sizes: int,
-    rng: np.random.Generator,
-    active: int,
-    fatal: int = 0,
-    hanging: int = 0,
-    sizes_of_effect: tuple[float, float] = (0.1, 0.6),
-) -> Truth:
-    """A sparse truth, drawn.
-
-    Args:
-        levels: Knob → its levels beside the default.
-        n_sizes: Message sizes.
-        rng: Draws it.
-        active: Knobs with a level that does something; half of these levels help at some size.
-        fatal: Levels that end launches.
-        hanging: Levels that never end.
-        sizes_of_effect: Range of ``|log ratio|``.
-    """
-    names = [str(name) for name in rng.permutation(list(levels))]
-    factors: dict[Level, tuple[float, ...]] = {}
-    for i, name in enumerate(names[:active]):
-        level = (name, levels[name][int(rng.integers(len(levels[name])))])
-        height = rng.uniform(*sizes_of_effect) * (-1 if i % 2 == 0 else 1)
-        first = int(rng.integers(n_sizes))
-        length = int(rng.integers(1, n_sizes + 1))
-        factors[level] = tuple(float(np.exp(height * (first <= s < first + length))) for s in range(n_sizes))
-    rest = [(name, v) for name in names[active:] for v in levels[name]]
-    at = [int(i) for i in rng.permutation(len(rest))[: fatal + hanging]]
-    changed = list(factors)
-    together = {frozenset(changed[:2]): float(np.exp(rng.normal(0, 0.1)))} if active > 1 else {}
-    return Truth(
-        factors,
-        frozenset(rest[i] for i in at[:fatal]),
-        frozenset(rest[i] for i in at[fatal:]),
-        together,
-    )
-
-
-def launch_noise(rng: np.random.Generator, n_sizes: int, spread: float) -> NDArray[np.float64]:
-    """Logarithm of a launch's own factor at each size, heavy-tailed: most of it common to all sizes."""
-    common = 0.8 * rng.standard_t(3) / np.sqrt(3)
-    own = 0.6 * rng.standard_t(3, n_sizes) / np.sqrt(3)
-    noise: NDArray[np.float64] = spread * (common + own)
-    return noise
-
-
-def launch(
-    truth: Truth, changes: frozenset[Change], rng: np.random.Generator, noise: float
-) -> tuple[float, ...]:
-    """A curve, or nothing."""
-    if truth.fate(changes):
-        return ()
-    return tuple(np.log(truth.factor(changes, N_SIZES)) + launch_noise(rng, N_SIZES, noise) - 11.0)
-
-
-def simulate(
-    course: Course,
-    truth: Truth,
-    rng: np.random.Generator,
-    noise: float,
-    slower: Sequence[float] = (1.0,),
-    apart: float = 0.0,
-) -> Iterator[Run]:
-    """All runs of a discovery."""
-    runs: list[Run] = []
-    while (planned := course.next_run(runs)) is not None:
-        run, speed = planned[0], float(np.log(slower[len(runs) // 60 % len(slower)]))
-        far = apart > 0 and rng.random() < apart
-        speed += far * float(np.log(COSTS))
-        does = replace(truth, factors={}, together={}) if far else truth
-        curve = tuple(y + speed for y in launch(does, run.changes, rng, noise))
-        runs.append(Run(run.arm, run.changes, run.block, curve, apart=far))
-    yield from runs
-
-
-def discover(
-    chosen: Case, seed: int, launches: int, noise: float, share: float, gains: Tally, losses: Tally
-) -> Found:
-    """The method that is used."""
-    arm, truth, rng, slower, apart = chosen
-    course = Course((arm,), launches, share=share, seed=seed)
-    runs = list(simulate(course, truth, rng, noise, slower, apart))
-    result = found((arm,), runs, course.rate, seed)
-    helping = {e.change for e in result.active}
-    aside = {change for _, change in result.set_aside}
-    count(gains, {c: f for c, f in truth.factors.items() if min(f) < 1}, helping, truth)
-    count(
-        losses,
-        {c: f for c, f in truth.factors.items() if min(f) >= 1},
-        {e.change for e in result.harmful},
-        truth,
-    )
-    bad = truth.fatal | truth.hanging
-    gains.launches += len(runs)
-    gains.failed += sum(not run.ok for run in runs)
-    gains.bad += len(bad)
-    gains.aside += len(bad & aside)
-    gains.blamed += len(aside - bad)
-    return result
-
-
-def count(tally: Tally, wanted: dict[Change, tuple[float, ...]], seen: set[Change], truth: Truth) -> None:
-    """Add one seed."""
-    for change, factor in wanted.items():
-        height = max(abs(np.log(f)) for f in factor)
-        for band in BANDS:
-            if band[0] <= height < band[1]:
-                tally.planted[band] += 1
-                tally.found[band] += change in seen
-    tally.true += len(seen & truth.factors.keys())
-    tally.false += len(seen - truth.factors.keys())
-
-
-def two_level(seed: int, launches: int, noise: float, tally: Tally) -> None:
-    """Each knob at its default or one level drawn, half of all off at once: one bad level spoils half."""
-    arm, truth, rng, *_ = case(seed)
-    changes = list(dict(arm.changes[i] for i in rng.permutation(len(arm.changes))).items())
-    rows, curves = [], []
-    for _ in range(launches):
-        row = rng.integers(0, 2, len(changes)).astype(float)  # balanced in the mean, as orthogonal nearly
-        curve = launch(truth, frozenset(c for c, on in zip(changes, row, strict=True) if on), rng, noise)
-        tally.failed += not curve
-        if curve:
-            rows.append(row)
-            curves.append(curve)
-    tally.launches += launches
-    seen: set[Change] = set()
-    if len(rows) >= 8:
-        fit = sparse_fit(np.array(rows), np.array(curves), rng)
-        seen = {c for c, real in zip(changes, false_discovery_set(fit.p_any, 0.05), strict=True) if real}
-    count(tally, dict(truth.factors), seen, truth)
-
-
-def groups(seed: int, launches: int, noise: float, tally: Tally) -> None:
-    """Groups of eight changes against the default, four launches each; groups that differ are halved."""
-    arm, truth, rng, *_ = case(seed)
-    default = np.array([launch(truth, frozenset(), rng, noise) for _ in range(8)])
-    left, seen = launches - 8, set[Change]()
-    order = [arm.changes[i] for i in rng.permutation(len(arm.changes))]
-    queue = [order[i : i + 8] for i in range(0, len(order), 8)]
-    while queue and left > 0:
-        group = queue.pop(0)
-        one_each = {change[0]: change for change in group}  # a knob has one value at a time
-        queue += [[c] for c in group if one_each[c[0]] != c]
-        group = list(one_each.values())
-        curves = [launch(truth, frozenset(group), rng, noise) for _ in range(4)]
-        left -= 4
-        good = np.array([c for c in curves if c])
-        tally.failed += sum(not c for c in curves)
-        moved = not len(good)
-        if len(good):
-            z = (np.median(good, axis=0) - np.median(default, axis=0)) / (noise * np.sqrt(1 / 4 + 1 / 8))
-            moved = bool(np.abs(z).max() > 3.5)
-        if moved and len(group) > 1:
-            queue = [group[: len(group) // 2], group[len(group) // 2 :], *queue]
-        elif moved and len(good):
-            seen.add(group[0])
-    tally.launches += launches - left
-    count(tally, dict(truth.factors), seen, truth)
+    parser.add_argument("what", choices=["measure", "compare", "combine"])
+    parser.add_argument("truth", type=Path)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--lane", default="0/1", help="K/N")
+    parser.add_argument("words", nargs="+", help="of a scenario, or campaigns")
+    options = parser.parse_args()
+    if options.what == "compare":
+        compare(options.truth, [Path(word) for word in options.words])
+        return
+    lane = tuple(map(int, options.lane.split("/")))
+    directories = [Path(word) for word in options.words if "=" not in word]
+    words = [
+        *(word for word in options.words if "=" in word),
+        "space=discover",
+        f"campaign.dir={options.truth.with_suffix('')}-{lane[0]}",
+    ]
+    if options.what == "combine":
+        run_task(lambda sc, site: combine(sc, site, options.truth, directories, options.rounds), words)
+    else:
+        run_task(lambda sc, site: measure(sc, site, options.truth, options.rounds, lane), words)
 
 
 if __name__ == "__main__":

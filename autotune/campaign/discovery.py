@@ -5,7 +5,7 @@ budget of the search.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -17,6 +17,7 @@ from autotune.measure.machine import cores_in, far_apart, often_apart
 from autotune.recommend.front import Same
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import CONFIRMING, Arm, Change, Course, Effect, Found, Run, Stage, found
+from autotune.screening.discovery.fit import Floats
 from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
 
@@ -25,6 +26,8 @@ _CROWD = 8
 _SHORTEST_TIMEOUT_S = 10.0
 """A launch is given this long, or ``_TIMES_BASELINE`` times the untouched one."""
 _TIMES_BASELINE = 8.0
+_ADDS = 0.005
+"""Mean of ln over the sizes from which on another level is expected to add to those before it."""
 
 
 @dataclass(frozen=True)
@@ -136,14 +139,20 @@ class Discovery:
     def suggested(self, found: Found, space: Space) -> tuple[Point, ...]:
         """The points to search first.
 
-        What is free, in each arm the best active level of each factor, all together, and beside these each
-        level that there was no time to confirm.
+        What is free; in each arm the best active level of each factor, all together; of these what adds up,
+        and what gains most by itself, since levels that do the same add nothing to each other or exclude
+        each other; and beside these each level that there was no time to confirm.
         """
         points, more = [], []
         for arm, setting in enumerate(self.settings):
-            best = {e.change[0]: e.change for e in _active(found, arm)}
-            together = dict(self.arms[arm].complete(frozenset(best.values())))
-            points.append(space.complete({**setting, **together}))
+            active = _active(found, arm)
+            best = {e.change[0]: e.change for e in active}
+            needs = self.arms[arm].needs
+            behind = [a - b for a, b in zip(found.arms[arm], found.arms[0], strict=False)]
+            adding = adding_up([e for e in active if e.change not in needs], behind)
+            for changes in (adding, adding[:1], tuple(best.values())):
+                together = dict(self.arms[arm].complete(frozenset(changes)))
+                points.append(space.complete({**setting, **together}))
             for effect in found.unconfirmed:
                 if effect.arm == arm:
                     also = dict(self.arms[arm].complete(frozenset([effect.change])))
@@ -213,6 +222,35 @@ class Discovery:
 def _active(found: Found, arm: int) -> list[Effect]:
     """What is active in an arm, the best last."""
     return sorted((e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio)))
+
+
+def adding_up(effects: Sequence[Effect], behind: Sequence[float] = ()) -> tuple[Change, ...]:
+    """The level that gains most over all sizes, then what gains where those before it do not.
+
+    Of levels that act at the same size the one that does more is expected to count, of gains and of losses.
+    What is lost at the worst size counts as much as what is gained on the whole, as it may undo that.
+
+    Args:
+        effects: Of an arm.
+        behind: Logarithm of the arm's time over the default's, at each size.
+    """
+    chosen: dict[str, Change] = {}
+    base = np.array(behind or [0.0] * max((len(e.log_ratio) for e in effects), default=1))
+    gain = loss = 0.0 * base
+
+    def cost(gain: Floats, loss: Floats) -> float:
+        total = base + gain + loss
+        return float(total.mean() + max(total.max(), 0.0))
+
+    while True:
+        left = [e for e in effects if e.change[0] not in chosen]
+        curves = [np.where(np.abs(e.log_ratio) > 2 * np.array(e.error), e.log_ratio, 0.0) for e in left]
+        costs = [cost(np.minimum(gain, of), np.maximum(loss, of)) for of in curves]
+        if not left or min(costs) > cost(gain, loss) - _ADDS:
+            return tuple(chosen.values())
+        i = int(np.argmin(costs))
+        chosen[left[i].change[0]] = left[i].change
+        gain, loss = np.minimum(gain, curves[i]), np.maximum(loss, curves[i])
 
 
 def _tried(parameter: Parameter, most: int) -> tuple[Value, ...]:

@@ -9,7 +9,6 @@ at before and after each small part of a sweep, not of a launch.
 """
 
 import ctypes
-import math
 import mmap
 import os
 import time
@@ -20,49 +19,12 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
-from autotune.measure.machine import UsualCore
+from autotune.probe.steadiness import Steadiness
 
-_PART_S = 0.02
-"""Of what is measured between two looks: cores are as usual for a few tenths of a second at a time."""
 _LIMIT_S = 5e-3
 """Of one look: ranks that share a core would take turns for ever."""
 _SLEEP_S = 0.02
 """Between two looks: cores that idle for a moment are the ones that a host moves."""
-
-
-class Steadiness:
-    """What a launch saw of its cores, and how long it may still wait for them; kept by all of its sweeps."""
-
-    def __init__(self, usual: UsualCore, patience_s: float) -> None:
-        """``usual``: of earlier launches; what is not known of them the best of this one says."""
-        self._usual, self._patience_s = usual, patience_s
-        self.part_s = _PART_S if patience_s else math.inf
-        """Of what is measured between two looks."""
-        self._seen: list[tuple[float, float]] = []
-        self._best = (math.inf, math.inf)
-        self.lost_s = 0.0
-        """Waited until they were as usual, or measured while they were not."""
-
-    def keep(self, *seen: tuple[float, float]) -> None:
-        """Something was measured between these two looks at latency and loop."""
-        self._seen += seen
-
-    def goes_on(self, latency_s: float, loop_s: float) -> bool:
-        """Whether cores that are so near and so fast are used as they are."""
-        self._best = min(self._best[0], latency_s), min(self._best[1], loop_s)
-        usual = UsualCore(self._usual.latency_s or self._best[0], self._usual.loop_s or self._best[1])
-        return self.lost_s >= usual.worth_s(latency_s, loop_s, self._patience_s)
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """As in ``measure.machine``; nothing where nobody looked."""
-        if not self._seen:
-            return {}
-        latency_s, loop_s = np.mean(self._seen, axis=0).tolist()
-        return self._usual.figures(latency_s, loop_s, self.lost_s) | {
-            "best_core_latency_s": self._best[0],
-            "best_core_loop_s": self._best[1],
-        }
 
 
 class Cores:

@@ -16,7 +16,7 @@ from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
 from autotune.probe.control_variables import ControlVariables
-from autotune.probe.cores import Cores, Steadiness
+from autotune.probe.cores import Cores
 from autotune.probe.loops import Loop, PythonLoop
 from autotune.probe.machine import look, since
 from autotune.probe.mpit import ToolInterface
@@ -25,6 +25,7 @@ from autotune.probe.overhead import overhead_s
 from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.probe.rule_check import reach
+from autotune.probe.steadiness import Steadiness
 from autotune.probe.sweep import Sweep, Unwatched
 from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
 from autotune.probe.tight import TightSweep

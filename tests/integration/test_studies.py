@@ -142,10 +142,9 @@ def test_one_at_a_time_on_this_machine(tmp_path):
     rows = history("campaigns/study_one_at_a_time", tmp_path)
     points = {row["trial"]: row for row in rows if row["phase"] == "search"}
     assert len(points) >= 3
-    assert (
-        json.loads(ran("compare", "campaigns/study_one_at_a_time", "--json", cwd=tmp_path))[0]["launches"]
-        >= 10
-    )
+    compared = json.loads(ran("compare", "campaigns/study_one_at_a_time", "--json", cwd=tmp_path))
+    made = {row["trial"] for row in rows}  # where nothing seems better, nothing is verified
+    assert compared[0]["launches"] == len(made) >= 6
 
 
 @pytest.mark.mpi

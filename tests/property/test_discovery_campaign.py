@@ -171,7 +171,7 @@ def test_what_needs_a_component_that_costs_something_is_not_free():
                 (("eager", "64k"), (0.0, -0.7)),
             )
         ),
-        *((), (), (), (), (), 0.05),
+        *((), (), (), (), ((0.0, 0.0),), 0.05),
     )
     assert discovery.free(found, space) == (space.complete({"eager": "64k"}),)
     assert space.complete({"priority": "95", "segments": "32", "eager": "64k"}) in discovery.suggested(

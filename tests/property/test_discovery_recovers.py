@@ -4,7 +4,7 @@ import numpy as np
 
 from autotune.screening.discovery import Arm, Course, found
 from autotune.simulate.planted import Truth
-from benchmarks.discovery import BANDS, N_SIZES, Tally, case, crowded, discover, simulate
+from benchmarks.discovery_planted import BANDS, N_SIZES, Tally, case, crowded, discover, simulate
 
 SEEDS = 12
 

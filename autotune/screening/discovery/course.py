@@ -10,7 +10,7 @@ it suspects of a loss), one change at a time, against the arm's own default, in 
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain, islice
 
@@ -110,14 +110,19 @@ class Course:
             left = [c for c in arm.changes if c not in guilty and c not in known]
             order = sorted(left, key=lambda c: (made[c], rng.random()))
         else:
-            # Alone, each once; then what may do something is worth more launches than the many that do
+            # Alone, each once, one level of each factor before the second of any, since levels of a factor
+            # often do the same; then what may do something is worth more launches than the many that do
             # nothing; one each time, since the next look may tell.
+            of_factor = Counter[str]()
+            for (name, _), times in made.items():
+                of_factor[name] += times
             before, doubt = _made(arm, number, looked), doubts(arm, number, looked, self.seed)
             left = [c for c in arm.changes if c not in guilty and (c not in known or made[c] < _SURELY)]
             order = sorted(
                 left,
                 key=lambda c: (
                     made[c] > 0,
+                    0 if made[c] else of_factor[c[0]],
                     made[c] - before[c],
                     before[c] - doubt.get(c, 0.0),
                     rng.random(),
@@ -137,9 +142,23 @@ class Course:
         return Run(number, frozenset(picked.values())), stage
 
     def _confirmation(self, screened: tuple[Run, ...]) -> Iterator[Run]:
-        """All runs of the confirmation, in order."""
-        room = (self.launches - self.screening) // self.rounds
-        wanted = candidates(self.arms, screened, self.rate, self.seed, losses=not self.share)
+        """All runs of the confirmation, in order: gains, then losses, which time may cut off."""
+        left, block = (self.launches - self.screening) // self.rounds, 1
+        for losses in (False, True) if not self.share else (False,):
+            per_arm = self._per_arm(candidates(self.arms, screened, self.rate, self.seed, losses), left)
+            planned_runs = [
+                Run(number, changes)
+                for number, mine in per_arm.items()
+                for changes in (*mine, *[frozenset[Change]()] * _defaults(len(mine)))
+            ]
+            rng = np.random.default_rng([self.seed, block, len(screened)])
+            for number in range(block, block + self.rounds):
+                for i in rng.permutation(len(planned_runs)):
+                    yield replace(planned_runs[i], block=number)
+            left, block = left - len(planned_runs), block + self.rounds
+
+    def _per_arm(self, wanted: Sequence[tuple[int, Change]], room: int) -> dict[int, list[frozenset[Change]]]:
+        """What is run in each arm in a round that has room for so many runs, beside its defaults."""
         per_arm: dict[int, list[frozenset[Change]]] = {}
         for number, change in wanted:
             arm, mine = self.arms[number], per_arm.get(number, [])
@@ -149,14 +168,7 @@ class Course:
             if sum(len(c) + _defaults(len(c)) for c in (longer, *others)) > room:
                 break
             per_arm[number] = longer
-        rng = np.random.default_rng([self.seed, 1, len(screened)])
-        for block in range(1, self.rounds + 1):
-            planned_runs = [
-                Run(number, changes, block)
-                for number, mine in per_arm.items()
-                for changes in (*mine, *[frozenset[Change]()] * _defaults(len(mine)))
-            ]
-            yield from (planned_runs[i] for i in rng.permutation(len(planned_runs)))
+        return per_arm
 
 
 def _made(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autotune.screening.discovery.fit import Fit, Floats, false_discovery_set, sparse_fit
 from autotune.screening.discovery.runs import Arm, Change, Run, set_aside
@@ -16,6 +17,12 @@ _FEWEST = 8
 """Good runs of an arm without which nothing is fitted."""
 _SURE = 2.5
 """Standard errors by which a size counts as faster or slower."""
+_PLAIN = 5.0
+"""Standard errors from which on what was seen once is suspected, whatever else lies as far: the probabilities
+of a screening in which each change was made once or twice are those of its outliers."""
+_WON, _THERE = -0.03, 0.05
+"""Where an arm that gains on the whole does not gain so much (ln), what may help just there is suspected at
+this rate: it takes away what keeps the arm from being slower nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +73,41 @@ class Found:
 def candidates(
     arms: Sequence[Arm], screened: tuple[Run, ...], rate: float, seed: int, losses: bool = False
 ) -> tuple[tuple[int, Change], ...]:
-    """What may help at some size, the surest first; then, if wanted, what else may do something."""
+    """What may help at some size, the surest first; or else what may only slow down."""
     suspected = []
-    for number, arm in enumerate(arms):
-        fit = _fitted(arm, number, screened, seed)
+    fits = [_fitted(arm, number, screened, seed) for number, arm in enumerate(arms)]
+    for number, (arm, fit) in enumerate(zip(arms, fits, strict=True)):
         if fit is None:
             continue
-        helping = false_discovery_set(fit.p_faster, _RELAXED * rate)
-        wanted = helping | false_discovery_set(fit.p_any, _RELAXED * rate) if losses else helping
+        helping = _may_help(fit, rate, fits[0])
+        wanted = _may_slow(fit, rate) & ~helping if losses else helping
+        p = fit.p_any if losses else np.minimum(fit.p_faster, _p_there(fit, fits[0]))
+        towards = -1 if losses else 1
         suspected += [
-            (
-                not helping[i],
-                fit.p_faster[i] if helping[i] else fit.p_any[i],
-                np.nanmin(fit.effect[i]),
-                (number, arm.changes[i]),
-            )
+            (p[i], np.nanmin(towards * fit.effect[i]), (number, arm.changes[i]))
             for i in np.flatnonzero(wanted)
         ]
-    return tuple(change for *_, change in sorted(suspected, key=lambda s: s[:3]))
+    return tuple(change for *_, change in sorted(suspected, key=lambda s: s[:2]))
+
+
+def _may_help(fit: Fit, rate: float, default: Fit | None) -> NDArray[np.bool_]:
+    """Changes that are worth fresh launches for what they may gain, in an arm beside the default one."""
+    plain: NDArray[np.bool_] = np.nan_to_num(-fit.effect / fit.error).max(axis=1) > _PLAIN
+    return plain | (_p_there(fit, default) < _THERE) | false_discovery_set(fit.p_faster, _RELAXED * rate)
+
+
+def _p_there(fit: Fit, default: Fit | None) -> Floats:
+    """Probability of a gain as large where the arm does not gain itself, (n_changes,), if nothing did any."""
+    apart = fit.level - default.level if default is not None else 0.0 * fit.level
+    lost = apart > _WON if apart.mean() < _WON else np.zeros(len(apart), dtype=bool)
+    gains = np.nan_to_num(-fit.effect / fit.error)[:, lost]
+    return np.array([_p_above(of) if len(of) else 1.0 for of in gains])
+
+
+def _may_slow(fit: Fit, rate: float) -> NDArray[np.bool_]:
+    """Changes that may do something, and are worth fresh launches for that."""
+    plain: NDArray[np.bool_] = np.nan_to_num(fit.effect / fit.error).max(axis=1) > _PLAIN
+    return plain | false_discovery_set(fit.p_any, _RELAXED * rate)
 
 
 def told(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> frozenset[Change]:
@@ -110,20 +134,21 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
     aside: list[tuple[int, Change]] = []
     untold: list[tuple[int, Change]] = []
     curves, names = [], tuple(arm.name for arm in arms)
-    for number, arm in enumerate(arms):
+    fits = [_fitted(arm, number, screened, seed) for number, arm in enumerate(arms)]
+    for number, (arm, fit) in enumerate(zip(arms, fits, strict=True)):
         guilty = set_aside(runs, number)
         aside += [(number, change) for change in arm.changes if change in guilty]
-        fit = _fitted(arm, number, screened, seed)
         curves.append(tuple(fit.level) if fit else ())
         if fit is None:
             untold += [(number, change) for change in arm.changes if change not in guilty]
             continue
-        suspected, faster = (false_discovery_set(fit.p_faster, r) for r in (_RELAXED * rate, rate))
+        suspected, faster = _may_help(fit, rate, fits[0]), false_discovery_set(fit.p_faster, rate)
         moving = false_discovery_set(fit.p_any, rate)
         gains = [change for i, change in enumerate(arm.changes) if suspected[i]]
         alone = _launched_alone(arm, runs, number, fit)
         confirmed = _confirmed(number, {c: of for c, of in alone.items() if c in gains}, -1, rate)
         slower = _confirmed(number, {c: of for c, of in alone.items() if c not in gains}, 1, rate)
+        lose = {c for c, (e, error) in alone.items() if (e > _SURE * error).any()}
         active += [effect for effect in confirmed.values() if effect is not None]
         harmful += [effect for effect in slower.values() if effect is not None]
         for i, change in enumerate(arm.changes):
@@ -134,7 +159,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
                 continue
             if measured and faster[i] and change not in confirmed:
                 unconfirmed.append(effect)
-            elif loses and (change in confirmed if suspected[i] else change not in slower):
+            elif loses and (change in lose if suspected[i] else change not in slower):
                 harmful.append(effect)
             elif not measured or suspected[i] or change in slower:
                 untold.append((number, change))
@@ -178,14 +203,43 @@ def _launched_alone(
     """Effects, and their errors, of the changes that the confirmation launched often enough."""
     rounds = [r for r in runs if r.block and r.arm == number]
     made = {run.changes for run in rounds}
-    seen: dict[Change, tuple[Floats, Floats]] = {}
+    seen: dict[Change, tuple[Floats, float]] = {}
     for change in arm.changes:
         together = arm.complete(frozenset([change]))
         without = arm.needed(change)  # what it is worth beside what it needs, which may be worth all of it
         reference = without if without in made else frozenset()
-        if together in made and (pair := _difference(together, reference, rounds, fit)) is not None:
-            seen[change] = pair
-    return seen
+        differences, factor = _differences(together, reference, rounds, fit)
+        if len(differences) > 1:
+            seen[change] = differences, factor
+    spread = _spread([differences for differences, _ in seen.values()])
+    return {
+        change: (
+            _middle(differences, fit.sigma),
+            np.maximum(fit.sigma * factor, spread / len(differences) ** 0.5),
+        )
+        for change, (differences, factor) in seen.items()
+    }
+
+
+def _spread(seen: Sequence[Floats]) -> Floats | float:
+    """Standard deviation of the differences of a round, common to all changes, (n_sizes,); robust.
+
+    Launches of a confirmation may lie further apart than those of the screening did, and all changes of a
+    round share its defaults.
+    """
+    from scipy.stats import median_abs_deviation
+
+    if not seen:
+        return 0.0
+    left = [(of - np.median(of, axis=0)) * math.sqrt(len(of) / (len(of) - 1)) for of in seen]
+    apart = np.concatenate([sign * of for of in left for sign in (1, -1)])
+    return np.asarray(median_abs_deviation(apart, axis=0, scale="normal"))
+
+
+def _middle(differences: Floats, sigma: Floats) -> Floats:
+    """Their mean without what lies far out."""
+    middle = np.median(differences, axis=0)
+    return np.asarray(np.mean(np.clip(differences, middle - 3 * sigma, middle + 3 * sigma), axis=0))
 
 
 def _confirmed(
@@ -200,28 +254,26 @@ def _confirmed(
     }
 
 
-def _difference(
+def _differences(
     changes: frozenset[Change], reference: frozenset[Change], rounds: Sequence[Run], fit: Fit
-) -> tuple[Floats, Floats] | None:
-    """Effect of changes against others in the same rounds, and its error; None where they all failed."""
+) -> tuple[Floats, float]:
+    """Effect of changes against others in each round that has both, (n_rounds, n_sizes).
+
+    And the standard error of their mean where launches have a standard deviation of one.
+    """
 
     def made(wanted: frozenset[Change], block: int) -> list[Floats]:
         good = (r for r in rounds if r.block == block and r.told and r.changes == wanted)
         return [fit.steadied(r.curve, r.cores) for r in good]
 
-    differences, errors, sigma = [], [], fit.sigma
+    differences, errors = [], []
     for block in sorted({run.block for run in rounds}):
         mine, default = made(changes, block), made(reference, block)
         if mine and default:
             # All changes share these launches: of disturbed ones among them each would look faster.
             differences.append(np.median(mine, axis=0) - np.median(default, axis=0))
             errors.append(sum(math.pi / 2 / n if n > 2 else 1 / n for n in (len(mine), len(default))))
-    if len(differences) < 2:
-        return None
-    middle = np.median(differences, axis=0)
-    error = sigma * math.sqrt(sum(errors)) / len(errors)
-    effect: Floats = np.mean(np.clip(differences, middle - 3 * sigma, middle + 3 * sigma), axis=0)
-    return effect, error
+    return np.array(differences), math.sqrt(sum(errors)) / max(len(errors), 1)
 
 
 def _p_above(z: Floats) -> float:

@@ -3,9 +3,10 @@
 import numpy as np
 
 from autotune.screening.discovery import Arm, Course, Run, Stage, found
+from autotune.screening.discovery.found import candidates
 from autotune.screening.discovery.runs import set_aside, suspects
 from autotune.simulate.planted import Truth
-from benchmarks.discovery import simulate
+from benchmarks.discovery_planted import simulate
 
 LEVELS = tuple((f"k{i}", v) for i in range(40) for v in (1, 2))
 
@@ -50,6 +51,45 @@ def test_one_at_a_time_each_is_met_once_first_and_what_is_told_no_more():
     assert max(made[level] for level in strong) < max(made.values())  # told, so not made again
 
 
+def test_one_at_a_time_a_second_level_of_a_factor_waits_for_the_first_of_all_others():
+    course = Course((Arm("", LEVELS),), 240, share=0, seed=1)
+    runs = _runs(Truth({}), course)[1:41]
+    assert {name for run in runs for name, _ in run.changes} == {name for name, _ in LEVELS}
+
+
+def test_what_one_launch_shows_plainly_is_confirmed_and_gains_before_losses():
+    """With as many launches as levels nothing is made twice, and probabilities are those of outliers."""
+    gains = dict.fromkeys(LEVELS[:8:2], (1.0,) * 7 + (0.5,))
+    losses = dict.fromkeys(LEVELS[20:26:2], (2.0,) * 8)
+    course = Course((Arm("", LEVELS),), 135, share=0, seed=2)
+    runs = _runs(Truth(gains | losses), course, 2)
+    result = found(course.arms, runs, course.rate, 2)
+    assert {e.change for e in result.active} == set(gains)
+    assert {e.change for e in result.harmful} >= set(losses)
+    confirmed = [run for run in runs if run.block]
+    first = [run for run in confirmed if run.block <= course.rounds and run.changes]
+    assert {change for run in first for change in run.changes} == set(gains)
+    assert confirmed.index(first[-1]) < min(
+        i for i, run in enumerate(confirmed) if run.changes & losses.keys()
+    )
+
+
+def test_what_may_help_where_an_arm_does_not_gain_is_worth_fresh_launches():
+    helps, idle = ("k0", 1), tuple((f"k{i}", 1) for i in range(1, 40))
+    arms = Arm("", idle), Arm("b", (helps, *idle))
+    rng = np.random.default_rng(3)
+
+    def run(arm, changes):
+        curve = np.array([(-0.5 * arm,) * 7 + (0.0,)])[0] + rng.normal(0, 0.04, 8)
+        curve[7] -= 0.16 * (helps in changes)
+        return Run(arm, changes, curve=tuple(curve))
+
+    runs = tuple(run(i, frozenset([change])) for i, arm in enumerate(arms) for change in arm.changes)
+    assert (1, helps) in candidates(arms, runs, 0.05, 0)
+    alike = tuple(Run(0, r.changes, curve=r.curve) for r in runs if r.arm)
+    assert (0, helps) not in candidates(arms[1:], alike, 0.05, 0)
+
+
 def test_a_hanging_level_is_found_and_left_out():
     bad = LEVELS[17]
     course = Course((Arm("", LEVELS),), 160, seed=2)
@@ -82,7 +122,8 @@ def test_arms_begin_with_their_default_and_try_their_levels_equally_often():
     first = [next(run for run in runs if run.arm == i) for i in (0, 1)]
     assert all(not run.changes for run in first)
     assert course.next_run([])[1] is Stage.ARM
-    made = [sum(level in r.changes for r in runs if r.arm == arm) for arm in (0, 1) for level in LEVELS[:20]]
+    screened = [run for run in runs if not run.block]
+    made = [sum(level in r.changes for r in screened if r.arm == i) for i in (0, 1) for level in LEVELS[:20]]
     assert max(made) - min(made) <= 2
 
 
