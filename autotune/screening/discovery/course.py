@@ -110,9 +110,10 @@ class Course:
             left = [c for c in arm.changes if c not in guilty and c not in known]
             order = sorted(left, key=lambda c: (made[c], rng.random()))
         else:
-            # Alone, each once, one level of each factor before the second of any, since levels of a factor
-            # often do the same; then what may do something is worth more launches than the many that do
-            # nothing; one each time, since the next look may tell.
+            # Alone, each once: what another arm has too comes last, and one level of each factor goes before
+            # the second of any, since levels of a factor often do the same. Then what may do something is
+            # worth more launches than the many that do nothing; one each time, since the next look may tell.
+            elsewhere = set(self.arms[0].changes) if number else set()
             of_factor = Counter[str]()
             for (name, _), times in made.items():
                 of_factor[name] += times
@@ -122,7 +123,7 @@ class Course:
                 left,
                 key=lambda c: (
                     made[c] > 0,
-                    0 if made[c] else of_factor[c[0]],
+                    (False, 0) if made[c] else (c in elsewhere, of_factor[c[0]]),
                     made[c] - before[c],
                     before[c] - doubt.get(c, 0.0),
                     rng.random(),
