@@ -148,7 +148,7 @@ class Launches:
         outcome = self._as_asked(self.launcher.run(request), probe)
         if outcome.result is None:
             return outcome
-        self.usual.add(placed, outcome.result.machine, outcome.duration_s, proving)
+        self.usual.add(placed, outcome.result.machine, outcome.duration_s)
         return _said(outcome, rendering.said, directory)
 
     def _together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:

@@ -51,5 +51,5 @@ def row(campaign: CampaignDirectory, found: Conclusion) -> dict[str, Any]:
         "speedup_high": high,
         "gain": ratio_text(gain, (low, high)),
         "verified": (chosen.provenance if chosen else Provenance()).verified,
-        "advice": advice_text(chosen, about.space.untouched) if chosen else "",
+        "advice": advice_text(chosen, about.space.unset) if chosen else "",
     }

@@ -88,7 +88,7 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
         lines.append(f"  discovery  {headline(about.discovered)}")
     if recommendation:
         gain = f", {found.speedup[0]:.2f}× the default" if recommendation.gains else ""
-        advice = advice_text(recommendation, about.space.untouched)
+        advice = advice_text(recommendation, about.space.unset)
         lines.append(f"  best       {advice}{gain} [{provenance.verified}]")
         lines += [f"  choice     {choice.text}" for choice in found.choices]
         violated = campaign_findings(about, campaign.history, recommendation)

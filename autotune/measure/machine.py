@@ -29,8 +29,8 @@ _SLOW_TOLD = 1.3
 """From here on it is told: beside another thread of its core a loop takes so long now and then."""
 _REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
 """So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
-_WAITING_SHARE, _PROVING_SHARE = 0.5, 0.8
-"""Of the time that launches took, what may be waited in all: in the search, and in the verification."""
+_WAITING_SHARE = 0.5
+"""Of the time that launches took, what may be waited in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,15 +239,8 @@ class UsualCores:
         moment_s = _LONGER_S if proving else _MOMENT_S
         return UsualCore(usual_s(latencies), usual_s(loops), moment_s), left_s
 
-    def add(
-        self,
-        placement: tuple[str, ...],
-        figures: Mapping[str, float],
-        duration_s: float,
-        proving: bool = False,
-    ) -> None:
+    def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
         """Learn from a launch."""
         if loop_s := figures.get("best_core_loop_s", 0.0):
             self._seen[placement].append((figures["best_core_latency_s"], loop_s))
-        share = _PROVING_SHARE if proving else _WAITING_SHARE
-        self._earned_s += share * duration_s - figures.get("waited_s", 0.0)
+        self._earned_s += _WAITING_SHARE * duration_s - figures.get("waited_s", 0.0)

@@ -115,6 +115,11 @@ class Space:
                 own[parameter.name] = parameter.unset
         return Point.of(own)
 
+    @property
+    def unset(self) -> Point:
+        """The stack's own value of each job-wide parameter, also of those that are not active in it."""
+        return Point.of({p.name: p.unset for p in self.job})
+
     def says(self, choice: Point) -> bool:
         """Whether a choice is anything but the stack's own."""
         return any(value != self[name].unset for name, value in choice.items())

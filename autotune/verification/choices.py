@@ -147,7 +147,7 @@ def choices(
 
     def choice(kind: ChoiceKind, setting: Recommendation, checked: Checked) -> Choice:
         paid = [g for g in setting.gains if g.ratio < 1.0 - max_loss and g.interval[1] < 1.0]
-        changes = Point.of({n: v for n, v in setting.point.items() if space.untouched.get(n) != v})
+        changes = Point.of({n: v for n, v in setting.point.items() if space.unset.get(n) != v})
         prices = tuple(
             Price(gain, main_effect(space, made, baseline, gain.slot, changes))
             for gain in sorted(paid, key=lambda gain: gain.ratio)

@@ -116,7 +116,7 @@ class CampaignConsole:
         if self._bar is not None:
             self._bar.stop()
         front = pareto_front(self._objectives, candidates(self._objectives, space, history))
-        default = space.untouched
+        default = space.unset
         self._heading("Pareto front" if len(self._objectives) > 1 else "Best setting")
         self._show(front_table(self._objectives, front, recommendation.point, default, baseline))
         self._heading("Recommended: " + advice_text(recommendation, default))

@@ -82,7 +82,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "inputs": inputs,
         "tiles": [*_speedup_tiles(inputs), *_objective_tiles(inputs, judged, baseline), _effort_tile(inputs)],
         "changes": _changes(inputs),
-        "advice": advice_text(chosen, inputs.space.untouched) if chosen is not None else "",
+        "advice": advice_text(chosen, inputs.space.unset) if chosen is not None else "",
         "unverified": chosen is not None and not chosen.provenance.checked.done,
         "tables": _tables(chosen),
         "rounds": [_round(inputs.space, one) for one in reversed(inputs.rounds)],
@@ -160,7 +160,7 @@ def _changes(inputs: ReportInput) -> list[tuple[str, str, str]]:
     """(parameter, recommended, default) of the job-wide values that the recommendation changes."""
     if inputs.recommendation is None:
         return []
-    default = inputs.space.untouched
+    default = inputs.space.unset
     point = inputs.recommendation.point
     return [(n, value_text(v), value_text(default.get(n))) for n, v in point.items() if default.get(n) != v]
 
@@ -221,7 +221,7 @@ def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
         figure = plots.verification(judged, one.differences, one.setting.gains)
         groups.append({"title": calls_text(collective, comm_size), "figure": figure, "rows": rows})
     return {
-        "what": changed_text(one.setting.point, space.untouched),
+        "what": changed_text(one.setting.point, space.unset),
         "n_rules": len(one.setting.rules),
         "launches": len(one.launches),
         "failed": sum(not o.ok for o in one.launches),
@@ -237,7 +237,7 @@ def _front(
         return None
     best = pareto_front(inputs.objectives, judged)
     chosen = _recommended(inputs, judged)
-    default = inputs.space.untouched
+    default = inputs.space.unset
     drawn = (inputs.objectives, judged, best, chosen, default, baseline)
     return {
         "figure": plots.front(*drawn) if len(inputs.objectives) > 1 else None,

@@ -34,6 +34,10 @@ def test_points_leave_out_what_is_not_active():
     assert SPACE.complete({"tls": "all", "rndv": "4k"}) == SPACE.default
 
 
+def test_the_stacks_own_values_are_known_of_what_is_not_active_too():
+    assert SPACE.unset == Point.of({"tls": "all", "rndv": "auto"})
+
+
 def test_choices_follow_their_own_conditions():
     assert SPACE.choices("allreduce") == (
         Point.of({"algorithm": "default"}),
