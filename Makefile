@@ -23,7 +23,7 @@ $(VENV)/.dev: $(VENV)/.test
 	touch $@
 
 tune: $(VENV)/.tune ## tune MPI_Allreduce on this machine, for real
-	$(BIN)/python -m autotune conf=allreduce_local space=discover discover.seconds=150
+	$(BIN)/python -m autotune conf=allreduce_local space=discover discover.seconds=110
 
 QUICK = not slow and not cluster and not mpi41 and not mpich and not intel
 # What starts no MPI runs on two cores at once; what does needs both.
