@@ -150,9 +150,9 @@ class Discovery:
             needs = self.arms[arm].needs
             behind = [a - b for a, b in zip(found.arms[arm], found.arms[0], strict=False)]
             adding = adding_up([e for e in active if e.change not in needs], behind)
-            for changes in (adding, adding[:1], tuple(best.values())):
-                together = dict(self.arms[arm].complete(frozenset(changes)))
-                points.append(space.complete({**setting, **together}))
+            together = dict(self.arms[arm].complete(frozenset(best.values())))
+            first = (dict(adding), dict(adding[:1]), together)
+            points += [space.complete({**setting, **changes}) for changes in first]
             for effect in found.unconfirmed:
                 if effect.arm == arm:
                     also = dict(self.arms[arm].complete(frozenset([effect.change])))

@@ -127,11 +127,8 @@ class Launches:
             probe = replace(probe, collectives=tuple(rendering.choices), budget_s=probe.budget_s / parts)
         placed = (rendering.map_by, rendering.bind_to)
         # Of many nodes some core is always slower than usual.
-        patience_s, proving = (
-            measurement.patience_s * (self.placement.nodes == 1),
-            trial.phase is Phase.VERIFY,
-        )
-        usual, patience_s = self.usual.of(placed, patience_s, proving)
+        patience_s = measurement.patience_s * (self.placement.nodes == 1)
+        usual, patience_s = self.usual.of(placed, patience_s, proving=trial.phase is Phase.VERIFY)
         if trial.phase is Phase.DISCOVERY:  # it takes out what slow cores cost; waiting doubles its time
             usual = replace(usual, moment_s=0.0)
         probe = replace(probe, usual_core=usual, patience_s=patience_s)
