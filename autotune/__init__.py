@@ -24,12 +24,8 @@ what it offers to notebooks and scripts, ``Campaign`` and ``load_space``, is fet
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 
-try:
-    __version__ = version("autotune")
-except PackageNotFoundError:  # a source tree on PYTHONPATH, never installed
-    __version__ = "0+unknown"
+__version__ = "0.1.0"
 
 __all__ = ["Campaign", "__version__", "load_space"]
 

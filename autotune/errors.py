@@ -20,10 +20,14 @@ whose ``status`` says what happened.
 """
 
 import errno
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import IntEnum
 from typing import Self
+from unicodedata import category
 
 
 class ExitCode(IntEnum):
@@ -42,7 +46,28 @@ class ExitCode(IntEnum):
     MISTAKE = 2, "a mistake in the input, or no usable MPI"
     STUCK = 3, "a campaign that cannot go on"
     LOCKED = 4, "it cannot be written: another process writes the campaign, or the disk refuses it"
+    UNKNOWN = 5, "nothing is said of a file: its kind is not known"
     INTERRUPTED = 130, "interrupted; the same command continues"
+
+
+def printable(text: str) -> str:
+    """A text without what a terminal obeys or hides: programs, files and journals say anything.
+
+    Line ends, tabs and spaces stay. Control characters (C0 and C1, so every escape sequence), what changes
+    the direction of writing, what has no width, and halves of characters stand there by number, as JSON has
+    them: what was JSON still is.
+    """
+    return _SUSPECT.sub(_by_number, text)
+
+
+_SUSPECT = re.compile(r"\r(?!\n)|[^\r\n\t -~]")
+
+
+def _by_number(found: re.Match[str]) -> str:
+    character = found[0]
+    if character.isprintable() or category(character) == "Zs":
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 1 << 16 else json.dumps(character)[1:-1]
 
 
 class AutotuneError(Exception):
@@ -51,6 +76,7 @@ class AutotuneError(Exception):
     exit_code: ExitCode = ExitCode.FINDING
 
     def __init__(self, message: str, hint: str = "") -> None:
+        message, hint = printable(message), printable(hint)
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -126,6 +152,24 @@ def allowed(value: object, choices: Iterable[object]) -> str:
     close = get_close_matches(str(value), names, n=1)
     guess = f"did you mean {close[0]!r}? " if close else ""
     return f"{guess}allowed: {', '.join(names) if names else '(nothing)'}"
+
+
+def installing(extra: str) -> str:
+    """The command that brings the libraries of an extra of ``pyproject.toml``."""
+    return f"pip install 'mpi-autotune[{extra}]'"
+
+
+@contextmanager
+def needing(extra: str, what: str) -> Iterator[None]:
+    """Around the imports that only an extra brings.
+
+    Raises:
+        UserError: one of them is not installed; what needs it, and the command that brings it.
+    """
+    try:
+        yield
+    except ImportError as exc:
+        raise UserError(f"{what} needs a library that is not here: {exc}", installing(extra)) from exc
 
 
 class HandedOver(Interrupted):

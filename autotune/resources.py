@@ -1,8 +1,23 @@
 """Finds ``conf/`` and ``search_spaces/`` in an installed wheel or in a checkout, and reads users' files."""
 
+import os
+import re
+import stat
 from pathlib import Path
 
 from autotune.errors import SpaceError, TableError, UserError, allowed
+
+MOST_BYTES, MOST_LINES, MOST_DIGITS = 64 << 20, 500_000, 4_000
+"""Of one file, and of one number in it, for Python reads 4,300. The largest recorded table that was met has
+17,521 lines in 0.7 MB; readers of logs take some 20 µs a line."""
+MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000
+"""Of one table: a cell costs some 60 bytes of memory."""
+MOST_YAML = 1 << 20
+"""Of a file of YAML, of which a second reads some 100 kB; the longest shipped one has 6 kB."""
+
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""Where ``str.splitlines`` parts a text."""
+_LONG_NUMBER = re.compile(rf"(?<![0-9])[0-9]{{{MOST_DIGITS + 1}}}")
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -15,7 +30,7 @@ def folder(name: str) -> Path:
 
 def conf_text(name: str) -> str:
     """The text of a file of ``conf/``, e.g. ``probe/standard``."""
-    return (folder("conf") / f"{name}.yaml").read_text()
+    return (folder("conf") / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def space_text(name: str) -> str:
@@ -26,7 +41,8 @@ def space_text(name: str) -> str:
     """
     shipped = {path.stem: path for path in sorted(folder("search_spaces").glob("*.yaml"))}
     path = shipped.get(name, Path(name).expanduser())
-    return user_text(path, f"space={name}", f"{allowed(name, shipped)}, or a path", raised=SpaceError)
+    hint = f"{allowed(name, shipped)}, or a path"
+    return user_text(path, f"space={name}", hint, raised=SpaceError, most=MOST_YAML)
 
 
 def rules_text(layer: str) -> str:
@@ -49,6 +65,7 @@ def user_text(
     raised: type[UserError] = TableError,
     lenient: bool = False,
     line_ends: bool = False,
+    most: int = MOST_BYTES,
 ) -> str:
     """The text of a file that the user named, in UTF-8.
 
@@ -59,19 +76,66 @@ def user_text(
         raised: What is raised where it cannot be read.
         lenient: Replace what is no UTF-8, for logs contain anything.
         line_ends: Leave the line ends as they are.
+        most: So many bytes.
 
     Raises:
-        UserError: ``raised``: it cannot be read, or is no UTF-8.
+        UserError: ``raised``: it cannot be read, is no UTF-8, or larger than what is read.
+    """
+    content = user_bytes(path, named, hint, raised=raised, most=most)
+    try:
+        text = decoded(content, lenient=lenient)
+    except ValueError as exc:
+        raise raised(f"{named or path} cannot be read: {exc}", hint) from exc
+    return text if line_ends else text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def decoded(content: bytes, *, lenient: bool = False) -> str:
+    """The text that bytes are in UTF-8.
+
+    Raises:
+        ValueError: they are none, or have more lines, or a number of more digits, than are read; in words.
     """
     try:
-        with path.expanduser().open(
-            encoding="utf-8", errors="replace" if lenient else "strict", newline="" if line_ends else None
-        ) as file:
-            return file.read()
+        text = content.decode(errors="replace" if lenient else "strict")
     except UnicodeDecodeError as exc:
-        why = f"byte {exc.start + 1} is no UTF-8"
+        raise ValueError(f"byte {exc.start + 1} is no UTF-8") from exc
+    if sum(map(text.count, _LINE_ENDS)) > MOST_LINES:
+        raise ValueError(f"it has more than {MOST_LINES:,} lines")
+    if _LONG_NUMBER.search(text):
+        raise ValueError(f"it has a number of more than {MOST_DIGITS:,} digits")
+    return text
+
+
+def user_bytes(
+    path: Path,
+    named: str = "",
+    hint: str = "",
+    *,
+    raised: type[UserError] = TableError,
+    most: int = MOST_BYTES,
+) -> bytes:
+    """What stands in a file that the user named; the arguments are those of ``user_text``.
+
+    Only a file is read: whoever opens a pipe waits for its other end, and a device may have no end.
+
+    Raises:
+        UserError: ``raised``: it is no file, cannot be read, or is larger than what is read.
+    """
+    try:
+        with open(path.expanduser(), "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                why = "it is no regular file"
+            elif len(content := file.read(most + 1)) > most:
+                why = f"it has more than {most >> 20} MiB"
+            else:
+                return content
     except OSError as exc:
         why = exc.strerror or str(exc)
     except (ValueError, RuntimeError) as exc:  # a name that no file has, or of nobody's home
         why = str(exc)
     raise raised(f"{named or path} cannot be read: {why}", hint)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open without waiting for anybody."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)

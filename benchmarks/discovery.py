@@ -23,7 +23,7 @@ slower.
 ``combine`` puts levels together that the truth knows to help and that lose nowhere (5 % or more), of each
 knob the best, one after the other in each arm, each kept where interleaved launches show more gain with it
 than without; then it launches the best combination of each arm and what each campaign has verified, in turn
-with the default. *The best* is that of the arms which is slower at no size beyond its interval. The truth
+with the default. *The best* is that of the arms which is seen slower nowhere beyond its interval. The truth
 of the tables in docs/knobs.md is kept in ``benchmarks/truths``.
 """
 

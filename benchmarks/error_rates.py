@@ -36,8 +36,9 @@ import numpy as np
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Level, Parameter, Point, Space
-from autotune.verification.rounds import Verdict, Verifier
+from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
+from autotune.verification.verdict import Verdict
 
 SIZES = tuple(8 * 4**k for k in range(10))
 SETTINGS = ("all", "a", "b", "c")

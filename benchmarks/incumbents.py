@@ -15,8 +15,8 @@ MPI brings it; for Open MPI it is built from its sources (``make IMB-MPI1 CC=mpi
 For each side: minutes, launches, the geometric mean of default / tuned, and the worst size. A ratio is the
 median over the rounds of what two launches of one round show; behind it stand the least and the greatest
 round, between which the true median lies with 98 % in seven rounds. A size is slower where each round says
-so. To win: no worse than the incumbent on the mean, no size slower than the default, in no more time. A side
-that sets nothing is the default, as fast as it; its row then shows the noise.
+so. To win: no worse than the incumbent on the mean, no size seen slower than the default, in no more time. A
+side that sets nothing is the default, as fast as it; its row then shows the noise.
 
 What is done is kept in DIRECTORY, and the same command goes on from there.
 """

@@ -23,7 +23,7 @@ from scipy import stats
 
 from autotune.probe.compiling import compilers
 from autotune.stacks.application import installation_of, recorder, recording
-from autotune.verification.paired_test import trimmed
+from autotune.verification.application import trimmed
 
 LIMIT = 0.01
 SIDES = ("not recorded", "not recorded again", "empty wrapper", "counting wrapper", "recorded")

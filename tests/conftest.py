@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from hydra_plugins.autotune._guard import sweep
 
-MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "intel", "cluster", "simgrid", "apps"}
+MUST_RUN_IN_CI = {"mpi", "mpi41", "mpich", "intel", "cluster", "simgrid", "apps", "debian"}
 HERE = {"mpi", "mpi41", "mpich", "intel"}
 """Of them those whose ranks run on this machine."""
 BEGUN_S = time.time()

@@ -13,9 +13,8 @@ from autotune.recommend.summary import speedup_interval
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Level, Point
 from autotune.stacks import dialect
-from autotune.stacks.tables import left_to_the_stack
 from autotune.verification.choices import Choice, ChoiceKind, choices
-from autotune.verification.rounds import Verdict
+from autotune.verification.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def _signed(
 ) -> Choice:
     """A choice whose files say where it comes from, how far it was verified, and what else there was."""
     provenance = _provenance(campaign, choice.recommendation, date)
-    if choice.kind is ChoiceKind.NEVER_SLOWER or choice.checked is Checked.HOLDS:
+    if choice.kind is ChoiceKind.RECOMMENDED or choice.checked is Checked.HOLDS:
         if verdict:
             provenance = replace(provenance, verified=verdict.text, checked=verdict.checked)
     else:
@@ -101,7 +100,7 @@ def _provenance(campaign: Description, found: Recommendation, date: str) -> Prov
     site = campaign.site
     words = dialect(campaign.space.stack)
     # Where the defaults stay nothing is set, not even what spells out a default.
-    ruled = not all(map(left_to_the_stack, found.rules))
+    ruled = any(rule.sets for rule in found.rules)
     point = found.point if ruled or found.point != campaign.space.untouched else Point()
     env, placement = words.environment(campaign.space, point, {}, site.coll)
     env |= words.needed(site.fixed, env, ruled)

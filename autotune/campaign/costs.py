@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from autotune.campaign.strategy import Strategy
-from autotune.verification.rounds import MAX_ROUNDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,6 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
 
 def _most(strategy: Strategy, before: int) -> int:
     """Launches of all rounds of the verification, as far as ``budget.total_launches`` has room for them."""
-    most = strategy.verifier.design.launches * MAX_ROUNDS if strategy.verifier else 0
+    most = strategy.verifier.design.most if strategy.verifier else 0
     total = strategy.budget.total_launches
     return most if total is None else min(most, total - before)

@@ -102,7 +102,7 @@ class Description:
 
 
 LATER = (
-    *(("budget", key) for key in ("total_launches", "node_hours", "until")),
+    *(("budget", key) for key in ("total_launches", "total_seconds", "node_hours", "until")),
     ("mpi", "stack"),
     ("verify", "margin"),
     ("verify", "other_loop"),

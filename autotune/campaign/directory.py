@@ -16,7 +16,8 @@ from autotune.campaign.description import Description, campaign_in
 from autotune.campaign.strategy import Strategy
 from autotune.errors import UserError
 from autotune.history.events import State, replayed
-from autotune.history.journal import FILE, is_locked, read_events
+from autotune.history.folder import FILE
+from autotune.history.journal import is_locked, read_events
 from autotune.history.trial import History, Phase, Trial
 from autotune.recommend.front import Recommendation
 from autotune.verification.choices import ChoiceKind
@@ -55,7 +56,7 @@ class CampaignDirectory:
         """What it has found so far: computed at each call, so call it once."""
         return conclude(self.about, self.history, last_written(self.path))
 
-    def recommended(self, kind: ChoiceKind = ChoiceKind.NEVER_SLOWER) -> Recommendation:
+    def recommended(self, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> Recommendation:
         """What it recommends, or another of its choices.
 
         Raises:

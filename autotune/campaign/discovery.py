@@ -4,6 +4,7 @@ A launch of it sets one point, leaves every call to the stack, and is short; wha
 budget of the search.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,23 @@ from itertools import chain
 
 import numpy as np
 
+from autotune.campaign.time_left import PLENTY, TimeLeft
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.measure.machine import cores_in, far_apart, often_apart
 from autotune.recommend.front import Same
 from autotune.scenario.sections import Discover
-from autotune.screening.discovery import CONFIRMING, Arm, Change, Course, Effect, Found, Run, Stage, found
+from autotune.screening.discovery import (
+    CONFIRMING,
+    Arm,
+    Change,
+    Course,
+    Effect,
+    Found,
+    Run,
+    Stage,
+    cycle,
+    found,
+)
 from autotune.screening.discovery.fit import Floats
 from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
@@ -28,6 +41,10 @@ _SHORTEST_TIMEOUT_S = 10.0
 _TIMES_BASELINE = 8.0
 _ADDS = 0.005
 """Mean of ln over the sizes from which on another level is expected to add to those before it."""
+_TOLD = 0.05
+"""Mean of ln over the sizes; less may not be told, as rounds of a verification aim at half of its margin."""
+_FEWEST = 24
+"""Launches that another cycle has time for, at least: after so many the screening is looked at."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +57,8 @@ class Discovery:
     """What it may cost."""
     seed: int
     """Of everything random."""
+    named: frozenset[str] = frozenset()
+    """Parameters that experts named for what is tuned: they go first, and are in the search in any case."""
 
     @cached_property
     def settings(self) -> tuple[Mapping[str, Value], ...]:
@@ -67,16 +86,16 @@ class Discovery:
     def course(self) -> Course:
         """The plan."""
         wanted = self.wanted
-        return Course(
-            self.arms, wanted.launches, wanted.share, rounds=wanted.rounds, rate=wanted.rate, seed=self.seed
-        )
+        strong = {p.name: 1 for p in self.space.job if p.strong}
+        tiers = {**strong, **dict.fromkeys(self.named, 0)}
+        return Course(self.arms, wanted.launches, wanted.share, wanted.rounds, wanted.rate, self.seed, tiers)
 
-    def next_trial(self, history: History, seed: int) -> Trial | None:
+    def next_trial(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Trial | None:
         """The next trial; None when the discovery is complete.
 
         The history has some good observations of the untouched stack among others.
         """
-        planned = self._next_run(history)
+        planned = self._next_run(history, time)
         if planned is None:
             return None
         run, stage = planned
@@ -91,21 +110,48 @@ class Discovery:
             timeout_s=self._timeout_s(history),
         )
 
-    def complete(self, history: History) -> bool:
+    def complete(self, history: History, time: TimeLeft = PLENTY) -> bool:
         """Whether nothing is left to launch for it."""
-        return self._next_run(history) is None
+        return self._next_run(history, time) is None
 
-    def _next_run(self, history: History) -> tuple[Run, Stage] | None:
+    def _next_run(self, history: History, time: TimeLeft) -> tuple[Run, Stage] | None:
         """What its launches so far lead to; computed once after each of them."""
         made = Same(history.of(Phase.DISCOVERY))
+        if not made:
+            return self.course.next_run(())
+        if history.observations[-1].trial.phase is not Phase.DISCOVERY:
+            return None  # it was followed by what comes after it, whatever time there is by now
         if made not in self._planned:
-            limit = self.wanted.seconds
-            spent = sum(o.duration_s for o in made)
-            over = limit is not None and spent >= limit
-            enough = limit is not None and spent >= limit * (1 - CONFIRMING)
             self._planned.clear()
-            self._planned[made] = self.course.next_run(self.runs(history), enough, over)
+            self._planned[made] = self._planned_run(history, made, time)
         return self._planned[made]
+
+    def _planned_run(
+        self, history: History, made: Sequence[Observation], time: TimeLeft
+    ) -> tuple[Run, Stage] | None:
+        """The next run of this cycle; of more, while nothing is confirmed that gains without a price."""
+        runs = self.runs(history)
+        begin = cycle(runs)
+        spent_s, now_s = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
+        limit_s = self._limit_s(spent_s, time.all_s + now_s)
+        enough, over = now_s >= limit_s * (1 - CONFIRMING), now_s >= limit_s
+        planned = self.course.next_run(runs, enough, over)
+        if planned is not None:
+            return planned
+        left_s = self._limit_s(spent_s + now_s, time.all_s)
+        if left_s < _FEWEST * (spent_s + now_s) / len(made) or self._promising(history):
+            return None
+        return self.course.next_run(runs, enough=True) or self.course.next_run(runs, go_on=True)
+
+    def _limit_s(self, spent_s: float, left_s: float) -> float:
+        """What a cycle may take: half of what is left, since the search needs as much."""
+        own_s = math.inf if self.wanted.seconds is None else self.wanted.seconds - spent_s
+        return min(own_s, left_s / 2)
+
+    def _promising(self, history: History) -> bool:
+        """Whether something was confirmed that gains more than a verification can miss, and has no price."""
+        gains = [float(np.mean(e.log_ratio)) for e in self._harmless(self.found(history))]
+        return min(gains, default=0.0) < -_TOLD
 
     @cached_property
     def _planned(self) -> dict[Same[Observation], tuple[Run, Stage] | None]:
@@ -128,13 +174,14 @@ class Discovery:
         return self.space.complete({**self.settings[run.arm], **dict(run.changes)})
 
     def searched(self, found: Found) -> Space:
-        """What is left to search: the levels that help with finer ones between, and what makes an arm."""
+        """What is left to search: levels that help, finer ones between, what was named, what makes an arm."""
         levels: dict[str, set[Value]] = {}
         for effect in (*found.active, *found.unconfirmed):
             for name, value in self.arms[effect.arm].complete(frozenset([effect.change])):
                 levels.setdefault(name, set()).add(value)
         gates = {name for setting in self.settings for name in setting}
-        return narrowed(self.space, levels, gates)
+        failing = {change for _, change in found.set_aside}
+        return narrowed(self.space, levels, gates | self.named, failing)
 
     def suggested(self, found: Found, space: Space) -> tuple[Point, ...]:
         """The points to search first.
@@ -161,14 +208,18 @@ class Discovery:
         return tuple(dict.fromkeys(p for p in every if p != space.default))
 
     def free(self, found: Found, space: Space) -> tuple[Point, ...]:
-        """In the default arm the best of those active levels that are slower nowhere, together.
+        """In the default arm the best of those active levels that no size was seen to lose by, together.
 
-        Nothing has to be paid for what they gain, and that was confirmed one at a time on fresh launches.
+        Nothing has to be paid for what they gain, as far as fresh launches of each of them showed.
         """
-        best = {e.change[0]: e.change for e in _active(found, 0) if not e.slower}
-        alone, needs = frozenset(best.values()), self.arms[0].needs
-        point = space.complete(dict(c for c in alone if needs.get(c, frozenset()) <= alone))
+        point = space.complete(dict(e.change for e in self._harmless(found)))
         return (point,) if point != space.default else ()
+
+    def _harmless(self, found: Found) -> tuple[Effect, ...]:
+        """In the default arm the best level of each factor that no size was seen to lose by."""
+        best = {e.change[0]: e for e in _active(found, 0) if not e.slower}
+        alone, needs = {e.change for e in best.values()}, self.arms[0].needs
+        return tuple(e for e in best.values() if needs.get(e.change, frozenset()) <= alone)
 
     def _waits(self, parameter: Parameter, parent: Parameter, value: Value) -> bool:
         wanted = parameter.when.get(parent.name, ())

@@ -10,8 +10,9 @@ likelihood, with a flat prior on m_k; what they add is taken out only where the 
 is no chance, also without the launch that lies farthest from its setting's others, since what is estimated
 badly would add noise. The baseline, which is launched again at intervals, carries most of it. A few launches
 that lie by themselves, which something disturbed, are left out.
-Launches on cores further apart than usual are not corrected but lost: their times are two to three times too
-long, and not by the same at every size. How fast the cores were is a covariate: y rises with the logarithm of
+Launches of the search on cores further apart than usual are not corrected but lost: their times are two to
+three times too long, and not by the same at every size; those of a verification are compared among themselves
+(see ``blocks``). How fast the cores were is a covariate: y rises with the logarithm of
 the core loop's duration, by a slope from the same launches (analysis of covariance); that goes first, out of
 the launches of the verification too.
 
@@ -146,13 +147,12 @@ def _slope(made: Same[Observation]) -> tuple[float, float]:
 
 
 def _steady(history: History) -> History:
-    """The history with launches lost that tell of cores far apart, of the verification too.
+    """The history with launches of the search lost that tell of cores far apart.
 
-    Where the search had many, they are what this machine is like. How far apart cores are is no work of a
-    setting's, so both sides of a verification lose alike; a lost launch takes its pair with it.
+    Where it had many, they are what this machine is like.
     """
     searched = history.of(*_SEARCHED)
-    moved = {o.trial.number for o in history.of(*_COMPARED) if o.ok and far_apart(o.extra)}
+    moved = {o.trial.number for o in searched if o.ok and far_apart(o.extra)}
     if not moved or often_apart([o.extra for o in searched]):
         return history
     return History(tuple(_lost(Same((o,))) if o.trial.number in moved else o for o in history))
@@ -290,9 +290,11 @@ def _moved(one: Same[Observation], by: float) -> Observation:
     observation, factor = one[0], math.exp(-by)
     if not by:
         return observation
-    names, other = ("median_s", "sem_s", "low_s", "high_s"), "other_loop_s"
+    names, others = ("median_s", "sem_s", "low_s", "high_s"), {"other_loop_s", "mean_s"}
     estimates = []
     for e in observation.estimates:
-        extra = {**e.extra, other: e.extra[other] * factor} if other in e.extra else e.extra
+        extra = e.extra
+        if named := others & e.extra.keys():
+            extra = {**extra, **{name: extra[name] * factor for name in named}}
         estimates.append(replace(e, extra=extra, **{name: getattr(e, name) * factor for name in names}))
     return replace(observation, estimates=tuple(estimates))

@@ -15,7 +15,7 @@ from autotune.history.objectives import slot_of
 from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
 from autotune.measure.machine import far_apart
 from autotune.scenario import Scenario
-from autotune.space import Space
+from autotune.space import Space, Value
 
 ATTEMPTS = 3
 """Launches of the untouched stack that fail in a row before a machine is taken for broken, at least."""
@@ -24,7 +24,8 @@ _FALSE_ALARM = 0.01
 """Chance that a campaign is stopped although its machine only fails as often as it did all the time."""
 
 _IN_A_ROW = 3
-"""So many points in a row make the machine suspect; after each time that it was well, twice as many."""
+"""So many points in a row make the machine suspect, after each time that it was well twice as many; so many
+points of a value that were never as asked make the value one that cannot be applied here."""
 _IN_VAIN, _SHARE_IN_VAIN = 2, 0.05
 """So many launches, and so much of all, may be second ones that fail too, beside those that do not."""
 _SHORTEST_S, _TIMES = 10.0, 8.0
@@ -126,6 +127,41 @@ def _more_than_chance(before: Sequence[Observation]) -> int:
         return ATTEMPTS
     rate = min(passed / len(before), 0.5)
     return max(ATTEMPTS, math.ceil(math.log(_FALSE_ALARM / len(before)) / math.log(rate)))
+
+
+def applicable(space: Space, history: Iterable[Observation]) -> Space:
+    """The space without what was ``never_applied``; a parameter that has only its default left keeps it."""
+    gone = never_applied(space, history)
+    if not gone:
+        return space
+    alone = (p for p in space.job if all(v == p.default or (p.name, v) in gone for v in p.values))
+    held = space.fix({p.name: p.default for p in alone})
+    return held.without(lambda p, v: "" if v is None else gone.get((p.name, v), ""))
+
+
+def never_applied(space: Space, history: Iterable[Observation]) -> dict[tuple[str, Value], str]:
+    """The values of parameters with which no launch was what was asked for, with what was wrong.
+
+    Where launches of several values failed together, the one that most of them share is at fault, the earlier
+    parameter first: what depends on it goes with it, and the others are judged by their other launches.
+    """
+    made = [o for o in history if o.trial.phase in (Phase.SCREENING, Phase.SEARCH)]
+    gone: dict[tuple[str, Value], str] = {}
+    while True:
+        vain: dict[tuple[str, Value], list[Observation]] = {}
+        for o in (o for o in made if o.status is Status.NOT_APPLIED):
+            for p in space.job:
+                if (value := o.trial.point.get(p.name, p.default)) != p.default:
+                    vain.setdefault((p.name, value), []).append(o)
+        applied = {item for o in made if o.status is not Status.NOT_APPLIED for item in o.trial.point.items()}
+        points = {change: len({o.trial.point for o in vain[change]}) for change in vain.keys() - applied}
+        order = [change for change in vain if points.get(change, 0) >= _IN_A_ROW]
+        if not order:
+            break
+        name, value = at_fault = max(order, key=lambda change: len(vain[change]))
+        gone[at_fault] = f"none of {len(vain[at_fault])} launches was as asked: {vain[at_fault][0].reason}"
+        made = [o for o in made if o.trial.point.get(name) != value]
+    return gone
 
 
 def limit_s(scenario: Scenario) -> float:

@@ -21,14 +21,14 @@ _pipes: list[int] = []
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[None]:
-    """While this lasts signals are wishes; the second one ends the work wherever it is.
+def heeded(*more: signal.Signals) -> Iterator[None]:
+    """While this lasts signals, and ``more`` of them, are wishes; the second ends the work wherever it is.
 
     Raises:
         Interrupted: there was a wish, at the latest at the end.
     """
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    wishing = {number: signal.getsignal(number) for number in SIGNALS}
+    wishing = {number: signal.getsignal(number) for number in (*SIGNALS, *more)}
     former = {number: was for number, was in wishing.items() if was is not signal.SIG_IGN}
     _pipes.append(awake)
     told = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)

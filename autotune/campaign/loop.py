@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from autotune.campaign.failures import broken
 from autotune.campaign.ports import Listener, Store
 from autotune.campaign.strategy import Strategy
+from autotune.campaign.time_left import TimeLeft, expected_s, verified_s
 from autotune.errors import CampaignError
 from autotune.history.events import observation_event, replayed, trial_event
 from autotune.history.trial import History, Observation, Phase, Trial
@@ -17,9 +18,6 @@ from autotune.recommend.summary import Tally
 
 Clock = Callable[[], float]
 """Seconds since some fixed moment."""
-
-RECENT = 8
-"""Launches by which the duration of the next one is judged."""
 
 
 @dataclass
@@ -70,11 +68,12 @@ class Campaign:
         while True:
             began = self.clock()
             announced = pending.pop(0) if pending else None
-            trial = announced or self.strategy.next_trial(history, self._out_of_time(started, history))
-            self.cut = trial is not None and self._left_s(history) < _launch_s(history)
+            time = self._time(started, history)
+            trial = announced or self.strategy.next_trial(history, time)
+            self.cut = trial is not None and self._left_s(started, history) < time.launch_s
             if trial is None or self.cut:
                 break
-            if (strategy := self.strategy.informed(history)) is not self.strategy:
+            if (strategy := self.strategy.informed(history, time)) is not self.strategy:
                 self.strategy = strategy
                 self.listener.discovered(strategy.campaign, history)
             self._announce(trial, history, started)
@@ -109,6 +108,7 @@ class Campaign:
             left_s = (self.clock() - started) / len(history) * (total - len(history))
         if budget.seconds is not None and trial.phase not in (Phase.VERIFY, Phase.DISCOVERY):
             left_s = min(left_s, started + budget.seconds + self._discovery_s - self.clock())
+        left_s = min(left_s, self._left_s(started, history))
         self.listener.launching(trial, trial.number, total, left_s)
 
     def _expected(self, phase: Phase, history: History) -> int:
@@ -120,20 +120,28 @@ class Campaign:
             return design.n_runs
         return verifier.launches_left(history) if phase is Phase.VERIFY and verifier is not None else 0
 
-    def _out_of_time(self, started: float, history: History) -> bool:
-        """Whether the search must end: its own time is up, or the rest is for a round of the verification."""
-        verifier, limit = self.strategy.verifier, self.strategy.budget.seconds
-        spent = self.clock() - started - self._discovery_s
-        kept = 1 + (verifier.design.launches if verifier else 0)
-        own = limit is not None and (spent >= limit or spent + _launch_s(history) > limit)
-        return own or self._left_s(history) < kept * _launch_s(history)
+    def _time(self, started: float, history: History) -> TimeLeft:
+        """What is left before the verification, for whose launches time is kept back."""
+        campaign = self.strategy.campaign
+        launch_s, fresh_s = expected_s(history, campaign.scenario), verified_s(history, campaign)
+        left_s = self._left_s(started, history)
+        raced = left_s // fresh_s if fresh_s else math.inf
+        kept_s = self.strategy.kept_launches(history, raced) * fresh_s
+        if (total_s := self.strategy.budget.total_seconds) is not None:
+            kept_s = min(kept_s, total_s / 2)  # where launches take long there is nothing to verify else
+        all_s = left_s - kept_s
+        limit, spent = self.strategy.budget.seconds, self.clock() - started - self._discovery_s
+        return TimeLeft(all_s, all_s if limit is None else min(all_s, limit - spent), launch_s, raced)
 
-    def _left_s(self, history: History) -> float:
+    def _left_s(self, started: float, history: History) -> float:
         """Time for all that is to come."""
-        left_s, hours = self.deadline - self.clock(), self.strategy.budget.node_hours
-        if hours is None:
+        budget = self.strategy.budget
+        left_s = self.deadline - self.clock()
+        if budget.total_seconds is not None:
+            left_s = min(left_s, started + budget.total_seconds - self.clock())
+        if budget.node_hours is None:
             return left_s
-        granted_s = 3600 * hours / max(self.strategy.campaign.site.nodes, 1)
+        granted_s = 3600 * budget.node_hours / max(self.strategy.campaign.site.nodes, 1)
         return min(left_s, granted_s - sum(o.duration_s for o in history))
 
 
@@ -146,12 +154,3 @@ def _broken(history: History) -> CampaignError:
         "see the launch's stdout and stderr; `python -m autotune doctor` checks this machine; "
         "then the same command continues, and what failed here is no point's fault",
     )
-
-
-def _launch_s(history: History) -> float:
-    """What a launch is expected to take: as long as the longest of the last few that worked.
-
-    Without what it waited for near cores, which the next one may not have to.
-    """
-    worked = (o for o in history.observations[-RECENT:] if o.ok)
-    return max((o.duration_s - o.extra.get("waited_s", 0.0) + o.queue_s for o in worked), default=0.0)

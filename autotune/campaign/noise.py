@@ -11,6 +11,7 @@ import numpy as np
 
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.drift import drift, levelled
+from autotune.campaign.failures import never_applied
 from autotune.history.trial import History, Observation, Phase
 from autotune.measure.location import normal_scale
 from autotune.measure.machine import Disturbance, worst
@@ -48,7 +49,7 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
     """What there is to say of the noise of a campaign so far; nothing of a recording, which has none."""
     if campaign.site.stamp.kind is SiteKind.REPLAYED:
         return ()
-    found = [_machine(history), _drift(history)]
+    found = [_left_out(campaign, history), _machine(history), _drift(history)]
     judged = levelled(history)
     fresh, searched = spread(judged.of(Phase.VERIFY)), search_noise(judged)
     if fresh is not None:  # what tells, and as it is judged: one disturbed launch in five is no matter
@@ -81,6 +82,12 @@ def spread(history: History) -> float | None:
     if not away:
         return None
     return float(np.mean([np.sqrt(np.mean(normal_scale(one) ** 2)) for one in away]))
+
+
+def _left_out(campaign: Description, history: History) -> Remark | None:
+    gone = never_applied(campaign.space, history)
+    said = "; ".join(f"{name}={value}: {reason}" for (name, value), reason in gone.items())
+    return Remark("left out of the search", said, grave=True) if said else None
 
 
 def _machine(history: History) -> Remark | None:

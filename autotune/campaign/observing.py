@@ -7,7 +7,6 @@ and the files of a deployed subject.
 """
 
 import math
-import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +19,13 @@ from numpy.typing import ArrayLike
 
 from autotune.campaign.failures import limit_s
 from autotune.errors import ScenarioError, allowed
+from autotune.history.folder import make_empty
 from autotune.history.objectives import Slot
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial, status_of
-from autotune.measure.location import Estimator, estimate
+from autotune.measure.location import Estimator, bounded_mean, estimate
 from autotune.measure.machine import UsualCores
-from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest
+from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeResult
+from autotune.resources import user_bytes
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
 from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement, Rendering, Stack
@@ -139,9 +140,9 @@ class Launches:
             placement=replace(self.placement, **place),
             timeout_s=(trial.timeout_s or measurement.timeout_s) + patience_s,
         )
-        (directory / REQUEST).write_text(probe.to_json())
+        (directory / REQUEST).write_text(probe.to_json(), encoding="utf-8")
         for name, text in rendering.files.items():
-            (directory / name).write_text(text)
+            (directory / name).write_text(text, encoding="utf-8")
         outcome = self._as_asked(self.launcher.run(request), probe)
         if outcome.result is None:
             return outcome
@@ -211,7 +212,7 @@ def _said(outcome: LaunchOutcome, wanted: Sequence[str], directory: Path) -> Lau
     path = directory / "stdout"
     if not wanted or not path.exists():  # not every launcher keeps what ranks print
         return outcome
-    printed = path.read_text(errors="replace")
+    printed = user_bytes(path).decode(errors="replace")
     missing = next((words for words in wanted if words not in printed), "")
     if not missing:
         return outcome
@@ -255,12 +256,13 @@ def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]
 
 def launch_directory(directory: Path, trial: Trial) -> Path:
     """A new folder for a launch, in place of what an interrupted launch of the same trial left."""
-    made = directory / "launches" / f"{trial.number:04d}"
-    if made.exists():
-        shutil.rmtree(made)
-    made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made.mkdir(mode=0o700)
-    return made
+    return make_empty(directory / "launches" / f"{trial.number:04d}")
+
+
+def parameters(directory: Path, trial: Trial) -> Mapping[str, str]:
+    """Every control variable that the launch of a trial read, on all ranks; empty: none was told."""
+    result = ProbeResult.read(directory / "launches" / f"{trial.number:04d}")
+    return result.parameters if result else {}
 
 
 def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median") -> Observation:
@@ -277,7 +279,7 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
     return Observation(
         trial,
         status,
-        tuple(_estimate(cell, estimator) for cell in result.cells),
+        tuple(_estimate(cell, estimator, trial.phase is Phase.VERIFY) for cell in result.cells),
         reason,
         outcome.duration_s,
         outcome.queue_s,
@@ -287,7 +289,8 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
     ).believed()
 
 
-def _estimate(cell: CellSamples, estimator: str) -> Estimate:
+def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
+    """``with_mean``: with the mean of the calls too, which is what a program waits for."""
     what = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
     samples = cell.valid_s
     impossible = int(np.count_nonzero(~(np.isfinite(samples) & (samples >= 0))))
@@ -298,7 +301,8 @@ def _estimate(cell: CellSamples, estimator: str) -> Estimate:
         status, reason = Status.INVALID, "no valid sample"
     if status is not Status.OK:
         return Estimate(what, math.nan, math.nan, len(samples), status, reason=reason)
-    return replace(estimated(what, samples, estimator), extra=cell.extra)
+    mean = {"mean_s": bounded_mean(samples)} if with_mean else {}
+    return replace(estimated(what, samples, estimator), extra={**cell.extra, **mean})
 
 
 def estimated(cell: Cell, times_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Estimate:

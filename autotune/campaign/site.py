@@ -56,6 +56,8 @@ class Site:
     """What can be measured here, where the place decides that: what was recorded."""
     sizes: tuple[int, ...] = ()
     """Message sizes that can be measured here, likewise."""
+    has_defaults: bool = True
+    """Whether the stack's own defaults can be launched; else nothing is compared with them."""
     knobs: Space | None = None
     """With ``space=discover``: what the stack says can be turned, beside the space."""
     launched_by: Mapping[str, Any] = field(default_factory=dict)
@@ -83,11 +85,18 @@ class Site:
 
     def asked(self, scenario: Scenario) -> Scenario:
         """The scenario with what the place decides."""
-        return replace(
+        asked = replace(
             scenario,
             collective=self.collective or scenario.collective,
             sizes=self.sizes or scenario.sizes,
         )
+        if self.has_defaults:
+            return asked
+        baseline, verify = (
+            replace(asked.baseline, launches=0, every=0),
+            replace(asked.verify, enabled=False),
+        )
+        return replace(asked, baseline=baseline, verify=verify)
 
 
 def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Site:

@@ -8,10 +8,10 @@ with the baseline launches spread over the campaign, so that slow drift shows in
 for all but the verification, which has its own.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 
 import numpy as np
 
@@ -20,12 +20,13 @@ from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.drift import levelled
 from autotune.campaign.freeing import next_freed
+from autotune.campaign.leaders import doubtful, unproved
 from autotune.campaign.ports import Problem, Proposer
+from autotune.campaign.time_left import PLENTY, TimeLeft
 from autotune.errors import ScenarioError, UserError
 from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.recommend.front import Same, candidates, loss, untouched
-from autotune.recommend.posterior import posterior
+from autotune.recommend.front import Same
 from autotune.scenario.sections import Budget
 from autotune.screening import (
     Effects,
@@ -42,12 +43,9 @@ from autotune.screening import (
 from autotune.screening.decision import Goal
 from autotune.space import Point, Space
 from autotune.stacks import dialect
-from autotune.verification.pairs import two_that_differ
+from autotune.verification.blocks import two_that_differ
 from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
-
-_WORTH_A_LAUNCH = 1e-3
-"""Relative gain that another launch of a leader must promise."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Strategy:
     suggested: tuple[Point, ...] = ()
     """Points to search first."""
     confirmed: tuple[Point, ...] = ()
-    """Points to verify in any case: a discovery confirmed that they gain, and are slower nowhere."""
+    """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""
 
     @property
     def space(self) -> Space:
@@ -98,13 +96,14 @@ class Strategy:
         wanted = self.campaign.scenario
         if self.campaign.knobs is None or self.campaign.discovered is not None:
             return None
-        return Discovery(self.campaign.whole, wanted.discover, wanted.seed)
+        named = frozenset(p.name for p in self.campaign.space.job)
+        return Discovery(self.campaign.whole, wanted.discover, wanted.seed, named)
 
-    def informed(self, history: History) -> "Strategy":
+    def informed(self, history: History, time: TimeLeft = PLENTY) -> "Strategy":
         """The strategy of what a discovery has left to search; this one, where none is complete."""
         if self.discovery is None or not len(history.of(Phase.DISCOVERY)):
             return self
-        if not self.discovery.complete(history):
+        if not self.discovery.complete(history, time):
             return self
         n_runs = len(history.of(Phase.DISCOVERY))
         if n_runs not in self._informed:
@@ -130,10 +129,15 @@ class Strategy:
             ScenarioError: an error rate, a loss or a margin out of its range.
         """
         wanted, seed = self.campaign.scenario.verify, self.campaign.scenario.seed
-        budget = self.campaign.scenario.budget
         if not wanted.enabled or not wanted.launches or self.campaign.site.stamp.kind is SiteKind.REPLAYED:
             return None
-        design = SequentialDesign.of(wanted.launches, wanted.error_rate, wanted.max_loss, wanted.margin)
+        design = SequentialDesign(
+            wanted.launches,
+            wanted.error_rate,
+            wanted.max_loss,
+            wanted.margin,
+            timed=self.budget.total_seconds is not None,
+        )
         one_row = dialect(self.space.stack).one_row
         counts, site = wanted.other_loop == "counts", self.campaign.site.stamp.kind
         if counts and site is not SiteKind.REAL:
@@ -149,8 +153,22 @@ class Strategy:
             self.campaign.scenario.other_loop,
             counts,
             self.confirmed,
-            patient=budget.total_launches is None and budget.until is None and budget.node_hours is None,
         )
+
+    def kept_launches(self, history: History, in_time: float = 0.0) -> int:
+        """For the verification, where time is limited: a round; of all time those of two settings.
+
+        Where the search has found nothing to verify by the time for it, nothing is kept back; where it has
+        found nothing after what was refused, a round. ``in_time``: launches that could end in time.
+        """
+        if self.verifier is None:
+            return 0
+        one, two = self.verifier.design.launches, 3 * self.campaign.scenario.verify.launches
+        kept = one if self.budget.total_seconds is None else two  # two settings and the untouched stack
+        searched = len(history.of(Phase.SCREENING, Phase.SEARCH)) > 0
+        if in_time > kept or not searched or self.verifier.wants(levelled(history)):
+            return kept
+        return one if len(history.of(Phase.VERIFY)) else 0
 
     @property
     def n_baseline(self) -> int:
@@ -181,31 +199,31 @@ class Strategy:
         """The point of each run of the design."""
         return points_of(self.space, self.design) if self.design else ()
 
-    def next_trial(self, history: History, time_is_up: bool = False) -> Trial | None:
+    def next_trial(self, history: History, time: TimeLeft = PLENTY) -> Trial | None:
         """The next trial; None when there is none left within the budget of launches.
 
-        ``time_is_up``: the budget of seconds is spent, so that only the verification is left.
+        Where ``time`` is up only the verification is left.
         """
-        trial = self._next(levelled(history), time_is_up)
+        trial = self._next(levelled(history), time)
         return trial and failures.patient(trial, self.campaign.scenario, self.space, history)
 
-    def _next(self, history: History, time_is_up: bool) -> Trial | None:
+    def _next(self, history: History, time: TimeLeft) -> Trial | None:
         total = self.campaign.scenario.budget.total_launches
         if total is not None and len(history) >= total:
             return None
         if self.discovery is not None and any(o.ok for o in history.of(Phase.BASELINE)):
-            trial = self.discovery.next_trial(history, self._seed(history.next_number))
-            return trial or self.informed(history).next_trial(history, time_is_up)
-        verifying = len(history) > 0 and history.observations[-1].trial.phase is Phase.VERIFY
-        if verifying and (begun := self._verification(history)) is not None:
-            return begun
-        found = None if time_is_up else self._finding(history)
-        return found if found is not None or verifying else self._verification(history)
+            trial = self.discovery.next_trial(history, self._seed(history.next_number), time)
+            return trial or self.informed(history, time).next_trial(history, time)
+        if len(history) and history.observations[-1].trial.phase is Phase.VERIFY and self.verifier:
+            begun = self.verifier.next_trial(history, time.raced)
+            if begun is not None or (time.all_s < math.inf and self.verifier.holds(history)):
+                return begun  # where it ended in nothing, and time is left, the search goes on
+        found = None if time.up else self._finding(history, time)
+        if found is None and self.verifier is not None:
+            found = self.verifier.next_trial(history, time.raced)
+        return found
 
-    def _verification(self, history: History) -> Trial | None:
-        return self.verifier.next_trial(history) if self.verifier is not None else None
-
-    def _finding(self, history: History) -> Trial | None:
+    def _finding(self, history: History, time: TimeLeft) -> Trial | None:
         """The next trial of all phases before the verification."""
         number = history.next_number
         spent = len(history) - len(history.of(Phase.VERIFY, Phase.DISCOVERY))
@@ -232,7 +250,7 @@ class Strategy:
         if n_baseline < wanted - 1 or (n_baseline < wanted and two_that_differ(history.of(Phase.BASELINE))):
             return self._baseline(number)
         if room > 0:
-            found = self._search(history, number)
+            found = self._search(history, number, time)
             if found is not None:
                 return found
         return self._baseline(number) if n_baseline < wanted else None
@@ -294,7 +312,7 @@ class Strategy:
         except UserError:  # too few rows have a result: nothing is fixed
             return None
 
-    def _search(self, history: History, number: int) -> Trial | None:
+    def _search(self, history: History, number: int, time: TimeLeft) -> Trial | None:
         """The proposer's choice.
 
         It chooses in the screened space for the first half of the search. Then what the screening fixed is
@@ -304,7 +322,7 @@ class Strategy:
         """
         if self.proposer is None:
             return None
-        if first := self._unproved(history):
+        if first := unproved(self.suggested, history):
             return self._searched(number, first, "what the discovery found, together")
         found = self.screening(history)
         fixed = found[1].fixed if found else {}
@@ -312,6 +330,7 @@ class Strategy:
         room = self.budget.launches - self.n_baseline - self._at_intervals(history)[0]
         room -= self.design.n_runs if self.design else 0
         n_searched = len(history.of(Phase.SEARCH))
+        room = int(min(room, n_searched + time.launches))
         if n_searched >= room - round(self.campaign.scenario.confirm.share * room):
             if (leader := self._doubtful(history)) is not None:
                 return self._searched(number, leader, "a leader again")
@@ -324,7 +343,7 @@ class Strategy:
             spaces = [self.space]
         wanted = self.campaign.scenario
         max_loss = wanted.verify.max_loss if self.verifier else None
-        for space in spaces:
+        for space in (failures.applicable(space, history) for space in spaces):
             problem = Problem(space, self.objectives, wanted.stop.min_gain, max_loss, self.space)
             # One seed for all: a proposer that replays its own decisions must draw the same ones again.
             suggestion = self.proposer.propose(
@@ -338,41 +357,9 @@ class Strategy:
             return None
         return self._searched(number, leader, "a leader again: nothing else is left")
 
-    def _unproved(self, history: History) -> Point | None:
-        """The suggested point launched least, until each was launched twice, or three times if these differ.
-
-        What the discovery confirmed is not to be lost by one disturbed launch.
-        """
-        made = {p: [o for o in history.of(Phase.SEARCH) if o.trial.point == p] for p in self.suggested}
-        waiting = (p for p, launches in made.items() if len(launches) < 2 or two_that_differ(launches))
-        return min(waiting, key=lambda p: len(made[p]), default=None)
-
     def _doubtful(self, history: History) -> Point | None:
-        """The setting whose next launch gains most by changing what is recommended; None where none does.
-
-        What is expected to lose somewhere is worth the less, as it will not be handed over.
-        Launches of one setting differ by several per cent, so the best of many that were launched once is
-        mostly the luckiest. A leader that was lucky falls behind when it is launched again.
-        """
-        known = self.verifier.known(history) if self.verifier else None
-        judged = [
-            c for c in candidates(self.objectives, self.space, history) if not known or not known.losses(c)
-        ]
-        if judged and (default := untouched(self.objectives, self.space, history)):
-            judged.append(default)  # what there is to choose from; how it runs, the baseline tells
-        if len(judged) < 2:
-            return None
-        costs = [loss(self.objectives, c) / len(self.objectives) for c in judged]
-        found = posterior(self.space, [c.point for c in judged], costs, [c.launches for c in judged])
-        chances = [known.chance(c.point) if known else 1.0 for c in judged]
-        worth = zip(found.worth_of_another() * chances, judged, strict=True)
-        least = max(_WORTH_A_LAUNCH, self.campaign.scenario.stop.min_gain)
-        open_ones = [
-            (gain, c.point)
-            for gain, c in worth
-            if gain > least and c.point in self.space and c.point != self.space.default
-        ]
-        return max(open_ones, key=itemgetter(0))[1] if open_ones else None
+        least = self.campaign.scenario.stop.min_gain
+        return doubtful(self.space, self.objectives, self.verifier, least, history)
 
     def _searched(self, number: int, point: Point, note: str) -> Trial:
         return Trial(number, Phase.SEARCH, point, seed=self._seed(number), note=note)

@@ -1,14 +1,17 @@
 """The command line: every verb, the campaign itself among them."""
 
 import gc
+import logging
 import os
 import re
 import sys
+from io import TextIOWrapper
 
 import typer
 
 from autotune.cli import campaign, results, tools  # noqa: F401 - each declares its verbs
 from autotune.cli.app import cli
+from autotune.commands.terminal import plain_output
 from autotune.errors import STORAGE, AutotuneError, ExitCode
 
 _OBJECTS = 100_000
@@ -18,6 +21,15 @@ and with Python's own 700 half of the time that reading takes went into looking.
 
 def main(words: list[str]) -> int:
     """Run a verb; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a sign that it lacks, a name that is no UTF-8: a ?
+            stream.reconfigure(errors="replace")
+    logging.raiseExceptions = False  # each of Hydra's lines for a pipe that is closed would be a traceback
+    with plain_output():
+        return _run(words)
+
+
+def _run(words: list[str]) -> int:
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     try:
         code = cli(args=words, standalone_mode=False)
@@ -30,9 +42,17 @@ def main(words: list[str]) -> int:
     except BrokenPipeError:  # head has seen enough
         _close_output()
         return ExitCode.WELL
+    except SystemExit as exc:
+        if not isinstance(exc.__context__, BrokenPipeError):
+            raise
+        _close_output()  # so say Click and Rich that head has
+        return ExitCode.WELL
     except OSError as exc:
         if exc.errno not in STORAGE:
-            raise
+            if exc.filename is None:
+                raise
+            sys.stderr.write(f"autotune: {_brief(os.fsdecode(exc.filename))}: {exc.strerror}\n")
+            return ExitCode.MISTAKE
         _close_output()
         where = exc.filename or "what this prints"
         sys.stderr.write(f"autotune: cannot write {where}: {exc.strerror}\n  make room, or write elsewhere\n")

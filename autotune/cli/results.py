@@ -116,11 +116,9 @@ def export(
     formats: Annotated[list[str] | None, typer.Option("--format", help="a format, or several")] = None,
     out: Out = None,
     choice: Annotated[
-        Literal["never_slower", "overall", "profile"],
-        typer.Option(
-            help="what to write: what no size pays for, the best on the whole, the best for objective.weights"
-        ),
-    ] = "never_slower",
+        Literal["recommended", "overall", "profile"],
+        typer.Option(help="what to write: what holds, the best on the whole, the best for objective.weights"),
+    ] = "recommended",
     prefix: Annotated[
         Path | None, typer.Option(help="write a tree for a site there: module files, guarded by version")
     ] = None,
@@ -128,6 +126,10 @@ def export(
         str, typer.Option(help="with --prefix: the site's module of Open MPI; '': it has none")
     ] = "openmpi",
     listing: Annotated[bool, typer.Option("--list", help="list the formats")] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="with --prefix: also what is unverified or replaces what is verified"),
+    ] = False,
 ) -> None:
     """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""
     from autotune.commands import export as verb
@@ -135,7 +137,7 @@ def export(
     if listing or not directories:
         verb.list_formats()
     else:
-        verb.export(tuple(directories), tuple(formats or ()), out, choice, prefix, mpi_module)
+        verb.export(tuple(directories), tuple(formats or ()), out, choice, prefix, mpi_module, yes)
 
 
 @cli.command()
@@ -155,6 +157,9 @@ def verify(
     more_is_better: Annotated[
         bool, typer.Option("--more-is-better", help="of the figure; else less is")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="start what the journal names without a question, whoever ran it")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Compare a recommendation with the defaults again, by benchmark or on an application of yours."""
@@ -163,7 +168,7 @@ def verify(
 
         if command or figure or more_is_better:
             raise UserError("an application, or a figure of it, was given", "add --app")
-        return verb.verify(directory, launches, tuple(against or ()), as_json)
+        return verb.verify(directory, launches, tuple(against or ()), as_json, yes)
     from autotune.commands.verify_application import verify_application
 
     if against:

@@ -126,10 +126,9 @@ def screen(
 ) -> None:
     """Say which factors of a two-level experiment matter, from anybody's table; or design one (--design)."""
     from autotune.commands import screen as verb
-    from autotune.screening.by_hand import Layout
 
     if design is not None:
-        layout = Layout(design, blocks, centre_points, seed)
+        layout = verb.Layout(design, blocks, centre_points, seed)
         verb.write_design(factors, responses, layout, effect, sigma, out, as_json)
     elif surface or desirability:
         verb.fit_surface(table, surface, responses, desirability, scale, as_json)

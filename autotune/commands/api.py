@@ -29,11 +29,13 @@ from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.commands import report as page
 from autotune.commands.hydra_bridge import connected, run_task
+from autotune.commands.terminal import plain_output
+from autotune.commands.trust import check_trusted
 from autotune.commands.tune import strategy_of, tune
 from autotune.errors import ScenarioError, UserError
 from autotune.exporters.files import export_files
 from autotune.history.events import State
-from autotune.history.journal import FILE
+from autotune.history.folder import FILE
 from autotune.recommend.front import Recommendation
 from autotune.resources import space_text
 from autotune.scenario import Scenario
@@ -41,7 +43,7 @@ from autotune.space import Space
 from autotune.space.loader import load_space as space_in
 from autotune.stacks import dialect
 from autotune.verification.choices import ChoiceKind
-from autotune.verification.rounds import Verdict
+from autotune.verification.verdict import Verdict
 from autotune.views.frames import Frame, effects_frame, gains_frame, history_frame, plan_frame
 
 _T = TypeVar("_T")
@@ -118,10 +120,10 @@ class Campaign:
 
         return self._composed(counted)
 
-    def run(self, quiet: bool = False) -> int:
+    def run(self, quiet: bool = False, yes: bool = False) -> int:
         """Run it, or what is left of it, to its end: all files are those that the command writes.
 
-        ``quiet``: print nothing.
+        ``quiet``: print nothing. ``yes``: of ``resume``.
 
         Returns:
             The command's exit code: 0, or 1 where the exported files do not do what they say.
@@ -130,15 +132,22 @@ class Campaign:
             AutotuneError: as the command, ``Interrupted`` for Ctrl-C among them: ``run`` again goes on.
         """
         if self._words is None:
-            return self.resume(quiet)
+            return self.resume(quiet, yes)
         _in_main_thread()
         with _told(quiet):
             return run_task(tune, self._words, launches=True)
 
-    def resume(self, quiet: bool = False) -> int:
-        """Go on with what the directory holds, as its journal says; returns and raises as ``run``."""
+    def resume(self, quiet: bool = False, yes: bool = False) -> int:
+        """Go on with what the directory holds, as its journal says; returns and raises as ``run``.
+
+        ``yes``: start what is named there without a question, although this user has not run it before.
+
+        Raises:
+            JournalError: others could have written it, or nobody said yes.
+        """
         _in_main_thread()
         about = read_campaign(self.directory).about
+        check_trusted(self.directory, about, yes)
         place = replace(about.scenario.campaign, dir=str(self.directory), fresh=False)
         scenario = replace(about.scenario, campaign=place)
         with _told(quiet), heeded():
@@ -180,7 +189,7 @@ class Campaign:
         return self._concluded()[1].verdict
 
     def export(
-        self, *formats: str, out: str | PathLike[str] | None = None, choice: str = "never_slower"
+        self, *formats: str, out: str | PathLike[str] | None = None, choice: str = "recommended"
     ) -> tuple[Path, ...]:
         """Write the recommendation as parameter files, by default in the stack's formats into ``export/``.
 
@@ -247,7 +256,7 @@ def load_space(name: str | PathLike[str]) -> Space:
 
 @contextlib.contextmanager
 def _told(quiet: bool) -> Iterator[None]:
-    with contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
+    with plain_output(), contextlib.redirect_stdout(io.StringIO()) if quiet else contextlib.nullcontext():
         yield
 
 

@@ -6,6 +6,7 @@ neighbouring sizes become one.
 """
 
 import math
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from autotune.errors import ScenarioError, TableError
 from autotune.importers.recording import RecordedCalls, Recording, read_recording
 from autotune.recommend.front import Checked, Recommendation
 from autotune.recommend.reach import Ends, savings
+from autotune.resources import user_text
 from autotune.stacks.application import is_launcher
 from autotune.verification.application import predicted
 
@@ -68,7 +70,7 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         cluster["ranks"] = recorded.ranks
     mpi = dict(filled.get("mpi") or {})
     if mpi.get("mpirun") is None and recorded.command and is_launcher(recorded.command[0]):
-        mpi["mpirun"] = recorded.command[0]
+        mpi["mpirun"] = _own_launcher(path, recorded.command[0])
     objective = dict(filled.get("objective") or {})
     if objective.get("weights") is None:
         objective["weights"] = str(path)
@@ -79,16 +81,30 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
+def _own_launcher(recording: Path, word: str) -> str:
+    """The launcher that a recording names, if it is the one that this user's shell would find by its name.
+
+    A recording is a file of anybody's, and what it names would be run.
+
+    Raises:
+        ScenarioError: it is another program.
+    """
+    here = shutil.which(Path(word).name)
+    if "/" not in word or (here and Path(here).resolve() == Path(word).resolve()):
+        return word
+    raise ScenarioError(
+        f"calls={recording} was recorded with {word}, which is not the {Path(word).name} of your PATH",
+        f"mpi.mpirun={word} takes it all the same, mpi.mpirun={Path(word).name} what your PATH has",
+    )
+
+
 def read_calls(path: Path) -> Recording:
     """The recording in a file.
 
     Raises:
         TableError: there is none.
     """
-    try:
-        return read_recording(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise TableError(f"{path} cannot be read: {exc}", "python -m autotune record writes one") from exc
+    return read_recording(user_text(path, hint="python -m autotune record writes one"), str(path))
 
 
 def worth_text(about: Description, recommendation: Recommendation | None) -> str:

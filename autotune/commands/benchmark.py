@@ -10,8 +10,10 @@ from itertools import product
 from pathlib import Path
 
 from autotune.campaign.ports import Proposer
+from autotune.commands.terminal import bare
 from autotune.errors import UserError
 from autotune.exporters.writing import write_files
+from autotune.history.folder import refuse_links
 from autotune.proposers import proposer
 from autotune.replay.arena import Result, contest, standings, standings_page, standings_text
 from autotune.replay.recorded_table import RecordedTable, read_recorded
@@ -56,12 +58,12 @@ def benchmark(
             write(finished)
             if sys.stderr.isatty():
                 end = "\n" if number == len(tasks) else ""
-                sys.stderr.write(f"\r{number} of {len(tasks)} contests{end}")
+                bare(sys.stderr).write(f"\r{number} of {len(tasks)} contests{end}")
     table = standings(results)
     sys.stdout.write(standings_text(table))
     if out is not None:
         page = out.with_suffix(".html")
-        write_files({page: standings_page(table)})
+        write_files({page: standings_page(table)}, links=False)
         sys.stderr.write(f"{out}, {page}\n")
 
 
@@ -141,12 +143,14 @@ def _table(out: Path | None) -> Iterator[Callable[[Sequence[Result]], None]]:
 
     Raises:
         UserError: the file cannot be written; found out before the first contest.
+        JournalError: it is a link inside of a campaign.
     """
     if out is None:
         yield lambda _: None
         return
+    refuse_links(out)
     try:
-        file = out.open("w", newline="")
+        file = out.open("w", encoding="utf-8", newline="")
     except OSError as exc:
         message = f"cannot write {out}: {exc.strerror or exc}"
         raise UserError(message, "choose another file with --out") from exc

@@ -13,19 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
-from autotune.errors import CampaignError, ScenarioError, TableError, allowed
+from autotune.errors import CampaignError, ScenarioError, TableError, UserError, allowed
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Observation, Phase, Trial
 from autotune.importers import read
-from autotune.resources import folder, user_text
+from autotune.resources import MOST_YAML, folder, user_text
 from autotune.scenario import Scenario
 from autotune.simulate.calibrate import EAGER, Series, check, fit, machine_text
 from autotune.simulate.machine import Machine, machine_from
 from autotune.simulate.settings import JobSettings
+from autotune.space.loader import read_yaml
 from autotune.views.text import size_text
 
 _RENDEZVOUS = "1k"
@@ -94,7 +94,12 @@ def _base(name: str) -> Machine:
     path = shipped.get(name, Path(name))
     if not path.is_file():
         raise ScenarioError(f"--base {name}: no such machine", allowed(name, shipped))
-    return machine_from(yaml.safe_load(user_text(path, raised=ScenarioError)))
+    try:
+        return machine_from(read_yaml(user_text(path, raised=ScenarioError, most=MOST_YAML)))
+    except ValueError as exc:
+        if isinstance(exc, UserError):
+            raise
+        raise ScenarioError(f"{path} is no YAML: {exc}") from exc
 
 
 def _pingpong(seen: Observation, settings: JobSettings) -> Series:

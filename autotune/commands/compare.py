@@ -8,6 +8,7 @@ from typing import Any
 
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.commands.terminal import console
 from autotune.recommend.front import Checked, Provenance
 from autotune.views.documents import json_text
 from autotune.views.text import advice_text, ratio_text
@@ -21,8 +22,6 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json_text(rows))
         return
-    from rich.console import Console
-
     from autotune.views.tables import campaigns_table
 
     common = os.path.commonpath([d.absolute() for d in directories]) if len(directories) > 1 else ""
@@ -30,7 +29,7 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
         one["directory"] = os.path.relpath(directory.absolute(), common) if common else str(directory)
     made = [one.recommendation for one in found]
     unverified = sum(one is None or one.provenance.checked is Checked.NOT for one in made)
-    Console(width=None if sys.stdout.isatty() else 200).print(campaigns_table(rows, unverified))
+    console(width=None if sys.stdout.isatty() else 200).print(campaigns_table(rows, unverified))
 
 
 def row(campaign: CampaignDirectory, found: Conclusion) -> dict[str, Any]:

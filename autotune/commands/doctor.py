@@ -4,6 +4,7 @@ import os
 import sys
 
 from autotune.campaign.site import machine_now
+from autotune.commands.terminal import console
 from autotune.resources import space_text
 from autotune.space import Parameter, Space
 from autotune.space.loader import load_space
@@ -45,11 +46,9 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
         }
         sys.stdout.write(json_text(document))
         return
-    from rich.console import Console
-
     from autotune.views.tables import machine_table
 
-    Console().print(machine_table(findings.items(), offered.dropped))
+    console().print(machine_table(findings.items(), offered.dropped))
 
 
 def _has(declared: Parameter, here: Parameter) -> str:

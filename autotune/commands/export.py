@@ -1,16 +1,18 @@
 """``export DIR…``: a recommendation, or several as one, as parameter files."""
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from autotune.campaign.directory import read_campaign
+from autotune.commands.install import agreed
 from autotune.errors import UserError
 from autotune.exporters import listing
-from autotune.exporters.files import export_files, how_to_use
+from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.merging import merged
-from autotune.exporters.site import site_tree
+from autotune.exporters.site import KEPT, Tree, bring_back, differences, replacing, site_tree
+from autotune.exporters.user_files import Changes
 from autotune.exporters.writing import write_files
-from autotune.recommend.front import Recommendation
 from autotune.stacks import dialect
 from autotune.verification.choices import ChoiceKind
 
@@ -25,16 +27,18 @@ def export(
     directories: tuple[Path, ...],
     wanted: tuple[str, ...],
     out: Path | None,
-    kind: str = ChoiceKind.NEVER_SLOWER,
+    kind: str = ChoiceKind.RECOMMENDED,
     prefix: Path | None = None,
     module: str = "openmpi",
+    unasked: bool = False,
 ) -> None:
     """Write the files of one recommendation, or of several as one.
 
     By default in the formats of the stack, into the first campaign; or with a prefix a tree for a site there,
-    whose module of the MPI can be named.
+    whose module of the MPI can be named; ``unasked``: without the questions that ``install`` asks.
 
     Raises:
+        AutotuneError: what should not be in force without a question, and nobody said yes.
         UserError: nothing to export, what a format cannot say, or no place for files.
         StorageError: the disk is full or read-only.
     """
@@ -45,7 +49,12 @@ def export(
             raise UserError(
                 "--prefix goes with neither --format nor --out", "its tree has formats of its own"
             )
-        _write_tree(recommendation, prefix, module)
+        tree = site_tree(recommendation, prefix, module)
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-%fZ")
+        changes = replacing(tree, stamp)
+        sys.stdout.writelines(f"{line}\n" for line in differences(changes))
+        agreed(recommendation, directories, changes, unasked)
+        _write_tree(tree, changes, stamp)
         return
     target = out or directories[0] / "export"
     if len(directories) > 1 and out is None:
@@ -56,16 +65,16 @@ def export(
     if use := how_to_use(recommendation, formats, target):
         sys.stdout.write(f"use them with:\n  {use}\n")
     else:
-        sys.stdout.write("nothing is set: the stack's own defaults stay\n")
+        sys.stdout.write(f"{unused(recommendation, target)}\n")
     if stamp := recommendation.provenance.stamp:
         sys.stdout.write(f"all of this is {stamp}: no MPI ran\n")
 
 
-def _write_tree(recommendation: Recommendation, prefix: Path, module: str) -> None:
-    tree = site_tree(recommendation, prefix, module)
-    write_files(tree.files, parents=True)
-    for path in tree.files:
-        sys.stdout.write(f"{path}\n")
+def _write_tree(tree: Tree, changes: Changes, stamp: str) -> None:
+    write_files(changes.contents, parents=True, public=True)
+    sys.stdout.writelines(f"{path}\n" for path in tree.files)
     ways = "\n  or: ".join(tree.uses)
     sys.stdout.write(f"use it with:\n  {ways}\n")
     sys.stdout.write(f"take it back with:\n  {tree.back}\n")
+    if any(tree.prefix / KEPT in path.parents for path in changes.contents):
+        sys.stdout.write(f"or bring back what it replaced with:\n  {bring_back(tree, stamp)}\n")

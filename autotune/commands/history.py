@@ -6,6 +6,7 @@ from pathlib import Path
 from autotune.campaign.directory import read_campaign
 from autotune.errors import TableError, allowed
 from autotune.exporters.writing import write_files
+from autotune.importers.table import parquet_is_here
 from autotune.views.frames import FORMATS, Frame, history_frame, table_bytes
 
 
@@ -20,6 +21,7 @@ def format_of(out: Path | None, table_format: str = "") -> str:
 
     Raises:
         TableError: an unknown format, or Parquet without a file.
+        UserError: Parquet, and its library is not installed.
     """
     wanted = table_format or ("parquet" if out and out.suffix == ".parquet" else "csv")
     if wanted not in FORMATS:
@@ -28,6 +30,8 @@ def format_of(out: Path | None, table_format: str = "") -> str:
         raise TableError(
             "Parquet is binary and does not go to the terminal", "name a file: --out history.parquet"
         )
+    if wanted == "parquet":
+        parquet_is_here()
     return wanted
 
 

@@ -35,7 +35,7 @@ from autotune.commands.application import of_recording
 from autotune.commands.keys import groups, keys_of
 from autotune.errors import AutotuneError, ExitCode, ScenarioError, allowed
 from autotune.exporters import exporter
-from autotune.history.journal import FILE
+from autotune.history.folder import FILE
 from autotune.resources import folder
 from autotune.scenario import CHANGEABLE, PATHS, Scenario, scenario_of
 
@@ -69,11 +69,13 @@ def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
         try:
             _do(words, job)
         except (HydraException, OmegaConfBaseException) as exc:
-            raise _translated(exc) from exc
-        except ValueError as exc:
-            if job.called or isinstance(exc, AutotuneError):
+            raise _translated(exc, words) from exc
+        except (OSError, AutotuneError):
+            raise
+        except Exception as exc:  # Hydra trips over words in as many ways as there are
+            if job.called:
                 raise
-            raise _translated(exc) from exc
+            raise _translated(exc, words) from exc
         finally:
             _summarise([d for d in job.directories if (d / FILE).exists()])
         if job.failure:
@@ -109,6 +111,8 @@ class _Job:
     def _done(self, config: DictConfig) -> int:
         chosen = HydraConfig.get()
         name = str(chosen.runtime.choices["conf"])
+        if not isinstance(chosen.launcher, DictConfig):
+            raise ScenarioError(f"hydra.launcher={chosen.launcher}", "hydra/launcher=NAME chooses one")
         for node, above in ((config, ""), (chosen.launcher, "hydra.launcher")):
             _check_secrets(OmegaConf.to_container(node, resolve=False), above)
         document: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment] # a mapping
@@ -255,8 +259,11 @@ def _opened(word: str) -> str:
     return f"++{word}" if word.startswith(_OPEN_SECTIONS) and "=" in word else word
 
 
-def _translated(exc: Exception) -> AutotuneError:
+def _translated(exc: Exception, words: Sequence[str]) -> AutotuneError:
     """Hydra's complaint as one of ours: what is wrong, and what is allowed in its place."""
+    if not isinstance(exc, HydraException | OmegaConfBaseException | ValueError):
+        what = f"{type(exc).__name__}: {exc}".rstrip(": ")
+        return ScenarioError(f"Hydra cannot read one of {' '.join(words)} ({what})", "expected KEY=VALUE")
     cause: BaseException | None = exc
     full_key = ""
     while cause is not None:

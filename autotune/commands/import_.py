@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotune.commands.history import print_or_write
-from autotune.errors import UserError
+from autotune.errors import TableError, UserError
 from autotune.importers import Measurement, NamePattern, read, read_complete, read_noted
-from autotune.resources import user_text
+from autotune.importers.table import as_delimited
+from autotune.resources import MOST_BYTES, decoded, user_text
 
 
 def import_files(
@@ -97,8 +98,11 @@ def measurements(
 def _text(path: Path) -> tuple[str, str]:
     """Text and name; what is no UTF-8 is replaced, for logs contain anything."""
     if str(path) == "-":
-        return sys.stdin.read(), "standard input"
-    return user_text(path, lenient=True), str(path)
+        try:
+            return decoded(sys.stdin.buffer.read(MOST_BYTES), lenient=True), "standard input"
+        except ValueError as exc:
+            raise TableError(f"standard input cannot be read: {exc}") from exc
+    return as_delimited(path) if path.suffix == ".parquet" else user_text(path, lenient=True), str(path)
 
 
 def _completed(measurement: Measurement, comm_size: int | None, collective: str | None) -> Measurement:

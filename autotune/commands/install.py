@@ -1,13 +1,20 @@
 """``install DIR`` and ``uninstall``: a recommendation in the user's own parameter files, and out again."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autotune.campaign.directory import read_campaign
 from autotune.errors import AutotuneError
 from autotune.exporters.export_check import refuted
-from autotune.exporters.user_files import additions, elsewhere, in_force, removals, remove_empty_folders
+from autotune.exporters.user_files import (
+    Changes,
+    additions,
+    elsewhere,
+    in_force,
+    removals,
+    remove_empty_folders,
+)
 from autotune.exporters.writing import write_files
 from autotune.recommend.front import Recommendation
 
@@ -27,8 +34,7 @@ def install(directory: Path, unasked: bool = False) -> None:
     if changes is None:
         sys.stdout.write("nothing to install: the stack's own defaults stay\n")
         return
-    if doubts := [*_doubts(recommendation, directory)]:
-        _ask(doubts, unasked)
+    agreed(recommendation, (directory,), changes, unasked)
     for path, copy in write_files(changes.contents, changes.keep, parents=True).items():
         sys.stdout.write(f"kept {path} as {copy}\n")
     for path, number in in_force():
@@ -56,15 +62,28 @@ def uninstall() -> None:
     remove_empty_folders()
 
 
-def _doubts(recommendation: Recommendation, directory: Path) -> Iterator[str]:
+def agreed(
+    recommendation: Recommendation, directories: Sequence[Path], changes: Changes, unasked: bool
+) -> None:
+    """Go on if nothing is doubtful, or the user wants it all the same.
+
+    Raises:
+        AutotuneError: no, or nobody is there to be asked.
+    """
+    if doubts := [*_doubts(recommendation, directories, changes)]:
+        _ask(doubts, unasked)
+
+
+def _doubts(recommendation: Recommendation, directories: Sequence[Path], changes: Changes) -> Iterator[str]:
     """Why it should not be installed without a question."""
     source = recommendation.provenance
     if source.stamp:
         yield f"these results are {source.stamp}: no MPI ran"
     if not source.checked.done:
         yield f"they were not verified on fresh launches: {source.verified}"
-    if refuted(directory / "export"):
+    if any(refuted(directory / "export") for directory in directories):
         yield "on fresh launches the exported files did not do what they say"
+    yield from changes.doubts
 
 
 def _ask(doubts: list[str], unasked: bool) -> None:

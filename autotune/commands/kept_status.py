@@ -1,6 +1,7 @@
 """What ``status`` says of a long campaign, kept beside its journal.
 
-Concluding thousands of launches takes seconds. A journal that is as it was says what it said; one that its
+Concluding thousands of launches takes seconds. It is one line, sealed as the journal's are: an altered one is
+not told, nor one of an earlier version. A journal that is as it was says what it said; one that its
 campaign has written on says what was concluded then, with the launches counted that were added since. Heavy
 modules are not imported here.
 """
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from autotune.errors import AutotuneError
-from autotune.history.journal import FILE, check_ours, content, is_locked, opened
+from autotune.history.folder import FILE, check_ours
+from autotune.history.journal import content, is_locked, opened, sealed
 from autotune.views.text import duration_text
 
 KEPT = ".status.json"
@@ -96,7 +98,10 @@ class Progress:
 def kept(directory: Path) -> Progress | None:
     """What was said of this journal, or of its beginning where its campaign is writing it; None: nothing."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, AutotuneError):
-        document = json.loads((directory / KEPT).read_text())
+        line = opened(content(directory, KEPT).removesuffix(b"\n"))
+        if line.number is None:  # it is not sealed: of an earlier version, or of somebody else
+            return None
+        document = {key: value for key, value in line.event.items() if key != "event"}
         at, found = document.pop("of"), (directory / FILE).stat()
         progress = Progress(**document)
         document["document"]["directory"] = str(directory)  # as it is called this time
@@ -121,7 +126,8 @@ def keep(directory: Path, progress: Progress) -> None:
             end = text.index(b"\n", end) + 1
         found = (directory / FILE).stat()
         of = [found.st_dev, found.st_ino, end, found.st_mtime_ns]
-        write_files({directory / KEPT: json.dumps({"of": of, **asdict(progress)})}, mode=0o600)
+        line = sealed({"event": "status", "of": of, **asdict(progress)}, 1)
+        write_files({directory / KEPT: line}, mode=0o600)
 
 
 def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from autotune.commands.terminal import console
 from autotune.errors import UserError
 from autotune.space import size_in_bytes
 from autotune.stacks.installation import find
@@ -89,16 +90,13 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(listing: Listing, everything: bool, sizes: Sequence[int]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("name", "class", "default", "levels", "reason", title=f"{listing.layer} {listing.version}")
     for row in map(_flat, _rows(listing, everything, sizes)):
         table.add_row(*(row[column] for column in ("name", "class", "default", "levels", "reason")))
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
-    console.print(table)
+    screen = console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    screen.print(table)
     counts = ", ".join(f"{n} {klass}" for klass, n in listing.counts.items())
     nameless = ", ".join(listing.without_rule) or "none"
-    console.print(
-        f"{listing.layer}: {len(listing.knobs)} variables: {counts}; known to no rule: {nameless}\n"
-    )
+    screen.print(f"{listing.layer}: {len(listing.knobs)} variables: {counts}; known to no rule: {nameless}\n")

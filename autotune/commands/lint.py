@@ -1,17 +1,22 @@
 """``lint FILE…``: what the MPI stack would silently ignore or misread in anybody's files."""
 
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 
 from autotune.errors import ExitCode, StackError, UserError
+from autotune.exporters.origin import nodes_of
+from autotune.lint import kind_of
 from autotune.lint import lint as linted
 from autotune.resources import user_text
 from autotune.stacks.installation import find
+from autotune.stacks.knobs import Knob
 from autotune.stacks.knobs.listing import read
+from autotune.stacks.knobs.openmpi import components
 
 
 def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
-    """Print what the stack would ignore or misread; 1 where there is something.
+    """Print what the stack would ignore or misread; 1 where there is something, 5 for a kind not known.
 
     Folders among files are left out and named: a pattern of the shell (``export/*``) names both.
 
@@ -26,21 +31,34 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
         if path not in folders:
             files[path] = user_text(path, raised=UserError, line_ends=True)
     sys.stderr.writelines(f"left out: {folder} is a folder\n" for folder in folders)
-    findings = linted(files, mpi, _known(mpi), lambda name: Path(name).exists(), nodes)
+    others = [path for path, text in files.items() if kind_of(path, text) == "other"]
+    sys.stderr.writelines(f"not judged: {path} is of no kind of file that is known\n" for path in others)
+    nodes = measured_on(files.values()) if nodes is None else nodes
+    knobs, parts = _here(mpi)
+    names = frozenset(name for k in knobs.values() if k.layer == "openmpi" for name in (k.name, *k.inherits))
+    findings = linted(files, mpi, names or None, lambda n: Path(n).exists(), nodes, knobs, parts)
     for finding in findings:
         sys.stdout.write(f"{finding}\n")
-    sys.stdout.write(
-        f"{len(findings)} finding{'s' * (len(findings) != 1)} in {len(files)} file(s) for {mpi}\n"
-    )
-    return ExitCode.FINDING if findings else ExitCode.WELL
+    judged, s = len(files) - len(others), "s" * (len(findings) != 1)
+    sys.stdout.write(f"{len(findings)} finding{s} in {judged} file(s) for {mpi}\n")
+    return ExitCode.FINDING if findings else ExitCode.UNKNOWN if others else ExitCode.WELL
 
 
-def _known(mpi: str) -> frozenset[str] | None:
-    """Names of all parameters, where the stack that is judged for is installed here."""
+def measured_on(texts: Iterable[str]) -> int | None:
+    """Nodes of the campaign that exported these files; None where none says so."""
+    return max((n for n in map(nodes_of, texts) if n is not None), default=None)
+
+
+def _here(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:
+    """What the libraries here say: UCX of its variables, Open MPI too where it is the one judged for."""
     try:
         here = find()
-        judged = mpi == f"{here.flavour}{here.version.split('.')[0]}"
-        knobs = read(here.flavour, here) if judged else ()
+        knobs = read("ucx", here)
+        if mpi != f"{here.flavour}{here.version.split('.')[0]}":
+            return {knob.name: knob for knob in knobs}, {}
+        knobs += read(here.flavour, here)
+        return {name: k for k in knobs for name in (k.name, *k.children, *k.inherits)} | {
+            k.name: k for k in knobs
+        }, components(here.mpirun)
     except StackError:
-        return None
-    return frozenset(name for knob in knobs for name in (knob.name, *knob.inherits)) or None
+        return {}, {}

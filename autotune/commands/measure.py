@@ -6,7 +6,7 @@ from pathlib import Path
 
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
-from autotune.commands.history import print_or_write
+from autotune.commands.history import format_of, print_or_write
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.trial import History, Phase, Subject, Trial
 from autotune.scenario import Scenario
@@ -19,11 +19,12 @@ def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path |
     Raises:
         ScenarioError, SpaceError: no such point.
         CampaignError: the launch failed.
-        UserError: the table cannot be written.
+        UserError: the table cannot be written, or its format's library is not installed.
         StorageError: the disk is full or read-only.
     """
     from autotune.views.frames import history_frame
 
+    wanted = format_of(out)  # before the launch, which would be lost
     trial = Trial(
         number=1,
         phase=Phase.SEARCH if points else Phase.BASELINE,
@@ -36,7 +37,7 @@ def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path |
         observation = site.observer(measurement, site.space, Path(folder)).observe(trial)
     for note in observation.notes:
         sys.stderr.write(f"{note}\n")
-    print_or_write(history_frame(History((observation,))), out)
+    print_or_write(history_frame(History((observation,))), out, wanted)
     if not observation.ok:
         raise CampaignError(f"the launch was {observation.status}: {observation.reason}")
     return ExitCode.WELL

@@ -1,6 +1,5 @@
 """``plan conf=…``: what a campaign would do and cost, before anything runs."""
 
-from rich.console import Console
 from rich.table import Table
 
 from autotune.campaign.costs import Share, shares
@@ -9,6 +8,7 @@ from autotune.campaign.noise import RECORDED, resolution
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
+from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
 from autotune.scenario import Scenario
 from autotune.views.tables import design_table, machine_table
@@ -31,27 +31,27 @@ def plan(scenario: Scenario, site: Site) -> int:
     total = Share("together", sum(one.launches for one in phases), sum(one.most for one in phases))
     for one in (*phases, total):
         table.add_row(*one.row(nodes, asked.probe.budget_s, measurement.timeout_s))
-    console = Console(soft_wrap=False)
+    screen = console(soft_wrap=False)
     if site.chosen:
-        console.print(site.chosen, highlight=False)
-    console.print(machine_table(site.findings, site.space.dropped))
-    console.print(
+        screen.print(site.chosen, highlight=False)
+    screen.print(machine_table(site.findings, site.space.dropped))
+    screen.print(
         f"\n{', '.join(asked.collective)}: {len(asked.sizes)} sizes, {site.placement.ranks} ranks on {nodes} "
         f"node(s); {len(site.space.job)} parameters of a launch, {len(site.space.call)} swept inside\n",
         highlight=False,
     )
-    console.print(table)
-    console.print(
-        f"\n{cost_text(phases)}\n"
+    screen.print(table)
+    screen.print(
+        f"\n{cost_text(phases, scenario.budget.total_seconds)}\n"
         f"a launch measures for {asked.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
         f"{_resolved(strategy)}"
         f"campaign: {asked.directory}\n",
         highlight=False,
     )
     if strategy.discovery is not None:
-        console.print(_discovering(strategy.discovery), highlight=False)
+        screen.print(_discovering(strategy.discovery), highlight=False)
     elif strategy.design is not None:
-        console.print(design_table(strategy.design))
+        screen.print(design_table(strategy.design))
     return 0
 
 

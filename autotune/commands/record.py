@@ -1,5 +1,6 @@
 """``record``: what an application calls, how long it takes, and how much is waiting for the last rank."""
 
+import signal
 import sys
 import tempfile
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
 from autotune.commands.application import sentence
-from autotune.errors import ExitCode, Interrupted, UserError
+from autotune.errors import ExitCode, Interrupted, StorageError, UserError
 from autotune.exporters.writing import write_files
 from autotune.importers.cubex import read_cubex
 from autotune.importers.rank_files import joined
@@ -18,7 +19,7 @@ from autotune.importers.recording import Recording, mean_of
 from autotune.importers.traces import read_trace
 from autotune.recommend.front import Recommendation
 from autotune.recommend.reach import reachable_s
-from autotune.stacks.application import Ran, installation_of, recorder, recording, run, why_nothing
+from autotune.stacks.application import Ran, installation_of, passed_on, recorder, recording, run, why_nothing
 from autotune.stacks.installation import Installation
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
@@ -56,7 +57,7 @@ def of_traces(
     return ExitCode.WELL
 
 
-@heeded()
+@heeded(signal.SIGXCPU)
 def record(command: Sequence[str], runs: int, out: Path, against: Path | None, as_json: bool) -> int:
     """Run the application so often, write what it called, and print a summary; 1 where it did not end well.
 
@@ -75,7 +76,8 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
     out = _place(out)
     every: list[Recording] = []
     # Beside the result: a place that all nodes see, as the user's own.
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as kept:
+    beside = tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent)
+    with passed_on(lambda number: None), beside as kept:
         library = recorder(installation, Path(kept))
         for number in range(1, runs + 1):
             found, ended = _recorded(command, installation, library, Path(kept))
@@ -108,7 +110,11 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
 def _recorded(
     command: Sequence[str], installation: Installation, library: Path, beside: Path
 ) -> tuple[Recording | None, Ran | Interrupted]:
-    """One run: what its ranks have left, if anything, and how it ended."""
+    """One run: what its ranks have left, if anything, and how it ended.
+
+    Raises:
+        StorageError: its ranks found no room to record; the application ran on without.
+    """
     with tempfile.TemporaryDirectory(dir=beside) as place:
         folder = Path(place)
         date = datetime.now(UTC).isoformat(timespec="seconds")
@@ -117,10 +123,16 @@ def _recorded(
         try:
             check()  # none is begun after the user has ended it
             ended = run(command, installation, recording(library, folder), check, alarm())
-        except Interrupted as exc:  # what came before is worth a file
-            ended = exc
+        except (Interrupted, KeyboardInterrupt):  # what came before is worth a file
+            ended = Interrupted("interrupted")
         seconds = time.monotonic() - begin
-        files = (path.read_bytes() for path in sorted(folder.glob("*.rank")))
+        files = [path.read_bytes() for path in sorted(folder.glob("*.rank"))]
+        if not all(files):
+            how = f"ended with exit code {ended.exit_code}" if isinstance(ended, Ran) else "was interrupted"
+            raise StorageError(
+                f"nothing is recorded of {command[0]}, which {how}: no room for its ranks in {beside.parent}",
+                "each rank needs 5 MiB there while it runs; --out NAME in another place",
+            )
         return joined(files, command, seconds, date), ended
 
 

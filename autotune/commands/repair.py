@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.history.journal import FILE, Journal, content, locked, not_stored
+from autotune.history.folder import FILE
+from autotune.history.journal import Journal, content, locked, not_stored
 from autotune.history.repair import salvaged
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,9 @@ from autotune.campaign.drift import levelled
 from autotune.campaign.noise import remarks
 from autotune.commands.application import worth_text
 from autotune.commands.guidelines import campaign_findings
-from autotune.errors import UserError
+from autotune.errors import TableError, needing
 from autotune.exporters.export_check import refuted
-from autotune.exporters.files import how_to_use
+from autotune.exporters.files import how_to_use, sets_nothing
 from autotune.exporters.origin import untried
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
@@ -21,6 +22,7 @@ from autotune.history.objectives import Objective, envelope
 from autotune.recommend.front import recommend
 from autotune.replay.observed import history_of
 from autotune.replay.recorded_table import read_recorded
+from autotune.resources import user_text
 from autotune.stacks import dialect
 from autotune.views.discovery import discovery_section
 from autotune.views.guidelines import guidelines_section
@@ -77,7 +79,7 @@ def _report_table(table: Path, out: Path | None, folder: Path | None) -> None:
 
     inputs = table_input(table)
     target = out or table.with_suffix(".html")
-    write_files({target: page(inputs)})
+    write_files({target: page(inputs)}, links=out is not None)
     written = _drawn(inputs, folder) if folder is not None else ()
     sys.stdout.writelines(f"{path}\n" for path in (target, *written))
 
@@ -112,13 +114,18 @@ def write_figures(campaign: CampaignDirectory, folder: Path) -> tuple[Path, ...]
 def _drawn(inputs: "ReportInput", folder: Path) -> tuple[Path, ...]:
     from autotune.views.report import drawings, figures
 
-    try:
+    with needing("figures", "--figures"):
         drawn = drawings(figures(inputs))
-    except ImportError as exc:
-        raise UserError(f"figures need matplotlib: {exc}", "pip install 'autotune[figures]'") from exc
     files = {folder / name: image for name, image in drawn.items()}
     write_files(files, parents=True)
     return tuple(files)
+
+
+def _untried(path: Path) -> bool:
+    """Whether an exported file says that its format was never run; what cannot be read is none of ours."""
+    with suppress(TableError):
+        return untried(user_text(path, lenient=True))
+    return False
 
 
 def report_input(campaign: CampaignDirectory) -> "ReportInput":
@@ -146,9 +153,9 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         rounds=concluded.verdict.rounds if concluded.verdict else (),
         findings=about.site.findings,
         exports=exports,
-        untried=[path for path in exports if untried(Path(path).read_text(errors="replace"))],
+        untried=[path for path in exports if _untried(Path(path))],
         use=use,
-        idle=usable is not None and not use,
+        idle=usable is not None and sets_nothing(usable),
         stamp=str(about.site.stamp),
         state=state,
         running=campaign.state is State.RUNNING,

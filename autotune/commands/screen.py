@@ -10,7 +10,8 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters.writing import write_files
 from autotune.importers.table import read_rows
-from autotune.screening.by_hand import Layout, factors_in, sensitivity
+from autotune.screening.by_hand import Layout as Layout  # for who calls this verb
+from autotune.screening.by_hand import factors_in, sensitivity
 from autotune.screening.follow_up import follow_up
 from autotune.screening.table import Table, known_scale, named_responses, screen
 from autotune.views.documents import follow_up_document, json_text, screening_document

@@ -17,7 +17,8 @@ from autotune.commands.guidelines import campaign_findings
 from autotune.commands.kept_status import JOBS, LONG, Progress, keep, kept
 from autotune.errors import AutotuneError, UserError
 from autotune.history.events import State
-from autotune.history.journal import FILE, Journal, content
+from autotune.history.folder import FILE
+from autotune.history.journal import Journal, content
 from autotune.history.trial import History
 from autotune.recommend.front import Provenance
 from autotune.structure import plain
@@ -153,7 +154,7 @@ def _choice(choice: Choice) -> dict[str, Any]:
         "kind": choice.kind,
         "checked": choice.checked,
         "changes": dict(choice.changes),
-        "rules": sum(bool(rule.choice) for rule in chosen.rules),
+        "rules": sum(rule.sets for rule in chosen.rules),
         "speedup": chosen.speedup if chosen.gains else None,
         "prices": [
             {

@@ -22,26 +22,30 @@ from autotune.campaign.interruption import check
 from autotune.campaign.loop import Campaign
 from autotune.campaign.noise import remarks
 from autotune.campaign.observing import Observer, measurement_of
+from autotune.campaign.sealing import is_sealed, seal
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
 from autotune.commands.application import worth_text
 from autotune.commands.guidelines import campaign_findings
 from autotune.commands.notice import notifying
 from autotune.commands.status import Keeper
+from autotune.commands.terminal import console as plain_console
 from autotune.errors import (
     STORAGE,
     CampaignError,
     ExitCode,
     HandedOver,
     Interrupted,
+    JournalError,
     ScenarioError,
     StorageError,
     UserError,
 )
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
-from autotune.exporters.files import export_files, how_to_use
+from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.history.events import State, changed_event, ended_event, replayed, started_event
-from autotune.history.journal import FILE, Journal, as_read, not_stored
+from autotune.history.folder import FILE
+from autotune.history.journal import Journal, as_read, not_stored
 from autotune.history.objectives import Objective, scores
 from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.importers.profiles import read_profile
@@ -69,7 +73,7 @@ def tune(scenario: Scenario, site: Site) -> int:
         Interrupted: the user ended it.
     """
     directory = scenario.directory
-    console = Console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
+    console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
     strategy = strategy_of(scenario, site)
     measurement = measurement_of(scenario, site.placement.ranks)
     start_over(scenario)
@@ -95,7 +99,9 @@ def tune(scenario: Scenario, site: Site) -> int:
             if site.chosen:
                 console.print(site.chosen, highlight=False)
             screen.opening(_title(scenario, site), str(site.stamp), site.findings, site.space.dropped)
-            console.print(cost_text(shares(strategy)), highlight=False, soft_wrap=True)
+            console.print(
+                cost_text(shares(strategy), scenario.budget.total_seconds), highlight=False, soft_wrap=True
+            )
             observe, clock = _unless_interrupted(observer), time.monotonic
             deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
             keeper = Keeper(directory, journal)
@@ -111,14 +117,16 @@ def tune(scenario: Scenario, site: Site) -> int:
                 console.print(str(proof), highlight=False, soft_wrap=True)
             sound = proof is None or not proof.refutes
             if sound and formats:
-                screen.usable(how_to_use(recommendation, formats, folder))
+                screen.usable(how_to_use(recommendation, formats, folder), unused(recommendation, folder))
             if text := worth_text(begun, recommendation):
                 console.print(text, highlight=False, soft_wrap=True)
             screen.stamped(str(site.stamp))
             ending.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
             ending.code = ExitCode.WELL if sound else ExitCode.FINDING
         if campaign.cut:
-            why = "budget.until or budget.node_hours was reached: with more of it the same command continues"
+            why = (
+                "no time is left (budget.total_seconds, until, node_hours); with more this command continues"
+            )
             journal.append(ended_event(State.INTERRUPTED, reason=why))
             console.print(why, highlight=False, soft_wrap=True)
         else:
@@ -202,8 +210,11 @@ def _begin(journal: Journal, campaign: Description) -> tuple[Description, Histor
     """
     events = journal.read()
     begun = campaign_in(events)
+    # What somebody else's journal says and nobody was asked for is not sealed by going on with it.
+    ours = begun is None or is_sealed(events) or _same(campaign, begun)
     if begun is None:
-        journal.append(campaign_event(campaign))
+        journal.append(event := campaign_event(campaign))
+        events = (*events, as_read(event))
     else:
         changed = _changes(campaign, begun)
         if not changed and events[-1] == ended_event(
@@ -213,10 +224,17 @@ def _begin(journal: Journal, campaign: Description) -> tuple[Description, Histor
         if changed:
             event = changed_event(changed)
             journal.append(event)
-            begun = campaign_in((*events, as_read(event)))
+            events = (*events, as_read(event))
+            begun = campaign_in(events)
     history, announced = replayed(events)
-    journal.append(started_event(os.getpid(), os.uname().nodename))
+    journal.append(started_event(os.getpid(), os.uname().nodename, seal(events) if ours else ""))
     return begun or campaign, history, announced
+
+
+def _same(campaign: Description, begun: Description) -> bool:
+    """Whether what was composed here would have the same things started as what the journal describes."""
+    asked, was = (as_read(campaign_event(one)) for one in (campaign, begun))
+    return all(asked[key] == was[key] for key in ("space", "site")) and asked.get("knobs") == was.get("knobs")
 
 
 def _changes(campaign: Description, begun: Description) -> dict[str, Any]:
@@ -263,7 +281,7 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
         ) from exc
     except Exception as exc:
         full = isinstance(exc, OSError) and exc.errno in STORAGE
-        with contextlib.suppress(StorageError):
+        with contextlib.suppress(JournalError, StorageError):
             journal.append(ended_event(State.FAILED, reason=str(exc)))
         if full and isinstance(exc, OSError):
             raise not_stored(directory, exc) from exc
@@ -289,11 +307,14 @@ def _finish(
         if any(o.ok for o in history) and not len(history.of(Phase.SCREENING, Phase.SEARCH)):
             raise CampaignError(
                 f"the budget ended before any setting was searched; launches so far: {len(history)}",
-                "with larger ones (budget.launches, budget.seconds) the same command continues",
+                "with larger ones (budget.launches, seconds, total_seconds) the same command continues",
             )
         reasons = "; ".join(sorted({o.reason for o in history if not o.ok})[:3])
+        well = any(o.ok for o in history.of(Phase.BASELINE))
         raise CampaignError(
-            f"none of the {len(history)} launches gave a complete curve: {reasons}",
+            f"nothing but the stack's own defaults could be measured, which stay: {reasons}"
+            if well
+            else f"none of the {len(history)} launches gave a complete curve: {reasons}",
             f"see {directory}/launches",
         )
     baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)

@@ -13,17 +13,17 @@ from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import check, heeded
 from autotune.campaign.observing import Measurement, Observer, measurement_of
+from autotune.commands.trust import check_trusted
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.writing import write_files
-from autotune.history.journal import check_ours
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
-from autotune.lint import environment_of
+from autotune.lint import environment_of, kind_of
 from autotune.recommend.front import Recommendation
 from autotune.resources import user_text
-from autotune.verification.known import search_noise
-from autotune.verification.paired_test import Comparison, SlotDecision, compare, decided, overall
-from autotune.verification.pairs import PairDifferences, order, pairs
+from autotune.verification.blocks import blocks_of, order
+from autotune.verification.comparison import Comparison, SlotDecision, compare, decided, overall
+from autotune.verification.failed import NO_FAILURES, Failures
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.documents import json_text
 from autotune.views.text import ratio_text, size_text
@@ -42,13 +42,21 @@ _SAID = {"still better": "still ", "no longer": "no longer ", "better": "", "not
 
 
 @heeded()
-def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool) -> int:
-    """Compare, print slot by slot, and say 1 where a gain is gone or anything loses.
+def verify(
+    directory: Path,
+    launches: int | None,
+    against: tuple[Path, ...],
+    as_json: bool,
+    unasked: bool = False,
+) -> int:
+    """Compare, print slot by slot, and say 1 where a gain is gone, anything loses, or more launches fail.
+
+    ``unasked``: without a question what the journal of somebody else names.
 
     Raises:
         UserError: nothing to compare, or nothing to compare with.
-        JournalError: others could have written what would be started.
-        CampaignError: no pair of launches could be compared.
+        JournalError: others could have written what would be started, or nobody said yes to it.
+        CampaignError: no launches of both sides could be compared.
         Interrupted: the user ended it.
         StorageError: the disk is full or read-only.
     """
@@ -60,35 +68,36 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
     asked = about.scenario.verify
     design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss, asked.margin)
-    _trusted(campaign)
+    check_trusted(directory, about, unasked)
     site = connected(about.site.launcher, about.scenario)
     target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     measurement = measurement_of(about.scenario, site.placement.ranks)
     ours = site.observer(measurement, about.space, target)
     here = _changed(str(directory), campaign, site)
     tuned_side = _Side(str(directory), ours, Subject.DEPLOYED, recommendation, here)
-    reference = _reference(against, site, measurement, about, target)
+    reference = _reference(against, site, measurement, about, target, unasked)
     sides: tuple[list[Observation], list[Observation]] = ([], [])
-    differences: tuple[PairDifferences, ...] = ()
+    failures = NO_FAILURES
     judged: tuple[Comparison, ...] = ()
     rng = np.random.default_rng()
-    for number, (block, tuned) in enumerate(order(design.looks[-1], rng), start=1):
+    wanted = order(design.own, rng)
+    for number, (block, tuned) in enumerate(wanted, start=1):
         check()
         side = tuned_side if tuned else reference
         observation = side.observe(number, block, int(rng.integers(2**31)))
         sides[tuned].append(observation)
         how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
         sys.stderr.write(f"launch {number} of at most {design.launches}  {side.name}  {how}\n")
-        differences = pairs(*sides)
-        if differences and number in [2 * n for n in design.looks]:
-            judged = compare(differences, design, noise=search_noise(campaign.history))
-            if decided(judged, design, {c.slot for c in judged}):
+        failures = Failures.between(*reversed(sides))
+        if number == len(wanted) or wanted[number][0] != block:
+            judged = compare(blocks_of(*sides), design)
+            if judged and decided(judged) and not failures.more:
                 break
-    if not judged:
+    if not (judged or failures.more):
         reasons = {o.reason for side in sides for o in side if not o.ok}
-        raise CampaignError(f"no pair of launches could be compared: {'; '.join(sorted(reasons)[:3])}")
-    total = overall(differences)
-    otherwise = {c.slot: c for c in compare(pairs(*sides, other_loop=True), design)}
+        raise CampaignError(f"no launches of both sides could be compared: {'; '.join(sorted(reasons)[:3])}")
+    total = overall(blocks_of(*sides), frozenset(c.slot for c in judged)) if judged else None
+    otherwise = {c.slot: c for c in compare(blocks_of(*sides, other_loop=True), design)}
     had = set() if against else {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
     document = {
         "campaign": about.scenario.title,
@@ -98,7 +107,8 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
         "notes": [*tuned_side.notes, *reference.notes],
         "launches": sum(map(len, sides)),
         "other_loop": about.scenario.other_loop if otherwise else "",
-        "overall": _document(total, bool(had)),
+        "failures": failures.between_text(tuned_side.name, reference.name),
+        "overall": _document(total, bool(had)) if total else None,
         "slots": [_document(c, c.slot in had, otherwise.get(c.slot)) for c in judged],
     }
     write_files({target / RESULT: json_text(document)}, parents=True)
@@ -106,7 +116,8 @@ def verify(directory: Path, launches: int | None, against: tuple[Path, ...], as_
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
     gone = any(c.decision is SlotDecision.NO_LONGER and c.slot in had for c in judged)
     counting = [*judged, *(otherwise.values() if asked.other_loop == "counts" else ())]
-    return ExitCode.FINDING if gone or any(c.loses for c in counting) else ExitCode.WELL
+    worse = gone or failures.more or any(c.loses for c in counting)
+    return ExitCode.FINDING if worse else ExitCode.WELL
 
 
 @dataclass(frozen=True)
@@ -129,7 +140,12 @@ class _Side:
 
 
 def _reference(
-    against: tuple[Path, ...], site: "Site", measurement: Measurement, about: Description, target: Path
+    against: tuple[Path, ...],
+    site: "Site",
+    measurement: Measurement,
+    about: Description,
+    target: Path,
+    unasked: bool,
 ) -> _Side:
     """What is compared with: the defaults, another campaign's recommendation, or somebody's files.
 
@@ -147,7 +163,7 @@ def _reference(
     if len(against) == 1 and against[0].is_dir():
         other = read_campaign(against[0])
         recommendation, its = other.recommended(), other.about
-        _trusted(other)
+        check_trusted(other.path, its, unasked)
         if its.site.stamp != about.site.stamp:
             kinds = [str(one.site.stamp) or "of a real MPI" for one in (its, about)]
             raise UserError(f"{name} is {kinds[0]}, what it is compared with {kinds[1]}")
@@ -181,29 +197,13 @@ def _changed(name: str, campaign: CampaignDirectory, site: "Site") -> tuple[str,
     )
 
 
-def _trusted(campaign: CampaignDirectory) -> None:
-    """Before anything is started: refuse what others could have written, and name what the journal asks for.
-
-    Raises:
-        JournalError: the directory or its journal belongs to another user, or everybody can write there.
-    """
-    check_ours(campaign.path)
-    scenario = campaign.about.scenario
-    launcher = {k: v for k, v in campaign.about.site.launcher.items() if k != "_target_" and v}
-    asked = {
-        "mpi.mpirun": scenario.mpi.mpirun,
-        "mpi.env": dict(scenario.mpi.env),
-        "mpi.mca": dict(scenario.mpi.mca),
-        "probe.options": dict(scenario.probe.options),
-        "hydra.launcher": launcher,
-    }
-    words = "".join(f"  {key}: {value}\n" for key, value in asked.items() if value)
-    if words:
-        sys.stderr.write(f"starts what the journal of {campaign.path} says:\n{words}")
-
-
 def _of_file(path: Path) -> dict[str, str]:
-    return environment_of(path, user_text(path, raised=UserError))
+    text = user_text(path, raised=UserError)
+    if kind_of(path, text) == "other":
+        raise UserError(
+            f"{path} is of no kind of file that is known", "what it sets cannot be told: see lint"
+        )
+    return environment_of(path, text)
 
 
 def _document(c: Comparison, was_better: bool, otherwise: Comparison | None = None) -> dict[str, Any]:
@@ -220,7 +220,9 @@ def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
     stamp = f"  {document['stamp']}" if document["stamp"] else ""
     lines = [f"speed of {tuned} over that of {reference}, on {document['launches']} fresh launches:{stamp}"]
     lines += [f"  note: {note}" for note in document["notes"]]
-    for one in (*document["slots"], document["overall"]):
+    if document["failures"]:
+        lines.append(f"  failed: {document['failures']}")
+    for one in filter(None, (*document["slots"], document["overall"])):
         collective, comm_size, size = one["slot"]
         where = f"{collective}, {comm_size} ranks, {size_text(size)}" if comm_size else "all, geometric mean"
         times = ratio_text(one["speedup"], (ratio_of(one["low"]), ratio_of(one["high"])))

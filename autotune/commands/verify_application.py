@@ -18,13 +18,15 @@ from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
 from autotune.exporters.writing import write_files
-from autotune.history.journal import check_ours
+from autotune.history.folder import check_ours, make_empty
 from autotune.lint import environment_of
-from autotune.stacks import dialect
+from autotune.resources import user_text
+from autotune.scenario.pattern import check_pattern, found
+from autotune.stacks import dialect, implementations
 from autotune.stacks.application import installation_of, is_launcher, run
 from autotune.stacks.installation import Installation
 from autotune.verification.application import ApplicationVerdict, Said, difference, judged
-from autotune.verification.pairs import order
+from autotune.verification.blocks import order
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.documents import json_text
 from autotune.views.text import duration_text, ratio_text
@@ -54,22 +56,25 @@ def verify_application(
         Interrupted: the user ended it.
         StorageError: the disk is full or read-only.
     """
-    pattern = _pattern(figure, more_is_better)
+    _check_figure(figure, more_is_better)
     campaign = read_campaign(directory)
     check_ours(campaign.path)
     asked = campaign.about.scenario.verify
     design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss, asked.margin)
     installation = installation_of(command)
+    _check_same_mpi(campaign, installation)
     target = directory / "verifications" / datetime.now(UTC).strftime("application-%Y-%m-%dT%H-%M-%SZ")
+    make_empty(target)
     env = _in_force(campaign, target / "files")
     words = _placed(campaign, installation, command)
-    sides: tuple[list[float], list[float]] = ([], [])
+    runs: list[tuple[int, bool, float]] = []
     rng = np.random.default_rng()
     verdict: ApplicationVerdict | None = None
-    for number, (_, tuned) in enumerate(order(design.looks[-1], rng), start=1):
+    wanted = order(design.own, rng)
+    for number, (block, tuned) in enumerate(wanted, start=1):
         check()
         out = target / f"{number:04d}.{'files' if tuned else 'default'}.out"
-        with out.open("wb") as file:
+        with out.open("xb") as file:
             ran = run(words if tuned else command, installation, env if tuned else {}, check, alarm(), file)
         if ran.exit_code:
             side = "with the files" if tuned else "without them"
@@ -77,14 +82,14 @@ def verify_application(
                 f"{command[0]} ended with exit code {ran.exit_code} {side}",
                 f"see {out}; is it right by itself?",
             )
-        value = max(ran.seconds, _LEAST_S) if pattern is None else _figure(pattern, out)
-        sides[tuned].append(value)
-        unit = " s" if pattern is None else ""
+        value = max(ran.seconds, _LEAST_S) if figure is None else _figure(figure, out)
+        runs.append((block, tuned, value))
+        unit = " s" if figure is None else ""
         sys.stderr.write(
             f"run {number} of at most {design.launches}  {('default', 'files')[tuned]:8}{value:.6g}{unit}\n"
         )
-        if number in [2 * n for n in design.looks]:
-            verdict = judged(*sides, more_is_better, design)
+        if number == len(wanted) or wanted[number][0] != block:
+            verdict = judged(runs, more_is_better, design)
             if verdict.said is not Said.UNTOLD:
                 break
     if verdict is None:
@@ -97,25 +102,45 @@ def verify_application(
         "figure": figure or "",
         "more_is_better": more_is_better,
         "environment": env,
-        "runs": {"default": sides[0], "files": sides[1]},
+        "runs": {
+            name: [value for _, side, value in runs if side is tuned]
+            for name, tuned in (("default", False), ("files", True))
+        },
         **asdict(verdict),
-        "saved": list(verdict.saved) if pattern is None else None,
+        "saved": list(verdict.saved) if figure is None else None,
         "campaign_s": spent_s,
         "predicted": worth_text(campaign.about, campaign.recommended()),
-        **(_compared(campaign, verdict) if pattern is None else {}),
+        **(_compared(campaign, verdict) if figure is None else {}),
     }
     write_files({target / RESULT: json_text(document)}, parents=True)
-    text = _text(document, verdict, pattern is None)
+    text = _text(document, verdict, figure is None)
     sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
     return ExitCode.FINDING if verdict.said is Said.WORSE else ExitCode.WELL
 
 
+def _check_same_mpi(campaign: CampaignDirectory, here: Installation) -> None:
+    """Refuse another MPI than the campaign's: its files hold names and ids of that one.
+
+    Raises:
+        UserError: another implementation, or another version.
+    """
+    measured = dict(campaign.about.site.findings).get("MPI", "")
+    family, version = campaign.about.space.stack, re.search(r"\d+(?:\.\d+)+\S*", measured)
+    other = version is not None and version[0] != here.version
+    if family in implementations() and (family != here.flavour or other):
+        raise UserError(
+            f"{here.mpirun} is {here.flavour} {here.version}, "
+            f"the campaign was measured on {measured or family}",
+            "start the application by the launcher of the MPI that was tuned, or tune this one",
+        )
+
+
 def _compared(campaign: CampaignDirectory, verdict: ApplicationVerdict) -> dict[str, Any]:
     """Shares of a run's time, predicted, measured, and their difference, each with its interval."""
-    found = predicted_share(campaign.about, campaign.recommended())
-    if found is None:
+    predicted = predicted_share(campaign.about, campaign.recommended())
+    if predicted is None:
         return {}
-    share, runs = found
+    share, runs = predicted
     return {
         "predicted_share": list(share),
         "measured_share": list(verdict.saved_share),
@@ -135,9 +160,7 @@ def _in_force(campaign: CampaignDirectory, folder: Path) -> dict[str, str]:
     formats = ("env_sh",) if family == "openmpi" else dialect(campaign.about.space.stack).formats
     env: dict[str, str] = {}
     for path in export_files(recommendation, formats, folder):
-        env |= (
-            {} if path.suffix == ".conf" and "env_sh" in formats else environment_of(path, path.read_text())
-        )
+        env |= {} if path.suffix == ".conf" and "env_sh" in formats else environment_of(path, user_text(path))
     if not env and not placed(recommendation):
         raise UserError(
             f"{campaign.path} recommends the stack's own defaults", "there is nothing to put into force"
@@ -153,46 +176,43 @@ def _placed(campaign: CampaignDirectory, installation: Installation, command: Se
     return words
 
 
-def _pattern(figure: str | None, more_is_better: bool) -> "re.Pattern[str] | None":
-    """The pattern of the figure; None: run time is meant.
+def _check_figure(figure: str | None, more_is_better: bool) -> None:
+    """Refuse a figure that cannot be found; None: run time is meant.
 
     Raises:
-        UserError: it is none, has not one group, or more of run time were better.
+        UserError: it is no pattern, has not one group, or more of run time were better.
     """
-    if figure is None:
-        if more_is_better:
-            raise UserError("--more-is-better needs --figure PATTERN", "of run time less is better")
-        return None
-    try:
-        pattern = re.compile(figure)
-    except re.error as exc:
-        raise UserError(f"--figure {figure!r}: {exc}", "e.g. --figure 'FOM: ([0-9.]+)'") from exc
-    if pattern.groups != 1:
-        raise UserError(f"--figure {figure!r} has {pattern.groups} groups", "needed: one, around the number")
-    return pattern
+    if figure is not None:
+        check_pattern(figure, "--figure")
+    elif more_is_better:
+        raise UserError("--more-is-better needs --figure PATTERN", "of run time less is better")
 
 
-def _figure(pattern: "re.Pattern[str]", out: Path) -> float:
+def _figure(pattern: str, out: Path) -> float:
     """The last figure in what the application printed.
 
     Raises:
-        UserError: there is none, or it is no number above 0.
+        UserError: there is none, or it is no number above 0; or the output cannot be read.
+        Interrupted: the user ended it.
     """
-    found = pattern.findall(out.read_text(errors="replace"))
-    if not found:
-        raise UserError(f"nothing in {out} matches {pattern.pattern!r}", "try the pattern on that file")
+    last = None
+    for said in found(pattern, user_text(out, lenient=True)):
+        check()  # each match may look at all of the rest
+        last = said
+    if last is None:
+        raise UserError(f"nothing in {out} matches {pattern!r}", "try the pattern on that file")
     try:
-        value = float(found[-1])
+        value = float(last)
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise UserError(f"{out}: the figure is {found[-1]!r}", "needed: a number above 0")
+        raise UserError(f"{out}: the figure is {last!r}", "needed: a number above 0")
     return value
 
 
 def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: bool) -> str:
     """What was found, what it saves, and when the campaign is paid back."""
-    runs = 2 * verdict.pairs
+    runs = 2 * verdict.runs
     unit = " s" if is_time else ""
     ratio = ratio_text(verdict.speedup, (verdict.low, verdict.high))
     stamp = f"  {document['stamp']}" if document["stamp"] else ""

@@ -3,11 +3,11 @@
 import time
 from pathlib import Path
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from autotune.commands.status import progress
+from autotune.commands.terminal import console
 
 _EVERY_S = 1.0
 _SHARE = 10
@@ -20,7 +20,7 @@ def watch(directory: Path) -> None:
     Raises:
         AutotuneError: as ``status``.
     """
-    with Live(console=Console(), auto_refresh=False) as live:
+    with Live(console=console(), auto_refresh=False) as live:
         try:
             while True:
                 began_s = time.monotonic()

@@ -33,7 +33,8 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
         return
     ranks, nodes = recommendation.provenance.ranks, recommendation.provenance.nodes
     lines = [
-        f"{calls}: {gained.calls:.4g} calls a run and rank, {gained.other_calls:.4g} of what was not tuned",
+        f"{calls}: {gained.calls:.4g} calls a run and rank, {gained.other_calls:.4g} not covered: of what "
+        "was not tuned, or more than a factor of two beyond the sizes measured",
         f"saved an hour of application time: {gained.saved_per_hour_s:.3g} s ({low:.3g} … {high:.3g})",
         f"the campaign cost {gained.campaign_s * nodes / 3600:.3g} node-hours of launches; "
         + (

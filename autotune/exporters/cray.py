@@ -7,7 +7,7 @@ from pathlib import Path
 from autotune.errors import UserError, allowed
 from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.origin import UNTRIED, commented, remarks
-from autotune.exporters.settings import check_family, one_algorithm
+from autotune.exporters.settings import EVERYWHERE, check_family, everywhere, one_algorithm
 from autotune.recommend.front import Recommendation
 from autotune.stacks import cray
 from autotune.stacks.tables import tables
@@ -34,7 +34,7 @@ class CrayMpich:
         check_family(recommendation, "craympich")
         variables = self._variables(recommendation)
         plain = []
-        for collective, by_size in tables(recommendation.rules).items():
+        for collective, by_size in tables(everywhere(recommendation)).items():
             word = one_algorithm(collective, by_size)
             if word not in ("", _OPTIMISED, _PLAIN) or collective not in cray.COLLECTIVES:
                 raise UserError(
@@ -44,7 +44,13 @@ class CrayMpich:
             plain += [f"mpi_{collective}"] if word == _PLAIN else []
         if plain:
             variables[cray.OFF] = ",".join(plain)
-        head = [*remarks(recommendation), UNTRIED, "", f"use: {self.use(recommendation, directory)}"]
+        head = [
+            *remarks(recommendation),
+            UNTRIED,
+            EVERYWHERE,
+            "",
+            f"use: {self.use(recommendation, directory)}",
+        ]
         if cray.coupled(variables):
             head.append(f"{cray.RENDEZVOUS}={cray.ALT_READ} works in jobs with {cray.NETWORK} alone")
         lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]

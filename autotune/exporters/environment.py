@@ -9,15 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autotune.exporters.export_check import Recipe
+from autotune.exporters.guard import Guard, guard_of
 from autotune.exporters.launch_line import PROGRAM, mpirun, sourced
 from autotune.exporters.openmpi import recipe
 from autotune.exporters.origin import commented, remarks
-from autotune.exporters.settings import settings
+from autotune.exporters.script_check import values_in
+from autotune.exporters.settings import RULES_FILE, settings
 from autotune.recommend.front import Recommendation
 from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
 SCRIPT = "autotune-env.sh"
 """Name of the script for sh."""
+_WORDS = '"$@"'
+"""Of whoever starts a script, in ``sh``."""
 _WHAT = "MPI collectives tuned by autotune: "
 
 
@@ -26,6 +30,7 @@ class Script:
 
     name = file = ""
     sign = "#"
+    beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The file and, where sizes are told apart, the rules file.
@@ -38,7 +43,8 @@ class Script:
         use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(how)]
         head = commented([*remarks(recommendation), "", *use], self.sign)
         lines = [self.line(name, value) for name, value in deployed.environment.items()]
-        text = "\n".join([*head, *lines]) + "\n"
+        asked = self.asking(guard) if (guard := guard_of(recommendation)) else []
+        text = "\n".join([*head, *asked, *lines]) + "\n"
         return {self.file: self.whole(text, recommendation), **deployed.files}
 
     def how(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
@@ -49,6 +55,12 @@ class Script:
         """By loading it as a module."""
         folder = shlex.quote(str(directory.absolute()))
         return f"module use {folder}; module load autotune; {forwarding(recommendation, directory)}"
+
+    def asking(self, guard: Guard) -> list[str]:
+        """Lines that end it where another version is here, for a POSIX shell."""
+        return [
+            f"{guard.command} || {{ echo {shlex.quote(guard.wrong)} >&2; return 1 2>/dev/null || exit 1; }}"
+        ]
 
     def line(self, name: str, value: str) -> str:
         """One variable, as a POSIX shell sets it."""
@@ -81,7 +93,7 @@ class ShellScript(Script):
             directory,
             spoilt,
             self.export,
-            lambda place: settings(recommendation, place).environment,
+            lambda place: values_in(place / self.file),
         )
 
 
@@ -96,6 +108,16 @@ class CShellScript(Script):
         command = forwarding(recommendation, directory)
         return sourced(directory / self.file, command, "source").replace("!", "\\!")
 
+    def asking(self, guard: Guard) -> list[str]:
+        """The same; ``exit`` ends the script that is sourced, where a csh reads one, and leaves the shell."""
+        return [
+            guard.command.replace("!", "\\!"),
+            "if ($status != 0) then",
+            f"  sh -c {shlex.quote(f'echo {shlex.quote(guard.wrong)} >&2')}",
+            "  exit 1",
+            "endif",
+        ]
+
     def line(self, name: str, value: str) -> str:
         """One variable."""
         return f"setenv {name} {shlex.quote(value)}".replace("!", "\\!")
@@ -105,20 +127,20 @@ class SlurmSnippet(Script):
     """Lines for a batch script."""
 
     name, file = "slurm", "autotune.slurm"
-    summary = "autotune.slurm: lines for a Slurm batch script, placement included"
+    summary = "autotune.slurm: a Slurm batch script that starts any program, placement included"
 
     def how(self, recommendation: Recommendation, directory: Path) -> Sequence[str]:
-        """In the words of somebody who reads these very lines."""
-        return ["put these lines into the batch script, the last one in place of its srun"]
+        """As it is, or in the words of somebody who has a batch script."""
+        own = "put these lines into your batch script, the last one in place of its srun"
+        return [self.use(recommendation, directory), f'{own}, with your program for "$@"']
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing it, less its last line."""
-        path = shlex.quote(str(directory.absolute() / self.file))
-        return f"put the lines of {path} into the batch script, the last one in place of its srun"
+        """By handing it in, with the program behind it."""
+        return f"sbatch … {shlex.quote(str(directory.absolute() / self.file))} your_program"
 
     def whole(self, text: str, recommendation: Recommendation) -> str:
-        """With the line that starts the program."""
-        return f"{text}{_srun(recommendation, 'your_program')}\n"
+        """With the first line that ``sbatch`` wants, and the one that starts the program."""
+        return f"#!/bin/sh\n{text}{_srun(recommendation, _WORDS)}\n"
 
 
 class LmodModule(Script):
@@ -126,6 +148,14 @@ class LmodModule(Script):
 
     name, file, sign = "lmod", "autotune.lua", "--"
     summary = "autotune.lua: module file for Lmod"
+
+    def asking(self, guard: Guard) -> list[str]:
+        """The same, as it is loaded."""
+        return [
+            f'if mode() == "load" and not capture({lua(f"{guard.command} && echo same")}):find("same") then',
+            f"  LmodError({lua(guard.wrong)})",
+            "end",
+        ]
 
     def line(self, name: str, value: str) -> str:
         """One variable."""
@@ -141,6 +171,15 @@ class ModuleFile(Script):
 
     name, file = "modulefile", "autotune"
     summary = "autotune: module file for Environment Modules (Tcl; Lmod reads it too)"
+
+    def asking(self, guard: Guard) -> list[str]:
+        """The same, as it is loaded."""
+        return [
+            f"if {{[module-info mode load] && [catch {{exec -ignorestderr sh -c {tcl(guard.command)}}}]}} {{",
+            f"  puts stderr {tcl(guard.wrong)}",
+            "  break",
+            "}",
+        ]
 
     def line(self, name: str, value: str) -> str:
         """One variable."""

@@ -1,10 +1,11 @@
 """Whether the exported files do on a fresh launch what they say (the end of step 12).
 
-Two launches see the exported files in the way that their format says, and nothing else but what both sides
-were measured with. In the first each rank compares what it has in force (its environment, Open MPI's
-control variables, UCX's configuration) with what was exported. In the second every row of the rules names
-an algorithm that does not exist: MPI then refuses exactly those calls that reach a row, size by size. Both
-launches make each call once; nothing is timed, so that a busy machine changes nothing.
+Two launches set what stands in the exported files, as the line does that users are told, and nothing else but
+what both sides were measured with. In the first each rank compares what it has in force (its environment,
+Open MPI's control variables, UCX's configuration) with what was exported; all other control variables are
+compared with those of an untouched launch. In the second every row of the rules names an algorithm that does
+not exist: MPI then refuses exactly those calls that reach a row, size by size. All make each call once;
+nothing is timed, so that a busy machine changes nothing.
 
 A component above the one that reads the rules may set itself up by small calls on the same communicator and
 die of their refusal, as ``coll_han`` of Open MPI 5.0 does. Where the second launch dies, a third one spares
@@ -12,22 +13,30 @@ small calls; where that one dies too, nothing is known of the rules.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from autotune.campaign.observing import Measurement, Observers
+from autotune.campaign.observing import Measurement, Observers, parameters
+from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.exporters.writing import write_files
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
-from autotune.recommend.front import Recommendation
+from autotune.recommend.front import Provenance, Recommendation
+from autotune.resources import user_text
 from autotune.space import Space
 from autotune.stacks.ports import Rendering
 
+Amended = Callable[[Rendering], Rendering]
+"""What becomes of a rendering."""
+
 PROOF_FILE = "proof.json"
 """Name of the outcome beside the exported files."""
+
+NEVER_SET = frozenset({"mpi_ft_verbose"})
+"""Parameters that Open MPI 5.0 leaves as memory was: they differ between launches in which nothing does."""
 
 SPARED_BYTES = 1024
 """What a library sets itself up by is smaller: a few numbers of each rank."""
@@ -76,8 +85,8 @@ class Proof:
 class Recipe:
     """How the files of one format are put into force, and out of it, by fresh launches."""
 
-    variables: int
-    """Parameters and variables that the files set."""
+    variables: Collection[str]
+    """Parameters and variables that the files set, as the library calls them."""
     under: Callable[[Rendering], Rendering]
     """An untouched launch that sees the files, and must find what they set."""
     spoilt: Callable[[int], Mapping[str, str]]
@@ -129,20 +138,25 @@ def check_export(
     if recipe is None or not recipe.variables:
         return None
     probe = replace(measurement.probe, reach=True)
-    sound = replace(measurement, probe=probe, amended=recipe.under)
+
+    def look(trial: Trial, amended: Amended) -> Observation:
+        return observers(replace(measurement, probe=probe, amended=amended), space, place).observe(trial)
+
     untouched = Trial(1, Phase.VERIFY, space.default, Subject.UNTOUCHED)
-    plain = observers(sound, space, place).observe(untouched)
+    plain = look(untouched, recipe.under)
     unseen = plain.status not in (Status.OK, Status.NOT_APPLIED)
-    proof = Proof(recipe.variables, plain.ok, 0, 0, 0, plain.reason, unseen)
-    if plain.ok and recipe.as_a_whole and (files := recipe.spoilt(0)):
+    proof = Proof(len(recipe.variables), plain.ok, 0, 0, 0, plain.reason, unseen)
+    if plain.ok:
+        proof = _others(proof, look, place, untouched, recipe, recommendation.provenance)
+    sound = plain.ok and not (proof.reason or proof.unseen)
+    if sound and recipe.as_a_whole and (files := recipe.spoilt(0)):
         write_files({place / name: text for name, text in files.items()}, parents=True)
-        refusing = replace(sound, amended=recipe.under_spoilt)
-        seen = observers(refusing, space, place).observe(replace(untouched, number=2))
+        seen = look(replace(untouched, number=2), recipe.under_spoilt)
         if seen.ok:
             proof = replace(proof, variables_seen=False, reason="the library starts with spoilt rules too")
         else:
             proof = replace(proof, as_a_whole=True)
-    by_call = plain.ok and not recipe.as_a_whole
+    by_call = sound and not recipe.as_a_whole
     for number, spared in enumerate((0, SPARED_BYTES) if by_call else (), start=2):
         spoilt = recipe.spoilt(spared)
         # Of what the first launch called: a further one that shows nothing proves nothing.
@@ -151,8 +165,7 @@ def check_export(
         if not spoilt or (spared and not wanted):
             break
         write_files({place / name: text for name, text in spoilt.items()}, parents=True)
-        refusing = replace(sound, amended=recipe.under_spoilt)
-        seen = observers(refusing, space, place).observe(replace(untouched, number=number))
+        seen = look(replace(untouched, number=number), recipe.under_spoilt)
         refused = _refused(seen) - _refused(plain)
         proof = replace(
             proof,
@@ -169,11 +182,59 @@ def check_export(
     return proof
 
 
+def _others(
+    proof: Proof,
+    look: Callable[[Trial, Amended], Observation],
+    place: Path,
+    files: Trial,
+    recipe: Recipe,
+    source: Provenance,
+) -> Proof:
+    """The proof with what becomes of all other parameters, on all ranks, after the launch that saw the files.
+
+    What the setting itself changes, such as what a component derives from another value, changes in a launch
+    of it as it was measured too; what each launch has of its own, such as the number of the job, differs in
+    all three.
+    """
+
+    def as_measured(rendering: Rendering) -> Rendering:
+        env, where = {**dict(source.both_sides), **dict(source.env)}, dict(source.placement)
+        expect = replace(rendering.expect, env={}, cvars={})
+        return Rendering(env, where.get("map_by", ""), where.get("bind_to", ""), expect=expect)
+
+    untouched, measured = replace(files, number=4), replace(files, number=5)
+    if not (seen := look(untouched, lambda rendering: rendering)).ok:
+        return replace(proof, unseen=True, reason=f"a launch without the files: {seen.reason}")
+    before, after = parameters(place, untouched), parameters(place, files)
+    differ = {name for name in before.keys() & after.keys() if before[name] != after[name]}
+    if differ := differ - {*recipe.variables, *NEVER_SET}:
+        if not (seen := look(measured, as_measured)).ok:
+            return replace(proof, unseen=True, reason=f"a launch without the files: {seen.reason}")
+        meant = parameters(place, measured)
+        differ = {name for name in differ if meant.get(name) == before[name]}
+    if not differ:
+        return proof
+    name = min(differ)
+    words = f"the files change {name} too, from {before[name]!r} to {after[name]!r}"
+    return replace(proof, variables_seen=False, reason=f"{words} ({len(differ)} such parameters)")
+
+
 def refuted(directory: Path) -> bool:
-    """Whether files in a directory were checked and did not do what they say."""
+    """Whether files in a directory were checked and did not do what they say.
+
+    Raises:
+        UserError: what stands there is no such outcome.
+    """
     path = directory / PROOF_FILE
-    found = json.loads(path.read_text()) if path.exists() else {"holds": True}
-    return not (found["holds"] or found.get("unseen"))
+    if not path.exists():
+        return False
+    text = user_text(path, raised=UserError)
+    try:
+        found = json.loads(text)
+        return not (found["holds"] or found.get("unseen"))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
+        hint = "remove it: the same campaign checks its files again as it ends"
+        raise UserError(f"{path} is no outcome of a check: {type(exc).__name__}: {exc}", hint) from exc
 
 
 def _refused(observation: Observation) -> set[Slot]:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from autotune.exporters import exporter
 from autotune.exporters.launch_line import parted
+from autotune.exporters.origin import is_ours
 from autotune.exporters.settings import FAMILIES
 from autotune.exporters.writing import write_files
 from autotune.recommend.front import Recommendation
-from autotune.stacks.tables import left_to_the_stack
+from autotune.resources import user_text
 
 
 def export_files(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> tuple[Path, ...]:
@@ -19,21 +20,44 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
         StorageError: the disk is full or read-only.
     """
     texts: dict[str, str] = {}
-    for name in formats:
-        texts.update(exporter(name).export(recommendation, directory.absolute()))
+    beside: set[str] = set()
+    for made in map(exporter, formats):
+        texts.update(made.export(recommendation, directory.absolute()))
+        beside.update(getattr(made, "beside", ()))
     files = {directory / name: text for name, text in texts.items()}
-    write_files(files, parents=True)
+    # What an earlier export needed beside the same files and this one does not: nothing points to it now.
+    named = (directory / name for name in beside - texts.keys())
+    stale = [path for path in named if path.is_file() and not path.is_symlink()]
+    ours = {path: None for path in stale if is_ours(user_text(path, lenient=True))}
+    write_files({**files, **ours}, parents=True)
     return tuple(files)
 
 
-def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:
-    """The line of the first format that has one, which puts its files into force; empty: nothing is set."""
+def sets_nothing(recommendation: Recommendation) -> bool:
+    """Whether the stack's own defaults stay, so that files have nothing to say."""
     source = recommendation.provenance
-    stays = all(map(left_to_the_stack, recommendation.rules))
-    if stays and not (source.env or source.placement or source.boot) and source.family in FAMILIES:
-        return ""
+    ruled = any(rule.sets for rule in recommendation.rules)
+    return source.family in FAMILIES and not (ruled or source.env or source.placement or source.boot)
+
+
+def unused(recommendation: Recommendation, directory: Path) -> str:
+    """Why there is no line, in words."""
+    if sets_nothing(recommendation):
+        return "they set nothing: the stack's own defaults stay"
+    told = f"no MPI reads these files; the setting that they tell: {recommendation.point or 'the defaults'}"
+    return parted(directory) or told
+
+
+def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:
+    """The line of the first format that has one, which puts its files into force.
+
+    Empty: nothing is set, or no MPI reads what was written.
+    """
+    source = recommendation.provenance
     lines = (exporter(name).use(recommendation, directory.absolute()) for name in formats)
-    line = next(filter(None, lines), parted(directory) or str(recommendation.point))
+    line = "" if sets_nothing(recommendation) else next(filter(None, lines), "")
+    if not line:
+        return ""
     firmware = (f"{name}={value}" for name, value in source.boot)
     return "\n  ".join(
         [line, *(f"on nodes with {it}, which is firmware: no file sets it" for it in firmware)]

@@ -6,7 +6,14 @@ from pathlib import Path
 from autotune.errors import StackError
 from autotune.exporters.export_check import Recipe
 from autotune.exporters.script_check import by_script_recipe
-from autotune.exporters.settings import by_script, check_family, exports, one_algorithm
+from autotune.exporters.settings import (
+    EVERYWHERE,
+    by_script,
+    check_family,
+    everywhere,
+    exports,
+    one_algorithm,
+)
 from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich, mpich_tree
 from autotune.stacks.installation import find
@@ -36,9 +43,9 @@ class MpichCvars:
             f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM": mpich.check(
                 collective, one_algorithm(collective, by_size)
             )
-            for collective, by_size in tables(recommendation.rules).items()
+            for collective, by_size in tables(everywhere(recommendation)).items()
         }
-        return exports(recommendation, directory / SCRIPT, variables)
+        return exports(recommendation, directory / SCRIPT, variables, [EVERYWHERE])
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing the script."""

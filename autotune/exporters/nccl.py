@@ -6,7 +6,7 @@ from pathlib import Path
 from autotune.errors import UserError, allowed
 from autotune.exporters.launch_line import PROGRAM
 from autotune.exporters.origin import UNTRIED, commented, remarks
-from autotune.exporters.settings import check_family
+from autotune.exporters.settings import EVERYWHERE, check_family, everywhere
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
 from autotune.stacks import nccl
@@ -31,7 +31,7 @@ class NcclTuner:
         """
         check_family(recommendation, "nccl")
         by_collective: dict[tuple[str, int], list[Rule]] = {}
-        for rule in sorted(recommendation.rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
+        for rule in everywhere(recommendation):
             by_collective.setdefault((rule.collective, rule.comm_size), []).append(rule)
         lines = [
             line for where, rules in by_collective.items() for line in _rows(*where, rules, recommendation)
@@ -39,6 +39,7 @@ class NcclTuner:
         head = [
             *remarks(recommendation),
             UNTRIED,
+            EVERYWHERE,
             "sizes of allgather and reducescatter are those of all ranks together",
             "",
             f"use: {self.use(recommendation, directory)}",

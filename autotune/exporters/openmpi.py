@@ -6,10 +6,11 @@ from pathlib import Path
 
 from autotune.errors import UserError
 from autotune.exporters.export_check import Recipe
-from autotune.exporters.launch_line import mpirun, parted, stated
-from autotune.exporters.openmpi_files import UCX_FILE, ucx_folder, ucx_text
+from autotune.exporters.guard import guard_of
+from autotune.exporters.openmpi_files import UCX_FILE, ucx_text
 from autotune.exporters.origin import commented, remarks
-from autotune.exporters.settings import RULES_FILE, settings
+from autotune.exporters.script_check import values_in
+from autotune.exporters.settings import RULES_FILE, by_words, settings
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
@@ -23,6 +24,7 @@ class OpenMpiMca:
 
     name = "openmpi_mca"
     summary = f"{CONF_FILE}, the coll_tuned rules that it points to, and {UCX_FILE} (Open MPI 4.1, 5.0)"
+    beside = (RULES_FILE, UCX_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The parameter file and, where sizes are told apart, the rules file; UCX's file where it is needed.
@@ -35,39 +37,26 @@ class OpenMpiMca:
         if deployed.ucx:
             notes = [
                 f"UCX's variables stand in {UCX_FILE}, which UCX reads itself: what users export still wins.",
+                "Both files belong together: one without the other is a setting that nobody measured.",
                 "(mca_base_env_list would override it, and on 4.1 abort every mpirun with -x; see the format",
                 "openmpi_mca_list)",
             ]
         notes += [f"in the environment of the job: {n}={v}" for n, v in deployed.environment_only.items()]
-        use = self.use(recommendation, directory)
-        text = _parameter_file(recommendation, directory, deployed.mca, use, notes)
+        text = _parameter_file(recommendation, deployed.mca, self.use(recommendation, directory), notes)
         ucx = {UCX_FILE: ucx_text(recommendation, deployed, "")} if deployed.ucx else {}
         return {CONF_FILE: text, **deployed.files, **ucx}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By the variable that names parameter files.
+        """By a line that says everything itself: the files are for those who copy their lines."""
+        return by_words(recommendation, directory)
 
-        UCX's variables stand on the line: of ``UCX_CONFIG_DIR`` each rank would warn as unused, although
-        it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n`` would hide misspelt names.
-        """
-        if parted(directory / CONF_FILE):
-            return ""
-        deployed = settings(recommendation, directory)
-        return mpirun(
-            recommendation,
-            stated({}, deployed.ucx),
-            _named(directory) | deployed.environment_only,
-            deployed.environment_only,
-        )
-
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe | None:
-        """By the same variable and ``UCX_CONFIG_DIR``; rules are spoilt by an id that no collective has."""
-        if parted(spoilt / CONF_FILE):
-            return None
+    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+        """By what the files say; rules are spoilt by an id that no collective has."""
 
         def variables(place: Path) -> dict[str, str]:
             deployed = settings(recommendation, place)
-            return _named(place) | ucx_folder(deployed, place) | deployed.environment_only
+            mca = {f"OMPI_MCA_{name}": value for name, value in values_in(place / CONF_FILE).items()}
+            return mca | (values_in(place / UCX_FILE) if deployed.ucx else {}) | deployed.environment_only
 
         return recipe(recommendation, directory, spoilt, self.export, variables)
 
@@ -77,6 +66,7 @@ class OpenMpiMcaList:
 
     name = "openmpi_mca_list"
     summary = f"{CONF_FILE} alone, with mca_base_env_list: it overrides what users export (4.1, 5.0)"
+    beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The parameter file and, where sizes are told apart, the rules file.
@@ -91,14 +81,12 @@ class OpenMpiMcaList:
             notes = [
                 "mca_base_env_list overrides what users export; on 4.1 every mpirun with -x beside it aborts"
             ]
-        text = _parameter_file(recommendation, directory, mca, self.use(recommendation, directory), notes)
+        text = _parameter_file(recommendation, mca, self.use(recommendation, directory), notes)
         return {CONF_FILE: text, **deployed.files}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By the variable that names parameter files."""
-        if parted(directory / CONF_FILE):
-            return ""
-        return mpirun(recommendation, variables=_named(directory))
+        """By a line that says everything itself: the file is for those who copy its lines."""
+        return by_words(recommendation, directory)
 
 
 class CollTuned:
@@ -119,24 +107,18 @@ class CollTuned:
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """With everything that the rules file does not hold."""
-        deployed = settings(recommendation, directory)
-        return mpirun(recommendation, stated(deployed.mca, deployed.other))
-
-
-def _named(directory: Path) -> dict[str, str]:
-    """The variable that has Open MPI read the parameter file in a directory."""
-    return {"OMPI_MCA_mca_base_param_files": str(directory.absolute() / CONF_FILE)}
+        return by_words(recommendation, directory)
 
 
 def _parameter_file(
-    recommendation: Recommendation, directory: Path, mca: Mapping[str, str], use: str, notes: Sequence[str]
+    recommendation: Recommendation, mca: Mapping[str, str], use: str, notes: Sequence[str]
 ) -> str:
-    path = directory.absolute() / CONF_FILE
-    how = [f"use: {use}"] if use else [f"not by the name of this file: {parted(path)}"]
+    guard = guard_of(recommendation)
     head = [
         *remarks(recommendation),
         "",
-        *how,
+        f"use: {use}",
+        *([f"holds for {guard.versions} alone; no parameter file can ask"] if guard else []),
         "or copy the lines below to ~/.openmpi/mca-params.conf",
         *notes,
     ]
@@ -201,7 +183,7 @@ def recipe(
         return amended
 
     return Recipe(
-        variables=len(deployed.mca) + len(deployed.other),
+        variables=(*deployed.mca, *deployed.other),
         under=under(directory),
         spoilt=refusing,
         under_spoilt=under(spoilt, seen=False),

@@ -8,7 +8,7 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters.launch_line import mpirun, parted, stated
 from autotune.exporters.origin import UNTRIED, commented, remarks
-from autotune.exporters.settings import DeployedSettings, job_wide, settings
+from autotune.exporters.settings import RULES_FILE, DeployedSettings, job_wide, settings
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
@@ -69,6 +69,7 @@ class Tune:
 
     name = "tune"
     summary = f"{TUNE_FILE}: for mpirun --tune (Open MPI 4.1, 5.0; srun does not read it)"
+    beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
         """The file and, where sizes are told apart, the rules file.
@@ -91,7 +92,7 @@ class Tune:
         return {TUNE_FILE: "\n".join(lines) + "\n", **deployed.files}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By ``--tune``; what is on the command line beside it wins."""
+        """By ``--tune``; the command line beside it wins; on 5.0 a user's own file too."""
         path = directory.absolute() / TUNE_FILE
         return "" if parted(path) else mpirun(recommendation, ["--tune", shlex.quote(str(path))])
 
@@ -175,7 +176,8 @@ def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: st
         *remarks(recommendation),
         "",
         *how,
-        f"{'or ' * bool(how)}copy the lines below to ~/ucx.conf; what the environment sets wins",
+        f"{'or ' * bool(how)}copy the lines below to ~/ucx.conf, for everybody to UCX's etc/ucx/ucx.conf;",
+        "what the environment sets wins",
     ]
     return "\n".join([*commented(head), *(f"{n}={v}" for n, v in deployed.ucx.items())]) + "\n"
 

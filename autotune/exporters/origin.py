@@ -13,7 +13,9 @@ UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources a
 """What files of libraries say that were not at hand."""
 
 _OURS = "autotune: "
-_PLACE = re.compile(r"^\W*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
+_PLACE = re.compile(r"^[^\w\n]*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
+
+_VERIFIED = re.compile(r"^[^\w\n]*((?:\S+: )*verified: .*?)\r?$", re.MULTILINE)
 
 
 def remarks(recommendation: Recommendation) -> tuple[str, ...]:
@@ -64,6 +66,12 @@ def untried(text: str) -> bool:
 def is_ours(text: str) -> bool:
     """Whether a file begins with our remarks."""
     return text.startswith(f"# {_OURS}")
+
+
+def verified_in(text: str) -> str:
+    """What a file of ours says of its verification; empty: it was not verified, or is not ours."""
+    said = _VERIFIED.search(text)
+    return said[1] if said else ""
 
 
 def nodes_of(text: str) -> int | None:

@@ -1,12 +1,22 @@
 """How scripts of variables, for MPICH and what is made from it, are checked on fresh launches (step 12)."""
 
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
 
 from autotune.exporters.export_check import Recipe
+from autotune.resources import user_text
 from autotune.stacks.mpich_tree import FILE_VARIABLE, UNREADABLE
 from autotune.stacks.ports import Rendering
+
+
+def values_in(file: Path) -> dict[str, str]:
+    """What a shell script or a parameter file of ours sets: name → value."""
+    text = user_text(file)
+    if file.suffix == ".sh":
+        return {name: shlex.split(value)[0] for name, value in re.findall(r"(?m)^ *export (\w+)=(.+)$", text)}
+    return dict(re.findall(r"(?m)^(\w+) ?= ?(.*)$", text))
 
 
 def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None = None) -> Recipe:
@@ -15,10 +25,7 @@ def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None 
     Which sizes reach which row no launch of these stacks can show. MPICH refuses a spoilt tree as a whole, as
     it starts: one is made of the tree that the script names, and will lie in ``place``.
     """
-    lines = [
-        line.removeprefix("export ") for line in script.read_text().splitlines() if line.startswith("export ")
-    ]
-    variables = {name: shlex.split(value)[0] for name, _, value in (line.partition("=") for line in lines)}
+    variables = values_in(script)
 
     def under(rendering: Rendering) -> Rendering:
         expect = rendering.expect
@@ -29,8 +36,8 @@ def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None 
         return replace(rendering, env=env, expect=wanted, said=(*rendering.said, *said))
 
     if tree is None or place is None:
-        return Recipe(len(variables), under, lambda _: {}, under, lambda _: False)
-    spoilt = tree.read_text().replace("algorithm=MPIR_", "algorithm=NO_")
+        return Recipe(tuple(variables), under, lambda _: {}, under, lambda _: False)
+    spoilt = user_text(tree).replace("algorithm=MPIR_", "algorithm=NO_")
 
     def under_spoilt(rendering: Rendering) -> Rendering:
         env = under(rendering).env
@@ -38,5 +45,5 @@ def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None 
         return replace(rendering, env={**env, **named})
 
     return Recipe(
-        len(variables), under, lambda _: {tree.name: spoilt}, under_spoilt, lambda _: False, as_a_whole=True
+        tuple(variables), under, lambda _: {tree.name: spoilt}, under_spoilt, lambda _: False, as_a_whole=True
     )

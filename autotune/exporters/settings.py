@@ -3,12 +3,13 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.exporters.launch_line import PROGRAM, sourced
+from autotune.exporters.launch_line import PROGRAM, mpirun, sourced, stated
 from autotune.exporters.origin import commented, remarks
+from autotune.history.lookup import rule_at
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
@@ -68,6 +69,21 @@ class DeployedSettings:
         return {RULES_FILE: self.rules} if self.rules else {}
 
 
+EVERYWHERE = "its rules hold for messages of all sizes, also beyond those measured: it has no word for an end"
+"""Of a format that cannot leave any size to the library."""
+
+
+def everywhere(recommendation: Recommendation) -> list[Rule]:
+    """The rules that a measured size reaches, each table from 0 bytes on and without its end."""
+    met = {rule_at(recommendation.rules, gain.slot) for gain in recommendation.gains}
+    kept: dict[tuple[str, int], list[Rule]] = {}
+    for rule in sorted(recommendation.rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
+        if rule in met or not met:
+            table = kept.setdefault((rule.collective, rule.comm_size), [])
+            table.append(rule if table or not met else replace(rule, min_bytes=0))
+    return [rule for table in kept.values() for rule in table]
+
+
 def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:
     """The algorithm of all rules of a collective; empty for the stack's own.
 
@@ -110,6 +126,18 @@ def exports(
 def by_script(path: Path) -> str:
     """The line that uses such a script."""
     return sourced(path, f"mpiexec {PROGRAM}")
+
+
+def by_words(recommendation: Recommendation, directory: Path) -> str:
+    """A line of Open MPI's ``mpirun`` that says everything itself.
+
+    A file that ``mca_base_param_files`` names would take the place of the site's own; named in front of that,
+    it loses to ``~/.openmpi/mca-params.conf`` on 5.0, whose ``mpirun`` makes variables of what stands there.
+    Options win over all of these and leave the rest of them alone. Of ``UCX_CONFIG_DIR`` each rank would warn
+    as unused, although it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n`` would hide misspelt names.
+    """
+    deployed = settings(recommendation, directory)
+    return mpirun(recommendation, stated(deployed.mca, deployed.other))
 
 
 def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, str]]:

@@ -4,27 +4,38 @@ Ids and defaults differ between versions, and users load what they like: each wa
 and sets nothing where it is another one.
 """
 
-import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
 
 from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.exporters.environment import SCRIPT, LmodModule, ModuleFile, ShellScript, forwarding, lua, tcl
+from autotune.exporters.guard import guard_of
 from autotune.exporters.launch_line import sourced
-from autotune.exporters.origin import commented, remarks
-from autotune.exporters.settings import check_family, settings
+from autotune.exporters.origin import commented, remarks, verified_in
+from autotune.exporters.settings import RULES_FILE, check_family, settings
+from autotune.exporters.user_files import Changes, content
 from autotune.recommend.front import Recommendation
+
+KEPT = "replaced"
+"""Below a prefix, where what was replaced is kept by date."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
     """What is written below a prefix."""
 
+    prefix: Path
+    """Below which they lie."""
+    folder: Path
+    """Of all that is no module."""
     files: Mapping[Path, str]
     """File → text."""
+    stale: tuple[Path, ...]
+    """Files of a tree of this version that this one does not have."""
     uses: tuple[str, ...]
     """Lines that use it: with a module, and with a script."""
     back: str
@@ -40,14 +51,14 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
         UserError: not measured on a real Open MPI, rules that ``coll_tuned`` cannot say, or nothing to set.
     """
     check_family(recommendation, "openmpi")
-    found = re.search(r"^Open MPI (\d+[\w.]*)", recommendation.provenance.stack)
-    if not found:
+    guard = guard_of(recommendation)
+    if not guard:
         raise UserError(
             f"{recommendation.provenance.campaign} was not measured on a version of Open MPI "
             f"({recommendation.provenance.stack or 'unknown'})",
             "a site's tree holds for the version that was measured; --out DIR writes files without a guard",
         )
-    version, prefix = found[1], prefix.absolute()
+    version, prefix = guard.openmpi, prefix.absolute()
     if awkward := set(":${}") & set(str(prefix)):
         raise UserError(
             f"--prefix {prefix}: modules cannot be found below a directory with {' '.join(sorted(awkward))}",
@@ -70,44 +81,25 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
     back = f"rm -r {' '.join(shlex.quote(str(path)) for path in named)}"
     head = [*remarks(recommendation), "", *(f"use: {line}" for line in uses), f"take it back: {back}"]
     values = deployed.environment.items()
-    wrong = f"autotune: measured on Open MPI {version}, the mpirun here is another one: nothing is set"
     what = f"MPI collectives tuned by autotune on Open MPI {version}: {recommendation.provenance.verified}"
-    script = [
-        *commented(head),
-        'case "$(mpirun --version 2>/dev/null) " in',
-        f'  *"(Open MPI) {version}"[!0-9A-Za-z.]*) ;;',
-        f"  *) echo {shlex.quote(wrong)} >&2; return 1 2>/dev/null || exit 1 ;;",
-        "esac",
-        *(ShellScript().line(name, value) for name, value in values),
-    ]
-    in_tcl = [
+    sh, in_tcl, in_lua = ShellScript(), ModuleFile(), LmodModule()
+    script = [*commented(head), *sh.asking(guard), *(sh.line(*pair) for pair in values)]
+    tcl_lines = [
         "#%Module1.0",
         *commented(head),
         f"module-whatis {tcl(what)}",
         "conflict autotune",
         *([f"prereq {tcl(module)}"] if module else []),
-        "if {[module-info mode load]} {",
-        "  set found {}",
-        "  if {[auto_execok mpirun] ne {}} {catch {exec -ignorestderr mpirun --version} found}",
-        f"  if {{![regexp {{\\(Open MPI\\) {re.escape(version)}(?![\\w.])}} $found]}} {{",
-        f"    puts stderr {tcl(wrong)}",
-        "    break",
-        "  }",
-        "}",
-        *(ModuleFile().line(name, value) for name, value in values),
+        *in_tcl.asking(guard),
+        *(in_tcl.line(*pair) for pair in values),
     ]
-    in_lua = [
+    lua_lines = [
         *commented(head, "--"),
         f"whatis({lua(what)})",
         'conflict("autotune")',
         *([f"prereq({lua(module)})"] if module else []),
-        'if mode() == "load" then',
-        '  local found = capture("mpirun --version 2>/dev/null") or ""',
-        f'  if found:match("%(Open MPI%) ([%w.]+)") ~= {lua(version)} then',
-        f"    LmodError({lua(wrong)})",
-        "  end",
-        "end",
-        *(LmodModule().line(name, value) for name, value in values),
+        *in_lua.asking(guard),
+        *(in_lua.line(*pair) for pair in values),
     ]
     files = {
         folder / name: text
@@ -115,5 +107,58 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
         for name, text in exporter(written).export(recommendation, folder).items()
     }
     files |= {folder / name: text for name, text in deployed.files.items()}
-    lines = dict(zip((folder / SCRIPT, *named[1:]), (script, in_tcl, in_lua), strict=True))
-    return Tree(files | {path: "\n".join(text) + "\n" for path, text in lines.items()}, uses, back)
+    lines = dict(zip((folder / SCRIPT, *named[1:]), (script, tcl_lines, lua_lines), strict=True))
+    files |= {path: "\n".join(text) + "\n" for path, text in lines.items()}
+    stale = tuple(path for path in (folder / RULES_FILE,) if path not in files)
+    return Tree(prefix, folder, files, stale, uses, back)
+
+
+def replacing(tree: Tree, stamp: str) -> Changes:
+    """What is to be written for a tree, in place of one of the same version: all of that is kept apart.
+
+    Beside the files themselves copies would be modules, and loaded as the newest ones.
+
+    Raises:
+        UserError: a file of it cannot be read.
+    """
+    old = {path: text for path in (*tree.files, *tree.stale) if (text := content(path)) is not None}
+    new = {path: text for path, text in tree.files.items() if old.get(path) != text.encode()}
+    gone = [path for path in tree.stale if path in old]
+    if not new and not gone:
+        return Changes({}, ())
+    kept = {tree.prefix / KEPT / stamp / path.relative_to(tree.prefix): text for path, text in old.items()}
+    said = (
+        verified_in(text.decode("utf-8", "replace")) for path, text in old.items() if path.suffix == ".sh"
+    )
+    return Changes(
+        {**kept, **new, **dict.fromkeys(gone)},
+        (),
+        doubts=tuple(f"they replace others, {words}" for words in said if words),
+    )
+
+
+def differences(changes: Changes) -> Iterator[str]:
+    """What becomes of each file that is there, and of the lines of those that set something."""
+    for path, text in changes.contents.items():
+        if (old := content(path)) is None:
+            continue
+        yield f"{path}: {'goes' if text is None else 'changes'}"
+        if path.suffix in (".sh", ".conf"):
+            before = _telling(old.decode("utf-8", "replace"))
+            after = _telling(text if isinstance(text, str) else "")
+            lines = [*unified_diff(before, after, n=0, lineterm="")][2:]
+            yield from (f"  {line}" for line in lines if not line.startswith("@@"))
+
+
+def _telling(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def bring_back(tree: Tree, stamp: str) -> str:
+    """The line that puts back what a tree replaced."""
+    kept = tree.prefix / KEPT / stamp
+    copies = [
+        f"cp -p {shlex.quote(str(kept / place.relative_to(tree.prefix)))}/* {shlex.quote(str(place))}"
+        for place in dict.fromkeys(path.parent for path in tree.files)
+    ]
+    return " && ".join([tree.back, f"mkdir -m 755 {shlex.quote(str(tree.folder))}", *copies])

@@ -7,13 +7,17 @@ from pathlib import Path
 
 from autotune.errors import StackError, UserError
 from autotune.exporters import exporter
+from autotune.exporters.guard import guard_of
 from autotune.exporters.install import checksum, installed, merged, without
 from autotune.exporters.launch_line import placed
 from autotune.exporters.openmpi import CONF_FILE
 from autotune.exporters.openmpi_files import UCX_FILE
+from autotune.exporters.origin import verified_in
 from autotune.exporters.settings import RULES_FILE, check_family, settings
 from autotune.recommend.front import Recommendation
+from autotune.resources import user_bytes
 from autotune.stacks.installation import find
+from autotune.stacks.ucx import detect, site_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class Changes:
     """Of these a copy is kept, if they change."""
     cleaned: tuple[Path, ...] = ()
     """Parameter files that are rid of us."""
+    doubts: tuple[str, ...] = ()
+    """Why they should not be made without a question: what they replace, and what is here."""
 
 
 def additions(recommendation: Recommendation) -> Changes | None:
@@ -46,14 +52,31 @@ def additions(recommendation: Recommendation) -> Changes | None:
     keep = _edited_rules()
     sets = {CONF_FILE: deployed.mca, UCX_FILE: deployed.ucx}
     for name, target in _targets().items():
-        before = _content(target)
+        before = content(target)
         rest = without(before)
         after = merged(before, files[name]) if sets[name] else rest.content
         if after != before:
             contents[target] = after
         if rest.content is not None:
             keep.append(target)
-    return Changes(contents, tuple(keep))
+    changed = [before for target in _targets().values() if target in contents and (before := content(target))]
+    said = {verified_in(before.decode("utf-8", "replace")) for before in changed if installed(before)}
+    replaced = [f"they replace others, {words}" for words in sorted(said) if words]
+    return Changes(contents, tuple(keep), doubts=(*replaced, *_other_versions(recommendation)))
+
+
+def _other_versions(recommendation: Recommendation) -> Iterator[str]:
+    """In words, what is here in place of the versions that were measured: no file can ask as scripts do."""
+    guard = guard_of(recommendation)
+    if guard is None:
+        return
+    with suppress(StackError):
+        here = find(stack="openmpi")
+        if here.version != guard.openmpi:
+            yield f"they were measured on Open MPI {guard.openmpi}, and {here.version} is here"
+        over = detect(here.library) if guard.ucx else None
+        if over and over.version != guard.ucx:
+            yield f"they were measured over UCX {guard.ucx}, and {over.version} is here"
 
 
 def removals() -> Changes:
@@ -62,7 +85,7 @@ def removals() -> Changes:
     Raises:
         UserError: there is none, or files that cannot be read.
     """
-    contents = {target: _content(target) for target in _targets().values()}
+    contents = {target: content(target) for target in _targets().values()}
     rests = {target: without(content) for target, content in contents.items() if installed(content)}
     if not rests:
         raise UserError(f"{_targets()[CONF_FILE]} holds nothing of autotune's", "nothing was changed")
@@ -81,7 +104,7 @@ def remove_empty_folders() -> None:
 def in_force() -> Iterator[tuple[Path, int]]:
     """The user's files that hold parameters of ours, and how many."""
     for target in _targets().values():
-        if number := len(installed(_content(target))):
+        if number := len(installed(content(target))):
             yield target, number
 
 
@@ -94,8 +117,12 @@ def elsewhere(recommendation: Recommendation) -> Iterator[str]:
         yield f"measured on nodes with {name}={value}, which is firmware"
     yield "take them out again with: python -m autotune uninstall"
     with suppress(StackError):
-        prefix = find().mpirun.resolve().parent.parent
-        yield f"for all users of this machine: {prefix / 'etc' / CONF_FILE} (not written)"
+        here = find(stack="openmpi")
+        file = here.mpirun.resolve().parent.parent / "etc" / CONF_FILE
+        yield f"for all users of this machine: {file} (not written)"
+        if settings(recommendation, _rules().parent).ucx:
+            own = site_file(here.library) or "etc/ucx/ucx.conf of the prefix that UCX was built for"
+            yield f"and together with it UCX's: {own} (not written)"
 
 
 def _folder() -> Path:
@@ -115,7 +142,7 @@ def _targets() -> dict[str, Path]:
 
 def _edited_rules() -> list[Path]:
     """The rules, if they are not those that were installed."""
-    rules, beside = _content(_rules()), _content(_targets()[CONF_FILE]) or b""
+    rules, beside = content(_rules()), content(_targets()[CONF_FILE]) or b""
     return [_rules()] if rules is not None and _said(rules).encode() not in beside else []
 
 
@@ -124,17 +151,13 @@ def _said(rules: bytes) -> str:
     return f"# {RULES_FILE}: {checksum(rules)}"
 
 
-def _content(path: Path) -> bytes | None:
+def content(path: Path) -> bytes | None:
     """What is in a file; None where there is none.
 
     Raises:
         UserError: it cannot be read.
     """
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as exc:
-        raise UserError(
-            f"cannot read {path}: {exc.strerror}", "nothing was changed; expected a file"
-        ) from exc
+    with suppress(PermissionError):  # of a directory above: it is told as the file is read
+        if not path.exists():
+            return None
+    return user_bytes(path, hint="nothing was changed; expected a file", raised=UserError)

@@ -8,7 +8,14 @@ from autotune.exporters.export_check import Recipe
 from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.origin import UNTRIED
 from autotune.exporters.script_check import by_script_recipe
-from autotune.exporters.settings import by_script, check_family, exports, one_algorithm
+from autotune.exporters.settings import (
+    EVERYWHERE,
+    by_script,
+    check_family,
+    everywhere,
+    exports,
+    one_algorithm,
+)
 from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich
 from autotune.stacks.intel_ranges import adjustments
@@ -35,7 +42,7 @@ class IntelMpi:
         for comm_size, variables in sorted(by_comm_size.items()):
             name = f"intel-mpi-env-{comm_size}.sh" if len(by_comm_size) > 1 else "intel-mpi-env.sh"
             only = f"for communicators of {comm_size} ranks; Intel MPI obeys it in those of any size"
-            files |= exports(recommendation, directory / name, variables, [only])
+            files |= exports(recommendation, directory / name, variables, [only, EVERYWHERE])
         return files or exports(recommendation, directory / "intel-mpi-env.sh", {})
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
@@ -68,7 +75,7 @@ class Mvapich2:
         """
         check_family(recommendation, "mvapich")
         variables = {}
-        for collective, by_size in tables(recommendation.rules).items():
+        for collective, by_size in tables(everywhere(recommendation)).items():
             number = one_algorithm(collective, by_size)
             if number and not number.isdecimal():
                 raise UserError(
@@ -77,7 +84,7 @@ class Mvapich2:
                 )
             if number:
                 variables[f"MV2_INTER_{collective.upper()}_TUNING"] = number
-        return exports(recommendation, directory / "mvapich2-env.sh", variables, [UNTRIED])
+        return exports(recommendation, directory / "mvapich2-env.sh", variables, [UNTRIED, EVERYWHERE])
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing the script."""
@@ -98,12 +105,12 @@ class Mvapich3:
         """
         check_family(recommendation, "mvapich")
         variables = {}
-        for collective, by_size in tables(recommendation.rules).items():
+        for collective, by_size in tables(everywhere(recommendation)).items():
             name = one_algorithm(collective, by_size)
             if not name.startswith("osu_"):
                 name = mpich.check(collective, name)
             variables[f"MVP_{collective.upper()}_INTRA_ALGORITHM"] = name
-        return exports(recommendation, directory / "mvapich-env.sh", variables, [UNTRIED])
+        return exports(recommendation, directory / "mvapich-env.sh", variables, [UNTRIED, EVERYWHERE])
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """By sourcing the script."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from autotune.errors import STORAGE, StorageError, UserError
+from autotune.history.folder import campaign_of, opened_folder
 
 _ALLOWED = "nothing was changed; allowed: a new or a writable file, where you may write (--out: elsewhere)"
 
@@ -19,17 +20,21 @@ def write_files(
     keep: Collection[Path] = (),
     parents: bool = False,
     mode: int = 0o666,
+    links: bool = True,
+    public: bool = False,
 ) -> Mapping[Path, Path]:
     """Write, replace or remove files: all of them, or none.
 
-    A link is followed to its file. What is replaced hands on its mode and owner. A terminal, a pipe or a
-    device is written to as it is.
+    A link is followed to its file, and a terminal, a pipe or a device is written to as it is; but not inside
+    of a campaign's directory, which can be anybody's work. What is replaced hands on its mode and owner.
 
     Args:
         contents: File → its content, text in UTF-8; None: there shall be none.
         keep: Files of which a copy is kept under the time of day, where they exist.
         parents: Make the directories that are missing.
         mode: Of files that are new, less the process's mask.
+        links: Follow those in the place of a file, which the user has named; never inside of a campaign.
+        public: For everybody to read, whatever the mask and what was there: 0644, and new directories 0755.
 
     Returns:
         File → the copy that was kept.
@@ -39,59 +44,77 @@ def write_files(
         StorageError: the disk is full or read-only.
     """
     copies: dict[Path, Path] = {}
-    changes: list[tuple[Path, Path | None, Path | None]] = []
+    changes: list[tuple[Path, Path, Path | None, Path | None]] = []
     path = Path()
-    with ExitStack() as undo:
+    with ExitStack() as folders, ExitStack() as undo:
         try:
             for path, content in contents.items():
-                data = content.encode() if isinstance(content, str) else content
-                if data is not None and path.exists() and not (path.is_file() or path.is_dir()):
+                data = content.encode(errors="surrogateescape") if isinstance(content, str) else content
+                followed = links and not campaign_of(path)
+                if followed and data is not None and path.exists() and not (path.is_file() or path.is_dir()):
                     path.write_bytes(data)
                     continue
-                target = _writable(path)
+                target = _followed(path) if followed else path
                 if parents and data is not None:
-                    _make(target.parent, undo)
+                    _make(target.parent, undo, public)
+                if not followed:
+                    target = _pinned(path, folders)
                 old = fresh = None
                 if target.exists():
+                    os.close(os.open(target, os.O_WRONLY))  # renaming would replace a read-only file too
                     old = _copy_name(target) if path in keep else _beside(target)
                     _create(old, target.read_bytes(), undo, target)
                 if data is not None:
                     fresh = _beside(target)
-                    _create(fresh, data, undo, target if old else None, mode)
+                    _create(fresh, data, undo, target if old else None, mode, public)
                 if fresh or old:
-                    changes.append((target, fresh, old))
-                if old and path in keep:
-                    copies[path] = old
-            for path, fresh, old in changes:
+                    changes.append((path, target, fresh, old))
+            for path, target, fresh, old in changes:  # noqa: B007 - what goes wrong is told of the path
                 if fresh:
-                    fresh.replace(path)
+                    fresh.replace(target)
                 elif old:
-                    path.unlink()
-                undo.callback(_put_back, path, old)
-            for folder in {target.parent for target, _, _ in changes}:
+                    target.unlink()
+                undo.callback(_put_back, target, old)
+            for folder in {target.parent for _, target, _, _ in changes}:
                 _sync(folder)
         except OSError as exc:
             kind = StorageError if exc.errno in STORAGE else UserError
             raise kind(f"cannot write {path}: {exc.strerror or exc}", _ALLOWED) from exc
         undo.pop_all()
-    for _, _, old in changes:
-        if old and old not in copies.values():
-            old.unlink()
+        for path, _, _, old in changes:
+            if old and path in keep:
+                copies[path] = old if old.parent == _followed(path).parent else path.with_name(old.name)
+            elif old:
+                old.unlink()
     return copies
 
 
-def _writable(path: Path) -> Path:
+def _followed(path: Path) -> Path:
     """The file that a name stands for.
 
     Raises:
-        OSError: a link to nothing, no file, or one that may not be written.
+        OSError: a link to nothing.
     """
     target = Path(os.path.realpath(path))
     if path.is_symlink() and not target.exists():
         raise OSError(errno.ENOENT, f"it is a link to {target}, which does not exist")
-    if target.exists():  # renaming would replace a read-only file all the same: nobody wanted that
-        os.close(os.open(target, os.O_WRONLY))
     return target
+
+
+def _pinned(path: Path, folders: ExitStack) -> Path:
+    """The same path by its opened directory: whatever becomes of the names above, it lies in that one.
+
+    Raises:
+        OSError: a link, no file, or a directory that cannot be reached without following a link.
+    """
+    descriptor = opened_folder(path.parent)
+    folders.callback(os.close, descriptor)
+    pinned = Path(f"/proc/self/fd/{descriptor}") / path.name
+    if pinned.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, and none is followed here")
+    if pinned.exists() and not pinned.is_file():
+        raise OSError(errno.EINVAL, "it is no file")
+    return pinned
 
 
 def _beside(target: Path) -> Path:
@@ -109,15 +132,19 @@ def _copy_name(target: Path) -> Path:
     return copy
 
 
-def _make(folder: Path, undo: ExitStack) -> None:
+def _make(folder: Path, undo: ExitStack, public: bool) -> None:
     """Make a directory and those above it."""
     if not folder.is_dir():
-        _make(folder.parent, undo)
+        _make(folder.parent, undo, public)
         folder.mkdir()
         undo.callback(_quietly_removed, folder)
+        if public:
+            folder.chmod(folder.stat().st_mode | 0o755)
 
 
-def _create(path: Path, data: bytes, undo: ExitStack, like: Path | None, mode: int = 0) -> None:
+def _create(
+    path: Path, data: bytes, undo: ExitStack, like: Path | None, mode: int = 0, public: bool = False
+) -> None:
     """Write a new file and sync it, with mode and owner of another one where there is one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if like else mode)
     undo.callback(_quietly_removed, path)
@@ -128,6 +155,8 @@ def _create(path: Path, data: bytes, undo: ExitStack, like: Path | None, mode: i
             with suppress(PermissionError):  # another owner's: the file that replaces it is the user's own
                 os.fchown(descriptor, its.st_uid, its.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(its.st_mode))
+        if public:
+            os.fchmod(descriptor, 0o644)
         file.flush()
         os.fsync(descriptor)
 

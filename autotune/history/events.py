@@ -6,7 +6,7 @@ event                   other keys
 ``journal``             ``version``: of this format; always the first line
 ``campaign``            what the campaign is: scenario, space, objectives, site; once
 ``changed``             ``scenario``: sections of it that are others from here on
-``started``             ``pid`` and ``host`` of a process that writes from here on
+``started``             ``pid`` and ``host`` of a process that writes from here on; ``seal`` of its user
 ``trial``               a trial, written before it is launched
 ``observation``         what a trial showed; its ``trial`` is the number
 ``ended``               ``state``: complete, interrupted or failed; ``reason`` or ``launches``
@@ -48,9 +48,9 @@ def changed_event(sections: Mapping[str, Any]) -> dict[str, Any]:
     return {"event": "changed", "scenario": dict(sections)}
 
 
-def started_event(pid: int, host: str) -> dict[str, Any]:
-    """That a process begins to write."""
-    return {"event": "started", "pid": pid, "host": host}
+def started_event(pid: int, host: str, seal: str = "") -> dict[str, Any]:
+    """That a process begins to write; its user's seal of what the campaign is, where there is one."""
+    return {"event": "started", "pid": pid, "host": host, **({"seal": seal} if seal else {})}
 
 
 def ended_event(state: State, **more: object) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def ended_event(state: State, **more: object) -> dict[str, Any]:
 def trial_event(trial: Trial) -> dict[str, Any]:
     """A trial as an event; what few trials have is written of these alone."""
     event = {"event": "trial", **plain(trial)}
-    for key in ("timeout_s", "repeats"):
+    for key in ("timeout_s", "repeats", "each"):
         if not event[key]:
             del event[key]
     return event

@@ -23,13 +23,11 @@ from typing import Any, Self
 from zlib import crc32
 
 from autotune.errors import JournalError, LockedError, StorageError
+from autotune.history.folder import FILE, check_ours, refuse_links
 from autotune.structure import plain
 
 VERSION = 2
 """Of the format. 1: lines are not sealed."""
-
-FILE = "journal.jsonl"
-"""Name of the journal in a campaign's directory."""
 
 _SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
 
@@ -93,6 +91,7 @@ class Journal:
             self._fresh: Sequence[Mapping[str, Any]] | None = read_events(directory)
             self._lines = len(self._fresh)
             self.torn_bytes = self._drop_torn_line()
+            self._bytes = os.fstat(self._file).st_size
             if not self._lines:
                 self.append({"event": "journal", "version": VERSION})
         except BaseException:
@@ -106,18 +105,20 @@ class Journal:
         """Add one event; when this returns it survives a crash.
 
         Raises:
+            JournalError: somebody has removed, replaced or changed the journal meanwhile.
             StorageError: the disk is full or read-only; the journal is as it was.
         """
         line, self._fresh = memoryview(sealed(event, self._lines + 1)), None
-        before = os.fstat(self._file).st_size
+        self._check()
         try:
             while line:
                 line = line[os.write(self._file, line) :]
             os.fsync(self._file)
         except OSError as exc:
-            os.ftruncate(self._file, before)
+            os.ftruncate(self._file, self._bytes)
             raise not_stored(self._directory, exc) from exc
         self._lines += 1
+        self._bytes = os.fstat(self._file).st_size
 
     @property
     def lines(self) -> int:
@@ -140,6 +141,26 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _check(self) -> None:
+        """Refuse to go on where what was written is no longer there: what follows would stand for nothing.
+
+        Raises:
+            JournalError: the journal was removed, replaced, cut short or written by somebody else.
+        """
+        path, held = self._directory / FILE, os.fstat(self._file)
+        try:
+            there = path.lstat()
+            what = "replaced" if (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino) else ""
+        except OSError:
+            what = "removed"
+        if not what and held.st_size != self._bytes:
+            what = "cut short" if held.st_size < self._bytes else "written by somebody else"
+        if what:
+            raise JournalError(
+                f"{path} was {what} while the campaign ran: {self._lines} events had been written",
+                "nothing is launched any more; with the journal back in its place the same command continues",
+            )
 
     def _drop_torn_line(self) -> int:
         text = content(self._directory)
@@ -187,13 +208,13 @@ def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
     return tuple(events)
 
 
-def content(directory: Path) -> bytes:
-    """The journal as it lies there; nothing where there is none.
+def content(directory: Path, name: str = FILE) -> bytes:
+    """The journal, or another file of a campaign, as it lies there; nothing where there is none.
 
     Raises:
         JournalError: a link or a device stands in its place, or it cannot be read.
     """
-    path = directory / FILE
+    path = directory / name
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -222,6 +243,7 @@ def locked(directory: Path) -> int:
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
+        refuse_links(directory / FILE)
         check_ours(directory)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(directory / FILE, flags, 0o600)
@@ -255,26 +277,6 @@ def is_locked(directory: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
-
-
-def check_ours(directory: Path) -> None:
-    """Refuse a directory in which somebody else could have written.
-
-    Raises:
-        JournalError: it or its journal belongs to another user, or everybody can write there.
-    """
-    for path in (directory, directory / FILE):
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            continue
-        if found.st_uid != os.geteuid():
-            raise JournalError(
-                f"{path} belongs to another user",
-                "what stands there would be done in your name: copy what you trust",
-            )
-        if found.st_mode & stat.S_IWOTH:
-            raise JournalError(f"{path} can be written by everybody", f"chmod o-w {path}")
 
 
 def _lock(descriptor: int) -> None:

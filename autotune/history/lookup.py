@@ -3,7 +3,8 @@
 Files choose by communicator size too, but a campaign measures only a few. A table holds within a factor of
 two of the size that it was measured on; beyond, nothing is known and the stack decides. Where two tables
 meet, the smaller one holds up to the size that the larger one was measured on. Inside a table a rule holds
-from its first message size up to the next rule.
+from its first message size up to the next rule, and all of them from half of the smallest message that was
+measured to twice the largest.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,6 +34,22 @@ def table_starts(measured: Sequence[int], exact: Collection[int] = ()) -> dict[i
     return dict(sorted(starts.items()))
 
 
+def size_reach(measured: Collection[int]) -> tuple[int, int]:
+    """The first message size that these tell anything of, and the first one beyond them."""
+    return -(-min(measured) // 2), 2 * max(measured) + 1
+
+
+def reached(slots: Collection[Slot], collective: str, comm_size: int | None, size: float) -> bool:
+    """Whether what was measured in these slots tells anything of a call; a size of None is not known."""
+    own: dict[int, list[int]] = {}
+    for name, p, measured in slots:
+        if name == collective:
+            own.setdefault(p, []).append(measured)
+    owners = own if comm_size is None else {_owner(sorted(own), comm_size)} & own.keys()
+    spans = [size_reach(own[p]) for p in owners]
+    return any(low <= size < beyond for low, beyond in spans)
+
+
 def last_up_to(entries: Mapping[int, T], value: int) -> T | None:
     """Of entries that each hold from a number on, the one that holds at a value; None below all of them."""
     start = max((start for start in entries if start <= value), default=None)
@@ -42,10 +59,14 @@ def last_up_to(entries: Mapping[int, T], value: int) -> T | None:
 def rule_at(rules: Sequence[Rule], slot: Slot) -> Rule | None:
     """The rule in force in a slot; None where no table holds."""
     collective, comm_size, size = slot
-    measured = sorted({rule.comm_size for rule in rules if rule.collective == collective})
-    owner = comm_size if comm_size in measured else last_up_to(table_starts(measured), comm_size)
+    owner = _owner(sorted({rule.comm_size for rule in rules if rule.collective == collective}), comm_size)
     table = {r.min_bytes: r for r in rules if (r.collective, r.comm_size) == (collective, owner)}
     return last_up_to(table, size)
+
+
+def _owner(measured: Sequence[int], comm_size: int) -> int:
+    """The measured communicator size whose table holds for one; 0: none does."""
+    return comm_size if comm_size in measured else last_up_to(table_starts(measured), comm_size) or 0
 
 
 def choice_at(rules: Sequence[Rule], slot: Slot) -> Point:

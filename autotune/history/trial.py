@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from autotune.collectives import COLLECTIVES
+from autotune.measure.machine import far_apart
 from autotune.space import Point, Space
 
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
@@ -72,6 +73,15 @@ class Subject(StrEnum):
     """A point together with the files that a user would install."""
 
 
+_OWN = ("", 0, "0", "default", "auto")
+"""Values that leave it to the stack."""
+
+
+def left_to_the_stack(value: object) -> bool:
+    """Whether a per-size value leaves its sizes as the stack has them."""
+    return value in _OWN
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One row of a per-size table: from ``min_bytes`` on, up to the next row, use this choice."""
@@ -81,9 +91,14 @@ class Rule:
     comm_size: int
     """Ranks of the communicator for which it was found."""
     min_bytes: int
-    """The first message size that it covers, counted as in ``Cell``; the first row of a table has 0."""
+    """The first message size that it covers, as in ``Cell``; below the first rule the stack decides."""
     choice: Point
     """The per-size values; empty: leave it to the stack."""
+
+    @property
+    def sets(self) -> bool:
+        """Whether it sets anything, so that it stands in a file."""
+        return not all(map(left_to_the_stack, self.choice.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +125,8 @@ class Trial:
     """After which it is ended; 0: as every launch of the campaign."""
     repeats: int = 0
     """Number of the trial that failed and is made once more; 0: none."""
+    each: int = 0
+    """Of a verification: launches of each side in its block; 0: two, as earlier versions made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +175,12 @@ class Estimate:
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else math.nan
 
     @property
+    def mean_s(self) -> float:
+        """The mean of the calls, where a launch of the verification told it; else their location."""
+        seconds = self.extra.get("mean_s", math.nan)
+        return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else self.median_s
+
+    @property
     def flaw(self) -> str:
         """Why these cannot be figures of a measurement; empty: they can."""
         low, high = (_SHORTEST_S, _LONGEST_S) if self.cell.collective in COLLECTIVES else (_LEAST, _MOST)
@@ -201,6 +224,11 @@ class Observation:
     def ok(self) -> bool:
         """Whether the launch may be used."""
         return self.status is Status.OK
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether it was lost as its cores were further apart than usual, which it says itself."""
+        return self.status is Status.LOST and far_apart(self.extra)
 
     @property
     def usable(self) -> Iterator[Estimate]:

@@ -5,7 +5,6 @@ reading. Nothing here opens a file. A text that holds no table, or one that a fa
 behind, is an error that names the line, never an empty or shortened success.
 """
 
-from operator import attrgetter
 from types import ModuleType
 
 from autotune.errors import TableError
@@ -78,4 +77,4 @@ def _some(log: Log, measurements: list[Measurement]) -> list[Measurement]:
             f"{log.name}: no table of measurements in {len(log.lines)} lines",
             f"known: {', '.join(FORMATS)}; a delimited table names a size and a latency in its first line",
         )
-    return sorted(measurements, key=attrgetter("line"))
+    return sorted(measurements, key=lambda its: its.line if its.source == log.name else 0)

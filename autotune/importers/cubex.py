@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.collectives import COLLECTIVES, Pattern
-from autotune.errors import TableError, UserError
+from autotune.errors import TableError, needing
 from autotune.importers.recording import KINDS, RecordedCalls, Recording, order
 
 _DAMAGED = (
@@ -40,15 +40,13 @@ def read_cubex(path: Path) -> Recording:
         UserError: the library that reads profiles is not installed.
         TableError: no profile, a damaged one, or one of a program without MPI.
     """
-    try:
+    with needing("cubex", f"{path}, a CubeX profile,"):
         import pycubexr
         from pycubexr.utils.exceptions import (
             CorruptIndexError,
             MissingMetricError,
             UnsupportedMetricFormatError,
         )
-    except ImportError as exc:
-        raise UserError(f"{path}: no library for CubeX here", "pip install 'autotune[cubex]'") from exc
     parser = pycubexr.CubexParser(str(path))
     try:
         with warnings.catch_warnings():

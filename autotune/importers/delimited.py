@@ -16,6 +16,7 @@ from autotune.collectives import called
 from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import named_in
+from autotune.resources import MOST_COLUMNS
 
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
@@ -70,6 +71,14 @@ MEASURED: Mapping[str, Kind] = {
     "bandwidth_MBps": Kind("bandwidth bw", _MBPS),
 }
 """Columns of a table of measurements."""
+
+_OURS: Mapping[str, Kind] = {
+    "source": Kind("source", text=True),
+    "line": Kind("line", whole=True),
+    "benchmark": Kind("benchmark", text=True),
+    "version": Kind("version", text=True),
+}
+"""Columns that a table which was imported before begins with; its further ones have the names of fields."""
 
 _HISTORY = ("trial", "phase", "subject", "status", "reason")
 """Columns that the table of a campaign's history begins with."""
@@ -133,6 +142,9 @@ def read(log: Log) -> list[Measurement]:
         TableError: No rows, a row of another length, a value that is not a number or out of range, two
             columns of the same meaning, or a time without a unit.
     """
+    titles = tuple(column.title for column in _header(log, MEASURED)[2])
+    if titles[: len(_OURS)] == tuple(_OURS):
+        return _imported_before(log)
     unnamed = {"comm_size": None, "latency_us": None, "collective": named_in(log.name)}
     measurements = []
     for number, values, labels in rows(log, MEASURED):
@@ -140,6 +152,19 @@ def read(log: Log) -> list[Measurement]:
             values["collective"] = called(collective) or collective.lower().removeprefix("mpi_")
         merged = {**unnamed, **values}
         measurements.append(measurement(log, number, benchmark="", version="", labels=labels, **merged))
+    return measurements
+
+
+def _imported_before(log: Log) -> list[Measurement]:
+    """The records of a table that was written from records: the same again, of the same files and lines."""
+    empty = {"benchmark": "", "version": "", "collective": "", "comm_size": None, "latency_us": None}
+    exact = {name: replace(kind, names=name.lower(), unit_needed="") for name, kind in MEASURED.items()}
+    measurements = []
+    for number, values, cells in rows(log, {**_OURS, **exact}):
+        its = {name: values.pop(name) for name in ("source", "line") if name in values}
+        labels = tuple((title.removeprefix("label."), cell) for title, cell in cells if cell)
+        here = measurement(log, number, labels=labels, **(empty | values))
+        measurements.append(replace(here, **its))  # type: ignore[arg-type]  # of `_OURS`
     return measurements
 
 
@@ -216,7 +241,10 @@ def _header(log: Log, kinds: Mapping[str, Kind]) -> tuple[int, str, tuple[_Colum
         if not bare:
             continue
         delimiter = max(_DELIMITERS, key=bare.count)
-        columns = tuple(_column(title, kinds) for title in _split(bare, delimiter))
+        titles = _split(bare, delimiter)
+        if len(titles) > MOST_COLUMNS:
+            log.fail(number, f"{len(titles):,} columns", f"at most {MOST_COLUMNS:,} are read")
+        columns = tuple(_column(title, kinds) for title in titles)
         # A header may hide behind a comment sign, a comment is not one.
         if not text.startswith("#") or (_readable(columns) and len(columns) > 1):
             return number, delimiter, columns
@@ -229,7 +257,10 @@ def _readable(columns: tuple[_Column, ...]) -> bool:
 
 
 def _split(line: str, delimiter: str) -> list[str]:
-    cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    except csv.Error:  # a field of more than 131,072 characters: what has one is no row
+        return []
     return [cell.strip().strip("'\"").strip() for cell in cells]
 
 

@@ -22,6 +22,8 @@ _COLUMN = re.compile(
     r"|P[\d.]+ Tail (?:BW\(MB/s\)|Lat\(us\))|Transmit Size|Bandwidth ?\(MB/s\)|MB/s|Messages/s"
 )
 _HEADER = re.compile(r"^# *(?:Size|(?:Avg )?Latency ?\(us\)|Overall\(us\)|Bandwidth ?\(MB/s\)|MB/s)(?:\s|$)")
+_BARE = re.compile(rf"^\s*(?:(?:{_COLUMN.pattern})(?:\s+|$))+$")
+"""The header of 5.8's table of a non-blocking barrier, which is no comment."""
 _SETTING = re.compile(r"^# (Datatype|Window creation|Synchronization): (.*?)\.?\s*$")
 _LATENCY = ("Pure Comm.(us)", "Avg Latency(us)", "Latency(us)")
 _MIN, _MAX = ("Min Latency(us)", "Min Comm.(us)"), ("Max Latency(us)", "Max Comm.(us)")
@@ -68,7 +70,7 @@ def read(log: Log) -> list[Measurement]:
             _refuse_without_table(log, section)
             section, table = _Section(number, title[1], title[2] or "", announced=True), None
             section.labels |= _variant(title[1])
-        elif _HEADER.match(line):
+        elif _HEADER.match(line) or (section.announced and _BARE.match(line)):
             if not section.announced:
                 log.fail(number, "a table without a title", "was something cut out of the log?")
             section.announced = False

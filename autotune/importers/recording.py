@@ -167,7 +167,7 @@ def read_recording(text: str, name: str) -> Recording:
     """
     try:
         document = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise TableError(f"{name}: not JSON: {exc}") from exc
     if not isinstance(document, Mapping) or document.get("format") not in (FORMAT, *_BEFORE):
         raise TableError(

@@ -5,34 +5,21 @@ of the formats get clean numbered lines and common checks.
 """
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
 from autotune.errors import TableError
+from autotune.importers.endings import ended_early, reporter
+from autotune.importers.launch_line import is_command, ranks
 from autotune.importers.measurement import Measurement
 
-# `mpirun --tag-output` of Open MPI 4 and 5, `srun --label`, `mpiexec -prepend-rank`.
-_MARK = re.compile(r"^(?:\[[^\]]*\d+,\d+\]<std\w+>: ?|\[\d+\] |\s*\d+: )")
+# `mpirun --tag-output` of Open MPI 4 and 5, `srun --label`, `mpiexec -prepend-rank`; what a page puts in
+# front of a listing: the sign of a quotation, blanks before a comment.
+_MARK = re.compile(r"^(?:\[[^\],]*\d,\d+\]<std\w+>: ?|\[\d+\] |\s*\d+: |\s*> ?)?(?:\s+(?=#))?")
 
-_FAILURE = re.compile(
-    r"""MPI_ABORT\ was\ invoked | application\ called\ MPI_Abort | \bAbort\(-?\d+\)\ on\ node
-    | Primary\ job\s+terminated\ normally,\ but | BAD\ TERMINATION\ OF\ ONE | \*\*\*\ An\ error\ occurred\ in
-    | \b(?:mpirun|mpiexec|orterun|prterun|srun)\S*\ (?:noticed|detected|was\ unable|has\ exited|failed)
-    | ^srun:\ error:\ .*\b(?:tasks?|step)\b | ^slurmstepd:\ error:\ (?:\*\*\*|Exceeded|Detected)
-    | ^(?:mpirun|mpiexec|prterun):\ (?:error|fatal)
-    | \b(?:ORTE|PRTE|PMIX)\b.*\blost\ (?:communication|connection) | There\ are\ not\ enough\ slots
-    | Segmentation\ fault | Caught\ signal\ \d+ | Fatal\ error\ in\ (?:P?MPI|internal)_ | DUE\ TO\ TIME\ LIMIT
-    | \bCANCELLED\ AT\b | oom[-_]kill | Out\ Of\ Memory | It\ looks\ like\ MPI_INIT\ failed""",
-    re.VERBOSE | re.IGNORECASE,
-)
-
-_COMMAND = re.compile(
-    r"(?:^|[\s/;])(?:mpirun|mpiexec|mpiexec\.hydra|orterun|prterun|aprun|jsrun|(?P<steps>srun|flux run))"
-    r"\s+(?P<options>.*)"
-)
-_RANKS = re.compile(r"(?:^|\s)(?:-np|--np|-n|--n|--ntasks)[ =]?(\d+)\b")
-_NODES = re.compile(r"(?:^|\s)(?:-N|--nodes)[ =]?(\d+)\b")
-_PER_NODE = re.compile(r"(?:^|\s)--(?:n?tasks-per-node)[ =](\d+)\b")
+_TOLD = 4_000
+"""So much of a line is looked at: these expressions take up to the square of it. Commands are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +32,13 @@ class Log:
     """The lines; `lines[i]` is line i + 1."""
     terminated: bool = True
     """Whether the last line is complete, that is, ended by a line feed."""
+    commands: tuple[int, ...] = field(init=False, compare=False)
+    """The lines with a launcher's command: looking for them at each table takes the square of lines."""
+
+    def __post_init__(self) -> None:
+        """Look for commands."""
+        found = tuple(number for number, line in enumerate(self.lines, 1) if is_command(line))
+        object.__setattr__(self, "commands", found)
 
     @classmethod
     def of(cls, text: str, name: str) -> Self:
@@ -61,34 +55,24 @@ class Log:
         raise TableError(f"{self.name}:{line}: {what}", hint)
 
     def refuse_failed_run(self) -> None:
-        """Look for the words in which launchers, MPI libraries and schedulers report a failed run.
+        """Look for a line in which somebody reports a failed run.
 
         Raises:
             TableError: One was found.
         """
         for number, line in enumerate(self.lines, 1):
-            if _FAILURE.search(line):
+            if ended_early(line[:_TOLD]):
                 self.fail(
                     number,
                     f"the run failed: {line.strip()[:120]}",
-                    "import the logs of complete runs only; cut this run out to keep the others of the file",
+                    f"{reporter(line)} says so; import the logs of complete runs only, or the whole tables "
+                    "of this one (--complete)",
                 )
 
     def processes_before(self, line: int) -> int | None:
         """Ranks in the last launcher command echoed before a line; None where it does not say."""
-        for text in reversed(self.lines[: line - 1]):
-            if command := _COMMAND.search(text):
-                options = command["options"]
-                if ranks := _RANKS.search(options):
-                    return int(ranks[1])
-                nodes, per_node = _NODES.search(options), _PER_NODE.search(options)
-                return int(nodes[1]) * int(per_node[1]) if command["steps"] and nodes and per_node else None
-        return None
-
-
-def is_command(line: str) -> bool:
-    """Whether a launcher's command was echoed there."""
-    return _COMMAND.search(line) is not None
+        before = bisect_left(self.commands, line)
+        return ranks(self.lines[self.commands[before - 1] - 1][:_TOLD]) if before else None
 
 
 @dataclass(slots=True)
@@ -105,6 +89,14 @@ class Table:
     """Line and values by column."""
     width: int = field(init=False)
     """Length of the last row's line, or the header's: columns are right-aligned."""
+    blank: bool = False
+    """Whether an empty line stands behind the last row."""
+    words: str = ""
+    """The last line of words behind it."""
+    box: int | None = None
+    """Lines so far of a message that Open MPI puts between two rules of dashes; None outside of one."""
+    over: bool = False
+    """Whether what follows belongs to somebody else's table."""
 
     def __post_init__(self) -> None:
         """Begin with the header's width."""
@@ -120,8 +112,13 @@ class Table:
             TableError: It begins as a row and is not complete, or has a value that is none.
         """
         if not _ROW.fullmatch(text):
+            self._chatter(text.strip())
             return False
         tokens = text.split()
+        if self.over or self._is_foreign(number, len(tokens)):
+            self.over = True
+            return False
+        self.blank, self.words = False, ""
         if len(tokens) != len(self.columns):
             self.log.fail(
                 number,
@@ -139,6 +136,40 @@ class Table:
         self.rows.append((number, row))
         self.width = len(text)
         return True
+
+    def _chatter(self, text: str) -> None:
+        """Remember what could be the header of another table."""
+        if _RULE.fullmatch(text):
+            if self.box is not None and self.box > 1:
+                self.blank, self.words = False, ""
+                self.box = None
+                return
+            self.box = 0
+        elif self.box is not None and text:
+            self.box += 1
+        self.blank |= not text
+        self.words = text or self.words
+
+    def _is_foreign(self, number: int, width: int) -> bool:
+        """Whether a row stands below the header of another table than this one.
+
+        No benchmark prints an empty line inside of a table. Chatter of several lines may hold one, so that
+        it alone does not say whose a row is.
+
+        Raises:
+            TableError: It could be either's.
+        """
+        titles = _TITLES.findall(self.words)
+        header = len(titles) == width and not any(title[0].isdigit() for title in titles)
+        if self.blank and self.words and header:
+            return True
+        if (self.blank and self.words) or (header and _UNIT.search(self.words)):
+            self.log.fail(
+                number,
+                f"a row behind {self.words[:60]!r}: of this table or of another one?",
+                f"the table began in line {self.line}; cut out what is not the benchmark's",
+            )
+        return False
 
     def check_sizes(self, column: str, *, doubling: bool = True) -> None:
         """Look for rows that are not there.
@@ -189,6 +220,10 @@ def measurement(log: Log, number: int, **fields: object) -> Measurement:
 
 # What can stand in a row: whatever else a line holds, it is chatter.
 _ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.]*|nan|inf)|Pass|Fail|-)(?:\s+|$))+", re.IGNORECASE)
+_TITLES = re.compile(r"[^\s|,;]+(?: [(\[][^\s)\]]+[)\]])?")
+"""Names of columns: a unit in brackets may stand apart."""
+_RULE = re.compile(r"-{60,}")
+_UNIT = re.compile(r"[(\[](?:[a-zµμ]{1,5}|[A-Za-z]+/s|%)[)\]]")
 _TWO_DECIMALS = re.compile(r"\d+\.\d{2,}")
 _VALUES = dict.fromkeys(
     ("Size", "Iterations", "Transmit Size", "#bytes", "#repetitions", "Group", "Msg/sec"), re.compile(r"\d+")

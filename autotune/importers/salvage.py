@@ -12,8 +12,10 @@ from types import ModuleType
 
 from autotune.errors import TableError
 from autotune.importers import delimited, imb
+from autotune.importers.endings import ended_early
+from autotune.importers.launch_line import is_command
 from autotune.importers.measurement import Measurement
-from autotune.importers.runlog import Log, is_command
+from autotune.importers.runlog import Log
 
 _STARTS = {
     "osu": re.compile(r"^# OSU .*\btest\b", re.IGNORECASE),
@@ -21,6 +23,10 @@ _STARTS = {
     "reprompi": re.compile(r"^#@\w+="),
 }
 """Module of a format → the line that a table begins with; a block of such lines is one beginning."""
+
+
+_MOST_WORK = 100_000_000
+"""Lines times tables: each piece is read with empty lines in place of all others, some µs each."""
 
 
 def salvage(log: Log, formats: Sequence[ModuleType]) -> tuple[list[Measurement], list[str]]:
@@ -44,7 +50,9 @@ def _pieces(log: Log, form: ModuleType) -> list[Log]:
     """A log for each table, in which all lines of others are empty but commands of launchers."""
     name = form.__name__.rpartition(".")[2]
     begins = [i for i, line in enumerate(log.lines) if _STARTS[name].match(line)]
-    begins = [i for i in begins if name != "reprompi" or i - 1 not in begins]
+    begins = [i for i in begins if name != "reprompi" or not i or not _STARTS[name].match(log.lines[i - 1])]
+    if len(begins) * len(log.lines) > _MOST_WORK:
+        log.fail(begins[0] + 1, f"{len(begins)} tables in {len(log.lines)} lines", "cut it into several logs")
     heads = [i for i, line in enumerate(log.lines) if name == "imb" and imb.begins_run(line)]
     pieces = []
     for begin in begins:
@@ -65,11 +73,8 @@ def _pieces(log: Log, form: ModuleType) -> list[Log]:
 
 def _trouble(log: Log) -> int:
     """The first line of a plain table that reports a failed run or is cut off; 0 without one."""
-    for number, _ in enumerate(log.lines, 1):
-        try:
-            Log(log.name, log.lines[:number][-1:]).refuse_failed_run()
-        except TableError:
-            return number
+    if number := next((n for n, line in enumerate(log.lines, 1) if ended_early(line)), 0):
+        return number
     if log.terminated or not log.lines:
         return 0
     try:

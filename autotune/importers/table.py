@@ -5,10 +5,14 @@ A field is stripped of blanks; an empty field is a missing value.
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 
 from autotune.collectives import MEASURED
-from autotune.errors import TableError
+from autotune.errors import TableError, UserError, needing
+from autotune.resources import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, decoded, user_bytes
+
+_HINT = "a table is a CSV or a Parquet file"
 
 Row = Mapping[str, str]
 """One line of a table as text, by column; empty = missing."""
@@ -22,18 +26,25 @@ def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
         needed: the hint for a table without rows.
 
     Raises:
-        TableError: a file that cannot be read, without rows, with a column named twice, or with a row that
-            has not as many fields as there are columns.
+        TableError: a file that cannot be read, is larger than what is read, without rows, with a column named
+            twice, or with a row that has not as many fields as there are columns.
+        UserError: Parquet, and its library is not installed.
     """
+    content = user_bytes(path, hint=_HINT)
     try:
         if path.suffix == ".parquet":
-            columns, rows = _read_parquet(path)
+            columns, rows = _read_parquet(content)
         else:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.DictReader(file, strict=True)
-                columns, rows = list(reader.fieldnames or ()), list(_checked(path.name, reader))
-    except (OSError, UnicodeDecodeError, csv.Error) as exc:
-        raise TableError(f"cannot read {path}: {exc}", "a table is a CSV or a Parquet file") from exc
+            reader = csv.DictReader(
+                StringIO(decoded(content).removeprefix("\ufeff"), newline=""), strict=True
+            )
+            columns = list(reader.fieldnames or ())
+            _check_room(len(columns))
+            rows = list(_checked(path.name, reader))
+    except (ValueError, csv.Error) as exc:
+        if isinstance(exc, UserError):
+            raise
+        raise TableError(f"{path} cannot be read: {exc}", _HINT) from exc
     if not rows:
         raise TableError(f"{path.name} has no rows", needed)
     if len(set(columns)) < len(columns):
@@ -41,8 +52,36 @@ def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
     return columns, rows
 
 
+def as_delimited(path: Path) -> str:
+    """A Parquet file as the text of a plain table.
+
+    Raises:
+        TableError: as `read_rows` says.
+    """
+    columns, rows = read_rows(path, "a table of measurements has rows")
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([row[column] for column in columns] for row in rows)
+    return text.getvalue()
+
+
+def _check_room(n_columns: int, n_cells: int = 0) -> None:
+    """Refuse a table that would fill the memory, before it is made.
+
+    Raises:
+        ValueError: in words.
+    """
+    if n_columns > MOST_COLUMNS:
+        raise ValueError(f"it has {n_columns:,} columns; at most {MOST_COLUMNS:,} are read")
+    if n_cells > MOST_CELLS:
+        raise ValueError(f"it has {n_cells:,} values or more; at most {MOST_CELLS:,} are read")
+
+
 def _checked(name: str, reader: "csv.DictReader[str]") -> Iterator[Row]:
+    width = len(reader.fieldnames or ())
     for number, row in enumerate(reader, start=2):
+        _check_room(width, width * (number - 1))
         if None in row or None in row.values():
             raise TableError(
                 f"{name}, row {number}: not as many fields as there are columns",
@@ -51,18 +90,51 @@ def _checked(name: str, reader: "csv.DictReader[str]") -> Iterator[Row]:
         yield {column: text.strip() for column, text in row.items()}
 
 
-def _read_parquet(path: Path) -> tuple[Sequence[str], Sequence[Row]]:
-    from pyarrow import ArrowInvalid
-    from pyarrow.parquet import read_table
+def _read_parquet(content: bytes) -> tuple[Sequence[str], Sequence[Row]]:
+    """Columns and rows; what it unpacks to is looked up before, and piece by piece.
+
+    Raises:
+        UserError: its library is not installed.
+        ValueError: it is none, or too large; in words.
+    """
+    parquet_is_here()
+    from pyarrow import ArrowException, BufferReader
+    from pyarrow.parquet import ParquetFile
 
     try:
-        table = read_table(path)
-    except ArrowInvalid as exc:
-        raise OSError(str(exc)) from exc
-    return table.column_names, [
-        {column: "" if value is None or value != value else str(value) for column, value in row.items()}
-        for row in table.to_pylist()
-    ]
+        file = ParquetFile(BufferReader(content))
+        its = file.metadata
+        chunks = [
+            its.row_group(i).column(j) for i in range(its.num_row_groups) for j in range(its.num_columns)
+        ]
+        _check_room(its.num_columns, max(its.num_rows * its.num_columns, sum(c.num_values for c in chunks)))
+        # A value is no longer than its packed column: so many rows fit whatever they repeat.
+        longest = max((chunk.total_uncompressed_size for chunk in chunks), default=1)
+        rows: list[Row] = []
+        left = MOST_BYTES
+        for batch in file.iter_batches(batch_size=max(1, min(1 << 16, MOST_BYTES // max(longest, 1)))):
+            left -= batch.nbytes
+            if left < 0:
+                raise ValueError(f"it unpacks to more than {MOST_BYTES >> 20} MiB")
+            rows += ({c: _text(value) for c, value in row.items()} for row in batch.to_pylist())
+    except (ArrowException, OSError) as exc:
+        raise ValueError(str(exc)) from exc
+    return file.schema_arrow.names, rows
+
+
+def _text(value: object) -> str:
+    """A value as a CSV would have it: nothing for null and for what is not a number."""
+    return "" if value is None or value != value else str(value)
+
+
+def parquet_is_here() -> None:
+    """Before a Parquet file is read, or what one shall hold is measured.
+
+    Raises:
+        UserError: its library is not installed.
+    """
+    with needing("parquet", "a Parquet file"):
+        import pyarrow.parquet  # noqa: F401
 
 
 def named_in(text: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from autotune.collectives import COLLECTIVES, Pattern
-from autotune.errors import TableError, UserError
+from autotune.errors import TableError, needing
 from autotune.importers.rank_files import SAMPLE, waits
 from autotune.importers.recording import KINDS, RecordedCalls, Recording, order
 
@@ -34,12 +34,10 @@ def read_trace(path: Path) -> Recording:
         UserError: the library that reads traces is not installed.
         TableError: no trace, a damaged one, or one without any rank.
     """
-    try:
+    with needing("traces", f"{path}, an OTF2 trace,"):
         import otf2
         from otf2.error import Error
         from otf2.reader import _otf2
-    except ImportError as exc:
-        raise UserError(f"{path}: no library for OTF2 here", "pip install 'autotune[traces]'") from exc
     try:
         with contextlib.closing(otf2.reader.Reader(str(path))) as trace:
             return _Trace().read(trace, otf2.events, path)

@@ -10,6 +10,7 @@ module             kind of file
 ``parameters``     MCA parameter files, ``--tune`` files
 ``scripts``        scripts and module files: what they export; ``launch``: their ``mpirun`` and ``srun`` lines
 ``settings``       what such parameters mean together; those of the launcher: ``runtime``
+``selection``      lists of components; ``values``: what a library refuses, cuts or takes for another
 ``ucx``            ``ucx.conf``
 ``ucc``            ``ucc.conf``; ``nccl``: tables of NCCL's example tuner
 ``vendors``        variables of MPICH's family, libfabric, UCC and NCCL
@@ -17,23 +18,24 @@ module             kind of file
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 
 from autotune.errors import UserError
-from autotune.exporters.origin import nodes_of
 from autotune.lint.assignment import Assignment, Read
 from autotune.lint.finding import STACKS, Finding, version_of
 from autotune.lint.nccl import is_table, nccl_file
 from autotune.lint.parameters import mca_file, tune_file
 from autotune.lint.rules import rules_file
 from autotune.lint.scripts import shell_file
+from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import settings
 from autotune.lint.ucc import ucc_file
 from autotune.lint.ucx import ucx_file, variables
 from autotune.lint.vendors import vendors
 from autotune.stacks import ucc
+from autotune.stacks.knobs import Knob
 
 __all__ = ["STACKS", "Finding", "environment_of", "lint"]
 
@@ -41,21 +43,54 @@ _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "mca": mca_file,
     "tune": tune_file,
     "shell": shell_file,
+    "ucx": ucx_file,
     "other": lambda path, text, version: ([], []),
 }
 """Kind of file that assigns → what reads it; ``other`` is nothing that a stack reads."""
 
 _WHOLE: Mapping[str, Callable[[PurePath, str], list[Finding]]] = {
-    "ucx": ucx_file,
     "ucc": ucc_file,
     "nccl": nccl_file,
 }
 """Kind of file that another library reads → what judges it."""
 
 _SCRIPTS = (".sh", ".csh", ".slurm", ".sbatch", ".batch", ".bash", ".job", ".lua")
-_OTHER = (".md", ".html", ".txt", ".csv", ".jsonl", ".py")
+_SHELL_LINE = re.compile(r"^#(?:PBS|SBATCH|BSUB|\$ -|FLUX:|COBALT|PJM) ", re.MULTILINE)
+_LAUNCH = re.compile(
+    r"^[^\S\n]*(?:export|setenv) \w+|^[^\S\n]*(?:\S+/)?(?:mpirun|mpiexec|srun) ", re.MULTILINE
+)
 _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec) |setenv\(")
 _RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
+
+_LIKE = (
+    *(
+        "mca_base",
+        "mpi",
+        "ompi",
+        "opal",
+        "orte",
+        "prte",
+        "pmix",
+        "rmaps",
+        "plm",
+        "oob",
+        "hwloc",
+        "ras",
+        "odls",
+    ),
+    *("ess", "iof", "errmgr", "state", "shmem", "memory", "patcher", "bml", "grpcomm", "event", "vader"),
+)
+"""Beginnings of other parameters' names."""
+_PARAMETER = re.compile(
+    rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{'|'.join(FRAMEWORKS)}|{'|'.join(_LIKE)})(?:_\w+)?\s*$)"
+)
+
+_RULES_NAMES = ("", ".conf", ".rules", ".dat")
+_DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml")
+"""Ends of names of files in which commands only stand as a text."""
+_TOLD = re.compile(
+    r"rule-file-version|num\S* of (?:coll|com)|#\s*(?:coll\w* )?ID\b|comm?(?:unicator)? size", re.I
+)
 
 _CARRIED = {
     **dict.fromkeys(
@@ -72,6 +107,8 @@ def lint(
     known: Collection[str] | None = None,
     exists: Callable[[str], bool] | None = None,
     nodes: int | None = None,
+    knobs: Mapping[str, Knob] | None = None,
+    components: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[Finding, ...]:
     """Everything in these files that the stack would ignore, misread or refuse, in order of file and line.
 
@@ -80,7 +117,9 @@ def lint(
         mpi: One of ``STACKS``.
         known: Names of all MCA parameters of the stack; None: only those that this project knows are judged.
         exists: Whether a file that a parameter names is there; None: not asked.
-        nodes: Of the jobs that use the files; None: of the campaign that exported them, else several.
+        nodes: Of the jobs that use the files; None: several.
+        knobs: MCA parameters and UCX's variables by name, as the libraries that are installed here say.
+        components: Framework of Open MPI → its components here, where this version is installed.
 
     Raises:
         UserError: a stack that is not known.
@@ -103,10 +142,8 @@ def lint(
             assignments, wrong = _READERS[kind](path, text, version)
             assigned += assignments
             findings += wrong
-    if nodes is None:
-        nodes = max((n for n in map(nodes_of, files.values()) if n is not None), default=None)
-    findings += settings(assigned, version, known, exists, one_node=nodes == 1)
-    findings += variables([a for a in assigned if a.variable])
+    findings += settings(assigned, version, known, exists, nodes == 1, knobs, components)
+    findings += variables([a for a in assigned if a.variable], knobs or ())
     findings += vendors(assigned, files.values(), _of_ucc(files))
     order = list(files)
     return tuple(sorted(findings, key=lambda f: (order.index(f.file), f.line)))
@@ -123,29 +160,52 @@ def _of_ucc(files: Mapping[PurePath, str]) -> set[str]:
 
 
 def kind_of(path: PurePath, text: str) -> str:
-    """``rules``, ``ucx``, ``ucc``, ``nccl``, ``tune``, ``shell``, ``mca``, ``other``: by name and content."""
+    """What a file is, by its content and then its name: a kind of those that have a reader, or ``other``."""
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith("#")]
     first = said[0] if said else ""
     if is_table(path, first):
         return "nccl"
-    if path.suffix in _OTHER:
-        return "other"
+    if _is_rules(said):
+        return "rules"
     if path.suffix in _SCRIPTS:
         return "shell"
     if path.name == "ucx.conf" or (re.match(r"UCX_\w+=", first) and "mca" not in path.name):
         return "ucx"
     if path.name == "ucc.conf" or re.match(r"UCC_\w+=|\[(vendor|model|team_size|ppn|sock|nnodes)=", first):
         return "ucc"
-    if first.startswith("{") and not _RULES_KEY.search(text):
-        return "other"
-    if first[:1].isdigit() or first.startswith(("{", "rule-file-version")):
-        return "rules"
+    if first.startswith("{"):
+        return "rules" if _RULES_KEY.search(text) else "other"
     if _SHELL.match(first) or (lines and lines[0].startswith(("#!", "#%Module"))):
+        return "other" if lines and re.match(r"#!.*\b(?:python|perl|ruby|node)", lines[0]) else "shell"
+    if _SHELL_LINE.search(text):
         return "shell"
-    if first.startswith("-"):
+    if re.match(r"--?(?:mca|x)\s", first):
         return "tune"
-    return "mca"
+    if path.suffix in _DOCUMENTS:
+        return "other"
+    conf = path.suffix == ".conf"
+    if "mca" in path.name or _assigns(said, r"[=\s]" if conf else "=") or (conf and not said):
+        return "mca"
+    if path.suffix in _RULES_NAMES and first[:1].isdigit():
+        return "rules"
+    return "shell" if _LAUNCH.search(text) else "other"
+
+
+def _is_rules(said: Sequence[str]) -> bool:
+    """Whether lines are rules: counts on lines of their own and rows of four or five, or words say so."""
+    first = said[0] if said else ""
+    if first.startswith("rule-file-version") or (first[:1].isdigit() and _TOLD.search("\n".join(said[:4]))):
+        return True
+    rows = [line.partition("#")[0].split() for line in said]
+    numbers = [token for row in rows for token in row]
+    whole = len(numbers) > 7 and all(re.fullmatch(r"\d+|0x[0-9a-f]+", token) for token in numbers)
+    return whole and (len(rows) == 1 or (len(rows[0]) == 1 and {len(row) for row in rows} <= {1, 4, 5}))
+
+
+def _assigns(said: Sequence[str], sign: str) -> bool:
+    """Whether a line sets an MCA parameter: a name of a framework of Open MPI or its like before a sign."""
+    return any(_PARAMETER.match(re.split(sign, line)[0]) for line in said if re.search(sign, line))
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str]:
@@ -159,6 +219,6 @@ def environment_of(path: PurePath, text: str) -> dict[str, str]:
     if kind in _WHOLE:  # of a file with sections what holds for all teams
         head = re.split(r"^\[", text, maxsplit=1, flags=re.MULTILINE)[0]
         pairs = (line.strip().partition("=") for line in head.splitlines())
-        return {name.strip(): value.strip() for name, _, value in pairs if name.startswith(("UCX_", "UCC_"))}
+        return {name.strip(): value.strip() for name, _, value in pairs if name.startswith("UCC_")}
     assignments, _ = _READERS[kind](path, text, (5, 0))
     return {a.name if a.variable else f"OMPI_MCA_{a.name}": a.value for a in assignments}

@@ -35,6 +35,13 @@ class Assignment:
     """How the stack gets to see it."""
     literal: bool = True
     """Whether ``value`` is what the stack sees; False where a shell puts something in its place first."""
+    arm: tuple[tuple[int, int], ...] = ()
+    """The branches of a script that it stands in: which ``if`` or ``case``, and which of its arms."""
+
+    def may_meet(self, other: "Assignment") -> bool:
+        """Whether one run of a script can come to both."""
+        arms = dict(self.arm)
+        return self.file != other.file or all(arms.get(which, arm) == arm for which, arm in other.arm)
 
     def finding(self, effect: str, remedy: str) -> Finding:
         """A finding at this line."""

@@ -24,9 +24,10 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             effect = f"{name} was already set in line {seen[name]}: one of them is ignored"
             notes.note(number, effect, "keep one")
         seen[name] = number
-        if name.startswith("OMPI_MCA_"):
-            plain = name.removeprefix("OMPI_MCA_")
-            notes.note(number, f"{name} names no parameter here: it is ignored", f"write {plain} = {value}")
+        if prefix := re.match(r"(?:OMPI|PRTE|PMIX)_MCA_", name):
+            plain = name.removeprefix(prefix[0])
+            remedy = f"write {plain} = {value}" if prefix[0] == "OMPI_MCA_" else f"export {name}={value}"
+            notes.note(number, f"{name} names no parameter here: it is ignored", remedy)
             continue
         if re.fullmatch(r"UCX_\w+", name):
             remedy = f"write {name}={value} into ucx.conf, or export it"

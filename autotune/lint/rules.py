@@ -152,6 +152,13 @@ def _collective(reader: _Reader, name: str, widths: dict[int, int]) -> None:
         line = _rows(reader, name, widths)
         if line:
             pairs.append((size.value, line))
+    if sizes and sizes[0].value > 2:
+        reader.note(
+            sizes[0].line,
+            f"the first entry, for {sizes[0].value} ranks, is also used by 2 to {sizes[0].value - 1} ranks, "
+            "and the last one by all larger communicators",
+            "write an entry for 0 with algorithm 0 first, where the library shall decide",
+        )
     for value, line in pairs:
         after = min((s.value for s in sizes if s.value > value), default=None)
         if value != 2 or after != 3:

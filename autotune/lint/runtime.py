@@ -50,6 +50,16 @@ NAMES: Mapping[str, str] = {
 }
 """Parameter of 4.x → its name in PRRTE; ``plm_rsh_*`` is ``plm_ssh_*``, ``oob_tcp_*`` kept its names."""
 
+_OOB = frozenset(
+    {
+        *("dynamic_ipv4_ports", "dynamic_ipv6_ports", "exclude", "if_exclude", "if_include", "include"),
+        *("keepalive_intvl", "keepalive_probes", "keepalive_time", "max_recon_attempts", "peer_limit"),
+        *("disable_ipv4_family", "disable_ipv6_family", "peer_retries", "rcvbuf", "retry_delay", "sndbuf"),
+        *("static_ipv4_ports", "static_ipv6_ports"),
+    }
+)
+"""What ``oob_tcp`` of PRRTE has: ``oob_tcp_listen_mode`` and others of 4.1 have nothing in their place."""
+
 _OLD = re.compile(r"orte_\w+|plm_rsh_\w+|rmaps_base_(?!verbose)\w+|hwloc_base_(?!verbose|mem_bind)\w+")
 _NEW = re.compile(r"prte_\w+|plm_ssh_\w+|(rmaps|hwloc)_default_\w+")
 _EITHER = re.compile(r"(oob|plm|ras|odls|rmaps|ess|errmgr|state|iof)_\w+")
@@ -77,7 +87,10 @@ def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
 
 def _after(a: Assignment) -> str:
     name = NAMES.get(a.name, a.name.replace("plm_rsh_", "plm_ssh_"))
-    if _OLD.fullmatch(name):
+    if a.name == "oob_tcp_disable_family":  # one parameter for both families in 4.1: a word or its number
+        family = "ipv6" if a.value.lower() in ("ipv6", "6") else "ipv4"
+        return f"export PRTE_MCA_oob_tcp_disable_{family}_family=1"
+    if _OLD.fullmatch(name) or (name.startswith("oob_tcp_") and name.removeprefix("oob_tcp_") not in _OOB):
         name = ""
     option = OPTIONS.get(a.name, "").format(a.value)
     ways = [f"mpirun {option}"] if option else []

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
 from autotune.lint.finding import Notes
 from autotune.lint.launch import MPIRUN, launched
+from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
 from autotune.lint.words import Command, Word, commands
+from autotune.stacks import cray
 
 _MCA = "OMPI_MCA_"
 _VARIABLES = ("UCX_", *PREFIXES)
@@ -17,6 +20,29 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _LUA = re.compile(r"""\s*(?:pushenv|setenv)\(\s*["'](\w+)["']\s*,\s*["'](.*)["']\s*\)\s*(?:--.*)?""")
 _BEFORE = frozenset({"exec", "time", "env", "nohup", "command"})
 """Commands that run the rest of their line."""
+_WRAPPERS = frozenset(
+    {
+        *(
+            "time",
+            "timeout",
+            "nice",
+            "ionice",
+            "chrt",
+            "setsid",
+            "stdbuf",
+            "taskset",
+            "numactl",
+            "sudo",
+            "strace",
+        ),
+        *("sudo", "strace", "perf", "xargs", "eval", "salloc", "hyperfine", "gdb", "nsys"),
+    }
+)
+"""Commands that do so behind options and values of their own."""
+_OWN = re.compile(
+    r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE)"
+)
+"""How scripts call words of their own: no variable of a library, but for those that are known."""
 
 _PREFIX = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
 """What was meant for ``OMPI_MCA_`` or ``PRTE_MCA_``."""
@@ -32,10 +58,12 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     known = list(commands("\n".join("" if _LUA.fullmatch(line) else line for line in text.splitlines())))
     exported = {w.text for c in known if c.words[0].text == "export" for w in c.words[1:]}
     all_of_them = any([w.text for w in c.words[:2]] == ["set", "-a"] for c in known)
+    unseen = {n for pairs, effective in map(_pairs, known) if not effective for n, _ in pairs} - exported
+    own = {name for name in unseen if _is_own(name, text)}
     before = None
     for command in known:
         pairs, effective = _pairs(command)
-        ours = [(n, v) for n, v in pairs if n.startswith(_OURS)]
+        ours = [(n, v) for n, v in pairs if n.startswith(_OURS) and n not in own]
         if not command.closed and ours:
             notes.note(command.line, "a quote is not closed", "close it")
             continue
@@ -51,12 +79,19 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             if not (effective or all_of_them or name in exported):
                 effect = f"{name} is set in the shell but not exported: no rank sees it"
                 notes.note(command.line, effect, f"write export {name}=…")
-            assigned += _assignments(path, command.line, name, value)
+            assigned += [replace(a, arm=command.arm) for a in _assignments(path, command.line, name, value)]
         if run := _launch(command):
             set_there, wrong = launched(path, command.line, run, version)
-            assigned += set_there
+            assigned += [replace(a, arm=command.arm) for a in set_there]
             notes.findings.extend(wrong)
     return assigned, notes.findings
+
+
+def _is_own(name: str, text: str) -> bool:
+    """Whether a name is the script's own word, put into its lines, and none of a library's variables."""
+    if name in COMMON or name in cray.KNOBS or name.startswith(_MCA):
+        return False
+    return bool(_OWN.fullmatch(name) or re.search(rf"\$(?:{name}\b|\{{{name}[}}:#%/])", text))
 
 
 def _assignments(path: PurePath, line: int, name: str, value: Word) -> list[Assignment]:
@@ -85,15 +120,18 @@ def _pairs(command: Command) -> tuple[list[tuple[str, Word]], bool]:
 
 def _ends_in_list(command: Command) -> bool:
     return command.end == ";" and bool(
-        re.search(rf"{ENV_LIST}[= ]\S+=\S*$", " ".join(word.text for word in command.words))
+        re.search(rf"{ENV_LIST}[= ]\S[^\s=]*=\S*$", " ".join(word.text for word in command.words))
     )
 
 
 def _launch(command: Command) -> Sequence[Word]:
     """The words from the launcher on; none where there is no launch."""
+    wrapped = False
     for at, word in enumerate(command.words):
-        if PurePath(word.text).name in MPIRUN | {"srun"}:
+        name = PurePath(word.text).name
+        if name in MPIRUN or name == "srun":
             return command.words[at:]
-        if not (_ASSIGNMENT.fullmatch(word.text) or word.text in _BEFORE):
+        wrapped |= name in _WRAPPERS
+        if not (wrapped or _ASSIGNMENT.fullmatch(word.text) or word.text in _BEFORE):
             break
     return ()

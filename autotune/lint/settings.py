@@ -1,17 +1,28 @@
 """What assigned MCA parameters mean together: switches that are missing, choices that contradict."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, Assignment, Source
 from autotune.lint.finding import Finding, meant
 from autotune.lint.runtime import of_the_runtime, runtime
+from autotune.lint.selection import RELEASED, gone, is_list, selection
+from autotune.lint.values import values
 from autotune.stacks import coll_tuned
+from autotune.stacks.knobs import Knob
 
 _FORCED = re.compile(r"coll_tuned_(\w+?)_algorithm(?:_(\w+))?")
-_SUFFIXES = ("segmentsize", "tree_fanout", "chain_fanout", "max_requests", "count")
+_NOT_OF_ALL = {
+    "max_requests": {"alltoall", "reduce", "scatter"},
+    "segmentsize": set(coll_tuned.ALGORITHMS) - {"alltoallv", "barrier", "exscan", "scan"},
+    "tree_fanout": set(coll_tuned.ALGORITHMS) - {"alltoallv", "barrier", "exscan", "scan"},
+    "chain_fanout": set(coll_tuned.ALGORITHMS)
+    - {"alltoallv", "barrier", "exscan", "scan", "reduce_scatter_block"},
+    "count": set(coll_tuned.ALGORITHMS),
+}
+"""End of a parameter's name → collectives that have it (``ompi_info`` of 5.0.11)."""
 _FILE, _DYNAMIC = "coll_tuned_dynamic_rules_filename", "coll_tuned_use_dynamic_rules"
 _ONCE = (
     *("priority", "preallocate_memory_comm_size_limit", "init_tree_fanout", "init_chain_fanout", "verbose"),
@@ -22,7 +33,7 @@ _TUNED = frozenset(
     {_FILE, _DYNAMIC}
     | {f"coll_tuned_{name}" for name in _ONCE}
     | {f"coll_tuned_{c}_algorithm" for c in coll_tuned.ALGORITHMS}
-    | {f"coll_tuned_{c}_algorithm_{suffix}" for c in coll_tuned.ALGORITHMS for suffix in _SUFFIXES}
+    | {f"coll_tuned_{c}_algorithm_{suffix}" for suffix, its in _NOT_OF_ALL.items() for c in its}
 )
 """Every parameter of ``coll_tuned``."""
 
@@ -39,13 +50,8 @@ _COMMON = frozenset(
 )
 """Parameters that are often set: what resembles one is a slip, where the stack itself lists no names."""
 
-_GONE = {
-    (5, 0): re.compile(r"btl_openib_\w+|osc_pt2pt_\w+|mtl_psm_\w+|coll_fca_\w+|pml_yalla_\w+"),
-    (6, 0): re.compile(r"coll_hcoll_\w+"),
-}
-"""Version → parameters of components that it no longer has."""
-
 _ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})
+"""As Open MPI knows them, in lower case alone."""
 
 
 def settings(
@@ -54,22 +60,49 @@ def settings(
     known: Collection[str] | None = None,
     exists: Callable[[str], bool] | None = None,
     one_node: bool = False,
+    knobs: Mapping[str, Knob] | None = None,
+    components: Mapping[str, Collection[str]] | None = None,
 ) -> list[Finding]:
     """Findings in what is assigned, all files together.
 
     ``known`` has the names of all parameters of this version of Open MPI; None: only those of ``coll_tuned``
-    are judged. On one node ``coll_han`` steps aside by itself.
+    are judged. On one node ``coll_han`` steps aside by itself. ``knobs`` are the parameters and UCX's
+    variables by name, ``components`` those of each framework, as far as they are installed here.
     """
     parameters = [a for a in assigned if not a.variable]
-    last = {a.name: a for a in parameters}
     findings = [finding for a in parameters for finding in _one(a, version, known, exists)]
+    for a in assigned:
+        if a.literal and not a.variable and is_list(a.name):
+            findings += selection(a, version, components or {})
+        elif a.literal and not _forced(a.name) and (knob := (knobs or {}).get(a.name)):
+            findings += values(a, knob)
+    launches: dict[tuple[object, int], list[Assignment]] = {}
+    for a in assigned:
+        if a.source is Source.COMMAND:
+            launches.setdefault((a.file, a.line), []).append(a)
+    common = [a for a in assigned if a.source is not Source.COMMAND]
+    for own in list(launches.values()) or [[]]:  # what one launch is told holds for no other
+        findings += _together([*common, *own], version, one_node)
+    return list(dict.fromkeys(findings))
+
+
+def _together(assigned: Sequence[Assignment], version: tuple[int, int], one_node: bool) -> list[Finding]:
+    """What parameters mean beside each other in one launch."""
+    parameters = [a for a in assigned if not a.variable]
+    last = {a.name: a for a in parameters}
+    findings: list[Finding] = []
     forced = [a for n, a in last.items() if _forced(n) and a.value not in ("0", "ignore", "")]
+    for name in sorted(last):
+        other = last.get(f"{name.removesuffix('include')}exclude") if name.endswith("_include") else None
+        if other is not None:
+            effect = f"{name} and {other.name} exclude each other: Open MPI refuses them with a message"
+            findings.append(other.finding(effect, "keep one of them"))
     file = last.get(_FILE)
     chosen = ([file] if file else []) + forced
     if chosen and (switch := last.get(_DYNAMIC)) is None:
         effect = f"without {_DYNAMIC} = 1 rules and forced algorithms are silently ignored"
         findings.append(chosen[0].finding(effect, f"add {_DYNAMIC} = 1"))
-    elif chosen and switch is not None and switch.value.lower() not in _ON:
+    elif chosen and switch is not None and switch.value not in _ON:
         effect = f"{_DYNAMIC} = {switch.value}: rules and forced algorithms are silently ignored"
         findings.append(switch.finding(effect, f"write {_DYNAMIC} = 1"))
     if file and forced:
@@ -81,11 +114,13 @@ def settings(
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
         findings.append(chosen[0].finding(effect, remedy))
     findings += [finding for a in forced for finding in _segments(a, last)]
-    pml = last.get("pml")
-    ucx = next((a for a in assigned if a.variable and a.name.startswith("UCX_")), None)
-    if pml and ucx and not pml.value.startswith("^") and "ucx" not in pml.value.split(","):
+    for ucx in [a for a in assigned if a.variable and a.name.startswith("UCX_")]:
+        pml = next((a for a in reversed(parameters) if a.name == "pml" and a.may_meet(ucx)), None)
+        if pml is None or pml.value.startswith("^") or "ucx" in pml.value.split(","):
+            continue
         effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
         findings.append(ucx.finding(effect, "pml = ucx, or leave the variables out"))
+        break
     return findings
 
 
@@ -98,17 +133,18 @@ def _one(
     if of_the_runtime(a.name):
         yield from runtime(a, version)
         return
-    for since, gone in _GONE.items():
-        if version >= since and gone.fullmatch(a.name):
-            effect = f"Open MPI {since[0]} has no {'_'.join(a.name.split('_')[:2])}: it is silently ignored"
-            yield a.finding(effect, "leave it out")
-            return
+    if of := gone(a.name, version):
+        effect = f"Open MPI {of[1][0]} has no {of[0]}: it is silently ignored"
+        yield a.finding(effect, "leave it out")
+        return
+    if known and _of_another_build(a.name, known):
+        return
     names = known or _TUNED | _COMMON
     # Without the stack's own list only what resembles a name, or begins as those of coll_tuned do, is judged.
     listed = {name.split("_")[0] for name in known} if known else set()
     judged = a.name.split("_")[0] in listed or a.name.startswith("coll_tuned_")
     slip = meant(a.name, names)
-    if a.name not in _TUNED and (slip or (judged and a.name not in names)):
+    if a.name not in names and (slip or judged):
         close = slip or next(iter(get_close_matches(a.name, names, n=1)), "")
         remedy = f"did you mean {close}?" if close else "ompi_info --all lists the names"
         yield a.finding(f"there is no parameter {a.name}: it is silently ignored", remedy)
@@ -122,6 +158,13 @@ def _one(
     collective = _forced(a.name)
     if collective:
         yield from _algorithm(a, collective, version)
+
+
+def _of_another_build(name: str, known: Collection[str]) -> bool:
+    """Whether it is of a component that releases have and the installation at hand was built without."""
+    framework, _, rest = name.partition("_")
+    its = next((c for c in RELEASED.get(framework, ()) if rest.startswith(f"{c}_")), None)
+    return its is not None and not any(k.startswith(f"{framework}_{its}_") for k in known)
 
 
 def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:

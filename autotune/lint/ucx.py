@@ -1,10 +1,10 @@
 """``ucx.conf``, and UCX variables wherever they are set."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePath
 
-from autotune.lint.assignment import Assignment
+from autotune.lint.assignment import Assignment, Read
 from autotune.lint.finding import Finding, Notes, meant
 
 COMMON = (
@@ -25,10 +25,10 @@ _TRANSPORTS = re.compile(
 )
 
 
-def ucx_file(path: PurePath, text: str) -> list[Finding]:
-    """Findings in a ``ucx.conf``: ``NAME=value`` lines."""
+def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """A ``ucx.conf``: ``NAME=value`` lines."""
     notes = Notes(path)
-    assigned = []
+    assigned: list[Assignment] = []
     for number, line in enumerate(text.splitlines(), start=1):
         said = line.strip()
         if not said or said.startswith(("#", ";", "[")):
@@ -44,16 +44,19 @@ def ucx_file(path: PurePath, text: str) -> list[Finding]:
             notes.quoted(number, name, value)
             notes.commented(number, name, value, r"\s#")
             assigned.append(Assignment(path, number, name, re.split(r"\s#", value)[0], variable=True))
-    return notes.findings + variables(assigned)
+    return assigned, notes.findings
 
 
-def variables(assigned: Sequence[Assignment]) -> list[Finding]:
-    """Findings in UCX variables: names that look misspelt, values that abort or are ignored."""
+def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> list[Finding]:
+    """Findings in UCX variables: names that look misspelt, values that abort or are ignored.
+
+    ``known`` has the names of all variables of the libraries that are installed here.
+    """
     findings = []
     for a in assigned:
         if not a.name.startswith("UCX_"):
             continue
-        if close := meant(a.name, COMMON):
+        if a.name not in COMMON and (close := meant(a.name, known) or meant(a.name, COMMON)):
             effect = f"UCX knows no {a.name}: it warns once and runs on without it"
             findings.append(a.finding(effect, f"did you mean {close}?"))
         if not a.literal:

@@ -22,9 +22,11 @@ FAST = 1.15
 _OFTEN = 0.5
 """A share of launches on cores far apart that is no exception."""
 _MOMENT_S = 0.5
-"""How long cores are waited for in a launch of the search that are slow, and not far apart."""
+"""How long a launch of the search waits for cores that are slow: most of what they cost can be taken out."""
+_DAY_S = 86400.0
+"""As long as a launch may wait at all."""
 _LONGER_S = 5.0
-"""The same of a launch of the verification."""
+"""The same of a launch of the verification: times on slow cores vary ten times as much."""
 _SLOW_TOLD = 1.3
 """From here on it is told: beside another thread of its core a loop takes so long now and then."""
 _REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
@@ -195,14 +197,13 @@ class UsualCore:
     """Of the core loop."""
     moment_s: float = _MOMENT_S
     """How long slow cores may be waited for."""
+    spell_s: float = _DAY_S
+    """How long those far apart may be."""
 
     def worth_s(self, latency_s: float, loop_s: float, patience_s: float) -> float:
-        """How long a launch may wait for other cores than those so near and so fast; 0: they are as usual.
-
-        For slow ones only for a moment: most of what they cost can be taken out.
-        """
+        """How long a launch may wait for other cores than those so near and so fast; 0: they are as usual."""
         if self.latency_s and latency_s > NEAR * self.latency_s:
-            return patience_s
+            return min(patience_s, self.spell_s)
         return min(patience_s, self.moment_s) if self.loop_s and loop_s > FAST * self.loop_s else 0.0
 
     def figures(self, latency_s: float, loop_s: float, waited_s: float) -> dict[str, float]:
@@ -231,13 +232,13 @@ class UsualCores:
     ) -> tuple[UsualCore, float]:
         """What is usual, and how long the next launch may wait for it.
 
-        ``proving``: a launch of the verification waits for fast cores too. Times on slow ones vary ten times
-        as much, so that few launches on fast ones tell more than many.
+        ``proving``: a launch of the verification waits for fast cores, and but for a moment for near ones:
+        those far apart, which may last for a minute, are compared among themselves.
         """
         latencies, loops = zip(*self._seen[placement], strict=True) if self._seen[placement] else ((), ())
         left_s = min(patience_s, max(0.0, patience_s + self._earned_s))
-        moment_s = _LONGER_S if proving else _MOMENT_S
-        return UsualCore(usual_s(latencies), usual_s(loops), moment_s), left_s
+        waits = (_LONGER_S, _MOMENT_S) if proving else (_MOMENT_S, _DAY_S)
+        return UsualCore(usual_s(latencies), usual_s(loops), *waits), left_s
 
     def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
         """Learn from a launch."""

@@ -56,8 +56,10 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
     if ucx_log and world.rank:
         ucx_log.unlink(missing_ok=True)  # it has been read; rank 0's is kept
     if request.reach:
-        refusals = ProbeResult("ok", cells=reach(world, request), notes=proof.notes, applied=proof.applied)
-        return _end(world, directory, refusals)
+        parameters = _parameters(world, tools)
+        cells = reach(world, request)
+        found = ProbeResult("ok", "", cells, notes=proof.notes, applied=proof.applied, parameters=parameters)
+        return _end(world, directory, found)
     return _end(world, directory, _measure(world, request, directory, tools, proof))
 
 
@@ -76,7 +78,7 @@ def _request(world: MPI.Intracomm, directory: Path) -> ProbeRequest:
     text, problem = "", ""
     if world.rank == 0:
         try:
-            text = (directory / REQUEST).read_text()
+            text = (directory / REQUEST).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as exc:
             problem = f"cannot read {directory / REQUEST}: {exc}"
     text, problem = _told(world, (text, problem))
@@ -213,6 +215,14 @@ def _loop(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
 def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation:
     way = WindowSynchronisation if request.sync == "window" else BarrierSynchronisation
     return way(sync, _loop(sync, kernel))
+
+
+def _parameters(world: MPI.Intracomm, tools: ToolInterface) -> dict[str, str]:
+    """Every control variable with its value on all ranks, on rank 0; nothing on the others."""
+    everyone = world.gather(tools.values()) or []
+    names = sorted({name for values in everyone for name in values})
+    held = {name: [values.get(name, "") for values in everyone] for name in names}
+    return {name: " | ".join(held[name] if len(set(held[name])) > 1 else held[name][:1]) for name in names}
 
 
 def _memory(world: MPI.Intracomm, tools: ToolInterface) -> tuple[float, dict[str, float]]:

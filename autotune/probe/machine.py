@@ -42,7 +42,7 @@ def look() -> Look:
 def counters() -> Counters | None:
     """What the kernel of this machine has counted until now; None where it does not tell."""
     try:
-        first = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        first = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()
         user, nice, system, _, _, irq, soft, stolen = (int(n) for n in first[1:9])
         tick = os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError):
@@ -50,7 +50,9 @@ def counters() -> Counters | None:
     throttled = 0
     for core in os.sched_getaffinity(0):
         with suppress(OSError, ValueError):
-            throttled += int((_CPUS / f"cpu{core}/thermal_throttle/core_throttle_count").read_text())
+            throttled += int(
+                (_CPUS / f"cpu{core}/thermal_throttle/core_throttle_count").read_text(encoding="utf-8")
+            )
     busy_s, cores = (user + nice + system + irq + soft) / tick, os.cpu_count() or 1
     return Counters(time.monotonic(), busy_s, stolen / tick, cores, throttled)
 
@@ -96,8 +98,11 @@ def _of_node(ranks: Sequence[_Rank]) -> Disturbance | None:
 def _clock_share() -> float:
     """The frequency of this core now, as a share of its highest one; 1 where it is not known."""
     with suppress(OSError, ValueError, IndexError, ZeroDivisionError):
-        core = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[36]
+        core = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[36]
         folder = _CPUS / f"cpu{core}/cpufreq"
-        now, top = (int((folder / name).read_text()) for name in ("scaling_cur_freq", "cpuinfo_max_freq"))
+        now, top = (
+            int((folder / name).read_text(encoding="utf-8"))
+            for name in ("scaling_cur_freq", "cpuinfo_max_freq")
+        )
         return min(1.0, now / top)
     return 1.0

@@ -120,6 +120,18 @@ class ToolInterface:
             raise StackError(f"{name}={value} was written, {read_back!r} reads back")
         return read_back
 
+    def values(self) -> dict[str, str]:
+        """Every control variable that can be read: name → value in force."""
+        total, found = ctypes.c_int(), {}
+        self._call("cvar_get_num", "", ctypes.byref(total))
+        for index in range(total.value):
+            try:
+                name, *_ = self._described(index)
+                found[name] = self.read(name)
+            except StackError:
+                continue  # its component is closed, or it holds what the probe cannot
+        return found
+
     def memory(self) -> dict[str, float]:
         """Performance variables that count bytes of the library as a whole: name → value now.
 
@@ -164,15 +176,7 @@ class ToolInterface:
     def _bind(self, name: str) -> ControlVariable:
         index = ctypes.c_int()
         self._call("cvar_get_index", name, name.encode(), ctypes.byref(index))
-        verbosity, binding, scope = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-        # MPI_T_enum is a pointer in every implementation, whatever the other handles are.
-        datatype, enumtype = self._handle_type(), ctypes.c_void_p()
-        _, text = described(
-            partial(self._call, "cvar_get_info", name, index),
-            (verbosity, datatype, enumtype),
-            (binding, scope),
-        )
-        kind = self._kinds.get(datatype.value)
+        _, text, kind, enumtype = self._described(index.value)
         if kind is None:
             raise StackError(f"control variable {name} is of a datatype that the probe cannot hold")
         handle, count = ctypes.c_void_p(), ctypes.c_int()
@@ -185,6 +189,18 @@ class ToolInterface:
             raise StackError(f"control variable {name} holds {count.value} numbers, not one")
         names = self._enumerator(enumtype) or names_of_description(text)
         return ControlVariable(name, kind, names, int(handle.value or 0), buffer)
+
+    def _described(self, index: int) -> tuple[str, str, str | None, ctypes.c_void_p]:
+        """Name, text, datatype (None: the probe cannot hold it) and enumerator of a control variable."""
+        verbosity, binding, scope = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        # MPI_T_enum is a pointer in every implementation, whatever the other handles are.
+        datatype, enumtype = self._handle_type(), ctypes.c_void_p()
+        name, text = described(
+            partial(self._call, "cvar_get_info", str(index), index),
+            (verbosity, datatype, enumtype),
+            (binding, scope),
+        )
+        return name, text, self._kinds.get(datatype.value), enumtype
 
     def _enumerator(self, enumtype: ctypes.c_void_p) -> dict[str, int]:
         if not enumtype.value:

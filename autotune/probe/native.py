@@ -157,7 +157,9 @@ def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
 def source() -> str:
     """The kernel's source with the operations numbered as in ``collectives.MEASURED``."""
     numbered = ", ".join(f"OP_{name.upper()}" for name in MEASURED)
-    return f"enum operation {{ {numbered} }};\n" + files("autotune.probe").joinpath("kernel.c").read_text()
+    return f"enum operation {{ {numbered} }};\n" + files("autotune.probe").joinpath("kernel.c").read_text(
+        encoding="utf-8"
+    )
 
 
 def _compiled(library: Path, fallback: Path) -> Path:

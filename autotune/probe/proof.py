@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from autotune.probe.protocol import Expectation
 
 
+_PML = {"pml", "OMPI_MCA_pml"}
+"""Names by which a launch of Open MPI asks for UCX itself."""
+
+
 def wrong_library(expect: Expectation, loaded: Path) -> str:
     """In words, what is wrong with the MPI library of this rank; empty: nothing."""
     if not expect.library or Path(expect.library).resolve() == loaded:
@@ -54,10 +58,13 @@ def ucx_contradiction(
     world.Barrier()
     ctypes.CDLL(None).fflush(None)  # UCX writes its log through the C library's buffers
     try:
-        report = read_report(log.read_text(errors="replace"))
+        report = read_report(log.read_text(encoding="utf-8", errors="replace"))
     except OSError as exc:
         return f"no report of UCX: {exc}", None
-    return contradiction(report, {**expect.env, **expect.ucx_values}), report
+    asked = {**expect.env, **expect.ucx_values}
+    if not any(name.startswith("UCX_") for name in asked) and not _PML & {*expect.cvars, *expect.env}:
+        return "", report  # the stack's own choice: there is nothing that could have been ignored
+    return contradiction(report, asked), report
 
 
 def unset_variables(expect: Expectation, tools: ToolInterface) -> tuple[str, dict[str, str]]:

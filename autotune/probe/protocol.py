@@ -27,6 +27,8 @@ VERSION = 1
 
 REQUEST, RESULT, SAMPLES = "request.json", "result.json", "samples.npz"
 """File names inside the directory of a launch."""
+_MOST_RESULT, _MOST_SAMPLES = 64 << 20, 1 << 30
+"""Bytes: a cell has a few hundred in the first, and a minute of calls of 1 µs, 60 million of them, 480 MB."""
 
 
 LOOPS = ("interleaved", "tight")
@@ -262,6 +264,9 @@ class ProbeResult:
     """What a user should know: warnings of UCX, eliminated cells, fallback of the timing loop."""
     applied: Mapping[str, str] = field(default_factory=dict)
     """What was read back: variable → value."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Every control variable that can be read → its value; where ranks differ, each rank's, in order. Told by
+    launches alone that make each call once."""
     machine: Mapping[str, float] = field(default_factory=dict)
     """What was in the way of the ranks, see ``measure.machine``; empty: the kernel does not tell."""
 
@@ -272,7 +277,7 @@ class ProbeResult:
         np.savez_compressed(directory / SAMPLES, **arrays)  # type: ignore[arg-type] # numpy's stub of **kwds
         document = {"version": VERSION, **plain(self, leave_out=np.ndarray)}
         partial = directory / f"{RESULT}.part"
-        partial.write_text(json.dumps(document, indent=1))
+        partial.write_text(json.dumps(document, indent=1), encoding="utf-8")
         partial.replace(directory / RESULT)
 
     @classmethod
@@ -285,8 +290,11 @@ class ProbeResult:
         path = directory / RESULT
         if not path.exists():
             return None
+        for part, most in ((path, _MOST_RESULT), (directory / SAMPLES, _MOST_SAMPLES)):
+            if part.exists() and not (part.is_file() and part.stat().st_size <= most):
+                raise UserError(f"{part}: damaged result: no regular file of at most {most >> 20} MiB")
         try:
-            document = json.loads(path.read_text())
+            document = json.loads(path.read_text(encoding="utf-8"))
             version = document.pop("version", None)
         except (OSError, ValueError, AttributeError, TypeError, RecursionError) as exc:
             raise UserError(f"{path}: damaged result: {exc}") from exc
@@ -295,6 +303,8 @@ class ProbeResult:
         try:
             # Opened here: numpy leaves a file open that it finds damaged.
             with (directory / SAMPLES).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                if sum(one.file_size for one in arrays.zip.infolist()) > _MOST_SAMPLES:
+                    raise ValueError(f"its samples have more than {_MOST_SAMPLES >> 20} MiB")
                 for i, cell in enumerate(document["cells"]):
                     cell |= {"samples_s": arrays[f"c{i}"], "validity": arrays.get(f"v{i}")}
             return Document("it", own=True).structured(cls, document)

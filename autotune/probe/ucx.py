@@ -4,11 +4,20 @@ UCX accepts much silently: a misspelt variable or a transport that does not exis
 log that nobody reads, and without a component that uses UCX its variables change nothing at all. So each rank
 has UCX write to a file (``listen``, before MPI is initialised), sends a few messages, and reads the file.
 
-Notation: a *configuration* is UCX's name for what connects two processes (``intra-node cfg#1``); its *lanes*
-are ``transport/device``; a *protocol* covers a range of message sizes there.
+Notation: a *configuration* is UCX's name for what connects two processes; its *lanes* are
+``transport/device``; a *protocol* covers a range of message sizes there. Releases say it differently:
+
+==============  ==========================================================================================
+to 1.11         ``ep_cfg[1]: tag(sysv/memory cma/memory);``, which does not say where the other process is
+1.12, 1.13      ``  ep_cfg[1]: tag(sysv/memory cma/memory)``; with UCX_PROTO_ENABLE=y tables alone, of the
+                same configurations
+1.14            ``0x2d96740 intra-node cfg#2tag(sysv/memory cma/memory)``, in places without that blank
+from 1.15       ``ucp_context_0 intra-node cfg#1 tag(sysv/memory cma/memory)``, and tables
+==============  ==========================================================================================
 
 References:
     UCX 1.20, ``ucx_info -cf`` (UCX_PROTO_INFO, UCX_LOG_LEVEL, UCX_TLS and its aliases).
+    openucx/ucx, pull requests 7185 (the lines of 1.11) and 8699 (those of 1.14).
 """
 
 import ctypes
@@ -18,7 +27,7 @@ import re
 import socket
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -48,6 +57,12 @@ _CONFIG = 1
 """Flag of ``ucs_config_parser_print_all_opts``: names and values."""
 _LOG_BYTES = 16 << 20
 """More is read of no log."""
+_WHERE = r"\S+ (?P<where>[\w-]+) cfg#\d+|(?:\S+ )?(?P<number>ep_cfg\[\d+\])"
+"""How a line or the heading of a table names a configuration."""
+_LINE = re.compile(rf"UCX\s+INFO\s+(?:{_WHERE}):?\s*(?P<lanes>\w+\(.*)")
+_HEADING = re.compile(rf"\| (?:{_WHERE}) \| (?P<operation>.*?) *\|$")
+_RANGE = re.compile(r"\|\s+(\d+[KMG]?)(?:\.\.\w+)? \| (?:\(\?\) )?(.*?) *\| (.*?) *\|")
+_LANE = re.compile(r"\b\w+/[\w:.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +70,7 @@ class Protocol:
     """How messages of one range travel."""
 
     configuration: str
-    """Where: ``self``, ``intra-node`` or ``inter-node``."""
+    """Where: ``self``, ``intra-node`` or ``inter-node``; ``ep_cfg[1]`` of a UCX that says no more."""
     operation: str
     """What, e.g. ``tagged message by ucp_tag_send* from host memory``."""
     first_bytes: int
@@ -95,7 +110,7 @@ def listen(directory: Path) -> Path | None:
         The log; None: nothing was changed.
     """
     try:
-        wanted = bool(json.loads((directory / REQUEST).read_text())["expect"]["ucx"])
+        wanted = bool(json.loads((directory / REQUEST).read_text(encoding="utf-8"))["expect"]["ucx"])
     except OSError:
         wanted = True  # a node that does not see the directory: rank 0 may want it
     except (ValueError, LookupError, TypeError):
@@ -131,14 +146,22 @@ def read_report(log: str) -> UcxReport:
         if match := re.search(r"UCX\s+(?:WARN|ERROR)\s+(.*)", line):
             if not match[1].startswith("(set "):  # how to silence the line before
                 warnings.append(match[1].strip())
-        elif match := re.search(r"UCX\s+INFO\s+\S+ (\S+) cfg#\d+ (.*)", line):
-            used = re.findall(r"([\w]+/[\w:.-]+)", match[2])
-            lanes[match[1]] = tuple(dict.fromkeys((*lanes.get(match[1], ()), *used)))
-        elif match := re.search(r"\| \S+ (\S+) cfg#\d+ \| (.*?) *\|$", line):
-            heading = (match[1], match[2])
-        elif match := re.search(r"\|\s+(\d+[KMG]?)(?:\.\.\w+)? \| (?:\(\?\) )?(.*?) *\|", line):
+        elif match := _LINE.search(line):
+            where, used = match["where"] or match["number"], _LANE.findall(match["lanes"])
+            lanes[where] = tuple(dict.fromkeys((*lanes.get(where, ()), *used)))
+        elif match := _HEADING.search(line):
+            heading = (match["where"] or match["number"], match["operation"])
+        elif match := _RANGE.search(line):
             protocols.append(Protocol(*heading, size_bytes(match[1]), match[2]))
-    return UcxReport(lanes, tuple(protocols), tuple(dict.fromkeys(warnings)))
+            if heading[0].startswith("ep_cfg"):  # then there may be no line of its lanes
+                used = _LANE.findall(match[3])
+                lanes[heading[0]] = tuple(dict.fromkeys((*lanes.get(heading[0], ()), *used)))
+    own = {where: "self" for where, used in lanes.items() if any(lane.startswith("self/") for lane in used)}
+    return UcxReport(
+        {own.get(where, where): used for where, used in lanes.items()},
+        tuple(replace(p, configuration=own.get(p.configuration, p.configuration)) for p in protocols),
+        tuple(dict.fromkeys(warnings)),
+    )
 
 
 def contradiction(report: UcxReport, asked: Mapping[str, str]) -> str:
@@ -149,10 +172,10 @@ def contradiction(report: UcxReport, asked: Mapping[str, str]) -> str:
     if not report.lanes:
         return "UCX is not in use: it reports no connection (is another pml or netmod selected?)"
     for warning in report.warnings:
-        if "is not available" in warning:
+        if re.search(r"\b(is|are) not available", warning):
             return f"UCX says: {warning}"
-        if "unused environment variable" in warning:
-            unused = warning.partition("(")[0]
+        if re.search(r"unused env(ironment)? variable", warning):
+            unused = re.sub(r"\([^)]*\)", "", warning)  # in which it guesses what was meant
             if any(re.search(rf"\b{re.escape(name)}\b", unused) for name in asked):
                 return f"UCX says: {warning}"
     return _other_transports(report, asked.get("UCX_TLS", "")) or _other_threshold(
@@ -182,7 +205,9 @@ def unread(wanted: Mapping[str, str]) -> str:
 
 def _in_force() -> dict[str, str]:
     """Every variable of the UCX in this process with its value, as its configuration parser prints them."""
-    libraries = re.findall(r"(/.*/libucs\.so\S*)$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    libraries = re.findall(
+        r"(/.*/libucs\.so\S*)$", Path("/proc/self/maps").read_text(encoding="utf-8"), re.MULTILINE
+    )
     if not libraries:
         return {}
     ucs, libc = ctypes.CDLL(libraries[0]), ctypes.CDLL(None)
@@ -232,7 +257,9 @@ def _other_transports(report: UcxReport, asked: str) -> str:
 def _other_threshold(report: UcxReport, asked: str) -> str:
     """No table in which rendezvous begins where UCX_RNDV_THRESH says; old UCX prints no tables."""
     keyed = dict(item.split(":", 1) for item in asked.split(",") if ":" in item)
-    for configuration in ("intra-node", "inter-node"):
+    for configuration in dict.fromkeys(p.configuration for p in report.protocols):
+        if configuration == "self":
+            continue
         wanted = keyed.get(configuration.partition("-")[0], asked if not keyed else "")
         first_sizes = report.first_rendezvous(configuration)
         try:

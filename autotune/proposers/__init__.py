@@ -18,11 +18,12 @@ All are stateless: nothing survives a call, so that resuming a campaign is repla
 this package imports none of the libraries behind them.
 """
 
+import warnings
 from importlib import import_module
 from typing import Any
 
 from autotune.campaign.ports import Proposer
-from autotune.errors import ScenarioError, allowed
+from autotune.errors import ScenarioError, allowed, needing
 
 __all__ = ["PROPOSERS", "proposer"]
 
@@ -39,12 +40,18 @@ PROPOSERS = {
 }
 """Name → class, which lies in the module of that name in this package."""
 
+_EXTRAS = {"optuna": ("optuna",), "smac": ("ConfigSpace", "smac")}
+"""Proposers whose libraries are an extra of their name; SMAC prints a traceback where ConfigSpace is not."""
+
 
 def proposer(name: str, **options: Any) -> Proposer:
     """The proposer of that name with its options.
 
+    A library that only this proposer needs is imported here, before the first launch.
+
     Raises:
         ScenarioError: an unknown name, or an option that this proposer does not have.
+        UserError: its library is not installed.
     """
     if name not in PROPOSERS:
         raise ScenarioError(f"unknown proposer {name!r}", allowed(name, PROPOSERS))
@@ -53,5 +60,8 @@ def proposer(name: str, **options: Any) -> Proposer:
     for option in options:
         if option not in known:
             raise ScenarioError(f"proposer {name!r} has no option {option!r}", allowed(option, known))
+    with needing(name, f"proposer={name}"), warnings.catch_warnings(action="ignore"):
+        for library in _EXTRAS.get(name, ()):
+            import_module(library)
     chosen: Proposer = method(**options)
     return chosen

@@ -185,8 +185,8 @@ class Provenance:
         Raises:
             SpaceError: names that no variable has, or values that are no placement or of several lines.
         """
-        for name, value in (*self.env, *self.both_sides):
-            check_words("env", name, value)
+        for name, value in (*self.env, *self.both_sides):  # the latter are comments alone
+            check_words("env" if (name, value) in self.env else "both sides", name, value)
         for name, value in self.placement:
             check_words(name, name, value)
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from autotune.history.lookup import reached
 from autotune.importers.profiles import CallProfile, Calls
 from autotune.importers.recording import RecordedCalls, Recording
 from autotune.recommend.front import Gain
@@ -21,15 +22,15 @@ Ends = tuple[float, float, float]
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
     """Seconds of a mean rank that tuning can reach at best, and which share of its time was measured.
 
-    Slots are those of the gains: the envelope that a campaign measured. Calls of other communicator sizes or
-    collectives are taken to be out of reach.
+    Slots are those of the gains: the envelope that a campaign measured. Calls of other communicator sizes,
+    other collectives, or sizes beyond those measured (see ``history.lookup``) are out of reach.
     """
-    reached = covered = 0.0
+    reach = covered = 0.0
     for one, near in _met(recorded, gains):
         best_s = math.fsum(share * min(g.tuned_s, g.default_s) for g, share in near)
-        reached += max(one.busy_s - one.calls_per_rank * best_s, 0.0)
+        reach += max(one.busy_s - one.calls_per_rank * best_s, 0.0)
         covered += one.seconds
-    return reached, covered / (recorded.collectives_s or 1.0)
+    return reach, covered / (recorded.collectives_s or 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def _met(
     """Calls that were measured, each with its gains in the sizes next to its own and their shares."""
     for one in recorded.calls:
         slots = [g.slot for g in gains if g.slot[0] == one.collective and g.slot[1] == one.comm_size]
-        if slots and one.tunable:
+        if one.tunable and reached(slots, one.collective, one.comm_size, one.message_bytes):
             profile = CallProfile("", (Calls(one.message_bytes, 1.0, one.collective, one.comm_size),))
             shares = profile.weights(slots)
             yield one, [(g, shares[g.slot]) for g in gains if shares.get(g.slot)]

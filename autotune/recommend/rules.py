@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from autotune.history.lookup import size_reach
 from autotune.history.objectives import Alternatives, Envelope, Winner
 from autotune.history.trial import Rule
 from autotune.space import Point
@@ -56,8 +57,11 @@ def rules_of(
     counts as 1 % faster than it was seen: a rule that gains less is not worth having, and where another
     component takes the calls, no rule gains anything.
 
+    A table ends where nothing is known any more (see ``history.lookup``), by a row with the empty choice.
+
     Without a baseline no gain is known and only noise is smoothed away; ``one_row`` names collectives for
-    which the stack cannot tell message sizes apart: one choice for all, or as many as a mapping says.
+    which the stack cannot tell message sizes apart: one choice for all, or as many as a mapping says; their
+    tables have no ends, as the stack cannot be left to decide beyond them.
     """
     tables: dict[tuple[str, int], dict[int, Mapping[Point, Winner]]] = defaultdict(dict)
     for (collective, comm_size, message_bytes), choices in sorted(curves.items()):
@@ -73,8 +77,10 @@ def rules_of(
         if collective in one_row:
             most = min(most, one_row[collective] if isinstance(one_row, Mapping) else 1)
         path = _assign(list(by_size.values()), (1.0 - keep) * max(gain, 0.0), most, says)
-        start = 0
         sizes = list(by_size)
+        ends = collective not in one_row and sizes[-1] > 0
+        low, beyond = size_reach(sizes)
+        start = low if ends and says(path[0]) else 0
         for j, choice in enumerate(path):
             if j and choice == path[j - 1]:
                 continue
@@ -83,6 +89,8 @@ def rules_of(
                     sizes[j - 1], sizes[j], by_size[sizes[j - 1]], by_size[sizes[j]], path[j - 1], choice
                 )
             rules.append(Rule(collective, comm_size, start, choice))
+        if ends and says(path[-1]):
+            rules.append(Rule(collective, comm_size, beyond, Point()))
     return tuple(rules)
 
 

@@ -6,9 +6,10 @@ default and tuned. A run saves Σ n (t_d − t_t), since ranks call side by side
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from autotune.errors import UserError
+from autotune.errors import TableError, UserError
+from autotune.history.lookup import reached
 from autotune.importers.profiles import CallProfile
 from autotune.recommend.front import Gain
 
@@ -20,7 +21,8 @@ class Worth:
     calls: float
     """Calls of one rank in a run that the measured sizes stand for."""
     other_calls: float
-    """Calls of collectives that were not tuned."""
+    """Calls that were not covered: of other collectives, or more than a factor of two beyond the message and
+    communicator sizes that were measured. They save nothing."""
     saved_s: float
     """Of one run."""
     low_s: float
@@ -32,7 +34,7 @@ class Worth:
     campaign_s: float
     """Wall time of the campaign's launches, on as many nodes as the application is taken to have."""
     other_sizes: tuple[int, ...] = ()
-    """Communicator sizes of calls that were not measured: the nearest measured one stands for them."""
+    """Communicator sizes of calls that were not measured; a factor of two away one stands for them."""
 
     @property
     def saved_per_hour_s(self) -> float:
@@ -69,11 +71,23 @@ def worth(
         raise UserError(f"a run of {run_s:g} s", "--application-s: its wall time in seconds, above 0")
     if run_s is None:
         raise UserError(f"{profile.source} does not say how long a run takes", "give --application-s SECONDS")
-    collectives = {gain.slot[0] for gain in gains}
-    tuned = [c for c in profile.calls if any(c.means(name) for name in collectives)]
+    slots = [gain.slot for gain in gains]
+    collectives = {slot[0] for slot in slots}
+    tuned = tuple(
+        c for c in profile.calls
+        if any(c.means(n) and reached(slots, n, c.comm_size, c.message_bytes) for n in collectives)
+    )  # fmt: skip
+    if profile.calls and not tuned:
+        sizes, ranks = {slot[2] for slot in slots}, sorted({slot[1] for slot in slots})
+        raise TableError(
+            f"{profile.source} calls nothing of what was measured",
+            f"measured: {', '.join(sorted(collectives))} of {min(sizes)} … {max(sizes)} B on "
+            f"{', '.join(map(str, ranks))} ranks; that tells of calls within a factor of two",
+        )
     covered = math.fsum(c.count for c in tuned)
-    other_sizes = {c.comm_size for c in tuned if c.comm_size} - {gain.slot[1] for gain in gains}
-    shares = profile.weights([gain.slot for gain in gains])
+    alike = (c for c in profile.calls if any(map(c.means, collectives)))
+    other_sizes = {c.comm_size for c in alike if c.comm_size} - {slot[1] for slot in slots}
+    shares = replace(profile, calls=tuned).weights(slots)
     saved = low = high = 0.0
     for gain in gains:
         n = covered * shares[gain.slot]

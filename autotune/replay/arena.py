@@ -206,13 +206,12 @@ class _Judge:
             float(np.min([self.times[c] for c in members], axis=0).mean()) for members in settings.values()
         )
         self.best_single = min(float(t.mean()) for t in self.times.values())
-        default = recorded.default or (self.space.default, self.space.choices(recorded.collective)[0])
-        self.default = self.times.get(default)
+        self.default = self.times.get(recorded.default) if recorded.default else None
 
     def verdict(self, history: History) -> tuple[float, float, float]:
         """Excess of the envelope, excess of the single best, and speedup over the default.
 
-        Infinite excess while nothing complete was measured.
+        Infinite excess while nothing complete was measured; no speedup (NaN) where no default is marked.
         """
         per_size = {p.name for p in self.space.job if p.per_size}
         chosen: list[tuple[float, float]] = []

@@ -17,6 +17,9 @@ from autotune.history.trial import Cell
 from autotune.importers.table import Row, named_in, read_rows
 from autotune.space import Level, Parameter, Point, Space, Value, size_in_bytes
 
+UNKNOWN = "not recorded"
+"""The stack's own value of each parameter, where no row is marked as its default: every value changes it."""
+
 REQUIRED = ("message_bytes", "latency_us")
 OPTIONAL = ("run", "comm_size", "is_default")
 
@@ -36,7 +39,7 @@ class RecordedTable:
     space: Space
     """What was tried, by name of the table; ``listed`` holds the job-wide points, the default among them."""
     collective: str
-    """What was measured, as far as the table's name or columns say; else ``allreduce``."""
+    """What was measured."""
     sizes_bytes: tuple[int, ...]
     """All message sizes, ascending."""
     comm_sizes: tuple[int, ...]
@@ -48,6 +51,11 @@ class RecordedTable:
     untouched: tuple[Run, ...] = ()
     """Launches of the stack's own defaults, where they were recorded beside those of the points."""
 
+    @property
+    def knows_defaults(self) -> bool:
+        """Whether it says how the stack's own defaults run."""
+        return self.default is not None or bool(self.untouched)
+
 
 def read_recorded(
     path: Path,
@@ -58,12 +66,13 @@ def read_recorded(
     """The recorded campaign in a CSV or Parquet file.
 
     Parameters of ``call_level`` were swept inside each launch; those of ``per_job`` a deployed job must fix,
-    all others can be chosen per message size. The collective is read off the names of file and columns unless
-    it is given. ``*.parquet`` is read as Parquet, everything else as CSV.
+    all others can be chosen per message size. The collective is that of a column of this name, or read off
+    the names of file and columns, unless it is given. ``*.parquet`` is read as Parquet, all else as CSV.
 
     Raises:
         TableError: a file that cannot be read, missing columns, a field that is not what its column needs
-            (with row and column), two defaults, nothing measured, or an unknown parameter.
+            (with row and column), two defaults, nothing measured, an unknown parameter, or nothing says which
+            collective was measured.
     """
     columns, rows = read_rows(path, f"needed: {', '.join(REQUIRED)} and parameters")
     return recorded(path.name, columns, rows, call_level, per_job, collective)
@@ -78,7 +87,7 @@ def recorded(
     collective: str | None = None,
 ) -> RecordedTable:
     """The recorded campaign in the rows of a table; see ``read_recorded``."""
-    if set(columns) >= _OF_IMPORT:
+    if "collective" in columns:
         columns, rows, collective = _imported(name, columns, rows, collective)
     missing = [c for c in REQUIRED if c not in columns]
     if missing:
@@ -100,7 +109,11 @@ def recorded(
     default = _default(name, rows, points)
     space = _space(name, named, points, default, call_level, per_job)
     job = {p.name for p in space.job}
-    collective = collective or next(filter(None, map(named_in, (name, *named))), "allreduce")
+    collective = collective or next(filter(None, map(named_in, (name, *named))), "")
+    if not named_in(collective.rstrip("vw")):  # gatherv and alltoallw can be recorded, if not measured here
+        wrong = f"unknown collective {collective!r}" if collective else "nothing says what was measured"
+        where = "replay.collective=NAME, a column collective, or in the name of the file"
+        raise TableError(f"{name}: {wrong}", f"name it as MPI does, without MPI_: {where}")
     measured: dict[Point, dict[str, dict[Cell, list[float]]]] = {}
     for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
         runs = measured.setdefault(point.restricted(job), {}).setdefault(row.get("run", ""), {})
@@ -123,18 +136,18 @@ def recorded(
 def _imported(
     name: str, columns: Sequence[str], rows: Sequence[Row], collective: str | None
 ) -> tuple[Sequence[str], Sequence[Row], str | None]:
-    """A table that ``import`` wrote, as one of records: of one collective, and each file a run.
+    """A table with a column of collectives as one of records, of one collective.
 
-    What says how a row was measured is no parameter, nor is a label that all rows share.
+    Of one that ``import`` wrote each file is a run; what says how a row was measured is no parameter, nor is
+    a label that all rows share.
     """
     known = sorted({row["collective"] for row in rows} - {""})
-    if collective is None and len(known) > 1:
-        raise TableError(
-            f"{name} holds {', '.join(known)}",
-            "import one collective at a time, or name it where that can be said",
-        )
+    if len(known) > 1 and collective not in known:
+        raise TableError(f"{name} holds {', '.join(known)}", "name one of them: replay.collective=NAME")
     collective = collective or next(iter(known), None)
     kept = [row for row in rows if row["collective"] in ("", collective)]
+    if not set(columns) >= _OF_IMPORT:
+        return [c for c in columns if c != "collective"], kept, collective
     varied = [c for c in columns if len({row[c] for row in kept}) > 1 or c in (*REQUIRED, *OPTIONAL)]
     named = [c for c in varied if c not in _NO_PARAMETERS]
     runs = "run" if "run" in columns else "source"
@@ -180,6 +193,7 @@ def _space(
                 column,
                 tuple(seen),
                 usual if usual is not None else seen[0],
+                held_from=None if default is not None else UNKNOWN,
                 level=Level.CALL if column in call_level else Level.LAUNCH,
                 per_size=column not in per_job,
                 ordered=ordered,

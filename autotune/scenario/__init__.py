@@ -19,6 +19,7 @@ from autotune.collectives import MEASURED
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import UNITS, Objective
 from autotune.resources import conf_text
+from autotune.scenario.pattern import check_pattern
 from autotune.scenario.sections import (
     Baseline,
     Budget,
@@ -30,6 +31,7 @@ from autotune.scenario.sections import (
     Limits,
     Mpi,
     Probe,
+    Program,
     ProposerChoice,
     Screening,
     Stop,
@@ -48,7 +50,9 @@ PATHS = (
     *("objective.weights", "space", "warm_start"),
 )
 """Keys that name a file or a directory."""
-_POSITIVE = {"budget": ("launches", "total_launches", "seconds", "node_hours"),
+LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"
+"""Of a message: more than all memory of any node."""
+_POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
              "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
              "launch": ("timeout_s",), "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),
 }  # fmt: skip
@@ -177,6 +181,25 @@ class Scenario:
         """Of the campaign."""
         return Path(self.campaign.dir)
 
+    def program(self) -> Program:
+        """What ``probe=command`` runs.
+
+        Raises:
+            ScenarioError: an unknown key, or a value that is not allowed.
+        """
+        document = Document("the scenario", ScenarioError)
+        its = document.structured(Program, self.probe.options, "probe.options")
+        _among("probe.options.pass", its.way, ("arguments", "environment", "template"))
+        _among("probe.options.answer", its.answer, ("json", "patterns"))
+        if not its.run or not its.run[0]:
+            raise ScenarioError("probe.options.run is empty", "e.g. probe.options.run=[python3,my_app.py]")
+        if any("\0" in word for word in its.run):
+            raise ScenarioError(f"probe.options.run={list(its.run)}", "no word has a null byte")
+        _path("probe.options.file", its.file or "")
+        for name, pattern in its.patterns.items():
+            check_pattern(pattern, f"probe.options.patterns.{name}", ScenarioError)
+        return its
+
     def judged(self) -> tuple[Objective, ...]:
         """The objectives that have a message size to be judged on.
 
@@ -254,13 +277,13 @@ def sizes_of(declared: Any) -> list[int]:
         ScenarioError: something that is not a size, or no size at all.
     """
     if isinstance(declared, str) and ".." in declared:
-        match = re.fullmatch(r"\s*(\S+?)\.\.([^*\s]+)(?:\*(\d+))?\s*", declared)
+        match = re.fullmatch(r"\s*(\S+?)\.\.([^*\s]+)(?:\*(\d{1,15}))?\s*", declared)
         ends = [size_in_bytes(part) for part in match.group(1, 2)] if match else [None]
         factor = int(match[3] or 2) if match else 0
         low, high = (ends[0], ends[-1])
-        if low is None or high is None or low < 1 or high < low or factor < 2:
+        if low is None or high is None or low < 1 or not low <= high <= LARGEST_BYTES or factor < 2:
             raise ScenarioError(
-                f"sizes={declared!r}", "allowed: a list of bytes, or LOW..HIGH, or LOW..HIGH*FACTOR"
+                f"sizes={declared!r}", f"a list of bytes, LOW..HIGH or LOW..HIGH*FACTOR, at most {_LARGEST}"
             )
         powers, size = [], int(low)
         while size <= high:
@@ -271,9 +294,10 @@ def sizes_of(declared: Any) -> list[int]:
     sizes = []
     for item in items:
         number = size_in_bytes(item) if type(item) in (str, int, float) else None
-        if number is None or number < 0 or not number.is_integer():
+        if number is None or not 0 <= number <= LARGEST_BYTES or not number.is_integer():
             raise ScenarioError(
-                f"sizes holds {item!r}", "allowed: whole bytes, with k, M or G, such as 8, 64k, 1M"
+                f"sizes holds {item!r}",
+                f"allowed: whole bytes, with k, M or G, such as 8, 64k, 1M, at most {_LARGEST}",
             )
         sizes.append(int(number))
     if not sizes:

@@ -121,6 +121,6 @@ def _climb(dispersion: NDArray[np.float64], corner: NDArray[np.float64]) -> floa
 
 
 def _listed(factor: str, labels: Sequence[tuple[str, ...]], row: NDArray[np.float64]) -> list[Alias]:
-    every = [Alias(factor, label, leak) for label, leak in zip(labels, row.tolist(), strict=True)]
-    listed = [alias for alias in every if abs(alias.coefficient) >= _NEGLIGIBLE]
+    large = np.flatnonzero(np.abs(row) >= _NEGLIGIBLE).tolist()
+    listed = [Alias(factor, labels[i], float(row[i])) for i in large]
     return sorted(listed, key=lambda alias: -round(abs(alias.coefficient), 9))

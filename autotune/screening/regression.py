@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.errors import TableError, UserError, allowed
+from autotune.errors import TableError, UserError, allowed, needing
 from autotune.importers.delimited import meaning
 from autotune.screening.cost_terms import CostModel, cheapest
 from autotune.screening.table import Table
@@ -158,10 +158,11 @@ def fit(table: Table, formula: Formula) -> Regression:
     Raises:
         TableError: an unknown column, a field that is not a finite number, one that is not above 0 under a
             logarithm, too few rows, or terms that these rows cannot tell apart.
-        UserError: a column named twice.
+        UserError: a column named twice, or ``statsmodels`` is not installed.
     """
-    from statsmodels.regression.linear_model import OLS
-    from statsmodels.stats.diagnostic import het_breuschpagan
+    with needing("studies", "model"):
+        from statsmodels.regression.linear_model import OLS
+        from statsmodels.stats.diagnostic import het_breuschpagan
 
     columns, left_out = _numbers(table, formula)
     y = _scaled(formula, formula.response, columns)

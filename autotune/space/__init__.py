@@ -1,7 +1,7 @@
 """What can be turned: parameters, their levels and conditions, and the points they span."""
 
 from autotune.space.encoding import encode
-from autotune.space.parameter import Level, Parameter, Point, Value, check_words, size_in_bytes
+from autotune.space.parameter import Level, Parameter, Point, Value, check_words, names_in, size_in_bytes
 from autotune.space.space import Dropped, Space
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "Value",
     "check_words",
     "encode",
+    "names_in",
     "size_in_bytes",
 ]

@@ -53,16 +53,23 @@ def _reached(swept: Parameter, job: Iterable[Parameter]) -> Parameter:
     return replace(swept, when={**when, **swept.when})
 
 
-def narrowed(whole: Space, levels: Mapping[str, Collection[Value]], kept: Collection[str]) -> Space:
+def narrowed(
+    whole: Space,
+    levels: Mapping[str, Collection[Value]],
+    kept: Collection[str],
+    failing: Collection[tuple[str, Value]] = (),
+) -> Space:
     """A space with only some parameters of a launch: with the levels that matter, and finer ones beside them.
 
-    What is kept stays as it is, and so does what is held or swept inside a launch.
+    What is kept stays as it is but for levels that make launches fail, and so does what is held or swept
+    inside a launch.
     """
     needed = {parent for name in (*levels, *kept) for parent in _ancestors(whole, name)}
     parameters = []
     for parameter in whole.parameters:
         if parameter not in whole.job or parameter.name in kept or len(parameter.values) == 1:
-            parameters.append(parameter)
+            works = tuple(v for v in parameter.values if (parameter.name, v) not in failing)
+            parameters.append(replace(parameter, values=works))
         elif parameter.name in levels or parameter.name in needed:
             asked = {v for p in whole.job for v in p.when.get(parameter.name, ()) if p.name in levels}
             wanted = asked | set(levels.get(parameter.name, ()))

@@ -6,21 +6,49 @@ Pure: it takes text. Where a file lies is known to ``resources``.
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
-from string import Formatter
 from typing import Any
 
 import yaml
 
 from autotune.errors import SpaceError, allowed
-from autotune.space.parameter import Level, Parameter, Point, Value, check_words
+from autotune.space.parameter import Level, Parameter, Point, Value, check_words, names_in
 from autotune.space.space import Dropped, Space
 
 _SPACE_KEYS = ("name", "stack", "description", "parameters")
-_PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in ("name", "held_from"))
+_NOT_KEYS = ("name", "held_from", "strong")
+_PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in _NOT_KEYS)
 _VARIABLES = ("env", "mca", "cvar")
 _APPLY_KEYS = (*_VARIABLES, "map_by", "bind_to")
 _HOLE = re.compile(r"\{[^{}]*\}")
 """Of a template: what is filled in is checked again."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads no aliases: a few lines of them stand for more than any memory holds."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """The next node.
+
+        Raises:
+            YAMLError: it is an alias.
+        """
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (*) are not read")
+        return super().compose_node(parent, index)
+
+
+def read_yaml(text: str) -> Any:
+    """What a YAML text of the user's says, of scalars, lists and mappings alone.
+
+    Raises:
+        ValueError: it is none; in words.
+    """
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a safe one
+    except (yaml.YAMLError, ValueError, TypeError) as exc:
+        raise ValueError(str(exc)) from exc
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
 
 
 def load_space(text: str, name: str) -> Space:
@@ -30,8 +58,8 @@ def load_space(text: str, name: str) -> Space:
         SpaceError: no YAML, unknown keys, or a parameter that is wrong; the message names it.
     """
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        document = read_yaml(text)
+    except ValueError as exc:
         raise SpaceError(f"space {name!r} is no YAML: {exc}") from exc
     if not isinstance(document, Mapping):
         raise SpaceError(f"space {name!r} must be a mapping", f"with the keys {', '.join(_SPACE_KEYS)}")
@@ -75,10 +103,11 @@ def space_of(document: Mapping[str, Any]) -> Space:
 
 
 def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
-    """Mappings as pairs: JSON would turn keys that are numbers into text."""
+    """Mappings as pairs: JSON would turn keys that are numbers into text; ``strong`` only where it is."""
     return {
         k: list(v.items()) if k in ("when", "value_requires", "collectives") else v
         for k, v in parameter.items()
+        if k != "strong" or v
     }
 
 
@@ -139,14 +168,9 @@ def _check_target(kind: str, words: Any, fields: Collection[str], where: str) ->
     for pair in words.items() if isinstance(words, Mapping) else ((kind, words),):
         for template in map(str, pair):
             try:
-                named = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
-            except ValueError as exc:
-                raise SpaceError(f"{where}: the template {template!r}: {exc}", "a brace is {{") from exc
-            if unknown := named - set(fields):
-                raise SpaceError(
-                    f"{where}: the template {template!r} names {', '.join(sorted(unknown))}",
-                    allowed(min(unknown), sorted(fields)),
-                )
+                names_in(template, fields)
+            except SpaceError as exc:
+                raise SpaceError(f"{where}: {exc.message}", exc.hint) from exc
         check_words(kind, *(_HOLE.sub("x", str(part)) for part in pair))
 
 

@@ -6,13 +6,16 @@ Notation: a *value* is a JSON scalar; a *point* assigns values to the parameters
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from string import Formatter
 from types import MappingProxyType
 
 from autotune.errors import SpaceError, allowed
+from autotune.space.obeyed import obeyed_by
 
 Value = str | int | float | bool
 """What a parameter can be set to: a JSON scalar."""
@@ -25,11 +28,17 @@ _FACTOR = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def size_in_bytes(text: Value) -> float | None:
-    """The number that an ordered value stands for: ``"4k"`` → 4096.0, 7 → 7.0, ``"auto"`` → None."""
+    """The number that an ordered value stands for: ``"4k"`` → 4096.0, 7 → 7.0, ``"auto"`` → None.
+
+    None too where a double has no such number: of some hundred digits, or infinite.
+    """
+    number = math.inf
     if isinstance(text, int | float):
-        return float(text)
-    match = _SIZE.fullmatch(text.strip())
-    return float(match[1]) * _FACTOR[match[2].lower()] if match else None
+        with suppress(OverflowError):
+            number = float(text)
+    elif match := _SIZE.fullmatch(text.strip()):
+        number = float(match[1]) * _FACTOR[match[2].lower()]
+    return number if math.isfinite(number) else None
 
 
 def check_words(kind: str, name: str, value: str) -> None:
@@ -41,14 +50,45 @@ def check_words(kind: str, name: str, value: str) -> None:
         value: What it is set to.
 
     Raises:
-        SpaceError: no name of a variable, no placement, or a value with control characters.
+        SpaceError: no name of a variable or one that is obeyed, no placement, or control characters.
     """
     if not _VARIABLE.fullmatch(name):
         raise SpaceError(f"{name!r} is no name for {kind}", "letters, digits and _, the first no digit")
+    if kind in ("env", "mca", "cvar") and (who := obeyed_by(name)):
+        raise SpaceError(
+            f"{name} is no variable of a space: it is obeyed by {who}", "set it in mpi.env, if at all"
+        )
     if kind in ("map_by", "bind_to") and not _PLACEMENT.fullmatch(value):
         raise SpaceError(f"{kind} {value!r}", "a placement has letters, digits and any of : = , . / + - _")
     if _CONTROL.search(value):
         raise SpaceError(f"{name}={value!r}: control characters", "values on one line")
+
+
+def names_in(template: str, known: Iterable[str]) -> frozenset[str]:
+    """What the fields of a template name: each is a name alone, ``{name}``; a brace is ``{{``.
+
+    Args:
+        template: A word, or a value of a variable.
+        known: What may be named.
+
+    Raises:
+        SpaceError: a brace without its other one, a field with anything but a name (an attribute, an index, a
+            conversion, a format), or an unknown name.
+    """
+    try:
+        parts = [part[1:] for part in Formatter().parse(template) if part[1] is not None]
+    except ValueError as exc:
+        raise SpaceError(f"the template {template!r}: {exc}", "{NAME}; a brace is {{") from exc
+    if any(form or conversion for _, form, conversion in parts):
+        raise SpaceError(
+            f"the template {template!r} has more than a name in a field", "{NAME}, no : and no !"
+        )
+    named = frozenset(str(name) for name, _, _ in parts)
+    if unknown := sorted(named - set(known)):
+        raise SpaceError(
+            f"the template {template!r} names {', '.join(unknown)}", allowed(unknown[0], sorted(known))
+        )
+    return named
 
 
 class Level(StrEnum):
@@ -92,6 +132,8 @@ class Parameter:
     """One line for the report."""
     held_from: Value | None = None
     """Of a parameter that is held at one value: what the stack does by itself, if that is another one."""
+    strong: bool = False
+    """Of a discovered one: others found it to matter, so that it is tried before the long tail."""
 
     def __post_init__(self) -> None:
         """Check the declaration.

@@ -8,7 +8,7 @@ absent.
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -127,7 +127,10 @@ class Space:
     @property
     def fingerprint(self) -> str:
         """Twelve hex digits that change whenever what can be tried changes."""
-        text = json.dumps([asdict(p) for p in self.parameters], sort_keys=True, default=str)
+        tried = [asdict(p) for p in self.parameters]
+        for parameter in tried:
+            del parameter["strong"]  # the order in which they are tried is not what can be tried
+        text = json.dumps(tried, sort_keys=True, default=str)
         if self.listed is not None:
             text += json.dumps([p.items_ for p in self.listed])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -248,20 +251,28 @@ class Space:
 
     def restrict(self, facts: frozenset[str]) -> "Space":
         """The space that a machine with these facts can offer; what it cannot is listed in ``dropped``."""
+
+        def lacking(parameter: Parameter, value: Value | None) -> str:
+            tokens = parameter.requires if value is None else parameter.value_requires.get(value, ())
+            missing = [token for token in tokens if token not in facts]
+            return f"needs {', '.join(missing)}" if missing else ""
+
+        return self.without(lacking)
+
+    def without(self, why: Callable[[Parameter, Value | None], str]) -> "Space":
+        """The space without each parameter (value None), and each value, that there is a reason against.
+
+        What goes, also what depends on it, is listed in ``dropped``.
+        """
         kept: list[Parameter] = []
         dropped: list[Dropped] = list(self.dropped)
         for parameter in self.parameters:
-            missing = [token for token in parameter.requires if token not in facts]
-            if missing:
-                dropped.append(Dropped(parameter.name, None, f"needs {', '.join(missing)}"))
+            if reason := why(parameter, None):
+                dropped.append(Dropped(parameter.name, None, reason))
                 continue
-            values = []
-            for value in parameter.values:
-                lacking = [t for t in parameter.value_requires.get(value, ()) if t not in facts]
-                if lacking:
-                    dropped.append(Dropped(parameter.name, value, f"needs {', '.join(lacking)}"))
-                else:
-                    values.append(value)
+            reasons = {value: why(parameter, value) for value in parameter.values}
+            dropped += [Dropped(parameter.name, v, reason) for v, reason in reasons.items() if reason]
+            values = [value for value, reason in reasons.items() if not reason]
             if parameter.default not in values:
                 dropped.append(Dropped(parameter.name, None, "its default is not available here"))
                 continue

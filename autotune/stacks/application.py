@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -30,6 +30,8 @@ _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
 """What the recorder is told that an MPI lacks ← a function of it."""
+_PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+"""What batch systems send before a limit, for the application to write what it has."""
 _PATIENCE_S = 10.0
 """Between asking an application to end and ending it."""
 
@@ -74,8 +76,8 @@ def recorder(installation: Installation, fallback: Path) -> Path:
     """
     open_mpi = installation.flavour == "openmpi"
     sources = Path(str(files("autotune.probe"))) / "recorder"
-    text = (sources / "recorder.c").read_text()
-    headers = [path.read_text() for path in sorted(sources.glob("*.h"))]
+    text = (sources / "recorder.c").read_text(encoding="utf-8")
+    headers = [path.read_text(encoding="utf-8") for path in sorted(sources.glob("*.h"))]
     flags = [*_FLAGS, f"-DAUTOTUNE_OPEN_MPI={int(open_mpi)}"]
     names = installation.library.read_bytes()
     flags += [f"-DAUTOTUNE_{lack}" for lack, name in _LATER.items() if b"\0%s\0" % name not in names]
@@ -100,6 +102,17 @@ def recording(library: Path, folder: Path) -> dict[str, str]:
     """Variables with which each rank of an application leaves a file in the folder."""
     preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
     return {"LD_PRELOAD": preload, FOLDER: str(folder.absolute())}
+
+
+@contextlib.contextmanager
+def passed_on(to: Callable[[int], object]) -> Iterator[None]:
+    """While this lasts signals that are meant for an application go to it, and do not end us."""
+    former = {number: signal.signal(number, lambda n, _: to(n)) for number in _PASSED_ON}
+    try:
+        yield
+    finally:
+        for number, was in former.items():
+            signal.signal(number, was)
 
 
 def run(
@@ -128,9 +141,10 @@ def run(
         raise StackError(f"cannot start {words[0]}: {exc.strerror or exc}") from exc
     ended = os.pidfd_open(process.pid)
     try:
-        while process.poll() is None:
-            select.select([ended, *([] if alarm is None else [alarm])], (), ())
-            check()
+        with passed_on(process.send_signal):
+            while process.poll() is None:
+                select.select([ended, *([] if alarm is None else [alarm])], (), ())
+                check()
     except BaseException:
         _end(process)
         raise
@@ -141,12 +155,12 @@ def run(
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """As Ctrl-C would; by force if that is not heeded."""
+    """As Ctrl-C would; by force if that is not heeded, or asked for again (``timeout`` does at once)."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
         process.wait(_PATIENCE_S)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
         process.kill()
         process.wait()
 

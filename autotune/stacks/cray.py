@@ -7,7 +7,7 @@ said is which collectives go without its own optimisations, and the sizes at whi
 
 from collections.abc import Mapping
 
-from autotune.collectives import MEASURED
+from autotune.collectives import COLLECTIVES as _ALL
 
 OFF = "MPICH_COLL_OPT_OFF"
 """Collectives without Cray's own algorithms: a list of ``mpi_NAME``, or 1 for all."""
@@ -62,8 +62,8 @@ RENDEZVOUS, ALT_READ = "FI_CXI_RDZV_PROTO", "alt_read"
 NETWORK = "--network=disable_rdzv_get"
 """The option of ``srun`` and ``sbatch`` without which it is not there."""
 
-COLLECTIVES = frozenset(MEASURED)
-"""Those that can go without."""
+COLLECTIVES = frozenset(_ALL)
+"""Those that can go without, those with sizes of their own for each rank too (``MPICH_SCATTERV_*``)."""
 
 
 def coupled(variables: Mapping[str, str]) -> str:

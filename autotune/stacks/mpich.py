@@ -139,6 +139,7 @@ class MpichDialect(Dialect):
     """MPICH's words; its launcher is the process manager Hydra."""
 
     formats = ("mpich_json",)
+    one_row: ClassVar[Mapping[str, int]] = {name: 1 for name, known in _MPICH.items() if not known.size}
     banner = re.compile(r"HYDRA build details:\s+Version:\s+(\S+)")
     distribution = "mpich"
     campaigns = "MPICH 4 or 5"

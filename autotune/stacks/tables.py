@@ -4,16 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from autotune.errors import UserError
-from autotune.history.trial import Rule
+from autotune.history.trial import Rule, left_to_the_stack
 from autotune.space import Point
-
-_OWN = ("", 0, "0", "default", "auto")
-"""Values that leave it to the stack."""
-
-
-def left_to_the_stack(rule: Rule) -> bool:
-    """Whether a rule sets nothing: its sizes stay as the stack has them."""
-    return all(value in _OWN for value in rule.choice.values())
 
 
 def algorithm_of(rule: Rule) -> str:
@@ -23,13 +15,13 @@ def algorithm_of(rule: Rule) -> str:
         UserError: the rule sets something else too.
     """
     for name, value in rule.choice.items():
-        if name != "algorithm" and value not in _OWN:
+        if name != "algorithm" and not left_to_the_stack(value):
             raise UserError(
                 f"{name}={value!r} of {rule.collective} cannot be said in this format",
                 "it knows algorithms only",
             )
     name = str(rule.choice.get("algorithm", ""))
-    return "" if name in _OWN else name
+    return "" if left_to_the_stack(name) else name
 
 
 def tables(rules: Iterable[Rule]) -> dict[str, dict[int, list[Rule]]]:

@@ -8,12 +8,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from string import Formatter
 from typing import Any, ClassVar
 
 from autotune.collectives import COLLECTIVES
 from autotune.errors import SpaceError, StackError, allowed
-from autotune.space import Dropped, Parameter, Point, Space, check_words
+from autotune.space import Dropped, Parameter, Point, Space, check_words, names_in
 from autotune.stacks import implementations
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Placement, Stack
@@ -184,15 +183,9 @@ def targets(
 
     def fill(template: object) -> str:
         try:
-            named = {name for _, name, _, _ in Formatter().parse(str(template)) if name}
-        except ValueError as exc:
-            raise SpaceError(f"{parameter.name}: the template {template!r} is damaged: {exc}") from exc
-        unknown = named - fields.keys()
-        if unknown:
-            raise SpaceError(
-                f"{parameter.name}: the template {template!r} names {', '.join(sorted(unknown))}",
-                allowed("", fields),
-            )
+            names_in(str(template), fields)
+        except SpaceError as exc:
+            raise SpaceError(f"{parameter.name}: {exc.message}", exc.hint) from exc
         return str(template).format_map(fields)
 
     filled: dict[str, Any] = {

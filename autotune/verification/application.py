@@ -1,18 +1,19 @@
 """Whether an application runs faster with files than without them (beside step 11).
 
-Runs of both sides in turn, in blocks as ``pairs`` has them; ``d`` of a pair is ln(time without / with), or
-ln(figure with / without) where more of a figure is better. One quantity is tested, so the pairs stand
-for themselves: the trimmed mean with Student's t, at 1 − alpha / K for each of K looks, which by the union
-bound hold together (see ``paired_test``).
+Runs of both sides in blocks whose order is drawn, as launches of a verification: the order tells (see
+``evidence``), by the times, or by the inverse of a figure of which more is better.
 
 What was predicted is compared with that. Runs differ, some by much where others use the machine, so that the
-same trimmed mean of N recorded runs stands for what one saves, with Student's t. Its error and that of what
-the campaign measured are independent of each other: their distances are added as squares [1], as are those of
-two intervals in the interval of a difference. Of a single run only the draw of what was timed is known.
+20 % trimmed mean of N recorded runs stands for what one saves, with Student's t [2]. Its error and that of
+what the campaign measured are independent of each other: their distances are added as squares [1], as are
+those of two intervals in the interval of a difference. Of a single run only the draw of what was timed is
+known.
 
 References:
     1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",
        Statistics in Medicine 27 (2008), 1693-1702, eq. 4 and 5.
+    2. J. W. Tukey, D. H. McLaughlin: "Less vulnerable confidence and significance procedures for location
+       based on a single sample: trimming/winsorization 1", Sankhya A 25 (1963), 331-352.
 """
 
 import math
@@ -21,16 +22,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from autotune.history.objectives import ratio_of
 from autotune.recommend.reach import Ends
-from autotune.verification.paired_test import overall, trimmed
+from autotune.verification.blocks import Block
+from autotune.verification.comparison import overall
 from autotune.verification.sequential import SequentialDesign
 
 _SLOT = ("application", 1, 0)
 _LEVEL = 0.975
 """Of either end of what is predicted."""
+_TRIM, _TRIMMED_FROM = 0.2, 5
+"""Share of the runs that is cut off at each end, and from how many runs on."""
 
 
 class Said(StrEnum):
@@ -52,8 +57,8 @@ class ApplicationVerdict:
 
     said: Said
     """What follows."""
-    pairs: int
-    """Pairs of runs behind it."""
+    runs: int
+    """Of the tuned side behind it."""
     speedup: float
     """Without / with; above one the files make it faster, or the figure larger."""
     low: float
@@ -79,12 +84,19 @@ class ApplicationVerdict:
 
 
 def judged(
-    default: Sequence[float], tuned: Sequence[float], more_is_better: bool, design: SequentialDesign
+    runs: Sequence[tuple[int, bool, float]], more_is_better: bool, design: SequentialDesign
 ) -> ApplicationVerdict:
-    """What these runs say, the k-th of one side against the k-th of the other."""
+    """What these runs say: of each its block, whether it had the files, and its time or figure."""
     sign = -1.0 if more_is_better else 1.0
-    differences = [{_SLOT: sign * math.log(a / b)} for a, b in zip(default, tuned, strict=True)]
-    found = overall(differences, alpha=design.per_look)
+    blocks = tuple(
+        Block(
+            tuple(tuned for at, tuned, _ in runs if at == block),
+            tuple(((_SLOT, sign * math.log(value)),) for at, _, value in runs if at == block),
+        )
+        for block in dict.fromkeys(at for at, _, _ in runs)
+    )
+    found = overall(blocks, alpha=design.alpha)
+    default, tuned = ([value for _, side, value in runs if side is which] for which in (False, True))
     said = Said.UNTOLD
     if found.low > 0:
         said = Said.BETTER
@@ -94,7 +106,7 @@ def judged(
         said = Said.SAME
     return ApplicationVerdict(
         said,
-        len(differences),
+        len(tuned),
         ratio_of(found.gain),
         ratio_of(found.low),
         ratio_of(found.high),
@@ -122,3 +134,21 @@ def difference(one: Ends, other: Ends) -> Ends:
     """One minus the other, with the interval that follows from those of both."""
     (a, a_low, a_high), (b, b_low, b_high) = one, other
     return a - b, a - b - math.hypot(a - a_low, b_high - b), a - b + math.hypot(a_high - a, b - b_low)
+
+
+def trimmed(values: NDArray[np.float64], share: float = _TRIM) -> tuple[float, float, int]:
+    """The trimmed mean, the variance of one value that goes with it, and the number of values left.
+
+    With g = ⌊share · n⌋ values cut off at each end (none below five) and h = n − 2g left, the variance is
+    SS_w / (h − 1), SS_w the sum of squared deviations of the winsorised values; that of the location is a
+    1/h of it, with h − 1 degrees of freedom. For g = 0 these are the ordinary ones. NaN for one value.
+    """
+    ordered, n = np.sort(values), len(values)
+    cut = math.floor(share * n)
+    left = n - 2 * cut
+    location = float(np.mean(ordered[cut : n - cut]))
+    if left < 2:
+        return location, math.nan, left
+    winsorised = np.clip(ordered, ordered[cut], ordered[n - cut - 1])
+    squares = float(np.sum((winsorised - winsorised.mean()) ** 2))
+    return location, squares / (left - 1), left

@@ -1,6 +1,7 @@
 """What may be handed over, and what each of it costs where (after step 11 of the flow).
 
-A verdict answers one question: what is never slower. Whoever runs large messages only may want the best on
+A verdict answers one question: what gains, fails no more often than the untouched stack, and loses at no size
+more than its launches exclude. Whoever runs large messages only may want the best on
 the whole and pay for it at small ones; so a campaign ends in choices, each with its price, verified or not.
 
 What a price goes with is read from the search's launches: of the job-wide values that a setting changes, the
@@ -19,15 +20,17 @@ from autotune.history.trial import History, Phase
 from autotune.recommend.front import Checked, Gain, Recommendation, recommendations
 from autotune.space import Point, Space
 from autotune.verification.deployed import deploys
+from autotune.verification.failed import NO_FAILURES, Failures
 from autotune.verification.one_round import VerificationRound
-from autotune.verification.rounds import Verdict, freshly_measured
+from autotune.verification.rounds import freshly_measured
+from autotune.verification.verdict import Verdict
 
 
 class ChoiceKind(StrEnum):
     """What a choice is the best of."""
 
-    NEVER_SLOWER = "never_slower"
-    """Of what no size pays for."""
+    RECOMMENDED = "recommended"
+    """Of what no size is seen to pay for."""
     OVERALL = "overall"
     """On the whole, all sizes alike."""
     PROFILE = "profile"
@@ -35,7 +38,7 @@ class ChoiceKind(StrEnum):
 
 
 _WORDS = {
-    ChoiceKind.NEVER_SLOWER: "never slower",
+    ChoiceKind.RECOMMENDED: "recommended",
     ChoiceKind.OVERALL: "best on the whole",
     ChoiceKind.PROFILE: "best for the profile of calls",
 }
@@ -93,17 +96,23 @@ class Choice:
     """``holds``: verified; ``refused``: launched afresh, and slower somewhere; else not verified."""
     prices: tuple[Price, ...]
     """At the sizes that pay for it, the highest first."""
+    failures: Failures = NO_FAILURES
+    """Among its fresh launches and those of the untouched stack beside them."""
 
     @property
     def unverified(self) -> str:
         """For exported files, where it is not what the verification confirmed."""
         price = f"; {self.prices[0].text}" if self.prices else ""
-        return f"UNVERIFIED ({_WORDS[self.kind]}{price})"
+        return f"UNVERIFIED ({_WORDS[self.kind]}{price}{self._failed})"
+
+    @property
+    def _failed(self) -> str:
+        return f"; {self.failures.text}" if self.failures.any else ""
 
     @property
     def text(self) -> str:
         """One line for people."""
-        rules = sum(bool(rule.choice) for rule in self.recommendation.rules)
+        rules = sum(rule.sets for rule in self.recommendation.rules)
         parts = [str(self.changes)] if self.changes else []
         parts += [f"{rules} rule{'s' if rules > 1 else ''} by message size"] if rules else []
         what = " and ".join(parts) or "the stack's own defaults"
@@ -114,8 +123,8 @@ class Choice:
             state = "verified" if self.checked.done else state
         elif self.checked is Checked.REFUSED:
             state = "measured on fresh launches, and not confirmed"
-        line = f"{_WORDS[self.kind]}: {what}{gain} [{state}]"
-        if not self.prices:
+        line = f"{_WORDS[self.kind]}: {what}{gain} [{state}{self._failed if parts else ''}]"
+        if not self.prices or self.failures.more:
             return line
         highest = self.prices[0]
         more = f" and less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
@@ -135,15 +144,16 @@ def choices(
 ) -> tuple[Choice, ...]:
     """What may be handed over.
 
-    ``chosen`` is what the campaign recommends: the best that is never slower. Objectives have the weights of
-    the user's profile, if there is one; ``one_row`` names collectives for which the stack's files cannot tell
-    message sizes apart; differences below ``max_loss`` do not matter.
+    ``chosen`` is what the campaign recommends. Objectives have the weights of the user's profile, if there is
+    one; ``one_row`` names collectives for which the stack's files cannot tell message sizes apart;
+    differences below ``max_loss`` do not matter.
     """
     wanted = {ChoiceKind.OVERALL: [replace(objective, weights={}) for objective in objectives]}
     if any(objective.weights for objective in objectives):
         wanted[ChoiceKind.PROFILE] = list(objectives)
     made = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
     baseline = envelope(space, made.of(Phase.BASELINE))
+    failures = {r.setting.point: r.failures for r in (verdict.rounds if verdict else ())}
 
     def choice(kind: ChoiceKind, setting: Recommendation, checked: Checked) -> Choice:
         paid = [g for g in setting.gains if g.ratio < 1.0 - max_loss and g.interval[1] < 1.0]
@@ -152,15 +162,16 @@ def choices(
             Price(gain, main_effect(space, made, baseline, gain.slot, changes))
             for gain in sorted(paid, key=lambda gain: gain.ratio)
         )
-        return Choice(kind, setting, changes, checked, prices)
+        return Choice(kind, setting, changes, checked, prices, failures.get(setting.point, NO_FAILURES))
 
-    listed = [choice(ChoiceKind.NEVER_SLOWER, chosen, verdict.checked if verdict else Checked.NOT)]
+    listed = [choice(ChoiceKind.RECOMMENDED, chosen, verdict.checked if verdict else Checked.NOT)]
     for kind, judged in wanted.items():
         for best in recommendations(judged, space, made, one_row):
             if deploys(space, best) and best.point == chosen.point and deploys(space, chosen):
                 listed.append(choice(kind, chosen, listed[0].checked))
             elif (launched := _launched(best, verdict)) is None:
-                listed.append(choice(kind, best, Checked.NOT))
+                fails = failures.get(best.point, NO_FAILURES).more
+                listed.append(choice(kind, best, Checked.REFUSED if fails else Checked.NOT))
             elif _mean_gain(fresh := freshly_measured(space, launched.setting, launched), judged) > 0.0:
                 listed.append(choice(kind, fresh, Checked.REFUSED))
             else:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from autotune.history.objectives import Slot
 from autotune.history.trial import Rule
 from autotune.space import Point
-from autotune.verification.paired_test import Comparison, SlotDecision
+from autotune.verification.comparison import Comparison, SlotDecision
 
 
 def kept_rules(
@@ -63,7 +63,9 @@ def _switches(sizes: Sequence[tuple[int, float, bool]]) -> list[tuple[int, bool]
 def _clipped(table: Sequence[Rule], switches: Sequence[tuple[int, bool]]) -> list[Rule]:
     """A table with the empty choice wherever its rules do not hold."""
     clipped: list[Rule] = []
-    for bound in sorted({rule.min_bytes for rule in table} | {start for start, _ in switches}):
+    first = table[0].min_bytes  # below, the stack decides
+    bounds = {rule.min_bytes for rule in table} | {max(start, first) for start, _ in switches}
+    for bound in sorted(bounds):
         holds = [held for start, held in switches if start <= bound][-1]
         rule = [rule for rule in table if rule.min_bytes <= bound][-1]
         choice = rule.choice if holds else Point()

@@ -22,8 +22,8 @@ from autotune.history.trial import History, Observation, Phase
 from autotune.recommend.front import Candidate, against, gains
 from autotune.recommend.posterior import pooled
 from autotune.space import Point, Space
-from autotune.verification.paired_test import Comparison
-from autotune.verification.pairs import LaunchNoise, launch_noise
+from autotune.verification.blocks import LaunchNoise, launch_noise
+from autotune.verification.comparison import Comparison
 from autotune.verification.sequential import SequentialDesign
 
 _PRIOR_SD, _PRIOR_FREEDOM = 0.03, 4
@@ -89,7 +89,7 @@ class Known:
             gains = {c.slot: c.gain for c in judged}
             if gains and gains.keys() >= self.baseline.keys():
                 slower = tuple(-gains[slot] for slot in self.baseline)
-                rows.append((point, slower, max(c.pairs for c in judged)))
+                rows.append((point, slower, max(c.launches for c in judged)))
         return self._with(rows) if rows else self
 
     def _with(self, more: Sequence[tuple[Point, tuple[float, ...], int]]) -> "Known":

@@ -1,12 +1,14 @@
-"""One setting against the untouched stack on fresh launches, as far as they got (step 11 of the flow)."""
+"""One setting with its rules against the untouched stack, as far as it got (step 11 of the flow)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autotune.history.objectives import Slot
 from autotune.history.trial import Observation, Subject
 from autotune.recommend.front import Recommendation
-from autotune.verification.paired_test import Comparison, overall
-from autotune.verification.pairs import PairDifferences
+from autotune.verification.blocks import Block
+from autotune.verification.comparison import Comparison, overall
+from autotune.verification.failed import NO_FAILURES, Failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +19,14 @@ class VerificationRound:
     """What is compared."""
     launches: tuple[Observation, ...] = ()
     """Of both sides, in order."""
-    differences: tuple[PairDifferences, ...] = ()
-    """The differences of its pairs."""
+    blocks: tuple[Block, ...] = ()
+    """Whole blocks of the same calls: those of other rules of the same job-wide values, and its own."""
+    other_blocks: tuple[Block, ...] = ()
+    """The same in the probe's other loop, as far as it was measured."""
     judged: tuple[Comparison, ...] = ()
-    """Every slot at the last look, on all pairs of the same calls, those of earlier rounds too."""
+    """Every slot after the last whole block."""
+    judged_otherwise: tuple[Comparison, ...] = ()
+    """Every slot in the other loop."""
     gains: bool = False
     """Whether it is faster beyond the error rate: on the whole, or in one slot that tells for all.
 
@@ -30,16 +36,12 @@ class VerificationRound:
     """Where it is slower and dropping a rule would not change that: the setting is refused."""
     open: frozenset[Slot] = frozenset()
     """Where it could be slower by more than ``margin``, and dropping a rule would not change that."""
-    before: tuple[PairDifferences, ...] = ()
-    """Pairs of earlier rounds, in the slots in which they made the same calls."""
-    other_loop: tuple[PairDifferences, ...] = ()
-    """The differences of its pairs in the probe's other loop, as far as it was measured."""
-    other_before: tuple[PairDifferences, ...] = ()
-    """Those of earlier rounds."""
-    judged_otherwise: tuple[Comparison, ...] = ()
-    """Every slot in the other loop at the last look."""
+    doubtful: frozenset[Slot] = frozenset()
+    """Where it was seen slower, and dropping a rule would not change that."""
     both_count: bool = False
     """Whether what loses in either loop loses."""
+    failures: Failures = NO_FAILURES
+    """Of both sides, in all blocks of its job-wide setting so far."""
     complete: bool = False
     """Whether no more launches are wanted."""
 
@@ -49,22 +51,25 @@ class VerificationRound:
         return any(o.ok and o.trial.subject is Subject.DEPLOYED for o in self.launches)
 
     @property
+    def compared(self) -> bool:
+        """Whether anything can be said of its speed."""
+        return bool(self.judged)
+
+    @property
     def loses(self) -> bool:
-        """Whether the setting is refused: slower somewhere, or it does not run at all."""
-        return self.complete and (bool(self.lost) or not self.runs)
+        """Whether the setting is refused: slower somewhere, failing more often, or not running at all."""
+        return self.complete and (bool(self.lost) or self.failures.more or not self.runs)
 
     @property
     def total(self) -> Comparison | None:
-        """All slots together, as all its pairs show them; None before there are two of its own."""
-        if len(self.differences) < 2:
-            return None
-        return overall(self.pairs, set.intersection(*map(set, self.differences)))
+        """All slots together; None before its speed was compared."""
+        return overall(self.blocks, frozenset(c.slot for c in self.judged)) if self.compared else None
 
     @property
     def total_otherwise(self) -> Comparison | None:
         """All slots together in the other loop; None where it was not measured."""
-        differences = (*self.other_before, *self.other_loop)
-        return overall(differences) if differences else None
+        slots = frozenset(c.slot for c in self.judged_otherwise)
+        return overall(self.other_blocks, slots) if slots else None
 
     @property
     def counting(self) -> tuple[Comparison, ...]:
@@ -77,7 +82,7 @@ class VerificationRound:
         ordered = sorted(self.counting, key=lambda c: c.gain, reverse=True)
         return tuple({c.slot: c for c in ordered}.values())
 
-    @property
-    def pairs(self) -> tuple[PairDifferences, ...]:
-        """All of the same calls: those of earlier rounds, and its own."""
-        return (*self.before, *self.differences)
+
+def fresh_launches(rounds: Iterable[VerificationRound]) -> int:
+    """How many they rest on: those of the untouched stack are common to settings that were raced."""
+    return len({o.trial.number for one in rounds for o in one.launches})

@@ -148,10 +148,9 @@ class CampaignConsole:
         for path in paths:
             self._say(Text(f"  {path}"))
 
-    def usable(self, use: str) -> None:
-        """The line that puts the files into force; empty: they set nothing."""
-        said = Text.assemble("use them with\n  ", (use, "bold"))
-        self._say(said if use else Text("they set nothing: the stack's own defaults stay"))
+    def usable(self, use: str, otherwise: str) -> None:
+        """The line that puts the files into force; where there is none, why."""
+        self._say(Text.assemble("use them with\n  ", (use, "bold")) if use else Text(otherwise))
 
     def stamped(self, stamp: str) -> None:
         """The last word: that no MPI ran, where none did."""

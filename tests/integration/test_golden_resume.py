@@ -1,7 +1,7 @@
 """A campaign that an earlier version began is continued as that version would have, but for what is searched.
 
 What stands in its journal stays; design and baseline are made as planned. What is searched and verified
-from there on follows the rules of this version, which searches otherwise and wants fewer launches to verify.
+from there on follows the rules of this version, which searches and verifies otherwise.
 """
 
 import json

@@ -354,6 +354,7 @@ def test_without_a_compiler_native_timing_is_refused(tmp_path):
     assert "no licence" in launched.result.reason
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_without_a_cache_the_kernel_lies_in_the_directory_of_the_launch(tmp_path):
     (tmp_path / "cache").write_text("a file, so that nothing can be made below")
     request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing="native")

@@ -48,10 +48,11 @@ def test_a_campaign_finds_the_envelope_of_the_table(
     once, again = searched[:4], searched[4:]
     assert len({trial.point for trial in once}) == 4  # all that the table has beside the default
     assert all(trial.note.startswith("again") for trial in again)  # a recorded run says that it is noisy
-    small, large = record.recommended().rules
-    assert (small.min_bytes, small.choice["algorithm"]) == (0, "recursive_doubling")
+    small, large, end = record.recommended().rules
+    assert (small.min_bytes, small.choice["algorithm"]) == (4, "recursive_doubling")
     assert 8 < large.min_bytes <= 1024
     assert large.choice == Point.of({"algorithm": "ring", "segment": 4096})
+    assert not end.choice  # nothing is known of larger messages
     failed = [o for o in record.history if not o.ok]
     assert [o.trial.point for o in failed] == [Point.of({"algorithm": "linear"})]
     assert str(record.about.site.stamp) == "REPLAYED (from site_allreduce.csv)"
@@ -77,7 +78,7 @@ def test_the_default_is_recommended_where_it_is_best(tmp_path: Path) -> None:
 
 def test_one_configuration_of_one_size_is_a_campaign_of_its_default(tmp_path: Path) -> None:
     table = tmp_path / "t_bcast.csv"
-    table.write_text("algorithm,message_bytes,latency_us\na,8,2\n")
+    table.write_text("algorithm,message_bytes,latency_us,is_default\na,8,2,1\n")
     assert replay(table, tmp_path / "c", "proposer=curve", "budget.launches=4") == 0
     assert len(read_campaign(tmp_path / "c").history) == 1
 
@@ -137,3 +138,49 @@ def test_a_bad_table_is_named_by_row_and_column(
     assert replay(table, tmp_path / "c") == 2
     row = 1 + next(i for i, line in enumerate(table.read_text().splitlines()) if "slow" in line)
     assert f"row {row}, column latency_us: 'slow'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [(), ("verify.enabled=true",), ("baseline.launches=2", "baseline.every=1")])
+@pytest.mark.parametrize("per_job", ["[]", "[algorithm]"])
+def test_without_a_default_nothing_is_compared_with_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], per_job: str
+) -> None:
+    """The fastest row comes first, which is no reason to call it the stack's own default."""
+    table = tmp_path / "t_bcast.csv"
+    table.write_text("algorithm,message_bytes,latency_us\nfast,8,2\nfast,64,2\nslow,8,90\nslow,64,99\n")
+    asked = ("proposer=random", "budget.launches=4", f"replay.per_job={per_job}", *words)
+    assert replay(table, tmp_path / "c", *asked) == 0
+    assert main(["status", str(tmp_path / "c")]) == 0
+    assert main(["export", str(tmp_path / "c"), "--format", "summary"]) == 0
+    said = capsys.readouterr().out + (tmp_path / "c" / "export" / "summary.md").read_text()
+    assert "×" not in said
+    assert "own default" not in said
+    assert "the default" not in said
+    assert "algorithm=fast" in said
+    record = read_campaign(tmp_path / "c")
+    assert not record.history.of(Phase.BASELINE, Phase.VERIFY)
+    recommendation = record.conclude().recommendation
+    assert recommendation is not None
+    assert recommendation.gains == ()
+
+
+def test_of_several_collectives_one_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "runs.csv"
+    table.write_text("algorithm,message_bytes,latency_us\na,8,2\n")
+    assert replay(table, tmp_path / "c", "proposer=random") == 2
+    said = capsys.readouterr().err
+    assert "runs.csv: nothing says what was measured" in said
+    assert "replay.collective=NAME" in said
+    words = (
+        "conf=allreduce_8node",
+        "collective=[bcast,reduce]",
+        "sizes=[8]",
+        f"campaign.dir={tmp_path / 'two'}",
+    )
+    small = ("budget.launches=4", "screening.enabled=false", "verify.enabled=false", "proposer=random")
+    assert main([*words, *small, "export=[]"]) == 0
+    again = ("proposer=random", "budget.launches=2")
+    assert replay(tmp_path / "two", tmp_path / "d", *again) == 2
+    assert "measured bcast, reduce" in capsys.readouterr().err
+    assert replay(tmp_path / "two", tmp_path / "d", *again, "replay.collective=reduce") == 0
+    assert read_campaign(tmp_path / "d").about.scenario.collective == ("reduce",)

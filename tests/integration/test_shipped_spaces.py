@@ -1,7 +1,7 @@
 """Each value of each parameter of the shipped spaces on the real stack: rendered, accepted, read back.
 
 Several parameters share a launch. Spaces of networks that are not here are rendered over many points in
-``tests/contract/test_stacks.py``; here their variables are looked up in what the libraries list.
+``tests/contract/test_stacks.py``, their variables looked up in ``tests/unit/stacks/knobs/test_recorded.py``.
 """
 
 import os
@@ -16,13 +16,10 @@ from autotune.probe.protocol import ProbeResult
 from autotune.resources import space_text
 from autotune.scenario import defaults, scenario_of
 from autotune.space import Point
-from autotune.space.joined import variables
 from autotune.space.loader import load_space
-from autotune.stacks.installation import find
-from autotune.stacks.knobs import listings, ucx
+from autotune.stacks.knobs import listings
 from hydra_plugins.autotune.mpirun import MpirunLauncher
 from tests.covering import covering
-from tests.integration.mpirun import launcher
 from tests.integration.test_stacks import BY_LIBFABRIC, FOUND, SPACES
 
 OVER = {
@@ -106,24 +103,3 @@ def prefix_of(name: str) -> str:
     if not python:
         pytest.skip(f"{variable} names no interpreter (make mpi-test)")
     return str(Path(python).parent.parent)
-
-
-ELSEWHERE = {
-    "openmpi_ucx_cluster": "UCX_",
-    "openmpi_ucx_infiniband": "UCX_",
-    "openmpi_ofi_efa": "FI_EFA_",
-}
-"""Spaces of networks that are not here, whose variables a library lists (none lists Slingshot's)."""
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_libraries_list_the_variables_of_networks_that_are_not_here(name):
-    from_infiniband = Path(__file__).parents[1] / "data/knobs/ucx-1.13-infiniband.txt"
-    known = {knob.name for knob in ucx.parse(from_infiniband.read_text())}
-    known |= {c.knob.name for one in listings(find(launcher()), ("ucx", "libfabric")) for c in one.knobs}
-    space = load_space(space_text(name), name)
-    set_here = {variable for p in space.job for variable in variables(p)}
-    asked = {variable for variable in set_here if variable.startswith(ELSEWHERE[name])}
-    assert asked
-    assert asked <= known

@@ -104,7 +104,7 @@ def samples(text: bytes, folder: Path) -> None:
 
 def table(text: bytes, folder: Path) -> None:
     (folder / "table.csv").write_bytes(text)
-    read_recorded(folder / "table.csv")
+    read_recorded(folder / "table.csv", collective="allreduce")
 
 
 def machine(text: bytes, _: Path) -> None:

@@ -50,16 +50,20 @@ def test_the_fewest_rules_that_keep_the_gain(times, slower):
     fewer = [
         c
         for c in itertools.product(CHOICES, repeat=len(curves))
-        if 1 + sum(a != b for a, b in itertools.pairwise(c)) < len(rules)
+        if 1 + sum(a != b for a, b in itertools.pairwise(c)) < sum(bool(rule.choice) for rule in rules)
     ]
     assert all(loss(curves, c) > allowed - 2e-9 for c in fewer)
 
 
 @given(TIMES)
 @settings(max_examples=60)
-def test_tables_start_at_zero_and_boundaries_ascend(times):
-    bounds = [r.min_bytes for r in rules_of(table(times))]
-    assert bounds[0] == 0
+def test_tables_end_beyond_what_was_measured_and_boundaries_ascend(times):
+    sizes = [size for _, _, size in table(times)]
+    *rules, end = rules_of(table(times))
+    bounds = [r.min_bytes for r in (*rules, end)]
+    assert all(r.choice for r in rules)
+    assert not end.choice
+    assert (bounds[0], bounds[-1]) == (-(-min(sizes) // 2), 2 * max(sizes) + 1)
     assert bounds == sorted(set(bounds))
 
 

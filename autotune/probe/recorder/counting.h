@@ -193,7 +193,7 @@ static void after(struct call *v) {
 }
 
 static int usable(void) {
-    if (inside) return 0;
+    if (inside || off) return 0;
     return file != NULL && !file->head.ended;
 }
 

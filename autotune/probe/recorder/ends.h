@@ -76,6 +76,53 @@ static void check_mpi(void) {
     _exit(127);
 }
 
+/* A page of the file that could not be written after all: a failing disk, or whoever cut the file off. What was
+ * counted in it goes to memory that nobody reads, and no more is recorded; the program goes on. */
+static struct sigaction others;
+static void unwritten(int number, siginfo_t *info, void *context) {
+    uintptr_t at = (uintptr_t)info->si_addr, begin = (uintptr_t)file, page = sysconf(_SC_PAGESIZE);
+    if (file && info->si_code > 0 && at - begin < sizeof *file) {
+        static const char said[] = "autotune record: the file of a rank cannot be written; it is recorded no more\n";
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+        if (mmap((void *)(at & ~(page - 1)), page, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED) {
+            if (!off && write(2, said, sizeof said - 1) < 0) off = 1;
+            off = 1;
+            return;
+        }
+    }
+    if (others.sa_flags & SA_SIGINFO) {
+        others.sa_sigaction(number, info, context);
+    } else if (others.sa_handler != SIG_DFL && others.sa_handler != SIG_IGN) {
+        others.sa_handler(number);
+    } else {
+        sigaction(number, &others, NULL); /* and the same again */
+    }
+}
+
+/* The file with room for all that it will ever hold: a hole in it would end the program where the disk is full. */
+static int reserved(int descriptor) {
+    sigset_t larger, before;
+    sigemptyset(&larger);
+    sigaddset(&larger, SIGXFSZ); /* a limit on sizes of files is an error like any */
+    pthread_sigmask(SIG_BLOCK, &larger, &before);
+    int error = posix_fallocate(descriptor, 0, sizeof(struct file));
+    if (error && sigtimedwait(&larger, NULL, &(struct timespec){0}) < 0) errno = 0; /* there may be none */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error && ftruncate(descriptor, 0)) errno = 0; /* without any content it says that there was no room */
+    return error;
+}
+
+/* Whether all ranks can: of some alone nothing follows for the program. */
+static int all_can(int mine, int size) {
+    char can = mine, *every = calloc(size, 1);
+    if (!every) return 0;
+    REAL(Gather)(&can, 1, BYTE, every, 1, BYTE, 0, own);
+    for (int i = 0; i < size; i++) can = can && every[i];
+    free(every);
+    REAL(Bcast)(&can, 1, BYTE, 0, own);
+    return can;
+}
+
 /* After MPI_Init, by all ranks. */
 static void begun(void) {
     const char *folder = getenv("AUTOTUNE_RECORD");
@@ -97,15 +144,28 @@ static void begun(void) {
     gethostname(host, sizeof host - 1);
     snprintf(path, sizeof path, "%s/%s.%ld.rank", folder, host, (long)getpid());
     int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int error = descriptor < 0 ? errno : reserved(descriptor);
     struct file *mapped = MAP_FAILED;
-    if (descriptor >= 0 && !ftruncate(descriptor, sizeof(struct file)))
+    if (!error) {
         mapped = mmap(NULL, sizeof(struct file), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (descriptor >= 0) close(descriptor);
-    if (mapped == MAP_FAILED) {
-        fprintf(stderr, "autotune record: rank %d cannot write %s\n", rank, path);
+        error = mapped == MAP_FAILED ? errno : 0;
+    }
+    if (error) fprintf(stderr, "autotune record: rank %d cannot write %s: %s\n", rank, path, strerror(error));
+    inside++;
+    int can = all_can(!error, size);
+    inside--;
+    if (!can) {
+        if (mapped != MAP_FAILED) munmap(mapped, sizeof(struct file));
+        if (descriptor >= 0 && ftruncate(descriptor, 0)) errno = 0;
+        if (descriptor >= 0) close(descriptor);
         off = 1;
         return;
     }
+    close(descriptor);
+    struct sigaction mine = {.sa_sigaction = unwritten, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&mine.sa_mask);
+    sigaction(SIGBUS, &mine, &others);
+    file = mapped;
     struct head *head = &mapped->head;
     memcpy(head->magic, "autorec2", 8);
     head->rank = rank, head->size = size, head->threads = level, head->nodes = nodes, head->job = job;
@@ -115,7 +175,6 @@ static void begun(void) {
     memcpy(head->library, version, sizeof head->library - 1);
     threaded = level == MPI_THREAD_MULTIPLE;
     head->begin_s = head->end_s = now();
-    file = mapped;
 }
 
 static void ended(int how) {

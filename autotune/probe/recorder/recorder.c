@@ -1,7 +1,8 @@
 /* Records what an application calls: preloaded into it, between it and its MPI (see importers/rank_files.py).
  *
  * Every rank keeps its counts in a file of its own, mapped into memory: what was counted is there however the
- * rank ends, by MPI_Finalize, MPI_Abort or a signal, and nothing is exchanged between ranks for it.
+ * rank ends, by MPI_Finalize, MPI_Abort or a signal, and nothing is exchanged between ranks for it. Its room is
+ * reserved as it begins, and where any rank finds none, none is recorded: a recording never harms the program.
  *
  * - A cell is (collective, blocking or not, log2 of the message size, communicator size); its calls are exact.
  * - Calls that repeat the last of their collective to the letter do no more than add one to a run of such calls,
@@ -17,10 +18,12 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

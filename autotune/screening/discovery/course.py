@@ -9,8 +9,8 @@ it suspects of a loss), one change at a time, against the arm's own default, in 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain, islice
 
@@ -23,6 +23,8 @@ _TOLD_EVERY = 24
 """After so many runs of the screening it is looked again at what is told."""
 CONFIRMING = 1 / 3
 """Part of the launches, and of the time, kept for the confirmation."""
+_LAST = 9
+"""Tier of factors that no tier names: greater than any."""
 _SURELY = 3
 """Launches of a change alone from which on it is believed what it does: two may tell it by a hair."""
 
@@ -53,6 +55,8 @@ class Course:
     """Of false discoveries."""
     seed: int = 0
     """Of everything random."""
+    tiers: Mapping[str, int] = field(default_factory=dict)
+    """Of factors: one at a time the levels of a lower tier go first; those that are not named are last."""
 
     @property
     def screening(self) -> int:
@@ -60,25 +64,29 @@ class Course:
         return self.launches - round(CONFIRMING * self.launches)
 
     def next_run(
-        self, runs: Sequence[Run], enough: bool = False, time_is_up: bool = False
+        self, runs: Sequence[Run], enough: bool = False, time_is_up: bool = False, go_on: bool = False
     ) -> tuple[Run, Stage] | None:
-        """The next run, and why; None when the discovery is complete.
+        """The next run, and why; None when a cycle of screening and confirmation is complete.
 
         Args:
             runs: All so far.
-            enough: Whether the screening's part of the time is spent.
+            enough: Whether the screening's part of the cycle's time is spent.
             time_is_up: Whether all of it is.
+            go_on: Whether a complete cycle is followed by another one, which screens on.
         """
         screened = [run for run in runs if run.block == 0]
-        rng = np.random.default_rng([self.seed, len(runs)])
-        if len(screened) == len(runs) and len(runs) < self.screening and not enough and not time_is_up:
-            arm = self._turn(screened)
-            return self._screening(screened, arm, rng)
+        begin = cycle(runs)
+        before, now = runs[:begin], runs[begin:]
+        confirmed = [run for run in now if run.block]
+        more = len(screened) < self.screening and len(runs) < self.launches
+        if more and (go_on or not (confirmed or enough or time_is_up)):
+            rng = np.random.default_rng([self.seed, len(runs)])
+            return self._screening(screened, self._turn(screened), rng)
         if time_is_up or len(runs) >= self.launches:
             return None
-        again = (Run(run.arm, run.changes, run.block) for run in runs if run.block and run.apart)
-        confirmation = chain(self._confirmation(tuple(screened)), again)
-        planned = next(islice(confirmation, len(runs) - len(screened), None), None)
+        again = (Run(run.arm, run.changes, run.block) for run in confirmed if run.apart)
+        confirmation = chain(self._confirmation(tuple(screened), before), again)
+        planned = next(islice(confirmation, len(confirmed), None), None)
         if planned is None:
             return None
         return planned, Stage.CONFIRM if planned.changes else Stage.ARM
@@ -88,12 +96,30 @@ class Course:
         return max(1, round(self.share * len({name for name, _ in arm.changes})))
 
     def _turn(self, runs: Sequence[Run]) -> int:
-        """The arm whose changes were made least, each as often as those of the others."""
+        """The arm whose changes were made least, each as often as those of the others.
+
+        One at a time the arm whose next change is of a lower tier goes first.
+        """
         made = Counter(run.arm for run in runs if not run.apart)
-        return min(
-            range(len(self.arms)),
-            key=lambda i: (made[i] + 0.5) * self.off(self.arms[i]) / max(len(self.arms[i].changes), 1),
-        )
+
+        def behind(i: int) -> tuple[int, float]:
+            tier = 0 if self.share else self._next_tier(i, _made(self.arms[i], i, runs))
+            return tier, (made[i] + 0.5) * self.off(self.arms[i]) / max(len(self.arms[i].changes), 1)
+
+        return min(range(len(self.arms)), key=behind)
+
+    def _next_tier(self, number: int, made: Counter[Change]) -> int:
+        """The lowest tier of which an arm has a change of its own that was not made yet."""
+        left = (self._tier(c) for c in self._own(number) if not made[c])
+        return min(left, default=_LAST)
+
+    def _own(self, number: int) -> list[Change]:
+        """The changes of an arm that the default one does not have too."""
+        elsewhere = set(self.arms[0].changes) if number else set()
+        return [c for c in self.arms[number].changes if c not in elsewhere]
+
+    def _tier(self, change: Change) -> int:
+        return self.tiers.get(change[0], _LAST)
 
     def _screening(self, runs: Sequence[Run], number: int, rng: np.random.Generator) -> tuple[Run, Stage]:
         arm = self.arms[number]
@@ -110,10 +136,11 @@ class Course:
             left = [c for c in arm.changes if c not in guilty and c not in known]
             order = sorted(left, key=lambda c: (made[c], rng.random()))
         else:
-            # Alone, each once: what another arm has too comes last, and one level of each factor goes before
-            # the second of any, since levels of a factor often do the same. Then what may do something is
-            # worth more launches than the many that do nothing; one each time, since the next look may tell.
-            elsewhere = set(self.arms[0].changes) if number else set()
+            # Alone, each once: what another arm has too comes last, lower tiers go first, and one level of
+            # each factor goes before the second of any, since levels of a factor often do the same. Then what
+            # may do something is worth more launches than the many that do nothing; one each time, since the
+            # next look may tell.
+            own = set(self._own(number))
             of_factor = Counter[str]()
             for (name, _), times in made.items():
                 of_factor[name] += times
@@ -123,7 +150,7 @@ class Course:
                 left,
                 key=lambda c: (
                     made[c] > 0,
-                    (False, 0) if made[c] else (c in elsewhere, of_factor[c[0]]),
+                    (False, 0, 0) if made[c] else (c not in own, self._tier(c), of_factor[c[0]]),
                     made[c] - before[c],
                     before[c] - doubt.get(c, 0.0),
                     rng.random(),
@@ -142,11 +169,18 @@ class Course:
         stage = Stage.SCREEN if self.share else Stage.ALONE
         return Run(number, frozenset(picked.values())), stage
 
-    def _confirmation(self, screened: tuple[Run, ...]) -> Iterator[Run]:
-        """All runs of the confirmation, in order: gains, then losses, which time may cut off."""
-        left, block = (self.launches - self.screening) // self.rounds, 1
+    def _confirmation(self, screened: tuple[Run, ...], before: Sequence[Run]) -> Iterator[Run]:
+        """All runs of a cycle's confirmation, in order: gains, then losses, which time may cut off.
+
+        What cycles before it confirmed, or did not see again, is not run again.
+        """
+        known = {(run.arm, change) for run in before if run.block for change in run.changes}
+        used = sum(run.block > 0 for run in before)
+        left = (self.launches - self.screening - used) // self.rounds
+        block = 1 + max((run.block for run in before), default=0)
         for losses in (False, True) if not self.share else (False,):
-            per_arm = self._per_arm(candidates(self.arms, screened, self.rate, self.seed, losses), left)
+            suspected = candidates(self.arms, screened, self.rate, self.seed, losses)
+            per_arm = self._per_arm([one for one in suspected if one not in known], left)
             planned_runs = [
                 Run(number, changes)
                 for number, mine in per_arm.items()
@@ -170,6 +204,12 @@ class Course:
                 break
             per_arm[number] = longer
         return per_arm
+
+
+def cycle(runs: Sequence[Run]) -> int:
+    """Where the last cycle of screening and confirmation begins."""
+    begins = (i for i in range(len(runs) - 1, 0, -1) if not runs[i].block and runs[i - 1].block)
+    return next(begins, 0)
 
 
 def _made(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:

@@ -22,7 +22,7 @@ _PLAIN = 5.0
 of a screening in which each change was made once or twice are those of its outliers."""
 _WON, _THERE = -0.03, 0.05
 """Where an arm that gains on the whole does not gain so much (ln), what may help just there is suspected at
-this rate: it takes away what keeps the arm from being slower nowhere."""
+this rate: it takes away the loss for which the arm would be refused."""
 
 
 @dataclass(frozen=True, slots=True)

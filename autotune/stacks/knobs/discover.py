@@ -214,6 +214,7 @@ def _parameter(
         when=when,
         apply={knob.way.value: {knob.name: "{value}"}},
         description=knob.documentation[:200],
+        strong=bool(classed.rule and classed.rule.is_strong(knob.name)),
     )
 
 

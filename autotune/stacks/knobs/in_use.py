@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from autotune.errors import StackError
+from autotune.probe.ucx import read_report
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, output
 
@@ -66,8 +67,8 @@ def said(log: str) -> frozenset[str]:
     layers = set(re.findall(r"bml: Using (?!self )(\w+) btl for send to", log))
     facts |= {f"btl_in_use:{name}" for name in layers}
     facts |= {f"coll_in_use:{name}" for name in re.findall(r"selecting +(\w+), priority +\d+, Enabled", log)}
-    configurations = " ".join(re.findall(r"UCX +INFO .* int(?:ra|er)-node cfg#\d+ (.*)", log))
-    lanes = set(re.findall(r"(\w+)/[\w:.-]+", configurations))
+    reported = read_report(log).lanes
+    lanes = {lane.partition("/")[0] for where in reported.keys() - {"self"} for lane in reported[where]}
     families = {family for family, members in _FAMILIES.items() if lanes & set(members)}
     facts |= {f"ucx_lane:{name}" for name in lanes | families}
     return frozenset(facts | ({"rdma"} if (layers | lanes) - _WITHOUT_RDMA else set()))

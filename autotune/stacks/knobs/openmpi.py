@@ -25,6 +25,19 @@ def read(mpirun: Path) -> tuple[Knob, ...]:
     return parse(text)
 
 
+def components(mpirun: Path) -> dict[str, tuple[str, ...]]:
+    """The components of each framework of the installation that ``mpirun`` belongs to.
+
+    Raises:
+        StackError: ``ompi_info`` does not answer.
+    """
+    found: dict[str, list[str]] = {}
+    text = ask([str(mpirun.resolve().with_name("ompi_info")), "--parsable"])
+    for framework, component in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
+        found.setdefault(framework, []).append(component)
+    return {framework: tuple(dict.fromkeys(names)) for framework, names in found.items()}
+
+
 def parse(text: str) -> tuple[Knob, ...]:
     """The parameters in a listing."""
     version = re.search(r"^ompi:version:full:(\S+)", text, re.MULTILINE)

@@ -66,11 +66,17 @@ class Rule:
     """In place of levels from the type: each with the facts that it needs."""
     without: tuple[str, ...] = ()
     """Words that the syntax allows and the library refuses."""
+    strong: Mapping[str, str] = field(default_factory=dict)
+    """Which of its variables matter most elsewhere, as patterns → who says so: a discovery begins there."""
 
     @cached_property
     def _expressions(self) -> tuple[re.Pattern[str], ...]:
         globs = (p for p in self.patterns if not re.fullmatch(r"\w+", p))
         return tuple(re.compile(_expression(p)) for p in globs)
+
+    def is_strong(self, name: str) -> bool:
+        """Whether the variable is one of those that matter most elsewhere."""
+        return any(name == p or re.fullmatch(_expression(p), name) for p in self.strong)
 
     def names(self, name: str) -> bool:
         """Whether the rule lists this very name."""
@@ -173,7 +179,19 @@ def _expression(pattern: str) -> str:
     return translate(pattern.replace("{collective}", _PLACE)).replace(_PLACE, _COLLECTIVE)
 
 
-_KEYS = ("class", "reason", "match", "over", "when", "needs", "left_to", "kind", "levels", "without")
+_KEYS = (
+    "class",
+    "reason",
+    "match",
+    "over",
+    "when",
+    "needs",
+    "left_to",
+    "kind",
+    "levels",
+    "without",
+    "strong",
+)
 
 
 def _rule(name: str, declared: Any, where: str) -> Rule:
@@ -189,6 +207,9 @@ def _rule(name: str, declared: Any, where: str) -> Rule:
     for key, values in (("class", Class), ("kind", Kind)):
         if declared.get(key, values) not in (values, *values):
             raise SpaceError(f"{here}: {key} {declared[key]!r}", allowed(declared[key], values))
+    strong = declared.get("strong", {})
+    if not (isinstance(strong, Mapping) and all(isinstance(source, str) for source in strong.values())):
+        raise SpaceError(f"{here}: strong must be a mapping", "of patterns to the source that says so")
     return Rule(
         name=name,
         klass=Class(declared["class"]),
@@ -201,6 +222,7 @@ def _rule(name: str, declared: Any, where: str) -> Rule:
         kind=Kind(declared["kind"]) if "kind" in declared else None,
         levels=_levels(declared.get("levels", {})),
         without=_texts(declared.get("without", ())),
+        strong={str(pattern): source for pattern, source in strong.items()},
     )
 
 

@@ -20,7 +20,7 @@ from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
 from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Space
-from autotune.verification.one_round import VerificationRound
+from autotune.verification.one_round import VerificationRound, fresh_launches
 from autotune.views.report import plots, screening_plots, sections
 from autotune.views.report.inputs import ReportInput
 from autotune.views.text import (
@@ -110,7 +110,7 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
     verdicts = [verdict(gain) for gain in chosen.gains]
     ratio, interval, where = chosen.speedup, speedup_interval(chosen), "in the search, not verified"
     if chosen.average is not None:
-        where = f"on {sum(len(one.launches) for one in inputs.rounds)} fresh launches"
+        where = f"on {fresh_launches(inputs.rounds)} fresh launches"
     yield {
         "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
         "value": ratio_text(ratio),
@@ -214,17 +214,17 @@ def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
                 "size": size_text(c.slot[2]),
                 "searched": ratio_text(searched[c.slot].ratio) if c.slot in searched else "—",
                 "fresh": ratio_text(math.exp(c.gain), (math.exp(c.low), math.exp(c.high))),
-                "pairs": c.pairs,
+                "launches": c.launches,
                 "decision": "slower" if slower else str(c.decision),
                 "style": "slower" if slower else "faster" if c.decision == "still better" else "even",
             })  # fmt: skip
-        figure = plots.verification(judged, one.differences, one.setting.gains)
+        figure = plots.verification(judged, one.blocks, one.setting.gains)
         groups.append({"title": calls_text(collective, comm_size), "figure": figure, "rows": rows})
     return {
         "what": changed_text(one.setting.point, space.unset),
-        "n_rules": len(one.setting.rules),
+        "n_rules": sum(bool(rule.choice) for rule in one.setting.rules),
         "launches": len(one.launches),
-        "failed": sum(not o.ok for o in one.launches),
+        "failed": one.failures.text,
         "complete": one.complete,
         "groups": groups,
     }

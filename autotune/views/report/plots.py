@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from autotune.history.objectives import Objective, Score, ratio_of
 from autotune.recommend.front import Candidate, Gain
 from autotune.space import Point
-from autotune.verification.paired_test import Comparison
-from autotune.verification.pairs import PairDifferences
+from autotune.verification.blocks import Block
+from autotune.verification.comparison import Comparison
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
 from autotune.views.text import changed_text, figure_text, ratio_text, size_text, verdict
@@ -121,18 +121,16 @@ def front(
     return axes.as_json(figure, "front")
 
 
-def verification(
-    judged: Sequence[Comparison], pairs: Sequence[PairDifferences], searched: Sequence[Gain]
-) -> str:
-    """Every pair of fresh launches, what they say together, and what the search had promised."""
+def verification(judged: Sequence[Comparison], blocks: Sequence[Block], searched: Sequence[Gain]) -> str:
+    """Each fresh launch against the default's in its block, all together, and what the search promised."""
     figure = axes.empty(360)
     labels = {c.slot: size_text(c.slot[2]) for c in judged}
-    dots = [(labels[slot], ratio_of(d)) for pair in pairs for slot, d in pair.items() if slot in labels]
+    dots = [(labels[c.slot], ratio_of(d)) for block in blocks for c in judged for d in block.gains(c.slot)]
     figure.add_scatter(
         x=[label for label, _ in dots],
         y=[ratio for _, ratio in dots],
         mode="markers",
-        name="one pair of launches",
+        name="one launch",
         marker={"color": GREY, "size": 6, "opacity": 0.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
     )

@@ -1,16 +1,21 @@
-"""Ends what a driver that was killed has left running; also a program of its own, beside each driver.
+"""Ends what a launch or a driver that was killed has left running; a program of its own, beside and between.
 
 Beside a driver it reads process groups from its standard input, of each launch one, and sleeps in between: a
 measurement pays nothing for it. The end of the input is the end of the driver, whatever ended that; then the
-last launch is ended, if it still runs. The standard library alone, since it is started with no other path.
+last launch is ended, if it still runs. Between a driver and its launch it is the parent of all whose own one
+has ended (``PR_SET_CHILD_SUBREAPER``, prctl(2)): so it finds daemons that left group, session and environment
+behind, and nobody who was not started by the launch. The standard library alone, since it is started with no
+other path.
 """
 
 import contextlib
+import ctypes
+import errno
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 MARKER = "AUTOTUNE_LAUNCH"
@@ -19,21 +24,33 @@ SHARED = Path("/dev/shm")  # noqa: S108 - the libraries' own place
 """Where ranks of one node share memory."""
 SEGMENTS = (
     *("open_mpi.", "sm_segment.", "vader_segment.", "osc_sm.", "osc_rdma."),  # Open MPI
-    *("ucx_shm_posix_", "mpich_shm_", "mpich_shar_tmp", "Intel_MPI_"),
+    *(
+        "ucx_shm_posix_",
+        "mpich_shm_",
+        "mpich_shar_tmp",
+        "Intel_MPI_",
+        "ib_shmem",
+        "ib_pool-",
+    ),  # MVAPICH's last
+    *("psm2_shm.", "psm3_shm."),
 )
 """How the names begin that MPI libraries give it."""
-SWEEP = "sweep"
-"""First word of the program where it is to remove what was left since so many seconds, and nothing else."""
+SWEEP, LAUNCH = "sweep", "launch"
+"""First word of the program where it removes what was left since so many seconds, or is a launch's parent."""
 
 _TOLD_S = 1.0
 """A launch is told of within this time of its start."""
+_ROUNDS, _ROUND_S = 20, 0.05
+"""So often, and so long apart, are those ended by force who still come to be."""
+_SUBREAPER, _DUMPABLE = 36, 4
+"""``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
 
 
 def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
-    """End a process group politely, then all that is left of it, or carries a mark, by force.
+    """End a launch politely, then all that is left of it, or carries a mark, by force.
 
     Args:
-        group: Its number; 0: it is not known.
+        group: That of its ``supervise``; 0: it is not known.
         ours: Whether a mark, a value of ``MARKER``, is of what is to be ended.
         grace_s: Between both. A second Ctrl-C or SIGTERM of a caller that blocks them ends the wait.
     """
@@ -42,16 +59,68 @@ def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
     while time.monotonic() < deadline and (_lives(group) or any(marked(ours))):
         if signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:
             break
-        time.sleep(0.05)
-    _signal(group, signal.SIGKILL)
-    for _ in range(20):
-        left = list(marked(ours))
-        if not left:
+        time.sleep(_ROUND_S)
+    _signal(group, signal.SIGTERM)
+    killed: set[int] = set()
+    for _ in range(_ROUNDS):
+        left = set(marked(ours))
+        killed |= left  # who is dying has no environment any more, and holds its shared memory open
+        if not (_lives(group) or any(map(_runs, killed))):
             return
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
+        _kill(left)
+        time.sleep(_ROUND_S)
+    _signal(group, signal.SIGKILL)
+
+
+def supervise(errors: int, mark: str, words: list[str]) -> int:
+    """Run a command in a session of its own, and end whatever of it is left when it has ended.
+
+    SIGTERM is handed on; the second one ends all by force, and before it whoever is left has time.
+
+    Args:
+        errors: Descriptor that takes the number of the error where the command cannot be started; closed
+            where it is.
+        mark: Value of ``MARKER`` in its environment.
+        words: The command.
+
+    Returns:
+        Its exit code; where a signal ended it, the same one ends this process.
+    """
+    since_s, heard = time.time(), {signal.SIGTERM, signal.SIGCHLD}
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    _prctl(_SUBREAPER, 1)
+    os.set_inheritable(errors, False)
+    try:
+        main = os.posix_spawnp(
+            words[0],
+            words,
+            {**os.environ, MARKER: mark},
+            setsid=True,
+            setsigmask=before - heard,
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them
+        )
+    except OSError as exc:
+        os.write(errors, b"%d" % (exc.errno or errno.ENOEXEC))
+        return 127
+    os.close(errors)
+    ended, asked, rounds = None, 0, 0
+    while rounds < _ROUNDS:
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                ended = found[1] if found[0] == main else ended
+        except ChildProcessError:
+            break
+        forced = asked > 1 or (ended is not None and not asked)
+        if forced:
+            rounds += 1
+            _kill(_children())
+        told = signal.sigtimedwait(heard, _ROUND_S if forced else 3600)
+        if told is not None and told.si_signo == signal.SIGTERM:
+            asked += 1
+            _signal(main if ended is None else 0, signal.SIGTERM)
+    sweep(since_s)
+    return _as(os.waitstatus_to_exitcode(ended) if ended is not None else 128 + signal.SIGKILL)
 
 
 def sweep(since_s: float) -> None:
@@ -83,7 +152,10 @@ def _open_files() -> Iterator[str]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with contextlib.suppress(OSError):
-                yield from (line.rpartition(" ")[2] for line in (folder / "maps").read_text().splitlines())
+                yield from (
+                    line.rpartition(" ")[2]
+                    for line in (folder / "maps").read_text(encoding="utf-8").splitlines()
+                )
                 for link in (folder / "fd").iterdir():
                     with contextlib.suppress(OSError):
                         yield str(link.readlink())
@@ -99,6 +171,40 @@ def marked(ours: Callable[[str], bool]) -> Iterator[int]:
                 marks = (os.fsdecode(v[len(name) :]) for v in variables if v.startswith(name))
                 if any(map(ours, marks)):
                     yield int(folder.name)
+
+
+def _children() -> Iterator[int]:
+    """Pids of this process's children, adopted ones too."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if (
+                    int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+                    == os.getpid()
+                ):
+                    yield int(folder.name)
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _as(code: int) -> int:
+    """End as somebody else has: the exit code, below 0 the number of the signal; no second core is dumped."""
+    if code < 0:
+        _prctl(_DUMPABLE, 0)
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+        os.kill(os.getpid(), -code)
+    return code
+
+
+def _prctl(option: int, value: int) -> None:
+    """What the kernel is told of this process; one that does not know it goes on without."""
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _signal(group: int, number: int) -> None:
@@ -117,9 +223,15 @@ def _lives(group: int) -> bool:
         return False
     except PermissionError:
         return True
+    return _runs(group, unknown=True)
+
+
+def _runs(pid: int, unknown: bool = False) -> bool:
+    """Whether a process is there, and not only waited for."""
     with contextlib.suppress(OSError, IndexError):
-        return Path(f"/proc/{group}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return True
+        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return said.rpartition(")")[2].split()[0] != "Z"
+    return unknown
 
 
 def main(driver: str, grace_s: float) -> None:
@@ -133,7 +245,9 @@ def main(driver: str, grace_s: float) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == SWEEP:
+    if sys.argv[1] == LAUNCH:
+        sys.exit(supervise(int(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+    elif sys.argv[1] == SWEEP:
         sweep(time.time() - float(sys.argv[2]))
     else:
         main(sys.argv[1], float(sys.argv[2]))

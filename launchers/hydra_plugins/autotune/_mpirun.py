@@ -109,7 +109,7 @@ def run_here(
         StorageError: there is no room for its files.
     """
     log = request.directory
-    (log / "command").write_text("\n".join(argv) + "\n")
+    (log / "command").write_text("\n".join(argv) + "\n", encoding="utf-8")
     try:
         ended = _processes.run(argv, env, log / "stdout", log / "stderr", timeout_s)
     except OSError as exc:

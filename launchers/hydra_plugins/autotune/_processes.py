@@ -1,8 +1,9 @@
 """One process group from start to end: timeout, interruption, bounded output, and no process left behind.
 
-A launcher's children can leave its process group (daemons do), so every process of a launch carries a marker
-in its environment, and at the end whatever still carries it is ended by pid. A guard beside us does the same
-if we are killed; and what an earlier driver of the same campaign has left all the same is ended before the
+A launcher's children can leave its process group (daemons do): each launch has a parent of its own between us
+and it, to whom all come whose own parents have ended, and who ends them with it. Each process has a marker in
+its environment too, by which whoever is left is ended if that parent is killed. A guard beside us does the
+same if we are; and what an earlier driver of the same campaign has left all the same is ended before the
 next launch, so that two never run at once.
 """
 
@@ -24,9 +25,10 @@ from pathlib import Path
 from typing import IO
 
 from autotune.campaign import interruption
+from autotune.errors import UserError
 from autotune.history.journal import not_stored
+from autotune.resources import user_bytes
 from hydra_plugins.autotune import _guard
-from hydra_plugins.autotune._guard import MARKER
 
 KEPT_BYTES = 4 << 20
 """So much of a launch's output is kept from its beginning, and as much from its end."""
@@ -85,15 +87,9 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     started, since_s = time.monotonic(), time.time()
     try:
         with _without_core_dumps():
-            process = subprocess.Popen(
-                list(argv),
-                env={**os.environ, **env, MARKER: mark},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+            process, failure = _started(argv, {**os.environ, **env}, mark)
         _tell(guard, process.pid)
+        _check_started(failure, argv[0])
         exit_code = _followed(process, outputs, started + timeout_s)
     finally:
         _end(process, mark)
@@ -103,10 +99,44 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     return Ended(exit_code, time.monotonic() - started)
 
 
+def _started(
+    argv: Sequence[str], env: Mapping[str, str], mark: str
+) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """The parent of a launch, and where it says why the launch cannot be started."""
+    there, here = os.pipe()
+    with os.fdopen(here, "wb"):
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", _guard.__file__, _guard.LAUNCH, str(here), mark, *argv],
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=(here,),
+        )
+    return process, os.fdopen(there, "rb")
+
+
+def _check_started(failure: IO[bytes], word: str) -> None:
+    """Wait until the launch has begun.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    with failure:
+        number = failure.read()
+    if number:
+        raise OSError(int(number), os.strerror(int(number)), word)
+
+
 def last_words(*files: Path, limit: int = 300) -> str:
     """The end of the first of these outputs that says anything, on one line."""
     for file in files:
-        lines = [line.strip(" -*#") for line in file.read_text(errors="replace").splitlines()]
+        try:
+            said = user_bytes(file).decode(errors="replace")
+        except UserError:  # the program put something else in its place
+            continue
+        lines = [line.strip(" -*#") for line in said.splitlines()]
         if text := " | ".join(line for line in lines[-limit:] if line):
             return text[-limit:]
     return "it printed nothing"

@@ -22,11 +22,12 @@ from autotune.campaign.description import SiteKind, Stamp
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.observing import Measurement, choices_of, launch_directory, observation
 from autotune.campaign.site import Site
-from autotune.errors import ScenarioError, allowed
+from autotune.errors import ScenarioError, TableError, allowed
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Cell, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
 from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
+from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
 from autotune.space.given import fixed
@@ -59,11 +60,15 @@ class Replay:
         """A recorded run; ``invalid`` for an unknown point, ``crashed`` where all its runs failed."""
         directory = launch_directory(self.directory, trial)
         asked = Point() if trial.subject is Subject.UNTOUCHED else trial.point
+        if trial.subject is Subject.UNTOUCHED and not self.recorded.knows_defaults:
+            return LaunchOutcome(Status.INVALID, "the table does not say which rows the stack's defaults are")
         point = self._known(asked)
         if point is None:
             return LaunchOutcome(Status.INVALID, f"not in {self.recorded.space.name}: {asked}")
         number = _launched(directory, point)
-        (directory / RECORD).write_text(json.dumps({"point": dict(point), "number": number}))
+        (directory / RECORD).write_text(
+            json.dumps({"point": dict(point), "number": number}), encoding="utf-8"
+        )
         if self.recorded.untouched and not asked:
             cells = tuple(self._untouched(number))
         elif self.recorded.runs.get(point):
@@ -134,7 +139,7 @@ def replay_site(scenario: Scenario) -> Site:
     """The site that answers from what the scenario's ``replay`` names.
 
     Raises:
-        ScenarioError: an unknown key, or no table.
+        ScenarioError: an unknown key, no table, or a campaign of several collectives of which none is named.
         TableError: the table cannot be used.
         UserError: the directory holds no campaign.
     """
@@ -150,7 +155,7 @@ def replay_site(scenario: Scenario) -> Site:
         )
     path = Path(str(table))
     source = (
-        recorded_campaign(read_campaign(path))
+        recorded_campaign(read_campaign(path), collective)
         if path.is_dir()
         else read_recorded(path, call_level, per_job, collective)
     )
@@ -162,15 +167,26 @@ def replay_site(scenario: Scenario) -> Site:
         stamp=Stamp(SiteKind.REPLAYED, f"from {source.space.name}"),
         collective=(source.collective,),
         sizes=source.sizes_bytes,
+        has_defaults=source.knows_defaults,
     )
 
 
-def recorded_campaign(campaign: CampaignDirectory) -> RecordedTable:
+def recorded_campaign(campaign: CampaignDirectory, collective: str | None = None) -> RecordedTable:
     """A campaign's own launches, to be replayed: raw samples where they are kept, else their medians.
 
-    Of several collectives the first is replayed. Launches that failed are replayed as failures.
+    Launches that failed are replayed as failures.
+
+    Raises:
+        ScenarioError: the collective was not measured, never well, or it is not said which of several.
     """
-    space, collective = campaign.about.space, campaign.about.scenario.collective[0]
+    space, measured = campaign.about.space, campaign.about.scenario.collective
+    if collective is None and len(measured) > 1:
+        raise ScenarioError(
+            f"{campaign.path} measured {', '.join(measured)}", "name one of them: replay.collective=NAME"
+        )
+    if collective is not None and collective not in measured:
+        raise ScenarioError(f"replay.collective={collective}", allowed(collective, measured))
+    collective = collective or measured[0]
     runs: dict[Point, list[Run]] = defaultdict(list)
     untouched: list[Run] = []
     for seen in campaign.history:
@@ -186,6 +202,8 @@ def recorded_campaign(campaign: CampaignDirectory) -> RecordedTable:
         elif seen.trial.phase is Phase.BASELINE and run:
             untouched.append(run)
     cells = [cell for several in (*runs.values(), untouched) for run in several for cell in run]
+    if not cells:
+        raise ScenarioError(f"{campaign.path} has no result of {collective}", "there is nothing to replay")
     return RecordedTable(
         replace(space, listed=tuple(dict.fromkeys([space.default, *runs]))),
         collective,
@@ -215,6 +233,18 @@ def _samples(run: Run, cell: Cell, shown_as: Point) -> CellSamples:
 
 
 def _launched(directory: Path, point: Point) -> int:
-    """How many other launches beside this directory were given a run of the point."""
+    """How many other launches beside this directory were given a run of the point.
+
+    Raises:
+        TableError: a record that is none.
+    """
     records = [path for path in directory.parent.glob(f"*/{RECORD}") if path.parent != directory]
-    return sum(json.loads(path.read_text())["point"] == dict(point) for path in records)
+    return sum(_recorded(path) == dict(point) for path in records)
+
+
+def _recorded(path: Path) -> object:
+    text = user_text(path)
+    try:
+        return json.loads(text)["point"]
+    except (ValueError, LookupError, TypeError, RecursionError) as exc:
+        raise TableError(f"{path} is no record of a replayed launch: {exc}") from exc

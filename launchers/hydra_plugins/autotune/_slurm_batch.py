@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from subprocess import CalledProcessError
+from tempfile import mkstemp
 from typing import TYPE_CHECKING, Any
 
 from autotune.errors import ScenarioError, StackError, allowed
+from autotune.history.folder import refuse_links
+from autotune.probe.own_files import make_own
 from hydra_plugins.autotune._slurm_jobs import Slurm, pauses
 from hydra_plugins.autotune._slurm_words import TIME, is_transient
 
@@ -121,11 +124,12 @@ class Nodes:
     """Of the campaign."""
 
     def read(self) -> tuple[str, ...]:
-        """Their names; empty: none recorded yet."""
+        """Their names; empty: none recorded yet, or nothing that we have written."""
         try:
-            return tuple(json.loads((self.directory / "nodes.json").read_text()))
-        except FileNotFoundError:
+            names = json.loads((self.directory / "nodes.json").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
             return ()
+        return tuple(names) if isinstance(names, list) and all(isinstance(n, str) for n in names) else ()
 
     def first_of(self, hosts: tuple[str, ...]) -> tuple[str, ...]:
         """These hosts, the campaign's own first where all of them are there."""
@@ -135,9 +139,10 @@ class Nodes:
     def write(self, hosts: tuple[str, ...]) -> None:
         """Record them, where they are not yet."""
         if hosts and hosts != self.read():
-            partial = self.directory / "nodes.json.part"
-            partial.write_text(json.dumps(hosts))
-            partial.replace(self.directory / "nodes.json")
+            descriptor, partial = mkstemp(dir=self.directory)  # whose name nobody can have taken before
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(hosts, file)
+            Path(partial).replace(self.directory / "nodes.json")
 
 
 def job_name(directory: Path) -> str:
@@ -197,13 +202,18 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
     from submitit.core.utils import FailedJobError, FailedSubmissionError  # takes a moment
 
     _one_line("campaign.dir", str(folder))
+    for host in order.hosts:
+        _one_line("nodes.json", host)
     executor = _executor(folder)
     executor.update_parameters(**parameters(settings, order))
     began_s = slurm.clock()
     for pause_s in pauses():
         try:
             with redirect_stderr(StringIO()):  # submitit prints what it raises
-                return str(executor.submit(become, tuple(words)).job_id)
+                job = executor.submit(become, tuple(words))
+                for path in (job.paths.submitted_pickle, job.paths.submission_file):
+                    path.chmod(0o600)
+                return str(job.job_id)
         except (FailedJobError, FailedSubmissionError) as exc:
             message = " ".join(str(exc).split())[-500:]
             overran = isinstance(exc.__cause__, CalledProcessError) and exc.__cause__.returncode in _OVERRAN
@@ -231,12 +241,16 @@ def _executor(folder: Path) -> "submitit.SlurmExecutor":
             words = super()._make_submission_command(submission_file_path)
             return ["timeout", "--kill-after=5", str(_SBATCH_TIMEOUT_S), *words]
 
-    folder.mkdir(parents=True, exist_ok=True)
+    refuse_links(folder)
     try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own(folder)  # the job runs what lies there
         # exec: Slurm signals the batch shell alone, so the shell must give way to the campaign.
         return Bounded(folder, python=f"exec {shlex.quote(sys.executable)}")
     except RuntimeError as exc:
         raise StackError("no srun here", "hydra/launcher=slurm needs Slurm's commands on the PATH") from exc
+    except OSError as exc:
+        raise StackError(f"{folder} cannot be used: {exc.strerror}", "choose another campaign.dir") from exc
 
 
 def _one_line(key: str, value: str) -> None:

@@ -60,7 +60,7 @@ class TrialJobs:
         self.slurm.cancel_named(name)  # of a campaign that was killed while it waited
         words, env = self.command(request, request.placement)
         document = {"argv": words, "env": env, "timeout_s": request.timeout_s}
-        (request.directory / LAUNCH).write_text(json.dumps(document, indent=1))
+        (request.directory / LAUNCH).write_text(json.dumps(document, indent=1), encoding="utf-8")
         hosts = Nodes(self.directory).read() if self.settings.same_nodes else ()
         job = self._run_job(request, name, hosts)
         if hosts and job.waits_in_vain:
@@ -121,12 +121,12 @@ class TrialJobs:
 
 def main(directory: Path) -> int:
     """In the job: run what ``launch.json`` says, leave ``ended.json`` and no shared memory."""
-    launch, began_s = json.loads((directory / LAUNCH).read_text()), time.monotonic()
+    launch, began_s = json.loads((directory / LAUNCH).read_text(encoding="utf-8")), time.monotonic()
     ended = _processes.run(
         launch["argv"], launch["env"], directory / "stdout", directory / "stderr", launch["timeout_s"]
     )
     partial = directory / f"{ENDED}.part"
-    partial.write_text(json.dumps(asdict(ended)))
+    partial.write_text(json.dumps(asdict(ended)), encoding="utf-8")
     partial.replace(directory / ENDED)
     if ended.exit_code != 0:
         slurm = Slurm(patience_s=0, call_timeout_s=_STARTUP_S / 2)
@@ -140,7 +140,7 @@ def _ended(directory: Path, slurm: Slurm, job: Job) -> _processes.Ended:
     """What the job left, or, where it was ended from outside, what Slurm knows."""
     for pause_s in islice(pauses(), _LATE_FILES):
         with contextlib.suppress(FileNotFoundError):
-            return _processes.Ended(**json.loads((directory / ENDED).read_text()))
+            return _processes.Ended(**json.loads((directory / ENDED).read_text(encoding="utf-8")))
         if job.state != "COMPLETED":
             break
         slurm.sleep(pause_s)  # a shared file system shows it later than Slurm says so

@@ -1,17 +1,22 @@
 """What a campaign may cost: all phases together, and by the clock."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from autotune.campaign.description import SiteFacts
 from autotune.campaign.loop import Campaign
+from autotune.campaign.time_left import PLENTY, TimeLeft, expected_s, verified_s
 from autotune.commands.tune import seconds_until
 from autotune.errors import ScenarioError
-from autotune.history.trial import Phase
+from autotune.history.trial import History, Phase, Status, Subject
 from tests.campaigns import Memory, Silent, World, scenario, strategy
 
-VERIFIED = {"verify": {"enabled": True, "launches": 8}}
+VERIFIED = {"verify": {"enabled": True, "launches": 4, "other_loop": "ignored"}}
+"""Of each side in a round."""
+MORE = {"verify": {"enabled": True, "launches": 8, "other_loop": "ignored"}}
+LIMITED = {"budget": {"total_seconds": 240}, **MORE}
 
 
 class Clock:
@@ -59,6 +64,109 @@ def test_time_for_the_verification_is_kept_back_before_the_deadline():
     assert len(history) <= 20
     assert 0 < len(history.of(Phase.VERIFY)) <= 8
     assert not loop.cut or len(history) == 20
+
+
+@pytest.mark.parametrize(("total_s", "searched"), [(50.5, 26), (30.5, 15)])
+def test_one_limit_on_all_time_keeps_that_of_two_settings_back_and_half_at_most(total_s, searched):
+    history, loop = run(strategy(1000, budget={"total_seconds": total_s}, **MORE))
+    assert len(history) - len(history.of(Phase.VERIFY)) == searched
+    assert 0 < len(history.of(Phase.VERIFY)) <= total_s - searched
+    assert not loop.cut or len(history) == int(total_s)
+
+
+def ended(fails):
+    """A strategy, and its history at the end of a verification for which time was kept back."""
+    world, planned = World(fails=fails), strategy(1000, screening={"enabled": False}, **LIMITED)
+    history, up = History(), TimeLeft(0.0, 0.0, 1.0)
+    for _ in range(9):
+        history = history.plus([world.observe(planned.next_trial(history, PLENTY))])
+    while (trial := planned.next_trial(history, up)) is not None:
+        assert trial.phase is Phase.VERIFY
+        history = history.plus([world.observe(trial)])
+    return planned, history
+
+
+def test_after_a_verification_that_came_to_nothing_the_search_goes_on_while_time_is_left():
+    planned, history = ended(lambda trial: Status.WRONG_RESULT if trial.subject is Subject.DEPLOYED else None)
+    assert len(history.of(Phase.VERIFY)) > 0
+    assert not planned.verifier.holds(history)
+    assert planned.next_trial(history, TimeLeft(9.0, 9.0, 1.0)).phase is Phase.SEARCH
+    assert planned.kept_launches(history) == planned.verifier.design.launches
+    while not planned.verifier.wants(history):
+        history = history.plus([World().observe(planned.next_trial(history, TimeLeft(9.0, 9.0, 1.0)))])
+    assert planned.kept_launches(history) > planned.verifier.design.launches
+    assert planned.next_trial(history, TimeLeft(0.0, 0.0, 1.0)).phase is Phase.VERIFY  # newly promising
+
+
+def test_after_one_that_held_nothing_more_is_launched():
+    planned, history = ended(lambda trial: None)
+    assert planned.verifier.holds(history)
+    assert planned.next_trial(history, TimeLeft(90.0, 90.0, 1.0)) is None
+
+
+def test_a_search_that_has_found_nothing_to_verify_has_all_the_time():
+    """At the end of what was its share it had stopped, with half of the time left and nothing to show."""
+    nothing = World(fails=lambda trial: Status.CRASHED if trial.phase is Phase.SEARCH else None)
+    planned = strategy(1000, budget={"total_seconds": 24.5}, screening={"enabled": False}, **MORE)
+    history = Campaign(planned, nothing.observe, Memory(), Silent(), Clock(nothing)).run()
+    assert len(history) == 24
+
+
+def test_no_time_is_kept_back_for_what_a_verification_may_wait():
+    world, seconds = World(), [0.0]
+
+    def waits(trial):
+        seconds[0] += 2.0
+        return replace(world.observe(trial), duration_s=2.0, extra={"waited_s": 1.0})
+
+    planned = strategy(1000, budget={"total_seconds": 100.5}, screening={"enabled": False}, **MORE)
+    history = Campaign(planned, waits, Memory(), Silent(), lambda: seconds[0]).run()
+    assert len(history) - len(history.of(Phase.VERIFY)) == (100 - 3 * 8) / 2
+
+
+def test_a_launch_of_the_verification_that_measures_in_both_loops_takes_twice_as_long():
+    planned = strategy(6, verify={"enabled": True, "launches": 8, "other_loop": "shown"})
+    alone = strategy(6, **MORE).campaign
+    history, _ = run(planned)
+    before = history.of(Phase.BASELINE, Phase.SEARCH)
+    expected = expected_s(before, planned.campaign.scenario)
+    assert verified_s(before, planned.campaign) == 2 * expected
+    assert verified_s(before, alone) == expected
+    assert verified_s(history, planned.campaign) == max(o.duration_s for o in history.of(Phase.VERIFY))
+
+
+def test_launches_that_take_long_leave_the_search_half_of_the_time():
+    """A busy machine's first launch had taken all: one launch of the discovery, and nothing to verify."""
+    world, seconds = World(), [0.0]
+
+    def slow(trial):
+        seconds[0] += 10.0
+        return replace(world.observe(trial), duration_s=10.0)
+
+    planned = strategy(1000, budget={"total_seconds": 240}, **MORE)
+    history = Campaign(planned, slow, Memory(), Silent(), lambda: seconds[0]).run()
+    assert len(history) - len(history.of(Phase.VERIFY)) == 12
+    assert len(history.of(Phase.VERIFY)) > 0
+
+
+def test_the_end_of_a_search_that_time_ends_is_its_leaders_too():
+    planned = strategy(1000, budget={"total_seconds": 40.5}, confirm={"share": 0.5}, verify={"launches": 4})
+    history, _ = run(planned)
+    notes = [o.trial.note for o in history.of(Phase.SEARCH)]
+    assert "a leader again" in notes[-4:]
+    assert "a leader again" not in notes[: len(notes) // 3]
+
+
+def test_one_disturbed_launch_of_the_baseline_does_not_share_out_the_time():
+    asked = scenario(discover={"probe_s": 0.2}, probe={"budget_s": 1.5})
+    baseline = World().observe(strategy().next_trial(History()))
+    found = replace(baseline, trial=replace(baseline.trial, phase=Phase.DISCOVERY), duration_s=0.7)
+    slow = replace(baseline, duration_s=20.0)
+    assert expected_s(History((slow,)), asked) == 20.0
+    assert expected_s(History((slow, found, found, replace(found, duration_s=9.0))), asked) == pytest.approx(
+        2.0
+    )
+    assert expected_s(History((slow, found, slow, slow)), asked) == 20.0
 
 
 def test_node_hours_count_the_nodes_of_all_launches():

@@ -1,7 +1,23 @@
 """What the search begins with after a discovery."""
 
-from autotune.campaign.discovery import adding_up
-from autotune.screening.discovery import Effect
+import math
+
+import numpy as np
+
+from autotune.campaign.discovery import Discovery, adding_up
+from autotune.campaign.time_left import TimeLeft
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.resources import space_text
+from autotune.screening.discovery import Effect, Found, Run
+from autotune.space import Parameter, Point, Space
+from autotune.space.joined import joined
+from autotune.space.loader import load_space
+from tests.campaigns import scenario
+
+NAMED = load_space(space_text("openmpi_ucx_local"), "openmpi_ucx_local")
+KNOBS = Space("knobs", tuple(Parameter(f"k{i}", (0, 1, 2), 0, strong=i in (7, 90)) for i in range(100)))
+NAMED_ONES = frozenset(p.name for p in NAMED.job)
+WANTED = scenario(discover={"share": 0, "launches": 560}).discover
 
 
 def effect(name, *log_ratio, level=1):
@@ -32,3 +48,76 @@ def test_of_one_knob_one_level_and_of_chance_nothing():
     assert adding_up([low, high]) == (high.change,)
     assert adding_up([effect("k", -0.03, 0.03)]) == ()
     assert adding_up([]) == ()
+
+
+def discovery(seed):
+    return Discovery(joined(NAMED, KNOBS), WANTED, seed, NAMED_ONES)
+
+
+def test_what_experts_named_goes_first_then_what_is_strong_elsewhere():
+    for seed in (2, 3, 17):
+        runs, course = [], discovery(seed).course
+        while len(runs) < 60:
+            planned, _ = course.next_run(runs)
+            runs.append(Run(planned.arm, planned.changes, curve=(0.0,) * 8))
+        met = [{name for name, _ in run.changes} for run in runs[1:]]
+        n_named = next(i for i, names in enumerate(met) if not names <= NAMED_ONES)
+        assert set().union(*met[:n_named]) == NAMED_ONES
+        assert sorted(map(min, met[n_named : n_named + 4])) == ["k7", "k7", "k90", "k90"]
+        assert not set().union(*met[n_named:]) & NAMED_ONES
+
+
+def test_what_experts_named_is_searched_whatever_was_found_but_for_levels_that_fail():
+    failing = (("btl_sm_eager_limit", 65536), ("UCX_TLS", "self,tcp"))
+    nothing = Found((), (), (), tuple((0, c) for c in failing), (), ((0.0,), (0.0,)), 0.05)
+    space = discovery(0).searched(nothing)
+    assert {p.name for p in space.job} == NAMED_ONES
+    for name, level in failing:
+        assert set(space[name].values) == set(NAMED[name].values) - {level}
+    assert "self,tcp" not in {v for p in space.job for v in p.when.get("UCX_TLS", ())}
+
+
+def discovered(faster, total_s):
+    """A discovery whose launches take a second each: its history, what it found, and the seconds left."""
+    alone = Discovery(KNOBS, WANTED, 1)
+    history, left_s = History((observed(Trial(1, Phase.BASELINE, KNOBS.default), faster),)), total_s
+    while trial := alone.next_trial(history, 0, TimeLeft(left_s)):
+        history, left_s = history.plus([observed(trial, faster)]), left_s - 1.0
+    return history.of(Phase.DISCOVERY).observations, alone.found(history), left_s
+
+
+def observed(trial, faster):
+    rng = np.random.default_rng(trial.number)
+    times = np.exp(rng.normal(0, 0.02, 8)) * math.prod(faster.get(c, 1.0) for c in trial.point.items())
+    cells = (Cell("allreduce", 2, 2**i, Point()) for i in range(8))
+    estimates = tuple(Estimate(cell, s, 0.0, 1) for cell, s in zip(cells, times, strict=True))
+    return Observation(trial, Status.OK, estimates, duration_s=1.0)
+
+
+def test_while_nothing_harmless_was_confirmed_and_time_is_left_a_discovery_goes_on():
+    made, found, left_s = discovered({}, 330.0)
+    assert not found.active
+    changed = [{c for c in o.trial.point.items() if c[1]} for o in made]
+    levels = {(p.name, v) for p in KNOBS.parameters for v in (1, 2)}
+    assert set().union(*changed) == levels
+    assert 24 <= left_s <= 60.0  # what the search has
+    # In the first cycle, of half of the time, two thirds are for the screening: 110 launches.
+    late = min(levels - set().union(*changed[:120]))
+    _, found, more_s = discovered({late: 0.7}, 330.0)
+    assert {e.change for e in found.active} == {late}
+    assert more_s > left_s  # and then it ends
+
+
+def test_the_screening_goes_on_where_a_confirmation_ends_early():
+    """Nothing was suspected, so that there was nothing to confirm, and a third of the time was left over."""
+    made, _, _ = discovered({}, 200.0)
+    assert sum(not o.trial.block for o in made) > 200 / 2 * 2 / 3 + 24
+
+
+def test_after_the_discovery_it_is_complete_whatever_time_there_is():
+    alone = Discovery(KNOBS, WANTED, 1)
+    first = observed(Trial(1, Phase.BASELINE, KNOBS.default), {})
+    second = observed(Trial(2, Phase.DISCOVERY, KNOBS.default, Subject.DEPLOYED), {})
+    assert not alone.complete(History((first, second)), TimeLeft(1000.0))
+    after = observed(Trial(3, Phase.BASELINE, KNOBS.default, Subject.UNTOUCHED), {})
+    assert alone.complete(History((first, second, after)), TimeLeft(1000.0))

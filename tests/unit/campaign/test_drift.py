@@ -94,18 +94,20 @@ def test_verification_and_failed_launches_are_left_alone(rng):
     assert after[150] is not history.observations[150]
 
 
-def test_launches_of_a_verification_on_cores_far_apart_are_lost_with_their_pairs(rng):
+@pytest.mark.parametrize("phase", [Phase.SEARCH, Phase.VERIFY])
+def test_launches_of_the_search_on_cores_far_apart_are_lost_and_those_of_a_verification_are_not(phase, rng):
     history = campaign(rng, n=30)
     fresh = [
         replace(
             history.observations[0],
-            trial=Trial(31 + i, Phase.VERIFY, Point(), Subject.UNTOUCHED),
+            trial=Trial(31 + i, phase, Point(), Subject.UNTOUCHED),
             extra={"cores_apart": apart},
         )
         for i, apart in enumerate((1.0, 4.0, 1.3))
     ]
     after = levelled(history.plus(fresh)).observations
-    assert [o.status for o in after[30:]] == [Status.OK, Status.LOST, Status.OK]
+    moved = Status.LOST if phase is Phase.SEARCH else Status.OK
+    assert [o.status for o in after[30:]] == [Status.OK, moved, Status.OK]
     assert after[:30] == history.observations
 
 

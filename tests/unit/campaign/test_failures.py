@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from autotune.campaign.drift import drift, levelled
-from autotune.campaign.failures import broken, settled
+from autotune.campaign.failures import applicable, broken, settled
 from autotune.campaign.loop import Campaign
+from autotune.campaign.noise import remarks
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.events import trial_event
-from autotune.history.trial import History, Observation, Phase, Status, Subject
-from tests.campaigns import Memory, Silent, World, scenario, strategy
+from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
+from tests.campaigns import SPACE, Memory, Silent, World, scenario, strategy
 
 
 def run(fails, store=None, launches=24, world=None, **changes):
@@ -98,6 +99,45 @@ def test_a_machine_whose_cores_are_often_far_apart_is_taken_as_it_is():
 @pytest.mark.parametrize("status", [Status.WRONG_RESULT, Status.INVALID, Status.NOT_APPLIED])
 def test_what_cannot_pass_is_not_launched_again(status):
     assert not any(o.trial.repeats for o in run(at_first_sight(status)))
+
+
+def test_what_is_never_applied_is_left_out_of_the_search():
+    """Whatever the reason: a reader that cannot read a report must cost a family, not the campaign."""
+
+    def fails(trial):
+        return Status.NOT_APPLIED if trial.point.get("tls") != "all" else None
+
+    history = run(fails, launches=30)
+    searched = [o.trial.point.get("tls") for o in history.of(Phase.SEARCH)]
+    assert max(searched.count("posix"), searched.count("tcp")) <= 4  # three points of each tell
+    assert set(searched[10:]) == {"all"}
+    left = applicable(SPACE, history)
+    assert left["tls"].values == ("all",)
+    assert all(point in SPACE for point in left.points())
+    said = [r for r in remarks(strategy(30).campaign, history) if r.grave and "not" in r.text]
+    assert said
+    assert {"tls=posix", "tls=tcp"} <= {part.partition(":")[0] for part in said[0].text.split("; ")}
+
+
+def test_the_value_that_failing_launches_share_is_at_fault_and_not_what_was_beside_it():
+    first = Trial(1, Phase.SEARCH, SPACE.default)
+    values = [
+        ("posix", "4k", "none"),
+        ("posix", "64k", "none"),
+        ("posix", "auto", "none"),
+        ("posix", "auto", "core"),
+    ]
+    failed = [
+        Observation(
+            replace(first, point=SPACE.complete({"tls": t, "rndv": r, "bind": b})), Status.NOT_APPLIED
+        )
+        for t, r, b in values
+    ]
+    left = applicable(SPACE, History(tuple(failed)))
+    assert left["tls"].values == ("all", "tcp")
+    assert left["bind"].values == ("core", "none")
+    one_was_as_asked = replace(failed[0], status=Status.CRASHED)
+    assert applicable(SPACE, History((*failed[1:], one_was_as_asked)))["tls"].values == SPACE["tls"].values
 
 
 def test_second_tries_end_where_they_are_in_vain():

@@ -16,7 +16,7 @@ def calls(collective, size, seconds, comm_size=4, waiting=0.0, kind="blocking"):
 
 
 RUN = Recording(
-    ("/opt/mpi/bin/mpirun.openmpi", "-n", "4", "./app"),
+    ("mpirun.openmpi", "-n", "4", "./app"),
     *(100.0, 99.0, 4, 1, "finalized", "Open MPI", "2026-01-01", 0.0, 0),
     calls=(
         calls("allreduce", 8192.0, 10.0),
@@ -43,7 +43,7 @@ def test_the_scenario_is_where_the_time_is(recorded):
     assert filled["collective"] == ["allreduce", "alltoall", "barrier"]
     assert filled["sizes"] == [512, 7832]  # of 7000 and 8192 bytes the mean of the logarithms, by time
     assert filled["cluster"] == {"nodes": 1, "comm_sizes": [2, 4], "ranks": 4}
-    assert filled["mpi"] == {"mpirun": "/opt/mpi/bin/mpirun.openmpi"}
+    assert filled["mpi"] == {"mpirun": "mpirun.openmpi"}
     assert filled["objective"] == {"weights": str(recorded)}
     assert "calls" not in filled
 
@@ -77,7 +77,8 @@ def test_a_run_without_anything_to_tune_is_told_so(tmp_path):
     ("words", "message"),
     [
         (["--figure", "x"], "add --app"),
-        (["--app", "--figure", "(", "--", "true"], "--figure '('"),
+        (["--app", "--figure", "(", "--", "true"], "--figure='('"),
+        (["--app", "--figure", r"(a)\1", "--", "true"], "no back-references"),
         (["--app", "--figure", "x", "--", "true"], "has 0 groups"),
         (["--app", "--more-is-better", "--", "true"], "needs --figure"),
         (["--app", "--against", "x", "--", "true"], "leave --against out"),

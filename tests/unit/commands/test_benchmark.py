@@ -53,7 +53,7 @@ def test_mistakes_are_named(
 def test_a_bad_table_and_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["benchmark", "--tables", str(tmp_path)]) == 2
     assert "no tables" in capsys.readouterr().err
-    (tmp_path / "bad.csv").write_text("message_bytes,latency_us\n8,fast\n")
+    (tmp_path / "bad_bcast.csv").write_text("message_bytes,latency_us\n8,fast\n")
     assert main(["benchmark", "--tables", str(tmp_path)]) == 2
     assert "row 2, column latency_us" in capsys.readouterr().err
 

@@ -35,7 +35,8 @@ def test_parquet_keeps_types(tmp_path):
 
 
 def test_standard_input_and_what_a_file_does_not_say(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("size,latency,np,line\n8,1.5,4,a\n16,1.6,,b\n"))
+    text = b"size,latency,np,line\n8,1.5,4,a\n16,1.6,,b\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert main(["import", "-", "--comm-size", "2", "--collective", "scan"]) == 0
     frame = pd.read_csv(io.StringIO(capsys.readouterr().out))
     assert frame["comm_size"].tolist() == [4, 2]

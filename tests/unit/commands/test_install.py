@@ -11,10 +11,12 @@ from hypothesis import HealthCheck, given, settings
 
 from autotune.cli import main
 from autotune.commands import install, lint
-from autotune.errors import StackError
+from autotune.errors import ExitCode, StackError
 from autotune.exporters import user_files
 from autotune.recommend.front import Checked, Recommendation
 from autotune.space import Point
+from autotune.stacks.installation import Installation
+from autotune.stacks.ucx import Ucx
 from tests.golden.test_exports import MPICH_BY_SIZE, OPENMPI
 from tests.unit.exporters.test_install import FILES
 from tests.unit.exporters.test_writing import tree
@@ -25,7 +27,7 @@ GOOD = replace(OPENMPI, provenance=replace(OPENMPI.provenance, stamp="", checked
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    def nothing(*_):
+    def nothing(*_, **__):
         raise StackError("no mpirun found")
 
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
@@ -40,6 +42,18 @@ def recommends(monkeypatch, recommendation):
     """Have every campaign recommend that."""
     campaign = SimpleNamespace(recommended=lambda: recommendation)
     monkeypatch.setattr(install, "read_campaign", lambda _: campaign)
+
+
+@pytest.mark.parametrize("words", [["install", "campaign"], ["uninstall"]], ids=" ".join)
+@pytest.mark.parametrize("name", ["mca-params.conf", "../ucx.conf", "autotune/coll_tuned_rules.conf"])
+def test_a_pipe_in_a_home_is_not_waited_for(home, words, name, capsys):
+    assert main(["install", "campaign"]) == 0
+    (home / name).unlink(missing_ok=True)
+    os.mkfifo(home / name)
+    before = tree(home)
+    assert main(words) == ExitCode.MISTAKE
+    assert "regular file" in capsys.readouterr().err
+    assert tree(home) == before
 
 
 def test_install_merges_backs_up_and_uninstall_gives_back(home, capsys):
@@ -109,12 +123,16 @@ def test_what_was_edited_since_stays_and_is_told(home, capsys):
     assert f"{rules} was edited since: it was kept as {kept}" in out
 
 
-def test_a_second_campaign_leaves_nothing_of_the_first(home, monkeypatch):
+def test_a_second_campaign_leaves_nothing_of_the_first(home, monkeypatch, capsys):
     assert main(["install", "campaign"]) == 0
     env = (("OMPI_MCA_pml", "ob1"),)
     plain = Recommendation(Point(), (), provenance=replace(GOOD.provenance, env=env, placement=()))
     recommends(monkeypatch, plain)
-    assert main(["install", "campaign"]) == 0
+    before = tree(home.parent)
+    assert main(["install", "campaign"]) == 1
+    assert "they replace others, verified: 1.34×" in capsys.readouterr().err
+    assert tree(home.parent) == before
+    assert main(["install", "campaign", "--yes"]) == 0
     assert not (home.parent / "ucx.conf").exists()
     assert not (home / "autotune" / "coll_tuned_rules.conf").exists()
     assert "coll_tuned" not in (home / "mca-params.conf").read_text()
@@ -182,7 +200,7 @@ def test_what_is_in_the_way_is_named_and_nothing_is_half_done(home, capsys):
     (home / "mca-params.conf").mkdir(parents=True)
     before = tree(home.parent)
     assert main(["install", "campaign"]) == 2
-    assert f"{home / 'mca-params.conf'}: Is a directory" in capsys.readouterr().err
+    assert f"{home / 'mca-params.conf'} cannot be read: Is a directory" in capsys.readouterr().err
     assert main(["uninstall"]) == 2
     assert tree(home.parent) == before
     (home / "mca-params.conf").rmdir()
@@ -238,3 +256,27 @@ def test_lint_leaves_folders_among_files_out_and_names_them(tmp_path, capsys):
     assert said.err == f"left out: {folder} is a folder\n"
     assert main(["lint", str(folder)]) == 2
     assert f"{folder} is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("openmpi", "ucx", "said"),
+    [
+        ("5.0.11", "1.20.1", ""),
+        ("4.1.8", "1.20.1", "they were measured on Open MPI 5.0.11, and 4.1.8 is here"),
+        ("5.0.11", "1.13.1", "they were measured over UCX 1.20.1, and 1.13.1 is here"),
+    ],
+)
+def test_parameters_of_other_versions_are_asked_about(home, monkeypatch, capsys, openmpi, ucx, said):
+    """No parameter file can ask which version reads it, as a script or a module does."""
+    library, mpirun = home.parent / "mpi" / "lib" / "libmpi.so", home.parent / "mpi" / "bin" / "mpirun"
+    here = Installation("openmpi", openmpi, mpirun, library, "PATH")
+    (library.parent / "openmpi").mkdir(parents=True)
+    (library.parent / "openmpi" / "libucp.so.0").touch()
+    monkeypatch.setattr(user_files, "find", lambda **_: here)
+    monkeypatch.setattr(user_files, "detect", lambda _: Ucx(ucx, (), ()))
+    assert main(["install", "campaign"]) == (1 if said else 0)
+    told = capsys.readouterr()
+    assert said in told.err
+    assert ("mca-params.conf: " in told.out) is not bool(said)
+    if not said:
+        assert f"UCX's: {library.parent / 'etc' / 'ucx' / 'ucx.conf'} (not written)" in told.out

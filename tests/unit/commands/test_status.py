@@ -9,7 +9,7 @@ import pytest
 
 from autotune.campaign.directory import read_campaign
 from autotune.cli import main
-from autotune.commands.kept_status import KEPT
+from autotune.commands.kept_status import KEPT, kept
 from autotune.commands.status import Keeper
 from autotune.history.events import State, ended_event, started_event
 from autotune.history.journal import FILE, Journal, read_events
@@ -76,7 +76,7 @@ def test_what_is_under_way_is_named_while_it_runs(said, begun):
 def test_verbs_give_one_number_for_one_speed_up(said, tmp_path):
     shutil.copytree(GOLDEN / "simulated", tmp_path / "campaign")
     (row,) = json.loads(said("compare", "campaign", "--json")[1])
-    assert row["verified"].startswith(f"verified: {row['gain']} on ")
+    assert row["gain"].startswith(f"{row['speedup']:.2f}× (")
     assert f", {row['speedup']:.2f}× the default [{row['verified']}]" in said("status", "campaign")[1]
 
 
@@ -220,3 +220,21 @@ def test_what_is_kept_is_not_written_through_a_link(said, begun, monkeypatch, tm
     assert said("status", "campaign")[0] == 0
     assert (tmp_path / "mine").read_text() == "mine"
     assert not (begun / KEPT).is_symlink()
+
+
+def test_of_what_is_kept_no_altered_figure_is_told(said, begun, monkeypatch):
+    monkeypatch.setattr("autotune.commands.status.LONG", 2)
+    words = said("status", "campaign"), said("status", "campaign", "--json")
+    text = (begun / KEPT).read_text()
+    digits = [at for at, character in enumerate(text) if character.isdigit()]
+    for at in digits[:: max(1, len(digits) // 60)]:
+        (begun / KEPT).write_text(f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}")
+        assert kept(begun) is None
+    unsealed = {key: value for key, value in json.loads(text).items() if key not in ("line", "crc")}
+    (begun / KEPT).write_text(json.dumps(unsealed | {"found": ["  best 100×"]}) + "\n")
+    assert (said("status", "campaign"), said("status", "campaign", "--json")) == words
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(said, begun):
+    os.mkfifo(begun / KEPT)
+    assert said("status", "campaign")[0] == 0

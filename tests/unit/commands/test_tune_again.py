@@ -95,3 +95,16 @@ def test_a_mistake_does_not_put_the_campaign_aside(tune, tmp_path):
     assert tune("verify.enabled=false")[0] == 0
     assert tune("campaign.fresh=true", "probe.estimator=mean_of_all")[0] == ExitCode.MISTAKE
     assert not (tmp_path / "here.1").exists()
+
+
+@pytest.mark.parametrize("away", ["rm", "truncate -s 50", "cp /dev/null"])
+def test_a_journal_that_goes_away_ends_its_campaign(tmp_path, monkeypatch, capsys, away):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "space.yaml").write_text("stack: command\nparameters: {x: {values: [1, 2]}}\n")
+    (tmp_path / "program").write_text(f"#!/bin/sh\n{away} here/journal.jsonl\necho '{{\"t\": 1.5}}'\n")
+    (tmp_path / "program").chmod(0o755)
+    words = ["conf=command", "space=space.yaml", "probe.options.run=[./program]", "responses.t=min"]
+    assert main([*words, "campaign.dir=here"]) == ExitCode.STUCK
+    said = capsys.readouterr().err
+    assert "here/journal.jsonl was " in said
+    assert "while the campaign ran: 4 events had been written" in said

@@ -81,15 +81,16 @@ def test_nor_is_anything_started_against_it(foreign, tmp_path, capsys):
     simulated = tmp_path / "simulated"
     shutil.copytree(GOLDEN / "simulated", simulated)
     os.chown(directory, 12345, 12345)
-    assert main(["verify", str(simulated), "--against", str(directory)]) == 3
+    assert main(["verify", str(simulated), "--against", str(directory), "--yes"]) == 3
     assert "another user" in capsys.readouterr().err
     assert not trace.exists()
 
 
 def test_the_program_is_named_before_it_is_run(foreign, capsys):
     directory, trace = foreign
-    assert main(["verify", str(directory)]) == 2
+    assert main(["verify", str(directory), "--yes"]) == 2
     told = capsys.readouterr().err
     assert told.startswith(
-        f"starts what the journal of {directory} says:\n  mpi.mpirun: {trace.parent / 'mpirun'}\n"
+        f"the journal of {directory} asks to start:\n  launcher: MpirunLauncher\n"
+        f"  mpi.mpirun: {trace.parent / 'mpirun'}\n"
     )

@@ -10,11 +10,13 @@ def test_calls_on_other_communicators_than_were_measured_are_said_to_be(tmp_path
     monkeypatch.chdir(tmp_path)
     shutil.copytree(GOLDEN / "simulated", "campaign")
     said = {}
-    for ranks in (8, 64):
+    for ranks, code in ((8, 0), (12, 0), (64, 2)):
         (tmp_path / "calls.csv").write_text(
             f"collective,comm_size,message_bytes,count\nallreduce,{ranks},8,1e6\n"
         )
-        assert main(["worth", "campaign", "--calls", "calls.csv", "--application-s", "100"]) == 0
-        said[ranks] = capsys.readouterr().out
-    assert "NOT THE SAME SIZE: calls on 64 ranks, measured on 8 ranks on 2 node(s)" in said[64]
+        assert main(["worth", "campaign", "--calls", "calls.csv", "--application-s", "100"]) == code
+        said[ranks] = "".join(capsys.readouterr())
+    assert "NOT THE SAME SIZE: calls on 12 ranks, measured on 8 ranks on 2 node(s)" in said[12]
+    assert "calls nothing of what was measured" in said[64]
+    assert "a factor of two" in said[64]
     assert "NOT THE SAME" not in said[8]

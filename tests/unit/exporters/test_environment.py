@@ -34,6 +34,7 @@ def test_a_shell_reads_back_what_was_meant(tmp_path):
     assert found == NASTY
 
 
+@pytest.mark.debian
 @pytest.mark.skipif(shutil.which("tclsh") is None, reason="no tclsh here to read a module file with")
 def test_tcl_reads_back_what_was_meant(tmp_path):
     (text,) = exported("modulefile").values()

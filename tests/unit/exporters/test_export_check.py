@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from autotune.campaign.observing import Launches, Measurement
-from autotune.exporters import exporter
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
+from autotune.exporters.files import export_files
 from autotune.history.trial import Rule, Status
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.recommend.front import Provenance, Recommendation
@@ -26,35 +26,33 @@ ENV = (("OMPI_MCA_pml", "ucx"), ("UCX_TLS", "self,posix"))
 
 class Stack:
     def render(self, space, trial, collectives):
-        return Rendering(expect=Expectation(library="/lib/libmpi.so"))
+        env = {"OMPI_MCA_btl": "^ofi"}
+        expect = Expectation(library="/lib/libmpi.so")
+        return Rendering(env, expect=expect)
 
 
 class Mpi:
-    """Sets what the files or variables say and refuses what reaches a row with id 99."""
+    """Has what variables say, and refuses what reaches a row with id 99.
 
-    def __init__(self, deaf=False, forgets=(), dies_of=()):
-        self.deaf, self.forgets, self.dies_of = deaf, forgets, dies_of
+    ``site``: what files of the site's and the user's say besides, for a launch in the environment ``env``.
+    """
+
+    def __init__(self, deaf=False, forgets=(), dies_of=(), site=lambda env, launch: {}):
+        self.deaf, self.forgets, self.dies_of, self.site, self.launches = deaf, forgets, dies_of, site, 0
 
     def run(self, request):
+        self.launches += 1
         values = {name.removeprefix("OMPI_MCA_"): value for name, value in request.env.items()}
         assert values.pop("btl") == "^ofi"
-        if file := values.pop("mca_base_param_files", ""):
-            folder = values.pop("UCX_CONFIG_DIR")
-            assert values == {}
-            for path in (Path(file), Path(folder) / "ucx.conf"):
-                lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-                values |= {
-                    name.strip(): value.strip() for name, _, value in (li.partition("=") for li in lines)
-                }
         for name in self.forgets:
-            values.pop(name)
+            values.pop(name, None)
         probe = ProbeRequest.from_json((request.directory / REQUEST).read_text())
         expect = probe.expect
         for name, wanted in {**expect.env, **expect.cvars, **expect.ucx_values}.items():
             if values.get(name) != wanted:
                 return LaunchOutcome(Status.NOT_APPLIED, f"{name} is {values.get(name)!r}")
-        rules = Path(values["coll_tuned_dynamic_rules_filename"]).read_text()
-        bound = re.search(r"(?m)^(\d+) 99 ", rules)
+        rules = values.get("coll_tuned_dynamic_rules_filename")
+        bound = re.search(r"(?m)^(\d+) 99 ", Path(rules).read_text()) if rules else None
         assert probe.reach
         assert (expect == Expectation()) == (bound is not None)
         if bound and any(size >= int(bound[1]) for size in self.dies_of):
@@ -65,15 +63,17 @@ class Mpi:
             status = ("invalid", "MPI_ERR_ARG") if refused else ("ok", "")
             samples = np.array([] if refused else [1e-6, 1.1e-6])
             cells.append(CellSamples("allreduce", 2, size, {}, samples, *status))
-        return LaunchOutcome(Status.OK, result=ProbeResult("ok", cells=tuple(cells)))
+        held = {**self.site(request.env, self.launches), **values}
+        result = ProbeResult("ok", cells=tuple(cells), parameters=held)
+        result.write(request.directory)
+        return LaunchOutcome(Status.OK, result=result)
 
 
 def proof(tmp_path, launcher, rules=RULES, formats=("json", "openmpi_mca", "env_sh"), env=ENV):
     source = Provenance("c", env=env, both_sides=(("OMPI_MCA_btl", "^ofi"),))
     made = Recommendation(Point(), rules, provenance=source)
     tmp_path.mkdir(exist_ok=True)
-    for name, text in exporter("openmpi_mca").export(made, tmp_path).items():
-        (tmp_path / name).write_text(text)
+    export_files(made, ("openmpi_mca", "env_sh"), tmp_path)
     observers = partial(Launches, Stack(), launcher, Placement(2))
     measurement = Measurement(probe_request(("allreduce",), SIZES), 10.0)
     return check_export(formats, made, tmp_path, observers, measurement, Space("s", ()))
@@ -93,9 +93,9 @@ def test_files_that_work_are_proved_and_the_outcome_lies_beside_them(tmp_path, f
     assert "99" not in (tmp_path / "coll_tuned_rules.conf").read_text()
 
 
-def test_where_a_comma_would_part_a_list_of_files_the_script_is_checked(tmp_path):
-    assert proof(tmp_path / "nodes=4,ppn=8", Mpi()).holds
-    assert proof(tmp_path / "nodes=4,ppn=8", None, formats=("openmpi_mca",)) is None
+@pytest.mark.parametrize("name", ["nodes=4,ppn=8", "my runs", "it's"])
+def test_awkward_names_of_directories_part_nothing(tmp_path, name):
+    assert proof(tmp_path / name, Mpi(), formats=("openmpi_mca",)).holds
 
 
 def test_where_nothing_is_set_nothing_is_launched(tmp_path):
@@ -150,3 +150,35 @@ def test_a_variable_that_does_not_arrive_is_found_out(tmp_path, name):
     found = proof(tmp_path, Mpi(forgets=(name,)))
     assert not found.holds
     assert f"{name} is None" in str(found)
+
+
+def test_another_parameter_that_the_files_change_is_found_out(tmp_path):
+    """As where the files take the place of the site's own, which picks the network."""
+
+    def site(env, launch):
+        return {"pml_base_verbose": "0"} | ({"btl": "^tcp"} if launch != 1 else {"btl": ""})
+
+    found = proof(tmp_path, Mpi(site=site))
+    assert refuted(tmp_path)
+    assert str(found) == "NOT PROVED: the files change btl too, from '^tcp' to '' (1 such parameters)"
+
+
+def test_what_the_setting_itself_changes_and_what_each_launch_has_of_its_own_is_none(tmp_path):
+    def site(env, launch):
+        derived = "9" if "UCX_TLS" in env else "1"
+        return {"ess_jobid": f"{launch}", "btl_flags": derived, "mpi_ft_verbose": f"{launch % 2}"}
+
+    launcher = Mpi(site=site)
+    assert proof(tmp_path, launcher).holds
+    assert launcher.launches == 4
+
+
+def test_where_the_untouched_launch_fails_nothing_is_known(tmp_path):
+    class Once(Mpi):
+        def run(self, asked):
+            return LaunchOutcome(Status.TIMEOUT, "ended after 10 s") if self.launches else super().run(asked)
+
+    assert (
+        str(proof(tmp_path, Once())) == "could not be checked: a launch without the files: ended after 10 s"
+    )
+    assert not refuted(tmp_path)

@@ -78,7 +78,9 @@ SHELLS = {"env_sh": ("sh", "."), "env_csh": ("csh", "source"), "slurm": ("sh", "
 
 
 @EACH
-@pytest.mark.parametrize("name", SHELLS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.debian if s == "csh" else ()) for n, (s, _) in SHELLS.items()]
+)
 def test_scripts_run_and_the_canary_lives(canary, name, tmp_path):
     shell, read = SHELLS[name]
     if shutil.which(shell) is None:
@@ -119,6 +121,58 @@ def test_a_canary_in_a_comment_stays_one(canary):
         for text in files.values():
             lines = [line for line in text.splitlines() if line.startswith("touch owned")]
             assert not lines, name
+
+
+OBEYED = (
+    *("LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "PROMPT_COMMAND", "PATH"),
+    *(
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "IFS",
+        "PS1",
+        "PS4",
+        "SHELLOPTS",
+        "BASHOPTS",
+        "BASH_FUNC_ls",
+        "NODE_OPTIONS",
+    ),
+    *("PERL5OPT", "RUBYOPT", "ZDOTDIR", "MALLOC_TRACE", "EDITOR", "GIT_SSH_COMMAND", "MODULEPATH", "TMPDIR"),
+    *(
+        "OMPI_MCA_mca_base_component_path",
+        "OMPI_MCA_plm_rsh_agent",
+        "PRTE_MCA_plm_ssh_agent",
+        "UCX_MODULE_DIR",
+    ),
+    *(
+        "OMPI_MCA_mca_base_env_list",
+        "FI_PROVIDER_PATH",
+        "NCCL_NET_PLUGIN",
+        "HYDRA_LAUNCHER_EXEC",
+        "OPAL_PREFIX",
+    ),
+    *(
+        "I_MPI_PMI_LIBRARY",
+        "UCX_LOG_FILE",
+        "OMPI_CC",
+        "JAVA_TOOL_OPTIONS",
+        "LUA_INIT",
+        "LESSOPEN",
+        "TERMINFO",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", OBEYED)
+def test_a_name_that_a_shell_or_a_loader_obeys_is_no_variable_of_a_space(name):
+    kind, plain = ("mca", name.removeprefix("OMPI_MCA_")) if "OMPI_MCA_" in name else ("env", name)
+    with pytest.raises(SpaceError, match="it is obeyed by"):
+        load_space(TEXT.format(apply=json.dumps({kind: {plain: "{value}"}})), "hostile")
+    parameter = Parameter("knob", ("a", name[1:]), "a", apply={"env": {f"{name[0]}{{value}}": "x"}})
+    with pytest.raises(SpaceError, match="it is obeyed by"):
+        targets(Space("hostile", (parameter,)), parameter, {"knob": name[1:]})
+    with pytest.raises(SpaceError, match="it is obeyed by"):
+        Provenance("c", env=((name, "x"),))
+    assert Provenance("c", both_sides=((name, "x"),))  # the user's own mpi.env, in a comment
 
 
 def test_names_that_are_in_use_are_names():

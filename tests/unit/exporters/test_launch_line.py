@@ -1,13 +1,15 @@
 """The line that uses exported files: for each format one that puts all of what was recommended into force."""
 
+import re
 import shlex
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from autotune.exporters import FORMATS, exporter
-from autotune.exporters.files import how_to_use
+from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.launch_line import PROGRAM
 from autotune.exporters.mpich import MpichSelection
 from autotune.history.trial import Rule
@@ -21,22 +23,20 @@ DYNAMIC = "--mca coll_tuned_use_dynamic_rules 1"
 RULES = f"{DYNAMIC} --mca coll_tuned_dynamic_rules_filename /site/tuning/coll_tuned_rules"
 VARIABLES = "-x UCX_TLS=self,sm,rc -x UCX_RNDV_THRESH=64k"
 NAMES = "-x UCX_TLS -x UCX_RNDV_THRESH"
-PARAMETERS = "OMPI_MCA_mca_base_param_files=/site/tuning/openmpi-mca-params.conf"
 HAN_FILE = "--mca coll_han_dynamic_rules_filename /site/tuning/coll_han_rules.conf"
-SLURM = "into the batch script, the last one in place of its srun"
 MODULE = f"module use /site/tuning; module load autotune; {PLACED} {NAMES}"
 
 LINES = {
-    "openmpi_mca": f"{PARAMETERS} {PLACED} {VARIABLES}",
-    "openmpi_mca_list": f"{PARAMETERS} {PLACED}",
-    "coll_tuned": f"{PLACED} {MCA} {RULES}.conf {VARIABLES}",
+    **dict.fromkeys(
+        ("openmpi_mca", "openmpi_mca_list", "coll_tuned"), f"{PLACED} {MCA} {RULES}.conf {VARIABLES}"
+    ),
     "coll_tuned_json": f"{PLACED} {MCA} {RULES}.json {VARIABLES}",
     "han_rules": f"mpirun --mca coll_han_use_dynamic_file_rules 1 {HAN_FILE} -x UCX_TLS=rc,self",
     "tune": f"{PLACED} --tune /site/tuning/autotune.tune",
     "ucx_conf": f"UCX_CONFIG_DIR=/site/tuning {PLACED} {MCA} {DYNAMIC} -x UCX_CONFIG_DIR",
     "env_sh": f". /site/tuning/autotune-env.sh; {PLACED} {NAMES}",
     "env_csh": f"source /site/tuning/autotune-env.csh; {PLACED} {NAMES}",
-    "slurm": f"put the lines of /site/tuning/autotune.slurm {SLURM}",
+    "slurm": "sbatch … /site/tuning/autotune.slurm your_program",
     "lmod": MODULE,
     "modulefile": MODULE,
     "mpich_cvars": ". /site/tuning/mpich-env.sh; mpiexec",
@@ -69,9 +69,7 @@ def test_the_line_of_a_format(name):
     assert line == (f"{LINES[name]} {PROGRAM}" if runs else LINES[name])
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in FORMATS if n not in ("json", "summary", "mpich_json", "slurm", "intel")]
-)
+@pytest.mark.parametrize("name", [n for n in FORMATS if n not in ("json", "summary", "mpich_json", "intel")])
 def test_a_file_says_its_own_line(name):
     subject = SUBJECTS[name]
     assert f"use: {made(name).use(subject, SITE)}" in "".join(
@@ -81,25 +79,30 @@ def test_a_file_says_its_own_line(name):
 
 def test_names_with_spaces_stay_one_word():
     line = exporter("openmpi_mca").use(OPENMPI, Path("/my site"))
-    assert shlex.split(line)[0] == "OMPI_MCA_mca_base_param_files=/my site/openmpi-mca-params.conf"
+    assert "/my site/coll_tuned_rules.conf" in shlex.split(line)
     assert shlex.split(exporter("ucx_conf").use(OPENMPI, Path("/my site")))[0] == "UCX_CONFIG_DIR=/my site"
 
 
-def test_a_comma_in_the_directory_leaves_the_script():
+def test_a_comma_in_the_directory_parts_the_list_of_tune_alone():
     there = Path("/c/nodes=4,ppn=8")
-    assert exporter("openmpi_mca").use(OPENMPI, there) == ""
-    assert "the comma in" in exporter("openmpi_mca").export(OPENMPI, there)["openmpi-mca-params.conf"]
-    assert how_to_use(OPENMPI, ("openmpi_mca", "env_sh"), there).startswith(
-        ". /c/nodes=4,ppn=8/autotune-env.sh; "
-    )
-    assert "would part it" in how_to_use(OPENMPI, ("openmpi_mca", "tune"), there)
+    assert "/c/nodes=4,ppn=8/coll_tuned_rules.conf" in exporter("openmpi_mca").use(OPENMPI, there)
+    assert how_to_use(OPENMPI, ("tune", "env_sh"), there).startswith(". /c/nodes=4,ppn=8/autotune-env.sh; ")
+    assert how_to_use(OPENMPI, ("tune",), there) == ""
+    assert "would part it" in unused(OPENMPI, there)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_line_names_a_list_of_parameter_files(name):
+    """It would take the place of the site's own, and of the user's on 4.1."""
+    subject = SUBJECTS[name]
+    texts = [made(name).use(subject, SITE), *made(name).export(subject, SITE).values()]
+    assert not [text for text in texts if "param_files" in text]
 
 
 def test_variables_that_no_file_holds_stand_on_the_line():
     source = Provenance("c", env=(("OMP_PLACES", "cores"), ("UCX_TLS", "rc")))
     line = exporter("openmpi_mca").use(Recommendation(Point(), (), provenance=source), SITE)
-    assert line.startswith(f"{PARAMETERS} OMP_PLACES=cores mpirun ")
-    assert "-x UCX_TLS=rc -x OMP_PLACES" in line
+    assert line == "mpirun -x OMP_PLACES=cores -x UCX_TLS=rc … your_program"
 
 
 def test_firmware_is_named_beside_the_line():
@@ -122,3 +125,28 @@ def test_rules_that_leave_every_size_to_the_stack_set_nothing(choice):
     assert how_to_use(found, ("openmpi_mca",), SITE) == ""
     ring = replace(found, rules=(*rules, Rule("allreduce", 4, 64, Point.of({"algorithm": "ring"}))))
     assert how_to_use(ring, ("openmpi_mca",), SITE)
+
+
+COMMANDS = {"mpirun", "mpiexec", "srun", "sbatch", "module", ".", "source"}
+
+
+@pytest.mark.parametrize("name", [n for n in FORMATS if n not in ("mpich_json", "nccl")])
+def test_a_line_is_a_command_and_the_files_that_it_names_exist(name, tmp_path):
+    folder = tmp_path / ("mine" if name == "tune" else "it's mine")  # such a file holds no quotes
+    export_files(SUBJECTS[name], (name,), folder)
+    line = how_to_use(SUBJECTS[name], (name,), folder)
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";")
+    lexer.whitespace_split = True
+    words = [word for word in lexer if not re.match(r"[A-Z]\w+=[^/]", word)]
+    starts = [word for before, word in pairwise([";", *words]) if before == ";"]
+    assert {word for word in starts if "CONFIG_DIR=" not in word} <= COMMANDS
+    named = [word.partition("=")[2] or word for word in words if str(tmp_path) in word]
+    assert all(Path(word).exists() for word in named)
+    assert bool(line) == (name not in ("json", "summary"))
+
+
+def test_of_files_that_no_mpi_reads_it_is_said():
+    assert how_to_use(OPENMPI, ("json", "summary"), SITE) == ""
+    assert unused(OPENMPI, SITE) == (
+        "no MPI reads these files; the setting that they tell: UCX_TLS=self,sm,rc, coll_han=off"
+    )

@@ -3,8 +3,10 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -224,10 +226,37 @@ class TestWhoMayWrite:
             directory.rename(tmp_path / "aside")
             with Journal(directory) as other:
                 other.append({"event": "note"})
-            journal.append({"event": "note"})
-        assert len(read_events(directory)) == len(read_events(tmp_path / "aside")) == 2
+            with pytest.raises(JournalError, match="was replaced while the campaign ran: 1 events had been"):
+                journal.append({"event": "note"})
+        assert [len(read_events(tmp_path / name)) for name in ("campaign", "aside")] == [2, 1]
         with Journal(directory), pytest.raises(LockedError):
             Journal(directory)
+
+
+SPOILT = {
+    "removed": lambda path: path.unlink(),
+    "removed with its directory": lambda path: shutil.rmtree(path.parent),
+    "replaced": lambda path: Path(shutil.copy(path, path.with_name("new"))).replace(path),
+    "cut short": lambda path: os.truncate(path, path.stat().st_size - 10),
+    "cut short to nothing": lambda path: os.truncate(path, 0),
+    "written by somebody else": lambda path: path.write_bytes(path.read_bytes() + b"{}\n"),
+}
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_what_becomes_of_a_journal_while_it_is_written_ends_that(tmp_path, how):
+    with Journal(tmp_path / "campaign") as journal:
+        journal.append({"event": "note"})
+        path = tmp_path / "campaign" / FILE
+        SPOILT[how](path)
+        before = path.read_bytes() if path.exists() else None
+        for _ in range(2):
+            with pytest.raises(
+                JournalError, match="while the campaign ran: 2 events had been written"
+            ) as told:
+                journal.append({"event": "note"})
+            assert f" was {how.split(' with ')[0].split(' to ')[0]} " in str(told.value)
+        assert (path.read_bytes() if path.exists() else None) == before
 
 
 FILL = """

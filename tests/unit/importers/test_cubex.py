@@ -1,13 +1,12 @@
 """A CubeX profile of known calls, written by Score-P's own library, becomes the recording of these calls."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from autotune.cli import main
 from autotune.commands.application import of_recording
-from autotune.errors import ExitCode, TableError, UserError
+from autotune.errors import ExitCode, TableError
 from autotune.importers.cubex import read_cubex
 from autotune.importers.recording import read_recording
 
@@ -65,6 +64,3 @@ def test_what_is_no_profile_is_one_message(tmp_path, capsys, monkeypatch):
     assert "cannot be read as a CubeX profile" in capsys.readouterr().err
     assert main(["plan", "conf=application", f"calls={PROFILE}"]) == ExitCode.MISTAKE
     assert "record --trace" in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "pycubexr", None)
-    with pytest.raises(UserError, match="no library for CubeX"):
-        read_cubex(PROFILE)

@@ -16,8 +16,8 @@ import pytest
 
 from autotune.errors import StorageError
 from hydra_plugins.autotune import _guard
-from hydra_plugins.autotune._guard import SHARED
-from hydra_plugins.autotune._processes import KEPT_BYTES, MARKER, run
+from hydra_plugins.autotune._guard import MARKER, SEGMENTS, SHARED
+from hydra_plugins.autotune._processes import KEPT_BYTES, run
 
 SLEEPY = "import time; time.sleep(600)"
 DAEMON = """
@@ -88,6 +88,103 @@ def test_a_daemon_that_left_the_group_is_ended_too(tmp_path, monkeypatch, stay):
         if path.exists():
             break
     assert gone(int(path.read_text()))
+
+
+ESCAPES = {
+    "without environment": ["setsid", "env", "-i", "sh", "-c", "{tell}; exec sleep 600"],
+    "twice removed": ["setsid", "env", "-i", "sh", "-c", "setsid sh -c '{tell}; exec sleep 600' & exit"],
+    "deaf": ["setsid", "env", "-i", "sh", "-c", "trap '' TERM HUP; {tell}; sleep 600 & wait; sleep 600"],
+    "without a word to anybody": [
+        "setsid",
+        "env",
+        "-i",
+        "sh",
+        "-c",
+        "exec 0<&- 1<&- 2<&-; {tell}; exec sleep 600",
+    ],
+}
+"""Ways in which a daemon leaves group, session, parent and environment."""
+ESCAPING = """
+import os, subprocess, sys, time
+subprocess.Popen({words!r})
+while not os.path.exists({path!r}):
+    time.sleep(0.02)
+{end}
+"""
+
+
+def escaping(path, way, end=""):
+    """A program that starts such a daemon, which leaves its pid in a file, and then ends in some way."""
+    words = [word.format(tell=f"echo $$ > {path}.part; mv {path}.part {path}") for word in ESCAPES[way]]
+    return ESCAPING.format(words=words, path=str(path), end=end)
+
+
+@pytest.mark.parametrize("end", ["", "os.abort()", "time.sleep(600)"], ids=["well", "crashed", "hung"])
+@pytest.mark.parametrize("way", ESCAPES)
+def test_a_daemon_that_cleared_its_environment_is_ended_too(tmp_path, monkeypatch, way, end):
+    monkeypatch.setattr("hydra_plugins.autotune._processes._GRACE_S", 0.2)
+    path = tmp_path / "pid"
+    for timeout_s in PATIENCE_S if "sleep" in end else [120.0]:
+        start(tmp_path, escaping(path, way, end), timeout_s)
+        if path.exists():
+            break
+    assert gone(int(path.read_text()))
+
+
+@pytest.mark.parametrize("killed", ["driver", "driver and guard"])
+def test_it_is_ended_too_after_whoever_started_it_was_killed(tmp_path, killed):
+    launch, path = tmp_path / "launches" / "0001", tmp_path / "pid"
+    launch.mkdir(parents=True)
+    code = escaping(path, "without environment", "time.sleep(600)")
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(launch), code], stderr=subprocess.DEVNULL)
+    while not path.exists():
+        assert driver.poll() is None
+        time.sleep(0.02)
+    if killed != "driver":
+        for pid in children_of(driver.pid):
+            if _guard.LAUNCH not in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+                os.kill(pid, signal.SIGKILL)
+    driver.kill()
+    driver.wait()
+    if killed != "driver":
+        start(launch, "pass")  # the next launch of the same campaign
+    assert gone(int(path.read_text()))
+
+
+def children_of(parent):
+    """Its children's pids."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                    yield int(folder.name)
+
+
+def test_nothing_that_others_started_is_taken_for_a_launch_s(tmp_path):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    other = subprocess.Popen([sys.executable, "-c", escaping(theirs, "without environment")])
+    try:
+        start(tmp_path, escaping(ours, "without environment"))
+        other.wait()
+        start(tmp_path, "pass")
+        assert gone(int(ours.read_text()))
+        os.kill(int(theirs.read_text()), 0)
+    finally:
+        os.kill(int(theirs.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGABRT])
+def test_what_ended_a_command_is_told_as_it_was(tmp_path, number):
+    assert start(tmp_path, f"import os; os.kill(os.getpid(), {int(number)})").exit_code == -number
+    assert start(tmp_path, f"import sys; sys.exit({128 + number})").exit_code == 128 + number
+
+
+def test_a_file_that_is_no_program_cannot_be_started(tmp_path):
+    (tmp_path / "program").write_text("no program")
+    for mode, said in ((0o600, "Permission denied"), (0o700, "Exec format error")):
+        (tmp_path / "program").chmod(mode)
+        with pytest.raises(OSError, match=said):
+            run([str(tmp_path / "program")], {}, tmp_path / "out", tmp_path / "err", 1.0)
 
 
 def test_a_command_that_ignores_sigterm_is_killed(tmp_path, monkeypatch):
@@ -269,6 +366,57 @@ def test_shared_memory_that_ranks_left_is_removed(tmp_path, shared, end):
     with mapped:  # by another job, which has begun in the meantime
         start(tmp_path, LEAVES.format(path=str(ours), end=end), 2.0 if "sleep" in end else 120.0)
     assert [path.exists() for path in (ours, before, foreign, used)] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("prefix", SEGMENTS)
+def test_of_every_library_it_is_removed(tmp_path, shared, prefix):
+    ours = shared(prefix)
+    start(tmp_path, LEAVES.format(path=str(ours), end="raise SystemExit(1)"))
+    assert not ours.exists()
+
+
+HOLDS = """
+import mmap, os, time
+path, told = {path!r}, {told!r}
+block = bytes(1 << 20)
+with open(path, "wb") as file:
+    for _ in range(64):
+        file.write(block)
+holds = [os.open(path, os.O_RDWR) for _ in range(512)]
+maps = [mmap.mmap(one, 1 << 26) for one in holds[:64]]
+for one in maps:
+    one[:: 1 << 12] = one[:: 1 << 12]
+open(told, "w").close()
+time.sleep(600)
+"""
+"""It takes long to die: the kernel gives back its memory before it closes its files."""
+
+
+@pytest.mark.parametrize("victims", ["driver", "parent", "parent and driver", "launch"])
+def test_shared_memory_is_removed_whoever_is_killed(tmp_path, shared, victims):
+    launch, told, ours = tmp_path / "launches" / "0001", tmp_path / "told", shared()
+    launch.mkdir(parents=True)
+    code = HOLDS.format(path=str(ours), told=str(told))
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(launch), code], stderr=subprocess.DEVNULL)
+    while not told.exists():
+        assert driver.poll() is None
+        time.sleep(0.02)
+    (parent,) = (
+        pid
+        for pid in children_of(driver.pid)
+        if _guard.LAUNCH in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    )
+    (launched,) = children_of(parent)
+    for who, pid in (("parent", parent), ("driver", driver.pid), ("launch", launched)):
+        if who in victims:
+            os.kill(pid, signal.SIGKILL)
+    driver.wait()
+    assert gone(launched)
+    for _ in range(1200):
+        if not ours.exists():
+            break
+        time.sleep(0.05)
+    assert not ours.exists()
 
 
 def test_a_node_is_swept_by_the_same_program(shared):

@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 import pytest
 
+from autotune.commands.lint import measured_on
 from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.lint import kind_of, lint
@@ -49,7 +50,7 @@ def test_a_trap_in_a_rules_file(text, line, words):
     assert any(at == line and words in effect for at, effect in found(text)), found(text)
 
 
-TWICE = "2\n2\n2\n4\n{}\n0 3 0 0\n4096 4 0 0\n8\n2\n0 3 0 0\n4096 4 0 0\n7\n1\n4\n1\n0 6 0 0\n"
+TWICE = "2\n2\n2\n2\n{}\n0 3 0 0\n4096 4 0 0\n8\n2\n0 3 0 0\n4096 4 0 0\n7\n1\n2\n1\n0 6 0 0\n"
 
 
 @pytest.mark.parametrize(
@@ -238,11 +239,12 @@ def test_what_is_exported_on_request_has_the_finding_that_it_names():
 
 @pytest.mark.parametrize("name", ["openmpi_mca", "tune", "env_sh", "env_csh", "slurm", "lmod", "modulefile"])
 def test_on_one_node_han_steps_aside_by_itself(name):
-    def effects(measured_on, **options):
+    def effects(measured, nodes=None):
         env = tuple(pair for pair in OPENMPI.provenance.env if pair[0] != "OMPI_MCA_coll_han_priority")
-        source = replace(OPENMPI.provenance, nodes=measured_on, env=env)
+        source = replace(OPENMPI.provenance, nodes=measured, env=env)
         files = exporter(name).export(replace(OPENMPI, provenance=source), SITE)
-        found = lint({PurePath(SITE / f): text for f, text in files.items()}, **options)
+        nodes = nodes or measured_on(files.values())
+        found = lint({PurePath(SITE / f): text for f, text in files.items()}, nodes=nodes)
         return [f.effect for f in found]
 
     assert effects(1) == effects(8, nodes=1) == []
@@ -266,7 +268,9 @@ def test_an_unknown_stack_is_refused():
         ("ucx.conf", "\n", "ucx"),
         ("a", "export A=b\n", "shell"),
         ("a.sh", "# c\n", "shell"),
-        ("a", "a = b\n", "mca"),
+        ("a", "a = b\n", "other"),
+        ("a", "btl = self\n", "mca"),
+        ("slurm.conf", "ClusterName=c\n", "other"),
         ("a", "UCX_TLS = x\n", "mca"),
         ("openmpi-mca-params.conf", "UCX_TLS=x\n", "mca"),
         ("a", "#!/bin/sh\nA=b\n", "shell"),

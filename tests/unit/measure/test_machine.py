@@ -93,13 +93,13 @@ def test_a_machine_that_changed_for_good_is_taken_as_it_is():
     assert usual.of((), 10.0)[0].latency_s == pytest.approx(430e-9)
 
 
-def test_a_verification_waits_longer_for_fast_cores():
+def test_a_search_waits_for_near_cores_and_a_verification_for_fast_ones():
     usual = UsualCores()
     for _ in range(4):
         usual.add((), figures(90e-9), duration_s=1.0)
     searching, proving = (usual.of((), 10.0, proving)[0] for proving in (False, True))
-    assert searching.worth_s(90e-9, 5e-5, 10.0) < proving.worth_s(90e-9, 5e-5, 10.0) < 10
-    assert searching.worth_s(900e-9, 5e-5, 10.0) == proving.worth_s(900e-9, 5e-5, 10.0) == 10
+    assert 0 < searching.worth_s(90e-9, 5e-5, 10.0) < searching.worth_s(900e-9, 5e-5, 10.0) == 10
+    assert 0 < proving.worth_s(900e-9, 5e-5, 10.0) < proving.worth_s(90e-9, 5e-5, 10.0) < 10
 
 
 def test_waiting_takes_a_share_of_the_time_that_launches_take():

@@ -1,4 +1,4 @@
-"""Against the log of a real run (UCX 1.20.1, two ranks of one node)."""
+"""Against logs of real runs (UCX 1.20.1 and 1.13.1, two ranks of one node), and lines of other releases."""
 
 import json
 import os
@@ -95,6 +95,77 @@ INFINIBAND = ucx.UcxReport({"inter-node": ("rc_mlx5/mlx5_0:1", "ud_mlx5/mlx5_0:1
 )
 def test_names_of_families_of_transports(asked, as_asked):
     assert (ucx.contradiction(INFINIBAND, {"UCX_TLS": asked}) == "") is as_asked
+
+
+OLD = (Path(__file__).parent / "ucx_1_13.txt").read_text()
+TABLES = (Path(__file__).parent / "ucx_1_13_protocols.txt").read_text()
+
+
+def test_ucx_1_13_numbers_its_configurations():
+    found = ucx.read_report(OLD)
+    assert found.lanes == {
+        "self": ("self/memory0", "tcp/lo", "tcp/eth0"),
+        "ep_cfg[1]": ("tcp/lo", "tcp/eth0"),
+    }
+    clean = replace(found, warnings=())
+    assert ucx.contradiction(clean, {"UCX_TLS": "self,tcp", "UCX_RNDV_THRESH": "64k"}) == ""
+    assert "self runs over tcp/lo" in ucx.contradiction(clean, {"UCX_TLS": "self,sysv"})
+
+
+def test_ucx_1_13_tells_its_lanes_in_tables_where_it_has_its_new_protocols():
+    found = ucx.read_report(TABLES)
+    assert found.lanes == {
+        "self": ("self/memory0", "cma/memory"),
+        "ep_cfg[1]": ("sysv/memory", "cma/memory"),
+    }
+    assert found.first_rendezvous("ep_cfg[1]") == (65536, 65536)
+    asked = {"UCX_PROTO_ENABLE": "y", "UCX_TLS": "self,sysv,cma"}
+    assert ucx.contradiction(found, {**asked, "UCX_RNDV_THRESH": "64k"}) == ""
+    assert "begins at 65536" in ucx.contradiction(found, {**asked, "UCX_RNDV_THRESH": "32k"})
+
+
+@pytest.mark.parametrize(
+    ("line", "lanes"),
+    [
+        ("ep_cfg[1]: tag(self/memory cma/memory); ", {"self": ("self/memory", "cma/memory")}),
+        (
+            "ep_cfg[2]: tag(rc_mlx5/mlx5_0:1 rc_mlx5/mlx5_1:1);",
+            {"ep_cfg[2]": ("rc_mlx5/mlx5_0:1", "rc_mlx5/mlx5_1:1")},
+        ),
+        ("  ep_cfg[1]: tag(tcp/lo tcp/eth0)", {"ep_cfg[1]": ("tcp/lo", "tcp/eth0")}),
+        ("  ep_cfg[0]: rma(sysv/memory) amo_am(sysv/memory)", {"ep_cfg[0]": ("sysv/memory",)}),
+        ("  0x2d96740 self cfg#1tag(sysv/memory) rma(sysv/memory)", {"self": ("sysv/memory",)}),
+        ("  0x252d990 intra-node cfg#2 tag(sysv/memory)", {"intra-node": ("sysv/memory",)}),
+        ("  perftest inter-node cfg#0 tag(srd/rdmap16s27:1)", {"inter-node": ("srd/rdmap16s27:1",)}),
+    ],
+)
+def test_lines_of_all_releases_are_read(line, lanes):
+    found = ucx.read_report(f"[1628016549.696474] [n1:75816:0]      ucp_worker.c:1810 UCX  INFO  {line}\n")
+    assert found.lanes == lanes
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "unused env variable: UCX_FOO (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning)",
+        "unused env variables: UCX_BAR,UCX_FOO (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning)",
+        "unused environment variables: UCX_TLZ (maybe: UCX_TLS?); UCX_FOO (maybe: UCX_TLS?)",
+    ],
+)
+def test_a_variable_that_no_release_knows_is_told_in_words_of_each(words):
+    lane = "ucp_worker.c:1 UCX  INFO  ctx intra-node cfg#1 tag(sysv/memory)"
+    found = ucx.read_report(f"{lane}\n[1.2] [n1:1:0]  parser.c:1908 UCX  WARN  {words}\n")
+    assert "UCX_FOO" in ucx.contradiction(found, {"UCX_FOO": "1"})
+    assert ucx.contradiction(found, {"UCX_TLS": "all"}) == ""  # what it guesses was not asked for in vain
+
+
+@pytest.mark.parametrize(
+    "words", ["transports 'foo','bar' are", "network devices 'xx','yy' are", "transport 'foo' is"]
+)
+def test_what_is_not_available_is_told_in_the_plural_too(words):
+    lane = "ucp_worker.c:1 UCX  INFO  ctx intra-node cfg#1 tag(sysv/memory)"
+    found = ucx.read_report(f"{lane}\nUCX  WARN  {words} not available, please use one or more of: tcp\n")
+    assert words in ucx.contradiction(found, {"UCX_TLS": "all"})
 
 
 def test_a_misspelt_variable_counts_only_if_it_was_asked_for():

@@ -42,6 +42,14 @@ def test_reach_is_what_the_fastest_would_leave():
     assert covered == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(("size", "met"), [(32.0, 1), (128.0, 1), (31.0, 0), (129.0, 0), (8.0, 0), (1e6, 0)])
+def test_calls_beyond_a_factor_of_two_of_what_was_measured_are_not_covered(size, met):
+    recorded = run(calls(size=size))
+    assert savings(recorded, [GAIN]).seconds == (pytest.approx((0.5 * met,) * 3),)
+    reached, covered = reachable_s(recorded, [GAIN])
+    assert (reached > 0, covered) == (bool(met), met)
+
+
 def test_each_run_saves_of_its_own_time():
     found = savings(mean_of([run(calls()), run(calls(seconds=2.2))]), [GAIN])
     assert [s for s, _, _ in found.seconds] == pytest.approx([0.5, 1.0])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from autotune.history.lookup import choice_at
 from autotune.history.objectives import Winner
 from autotune.recommend.rules import crossing, rules_of
 from autotune.space import Point
@@ -33,12 +34,12 @@ def test_the_boundary_lies_where_the_curves_cross():
     # On log-log axes tree rises from 1 to 16 and ring from 2 to 8 over 16 … 4096 bytes: they meet in the
     # middle of ln 2 (ahead) and ln 2 (behind), at 256 bytes.
     found = rules_of(curves({16: {TREE: 1.0, RING: 2.0}, 4096: {TREE: 16.0, RING: 8.0}}))
-    assert said(found) == [(0, "tree"), (256, "ring")]
+    assert said(found) == [(8, "tree"), (256, "ring"), (8193, None)]
 
 
 def test_a_curve_that_is_not_known_is_not_extrapolated():
     found = rules_of(curves({16: {TREE: 1.0}, 4096: {TREE: 16.0, RING: 8.0}}))
-    assert said(found) == [(0, "tree"), (4096, "ring")]
+    assert said(found) == [(8, "tree"), (4096, "ring"), (8193, None)]
 
 
 @pytest.mark.parametrize(
@@ -57,24 +58,24 @@ def test_the_boundary_stays_between_the_measured_sizes(low, high, expected):
 def test_a_winner_at_one_size_within_noise_gets_no_rule():
     times = {2**i: {TREE: 1.0, RING: 1.1} for i in range(10)}
     times[64] = {TREE: 1.0, RING: 0.99}
-    assert said(rules_of(curves(times, sem=0.01))) == [(0, "tree")]
-    assert len(rules_of(curves(times, sem=0.0001))) == 3
+    assert said(rules_of(curves(times, sem=0.01))) == [(1, "tree"), (1025, None)]
+    assert len(rules_of(curves(times, sem=0.0001))) == 3 + 1
 
 
 def test_a_winner_at_one_size_beyond_noise_keeps_its_rule():
     times = {2**i: {TREE: 1.0, RING: 1.1} for i in range(10)}
     times[64] = {TREE: 1.0, RING: 0.8}
-    assert len(rules_of(curves(times, sem=0.01))) == 3
+    assert len(rules_of(curves(times, sem=0.01))) == 3 + 1
 
 
 def test_a_rule_that_adds_less_than_one_per_cent_of_the_gain_is_left_out():
     times = {2**i: {TREE: 1.0, RING: 1.1} for i in range(10)}
     times[64] = {TREE: 1.0, RING: 0.98}
     slow = baseline({2**i: 2.0 for i in range(10)})  # Σ gain ≈ 6.9, 1 % of it ≈ 0.069 > ln(1/0.98)
-    assert said(rules_of(curves(times), slow)) == [(0, "tree")]
+    assert said(rules_of(curves(times), slow)) == [(1, "tree"), (1025, None)]
     near = baseline({2**i: 1.02 for i in range(10)})  # Σ gain ≈ 0.2
-    assert len(rules_of(curves(times), near)) == 3
-    assert len(rules_of(curves(times), slow, keep=1.0)) == 3
+    assert len(rules_of(curves(times), near)) == 3 + 1
+    assert len(rules_of(curves(times), slow, keep=1.0)) == 3 + 1
 
 
 def test_where_sizes_cannot_be_told_apart_the_best_single_choice_is_taken():
@@ -88,14 +89,30 @@ def test_where_no_choice_was_measured_everywhere_and_one_must_do_the_stack_decid
     assert [r.choice for r in found] == [Point()]
 
 
-def test_tables_are_separate_and_start_at_zero():
+def test_tables_are_separate_and_end_a_factor_of_two_beyond_what_was_measured():
     both = curves({8: {TREE: 1.0}}) | curves({8: {RING: 1.0}}, collective="bcast")
     both[("allreduce", 16, 8)] = {LINE: Winner(1.0, 0.0, LINE)}
     assert [(r.collective, r.comm_size, r.min_bytes, r.choice) for r in rules_of(both)] == [
-        ("allreduce", 8, 0, TREE),
-        ("allreduce", 16, 0, LINE),
-        ("bcast", 8, 0, RING),
+        ("allreduce", 8, 4, TREE),
+        ("allreduce", 8, 17, Point()),
+        ("allreduce", 16, 4, LINE),
+        ("allreduce", 16, 17, Point()),
+        ("bcast", 8, 4, RING),
+        ("bcast", 8, 17, Point()),
     ]
+
+
+def test_a_rule_does_not_reach_sizes_that_nobody_measured():
+    rules = rules_of(curves({8192: {RING: 1.0}}))
+    asked = {
+        size: choice_at(rules, slot(size)) for size in (0, 8, 20, 4095, 4096, 8192, 16384, 16385, 1 << 30)
+    }
+    assert {size for size, choice in asked.items() if choice} == {4096, 8192, 16384}
+
+
+def test_what_has_no_size_or_no_end_has_no_bounds():
+    assert said(rules_of(curves({0: {TREE: 1.0}}, collective="barrier"))) == [(0, "tree")]
+    assert said(rules_of(curves({8192: {TREE: 1.0}}), one_row={"allreduce": 1})) == [(0, "tree")]
 
 
 def test_a_rule_that_gains_less_than_one_per_cent_leaves_it_to_the_stack():
@@ -106,4 +123,4 @@ def test_a_rule_that_gains_less_than_one_per_cent_leaves_it_to_the_stack():
         return said(rules_of(curves(times), baseline({2**i: 2.0 for i in range(8)}), says=lambda c: c != own))
 
     assert found(1.008) == [(0, "default")]
-    assert found(1.05) == [(0, "tree")]
+    assert found(1.05) == [(1, "tree"), (257, None)]

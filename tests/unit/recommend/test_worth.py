@@ -41,6 +41,28 @@ def test_what_was_not_tuned_is_told_apart():
     assert (found.calls, found.other_calls) == (10.0, 30.0)
 
 
+@pytest.mark.parametrize(
+    ("size", "comm_size", "met"),
+    [
+        (8192, 8, True), (4096, None, True), (16384, 8, True), (4095, 8, False), (16385, 8, False),
+        (8, 8, False), (20, None, False), (1 << 30, 8, False),
+        (8192, 5, True), (8192, 15, True), (8192, 4, False), (8192, 16, False), (8192, 1024, False),
+    ],
+)  # fmt: skip
+def test_calls_beyond_a_factor_of_two_of_what_was_measured_save_nothing(size, comm_size, met):
+    here, there = ("allreduce", 8), ("allreduce", comm_size)
+    found = worth(profile((8192, 10.0, *here), (size, 1e6, *there)), [gain(8192, 3, 5)], 1.0)
+    covered = 10.0 + (1e6 if met else 0.0)
+    assert (found.calls, found.other_calls) == (covered, 1e6 + 10.0 - covered)
+    assert found.saved_s == pytest.approx(covered * 2e-6)
+
+
+def test_a_profile_all_of_whose_calls_lie_beyond_is_refused_with_what_was_measured():
+    with pytest.raises(TableError, match="nothing of what was measured") as refused:
+        worth(profile((8, 1e6, "allreduce"), (20, 1e6, "allreduce")), [gain(8192, 3, 5)], 1.0)
+    assert "8192" in refused.value.hint
+
+
 def test_calls_on_other_communicators_than_the_measured_are_named():
     calls = profile((8, 10.0, "allreduce", 8), (8, 5.0, "allreduce", 64), (8, 5.0, "bcast", 3))
     assert worth(calls, [gain(8, 3, 5)], 1.0).other_sizes == (64,)

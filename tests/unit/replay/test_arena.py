@@ -98,3 +98,10 @@ def test_the_page_holds_every_proposer_and_needs_no_network() -> None:
     page = standings_page(standings([one]))
     assert "a-name-to-find" in page
     assert "<script src=" not in page
+
+
+def test_without_a_marked_default_there_is_no_speedup_over_it(tmp_path: Path) -> None:
+    text = "\n".join(row.rpartition(",")[0] for row in TABLE.splitlines())
+    found = contest(read(tmp_path, text), "grid", proposer("grid"), [1, 3], seed=0)
+    assert [r.envelope for r in found][1] == pytest.approx(1.0)
+    assert all(math.isnan(r.speedup) for r in found)

@@ -115,15 +115,15 @@ def test_bad_tables_are_named(tmp_path: Path, text: str, parts: Sequence[str]) -
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="cannot read"):
+    with pytest.raises(TableError, match="cannot be read"):
         read_recorded(tmp_path / "absent.csv")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"not parquet")
-    with pytest.raises(TableError, match="cannot read"):
+    with pytest.raises(TableError, match="cannot be read"):
         read_recorded(broken)
     latin = tmp_path / "latin.csv"
     latin.write_bytes("a,message_bytes,latency_us\nµ,8,1\n".encode("latin-1"))
-    with pytest.raises(TableError, match="cannot read"):
+    with pytest.raises(TableError, match="cannot be read"):
         read_recorded(latin)
 
 
@@ -139,3 +139,34 @@ def test_one_size_and_one_configuration_are_a_table(tmp_path: Path) -> None:
     found = read_recorded(table(tmp_path, "message_bytes,latency_us\n8,1.5\n"))
     assert found.space.size == 1
     assert found.space.default == Point()
+
+
+NAMELESS = "tls,message_bytes,latency_us\ntcp,8,100\nsm,8,2\n"
+
+
+def test_what_does_not_say_its_collective_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"runs\.csv: nothing says what was measured") as error:
+        read_recorded(table(tmp_path, NAMELESS, "runs.csv"))
+    assert "replay.collective=NAME" in error.value.hint
+    assert read_recorded(table(tmp_path, NAMELESS, "runs.csv"), collective="bcast").collective == "bcast"
+    with pytest.raises(TableError, match="unknown collective 'brodcast'"):
+        read_recorded(table(tmp_path, NAMELESS, "runs.csv"), collective="brodcast")
+
+
+def test_a_column_of_collectives_says_it(tmp_path: Path) -> None:
+    rows = [*zip(NAMELESS.splitlines(), ("collective", "gather", "gather"), strict=True)]
+    text = "\n".join(f"{collective},{row}" for row, collective in rows) + "\n"
+    found = read_recorded(table(tmp_path, text, "allreduce.csv"))
+    assert found.collective == "gather"
+    assert [p.name for p in found.space.parameters] == ["tls"]
+    two = text + "scatter,tcp,8,9\n"
+    with pytest.raises(TableError, match="holds gather, scatter"):
+        read_recorded(table(tmp_path, two, "two.csv"))
+    assert len(read_recorded(table(tmp_path, two, "two.csv"), collective="scatter").runs) == 1
+
+
+def test_without_a_marked_default_every_value_is_a_change(tmp_path: Path) -> None:
+    found = read_recorded(table(tmp_path, NAMELESS, "bcast.csv"))
+    assert not found.knows_defaults
+    assert not {p.unset for p in found.space.parameters} & {"tcp", "sm"}
+    assert read_recorded(table(tmp_path, FULL)).knows_defaults

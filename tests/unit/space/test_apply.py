@@ -26,6 +26,10 @@ def load(apply):
         ({"env": {"UCX_TLS": "{}"}}, "the template '{}' names"),
         ({"env": {"UCX_TLS": "{value"}}, "the template '{value': expected '}'"),
         ({"env": {"UCX_TLS": "{value.__class__}"}}, "names value.__class__"),
+        ({"env": {"UCX_TLS": "{value:{other}}"}}, "more than a name in a field"),
+        ({"env": {"UCX_TLS": "{value!q}"}}, "more than a name in a field"),
+        ({"map_by": "ppr:{other:d}:node"}, "more than a name in a field"),
+        ({"env": {"UCX_{value[0]}": "x"}}, "names value[0]"),
         ({"environment": {"UCX_TLS": "{value}"}}, "cannot apply by 'environment'"),
     ],
 )

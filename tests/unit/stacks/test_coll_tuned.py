@@ -3,7 +3,9 @@
 import pytest
 
 from autotune.errors import UserError
+from autotune.history.objectives import Winner
 from autotune.history.trial import Rule
+from autotune.recommend.rules import rules_of
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.coll_tuned import Row
@@ -208,3 +210,20 @@ def test_only_algorithms_are_refused_and_small_calls_can_be_spared():
     assert spared[1024] == (Row(0, 4), Row(1024, 99), Row(65536, 0))
     assert spared[65536] == (Row(0, 4), Row(65536, 0))
     assert "0 4 0 0  # ring\n1024 99 0 0  # refused\n" in coll_tuned.text(coll_tuned.refusing(tables, 1024))
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm"),
+    [("allreduce", "ring"), ("allgather", "ring"), ("alltoall", "pairwise"), ("bcast", "pipeline")],
+)
+def test_the_library_decides_beyond_what_was_measured(collective, algorithm):
+    choice = Point.of({"algorithm": algorithm})
+    rules = rules_of({(collective, 4, 8192): {choice: Winner(1.0, 0.0, choice)}})
+    tables = coll_tuned.table(rules)
+    chosen = {
+        size: bool(coll_tuned.row_at(tables, (collective, 4, size)).algorithm)
+        for size in (0, 8, 4095, 4096, 8192, 16384, 16385, 1 << 28)
+    }
+    assert {size for size, own in chosen.items() if own} == {4096, 8192, 16384}
+    (rows,) = (rows for start, rows in tables[collective].items() if any(row.algorithm for row in rows))
+    assert [bool(row.algorithm) for row in rows] == [False, True, False]

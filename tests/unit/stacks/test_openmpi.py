@@ -153,5 +153,5 @@ def test_a_template_that_names_nothing_known_is_refused():
 
 def test_a_template_without_its_end_is_refused():
     space = Space("bad", (Parameter("A", ("x", "y"), "x", apply={"env": {"A": "{value"}}),))
-    with pytest.raises(SpaceError, match=r"A: the template '\{value' is damaged"):
+    with pytest.raises(SpaceError, match=r"A: the template '\{value': expected '}'"):
         environment(space, space.complete({"A": "y"}), {})

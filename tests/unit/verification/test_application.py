@@ -1,9 +1,13 @@
 """Runs of an application with files and without: what is said, and how often wrongly."""
 
+from itertools import groupby
+from operator import itemgetter
+
 import numpy as np
 import pytest
 
 from autotune.verification.application import Said, difference, judged, predicted
+from autotune.verification.blocks import order
 from autotune.verification.sequential import SequentialDesign
 
 DESIGN = SequentialDesign.of(16, 0.05, 0.01, 0.1)
@@ -11,12 +15,11 @@ DESIGN = SequentialDesign.of(16, 0.05, 0.01, 0.1)
 
 def ended(rng, ratio, noise, more_is_better=False):
     """What a comparison comes to, look by look."""
-    runs = [], []
-    for look in DESIGN.looks:
-        while len(runs[0]) < look:
-            runs[0].append(10.0 * np.exp(noise * rng.normal()))
-            runs[1].append(10.0 / ratio * np.exp(noise * rng.normal()))
-        verdict = judged(*runs, more_is_better, DESIGN)
+    runs = []
+    for _, block in groupby(order(DESIGN.own, rng), key=itemgetter(0)):
+        for number, tuned in block:
+            runs.append((number, tuned, 10.0 / (ratio if tuned else 1.0) * np.exp(noise * rng.normal())))
+        verdict = judged(runs, more_is_better, DESIGN)
         if verdict.said is not Said.UNTOLD:
             break
     return verdict
@@ -44,7 +47,8 @@ def test_without_a_difference_little_is_claimed():
 
 
 def test_what_a_run_saves_is_in_seconds_of_the_default():
-    verdict = judged([10.0, 10.1, 9.9, 10.0], [8.0, 8.1, 7.9, 8.0], False, DESIGN)
+    times = ((0, True, 8.0), (0, False, 10.0), (0, False, 10.1), (0, True, 8.1), (0, True, 7.9))
+    verdict = judged([*times, (0, False, 9.9), (0, True, 8.0), (0, False, 10.0)], False, DESIGN)
     saved, low, high = verdict.saved
     assert low < saved < high
     assert saved == pytest.approx(2.0, abs=0.05)

@@ -31,10 +31,10 @@ def told(history, objectives=OBJECTIVES, max_loss=0.01):
     return {choice.kind: choice for choice in found}
 
 
-def test_the_best_that_is_never_slower_stands_beside_the_best_on_the_whole_with_its_price():
+def test_the_recommended_setting_stands_beside_the_best_on_the_whole_with_its_price():
     machine = Machine(trade)
     found = told(run(verifier(), machine, searched(machine, EVERY)))
-    assert list(found) == [ChoiceKind.NEVER_SLOWER, ChoiceKind.OVERALL]
+    assert list(found) == [ChoiceKind.RECOMMENDED, ChoiceKind.OVERALL]
     safe, best = found.values()
     assert (safe.changes, safe.checked, safe.prices) == (point("self,posix"), Checked.HOLDS, ())
     assert "verified" in safe.text
@@ -81,5 +81,5 @@ def test_a_profile_of_calls_has_a_choice_of_its_own():
 def test_a_price_that_is_allowed_is_none():
     machine = Machine(trade)
     found = told(searched(machine, EVERY), max_loss=0.25)
-    assert found[ChoiceKind.NEVER_SLOWER].changes == found[ChoiceKind.OVERALL].changes == point("self,tcp")
+    assert found[ChoiceKind.RECOMMENDED].changes == found[ChoiceKind.OVERALL].changes == point("self,tcp")
     assert not found[ChoiceKind.OVERALL].prices

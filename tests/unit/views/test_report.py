@@ -15,9 +15,9 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.recommend.front import Checked, Gain, Provenance, Recommendation
 from autotune.space import Dropped, Parameter, Point, Space
+from autotune.verification.blocks import Block
+from autotune.verification.comparison import compare
 from autotune.verification.one_round import VerificationRound
-from autotune.verification.paired_test import compare
-from autotune.verification.pairs import LaunchNoise
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.report import ReportInput, page
 from tests import example
@@ -77,7 +77,7 @@ def inputs(ran):
         screening=ran.screening,
         findings=[("UCX", "1.20.1: self, sysv, tcp")],
         exports=["export/openmpi-mca-params.conf"],
-        use="OMPI_MCA_mca_base_param_files=export/openmpi-mca-params.conf mpirun …",
+        use="mpirun --mca pml ucx … your_program",
     )
 
 
@@ -253,7 +253,7 @@ def test_all_sections_have_their_numbers_in_words(document):
         "What matters",
         "How the campaign went",
         "needs ucx_tl:xpmem",
-        "export/openmpi-mca-params.conf mpirun",
+        "mpirun --mca pml ucx",
         "Open MPI 5.0.11, UCX 1.20.1",
         "1.20.1: self, sysv, tcp",
         "node1",
@@ -337,37 +337,33 @@ def test_one_objective_has_no_plane_to_draw(inputs):
 
 
 def test_the_verification_shows_promise_and_fresh_launches_side_by_side(inputs):
-    design = SequentialDesign((2,))
     slots = [gain.slot for gain in inputs.recommendation.gains]
-    found = [
-        {slot: math.log(1.2) + 0.01 * k for slot in slots[1:]} | {slots[0]: math.log(0.9) - 0.001 * k}
-        for k in range(2)
-    ]
-    launches = inputs.history.observations[:4]
-    earlier = VerificationRound(inputs.recommendation, launches, (), (), complete=True)
-    last = VerificationRound(
-        inputs.recommendation,
-        launches,
-        tuple(found),
-        compare(found, design, noise=LaunchNoise(0.0001, 2)),
-        complete=True,
+    tuned = (True, False, False, True, False, True, True, False)
+    faster = {slot: math.log(1.2) for slot in slots[1:]} | {slots[0]: math.log(0.9)}
+    logs = tuple(
+        tuple((slot, 1e-3 * k - side * gain) for slot, gain in faster.items()) for k, side in enumerate(tuned)
     )
+    blocks = (Block(tuned, logs),) * 3
+    judged = compare(blocks, SequentialDesign())
+    launches = inputs.history.observations[:4]
+    earlier = VerificationRound(inputs.recommendation, launches, complete=True)
+    last = VerificationRound(inputs.recommendation, launches, blocks, judged=judged, complete=True)
     measured = replace(inputs.recommendation, average=(1.1, 1.0, 1.2))
     document = Document(page(replace(inputs, rounds=(earlier, last), recommendation=measured)))
-    row = next(r for r in document.rows if r[0] == "8 B" and len(r) == 5 and r[3] == "2")
+    row = next(r for r in document.rows if r[0] == "8 B" and len(r) == 5 and r[3] == "12")
     assert row[1].startswith("1.44×")
     assert row[2].startswith("0.90× (")
     assert row[4] == "slower"
     assert "fresh launches, this size by itself" in document.texts  # the other table's are drawn to the mean
+    n_rules = sum(bool(rule.choice) for rule in inputs.recommendation.rules)
     assert [text for text in document.texts if text.startswith("Round ")] == [
-        f"Round {n}: UCX_RNDV_THRESH=4k, UCX_TLS=self,sysv, {len(inputs.recommendation.rules)} rules"
-        for n in (2, 1)
+        f"Round {n}: UCX_RNDV_THRESH=4k, UCX_TLS=self,sysv, {n_rules} rules" for n in (2, 1)
     ]
     names = [[trace.get("name") for trace in figure["data"]] for figure in document.figures]
-    drawn = document.figures[names.index(["one pair of launches", "in the search", "fresh launches"])]
-    assert len(drawn["data"][0]["x"]) == 2 * len(slots)
+    drawn = document.figures[names.index(["one launch", "in the search", "fresh launches"])]
+    assert len(drawn["data"][0]["x"]) == 12 * len(slots)
     assert drawn["data"][2]["y"][0] == pytest.approx(0.9, rel=1e-3)
-    assert any(text.endswith("on 8 fresh launches") for text in document.texts)
+    assert any(text.endswith("on 4 fresh launches") for text in document.texts)
 
 
 def test_a_verification_that_found_nothing_is_said_plainly(inputs):

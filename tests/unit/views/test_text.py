@@ -4,12 +4,14 @@ import math
 
 import pytest
 
+from autotune.campaign.costs import Share
 from autotune.history.trial import Rule
 from autotune.recommend.front import Gain, Recommendation
 from autotune.space import Point
 from autotune.views.text import (
     advice_text,
     changed_text,
+    cost_text,
     duration_text,
     figure_text,
     p_text,
@@ -100,3 +102,11 @@ def test_advice_says_what_is_to_be_changed():
 
 def test_a_value_alone_is_never_an_empty_cell() -> None:
     assert [value_text(v) for v in ("", None, 0, "auto")] == ["(empty)", "not active", "0", "auto"]
+
+
+def test_what_a_campaign_costs_names_the_limit_on_all_of_it():
+    phases = (Share("search", 10, 10, 1.5), Share("verification", 16, 64, 1.5))
+    text = cost_text(phases)
+    launches = "26 … 74 launches (search 10, verification 16 … 64)"
+    assert text == f"{launches}; {duration_text(39.0)} of measuring, starting ranks not counted"
+    assert cost_text(phases, 240.0) == f"{text}; of all that as much as {duration_text(240.0)} have room for"

@@ -2,6 +2,7 @@
 # stack: MVAPICH 4.1; 4 nodes, 16 ranks
 # UNVERIFIED
 # FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents
+# its rules hold for messages of all sizes, also beyond those measured: it has no word for an end
 #
 # use: . /site/tuning/mvapich-env.sh; mpiexec … your_program
 export UCX_TLS=rc,self

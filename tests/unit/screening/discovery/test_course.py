@@ -1,8 +1,10 @@
 """The next run of a discovery follows from the runs so far."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from autotune.screening.discovery import Arm, Course, Run, Stage, found
+from autotune.screening.discovery import Arm, Course, Run, Stage, cycle, found
 from autotune.screening.discovery.found import candidates
 from autotune.screening.discovery.runs import set_aside, suspects
 from autotune.simulate.planted import Truth
@@ -55,6 +57,19 @@ def test_one_at_a_time_a_second_level_of_a_factor_waits_for_the_first_of_all_oth
     course = Course((Arm("", LEVELS),), 240, share=0, seed=1)
     runs = _runs(Truth({}), course)[1:41]
     assert {name for run in runs for name, _ in run.changes} == {name for name, _ in LEVELS}
+
+
+def test_one_at_a_time_lower_tiers_go_first_whatever_the_seed_and_the_arm():
+    """Of 300 levels in random order a hundred launches miss most, the one that matters too."""
+    many = tuple((f"k{i}", v) for i in range(75) for v in (1, 2))
+    arms = Arm("", many), Arm("b", (*many, *((f"b{i}", v) for i in range(75) for v in (1, 2))))
+    tiers = {"k70": 0, "b3": 0, "b4": 0, "k5": 1, "b60": 1}
+    for seed in range(5):
+        course = Course(arms, 300, share=0, seed=seed, tiers=tiers)
+        runs = [run for run in _runs(Truth({}), course, seed) if run.changes][:10]
+        met = [tiers[name] for run in runs for name, _ in run.changes]
+        assert met == [0] * 6 + [1] * 4
+        assert {c for run in runs for c in run.changes} == {(name, v) for name in tiers for v in (1, 2)}
 
 
 def test_what_one_launch_shows_plainly_is_confirmed_and_gains_before_losses():
@@ -125,6 +140,32 @@ def test_arms_begin_with_their_default_and_try_their_levels_equally_often():
     screened = [run for run in runs if not run.block]
     made = [sum(level in r.changes for r in screened if r.arm == i) for i in (0, 1) for level in LEVELS[:20]]
     assert max(made) - min(made) <= 2
+
+
+def test_another_cycle_screens_on_and_confirms_what_was_not_confirmed_before():
+    first, late = ("k30", 1), ("k31", 2)
+    course = Course((Arm("", LEVELS),), 300, share=0, seed=4)
+    truth, rng = {first: 0.6, late: 0.5}, np.random.default_rng(0)
+    runs, cut = [], 45
+
+    def made(planned):
+        curve = rng.normal(0, 0.03, 8) + sum(np.log(truth.get(c, 1.0)) for c in planned.changes)
+        return replace(planned, curve=tuple(curve))
+
+    while planned := course.next_run(runs, enough=len(runs) >= cut):
+        runs.append(made(planned[0]))
+    ended = len(runs)
+    assert any(run.block for run in runs)
+    runs.append(made(course.next_run(runs, go_on=True)[0]))
+    assert cycle(runs) == ended
+    while planned := course.next_run(runs, enough=len(runs) >= ended + 60):
+        runs.append(made(planned[0]))
+    blocks = [max((r.block for r in part), default=0) for part in (runs[:ended], runs[ended:])]
+    assert 0 < blocks[0] < min(r.block for r in runs[ended:] if r.block) <= blocks[1]
+    again = [{c for r in part if r.block for c in r.changes} for part in (runs[:ended], runs[ended:])]
+    assert not again[0] & again[1]
+    assert {e.change for e in found(course.arms, runs, course.rate, 4).active} == set(truth)
+    assert len(runs) <= 300
 
 
 def test_no_time_means_no_run():

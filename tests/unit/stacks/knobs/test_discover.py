@@ -1,5 +1,6 @@
 """From classed knobs and facts to a space."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,9 +145,19 @@ def test_the_stack_renders_its_points_and_the_journal_keeps_it():
 
 def test_over_infiniband_the_knobs_of_the_transport_in_use_are_turned():
     listed = Path(__file__).resolve().parents[3] / "data" / "knobs" / "ucx-1.13-infiniband.txt"
-    log = "select: component ucx selected\nUCX  INFO  ep_cfg[1]: inter-node cfg#1 tag(dc_mlx5/mlx5_0:1)\n"
+    log = "select: component ucx selected\nUCX  INFO  ucp_context_0 inter-node cfg#1 tag(dc_mlx5/mlx5_0:1)\n"
     facts = said(log) | {"mpi:openmpi", "pml_built:ucx", "pml:ucx", "nodes:2"}
     space = discovered_space(classify(ucx.parse(listed.read_text()), load("ucx")), facts, SIZES)
     turned = {p.name for p in space.parameters}
     assert {"UCX_DC_NUM_DCI", "UCX_DC_TX_QUEUE_LEN", "UCX_DC_SEG_SIZE", "UCX_IB_REG_METHODS"} <= turned
     assert {"UCX_RC_TX_QUEUE_LEN", "UCX_DC_MLX5_NUM_DCI", "UCX_DC_SL", "UCX_DC_TIMEOUT"}.isdisjoint(turned)
+
+
+def test_what_is_strong_elsewhere_is_marked_and_the_order_changes_no_fingerprint():
+    space = discovered_space(classed(), FACTS, SIZES)
+    strong = {p.name for p in space.parameters if p.strong}
+    assert strong == {"btl_sm_eager_limit", "coll_sm_priority", "UCX_TLS"}
+    back = space_of(space_document(space))
+    assert {p.name for p in back.parameters if p.strong} == strong
+    plain = replace(space, parameters=tuple(replace(p, strong=False) for p in space.parameters))
+    assert plain.fingerprint == space.fingerprint

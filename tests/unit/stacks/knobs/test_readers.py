@@ -210,9 +210,11 @@ def test_a_launch_says_what_it_uses():
     }
 
 
-def test_a_network_card_registers_memory():
-    lane = "[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  ctx inter-node cfg#1 tag(rc_mlx5/mlx5_0:1)\n"
-    assert said(lane) == {"ucx_lane:rc_mlx5", "ucx_lane:rc", "ucx_lane:ib", "rdma"}
+@pytest.mark.parametrize("where", ["ctx inter-node cfg#1", "ep_cfg[1]:"])
+def test_a_network_card_registers_memory(where):
+    own = "[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  ep_cfg[0]: tag(self/memory0 cma/memory)\n"
+    lane = f"[1.2] [vm:1:0]  ucp_worker.c:1 UCX  INFO  {where} tag(rc_mlx5/mlx5_0:1)\n"
+    assert said(own + lane) == {"ucx_lane:rc_mlx5", "ucx_lane:rc", "ucx_lane:ib", "rdma"}
 
 
 INTEL = """\

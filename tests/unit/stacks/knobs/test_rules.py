@@ -142,9 +142,10 @@ def test_what_must_never_be_turned_is_not(layer, name, klass):
     assert classed.klass is klass
 
 
-def test_every_variable_of_ucx_with_infiniband_is_classed_by_exactly_one_rule():
-    """What ``ucx_info -caf`` of UCX 1.13 with rc, ud and dc says, without the texts."""
-    listed = ucx.parse((DATA / "ucx-1.13-infiniband.txt").read_text())
+@pytest.mark.parametrize("version", ["1.13", "1.20"])
+def test_every_variable_of_ucx_with_infiniband_is_classed_by_exactly_one_rule(version):
+    """What UCX with rc, ud and dc says, without the texts."""
+    listed = ucx.parse((DATA / f"ucx-{version}-infiniband.txt").read_text())
     classed = classify(listed, load("ucx"))
     assert len(classed) > 700
     assert [c.knob.name for c in classed if c.rule is None] == []
@@ -166,3 +167,19 @@ def test_every_variable_of_ucx_with_infiniband_is_classed_by_exactly_one_rule():
         "UCX_IB_FORK_INIT",
     }
     assert {by_name[name].klass for name in left} == {Class.PROTECTED}
+
+
+def test_what_matters_most_elsewhere_is_strong_and_its_rule_says_who_says_so():
+    (rule,) = rules(SIZES.replace("kind: bytes", "strong: {'/btl_[a-z]+_limit/': its documentation}"))
+    assert rule.is_strong("btl_sm_limit")
+    assert not rule.is_strong("btl_sm_get_limit")
+    for wrong in ("[btl_sm_limit]", "btl_sm_limit", "{btl_sm_limit: null}"):
+        with pytest.raises(SpaceError, match="strong must be a mapping"):
+            rules(SIZES.replace("kind: bytes", f"strong: {wrong}"))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_of_the_shipped_rules_only_those_that_are_turned_say_what_is_strong(layer):
+    for rule in load(layer):
+        assert not rule.strong or (rule.klass is Class.PERFORMANCE and not rule.left_to), rule.name
+        assert all(len(source.split()) > 2 for source in rule.strong.values()), rule.name

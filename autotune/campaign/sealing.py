@@ -1,0 +1,62 @@
+"""Whose word a journal is (read before anything that it names is started).
+
+A campaign's directory is unpacked and copied, and its journal names programs, launchers and environments.
+So what a campaign is, as its journal says it, is sealed with a key of the user's who runs it: HMAC-SHA256
+(RFC 2104) in each ``started`` event. Of a journal without such a seal the user is asked.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from autotune.probe.own_files import make_own, opened_own
+
+_BYTES = 32
+"""Of the key: as many as the hash has, more gives no more strength (RFC 2104, section 3)."""
+
+
+def seal(events: Sequence[Mapping[str, Any]]) -> str:
+    """What proves that this user has run the campaign that a journal describes; empty: no key can be kept."""
+    described = [event for event in events if event["event"] in ("campaign", "changed")]
+    try:
+        text = json.dumps(described, sort_keys=True, separators=(",", ":")).encode()
+        return hmac.new(_key(), text, hashlib.sha256).hexdigest()
+    except (OSError, RuntimeError):  # no home, or one that cannot be written
+        return ""
+
+
+def is_sealed(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether this user has run the campaign as its journal describes it."""
+    seals = [str(event.get("seal", "")) for event in events if event["event"] == "started"]
+    ours = seal(events) if any(seals) else ""
+    return bool(ours) and any(hmac.compare_digest(ours.encode(), other.encode()) for other in seals)
+
+
+def _key() -> bytes:
+    """The user's own key, made where there is none.
+
+    Raises:
+        OSError: it cannot be kept, or others could have written it.
+        RuntimeError: the user has no home.
+    """
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "autotune"
+    path = folder / "key"
+    if not path.exists():
+        make_own(folder)
+        fresh = folder / f"key.{secrets.token_hex(8)}"
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_BYTES))
+        try:
+            os.link(fresh, path)  # not over the key that another campaign has made meanwhile
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    with opened_own(path) as descriptor:
+        return os.read(descriptor, _BYTES)

@@ -1,0 +1,67 @@
+"""How much time is left to a campaign, and what of it goes to what (steps 4 to 9 of the flow)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.campaign.description import Description, SiteKind
+from autotune.history.trial import History, Observation, Phase
+from autotune.scenario import Scenario
+
+_RECENT, _FEW = 8, 3
+"""Launches by which the duration of the next one is judged, and how many are too few to tell it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """What is left to all that comes before the verification; infinite where nothing limits it."""
+
+    all_s: float = math.inf
+    """Of the time of all phases, without what the verification needs."""
+    search_s: float = math.inf
+    """To the search, which may have a limit of its own."""
+    launch_s: float = 0.0
+    """What a launch of the search is expected to take."""
+    raced: float = math.inf
+    """Launches of the verification that could end in time."""
+
+    @property
+    def up(self) -> bool:
+        """Whether no launch of the search could end in time."""
+        return self.search_s <= 0 or self.search_s < self.launch_s
+
+    @property
+    def launches(self) -> float:
+        """How many launches of the search could."""
+        return self.search_s // self.launch_s if self.launch_s and self.search_s < math.inf else math.inf
+
+
+PLENTY = TimeLeft()
+"""Where nothing limits it."""
+
+
+def expected_s(history: History, scenario: Scenario) -> float:
+    """What a launch of the search is expected to take: as long as the longest of the last few that worked.
+
+    Without what it waited for near cores, which the next one may not have to. One disturbed launch of the
+    baseline does not decide it: a discovery's launches tell what starting and ending one takes as well.
+    """
+    others = _worked_s(history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH, Phase.VERIFY).observations)
+    discovered = _worked_s(history.of(Phase.DISCOVERY).observations)
+    longest = max(others[-_RECENT:], default=0.0)
+    if len(others) < _FEW and discovered:
+        around = float(np.median(discovered)) - scenario.discover.probe_s
+        longest = min(longest, around + scenario.probe.budget_s)
+    return longest
+
+
+def verified_s(history: History, campaign: Description) -> float:
+    """What a launch of the verification is expected to take: of an MPI it is measured in two loops."""
+    made, scenario = _worked_s(history.of(Phase.VERIFY).observations), campaign.scenario
+    twice = scenario.other_loop and campaign.site.stamp.kind is SiteKind.REAL
+    return max(made[-_RECENT:], default=expected_s(history, scenario) * (2 if twice else 1))
+
+
+def _worked_s(made: tuple[Observation, ...]) -> list[float]:
+    return [o.duration_s - o.extra.get("waited_s", 0.0) + o.queue_s for o in made if o.ok]

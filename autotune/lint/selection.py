@@ -1,0 +1,109 @@
+"""Lists of components, ``btl = self,sm`` or ``coll = ^han``: which plug-ins a framework of Open MPI may use.
+
+Every effect here was tried on 5.0.11, a launch for each framework. Names are compared as they stand, blanks
+and capitals included; an empty name is skipped.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from autotune.errors import allowed
+from autotune.lint.assignment import Assignment
+from autotune.lint.finding import Finding, meant
+
+_ABORTS, _GOES_ON = "MPI_Init aborts", "a message, and the framework stays without any"
+_LATER = "MPI_Init goes well, and the first call that needs the framework fails"
+FRAMEWORKS: Mapping[str, str] = {
+    **dict.fromkeys(("accelerator", "allocator", "btl", "coll", "hook", "mpool", "op", "osc"), _ABORTS),
+    **dict.fromkeys(("part", "pml", "rcache", "smsc"), _ABORTS),
+    **dict.fromkeys(("mtl", "vprotocol"), _GOES_ON),
+    **dict.fromkeys(("fbtl", "fcoll", "fs", "io", "sharedfp", "topo"), _LATER),
+}
+"""Framework → what becomes of a name in its list that is none of its components."""
+
+GONE: Mapping[tuple[int, int], tuple[str, ...]] = {
+    (5, 0): ("btl_openib", "osc_pt2pt", "mtl_psm", "coll_fca", "pml_yalla"),
+    (6, 0): ("coll_hcoll",),
+}
+"""Version → components that it no longer has, each behind its framework."""
+
+RELEASED: Mapping[str, tuple[str, ...]] = {
+    "btl": ("ofi", "openib", "portals4", "self", "sm", "smcuda", "tcp", "ugni", "uct", "usnic", "vader"),
+    "pml": ("cm", "monitoring", "ob1", "ucx", "v", "yalla"),
+    "mtl": ("ofi", "portals4", "psm", "psm2"),
+    "osc": ("monitoring", "portals4", "pt2pt", "rdma", "sm", "ucx"),
+    "coll": (
+        *("accelerator", "acoll", "adapt", "basic", "cuda", "demo", "fca", "ftagree", "han", "hcoll"),
+        *("inter", "libnbc", "monitoring", "portals4", "self", "sm", "sync", "tuned", "ucc", "xhc"),
+    ),
+}
+"""Components of the releases from 4.1 to 6.0: a site's build has some that others lack (``coll_hcoll``)."""
+
+_OTHER_NAMES = {"btl": ("vader",)}
+"""Names that 5.0 takes for one of its components (``sm``)."""
+
+_EVERY_CALL = ("basic", "libnbc")
+"""Components of ``coll`` without which some collective has nobody: alone or left out, each aborts."""
+
+
+def is_list(name: str) -> bool:
+    """Whether a parameter chooses components."""
+    return name in FRAMEWORKS
+
+
+def gone(name: str, version: tuple[int, int]) -> tuple[str, tuple[int, int]] | None:
+    """The component that a parameter or ``framework_component`` is of, and since when there is none."""
+    return next(
+        (
+            (component, since)
+            for since, components in GONE.items()
+            for component in components
+            if version >= since and (name == component or name.startswith(f"{component}_"))
+        ),
+        None,
+    )
+
+
+def selection(
+    a: Assignment, version: tuple[int, int], here: Mapping[str, Collection[str]]
+) -> Iterator[Finding]:
+    """What is wrong with a list; ``here`` has each framework's components where they are known."""
+    effect = FRAMEWORKS[a.name]
+    if "^" in a.value[1:]:
+        remedy = "one ^ before the whole list leaves all of its names out; names to use stand without any"
+        yield a.finding(f"{a.name} = {a.value}: ^ stands within the list: {effect}", remedy)
+        return
+    without = a.value.startswith("^")
+    names = [name for name in a.value.removeprefix("^").split(",") if name]
+    if not without:
+        for name in names:
+            yield from _component(a, name, version, here)
+    missing = [n for n in _EVERY_CALL if (n in names) == without] if names and a.name == "coll" else []
+    if missing:
+        lacking = f"without {' and '.join(missing)} some collectives have nobody: MPI_Init aborts"
+        leave = "leave out what shall not be used: coll = ^NAME"
+        yield a.finding(
+            f"coll = {a.value}: {lacking}", leave if not without else f"keep {', '.join(missing)}"
+        )
+
+
+def _component(
+    a: Assignment, name: str, version: tuple[int, int], here: Mapping[str, Collection[str]]
+) -> Iterator[Finding]:
+    effect = FRAMEWORKS[a.name]
+    known = (*here.get(a.name, ()), *_OTHER_NAMES.get(a.name, ())) if version >= (5, 0) else here.get(a.name)
+    of_any = RELEASED.get(a.name, ())
+    if found := gone(f"{a.name}_{name}", version):
+        which = f"Open MPI {found[1][0]} has no {a.name} {name}"
+        yield a.finding(f"{which}: {effect}", "leave it out" if "," in a.value else f"leave {a.name} out")
+    elif here.get(a.name) and known and name not in known:
+        where = "in the Open MPI that is installed here" if name in of_any else "in Open MPI"
+        yield a.finding(
+            f"there is no {a.name} {name!r} {where}: {effect}", allowed(name, sorted(here[a.name]))
+        )
+    elif name not in of_any and (close := meant(name.strip().lower(), of_any) or _spelt(name, of_any)):
+        yield a.finding(f"there is no {a.name} {name!r}: {effect}", f"did you mean {close}?")
+
+
+def _spelt(name: str, known: Collection[str]) -> str:
+    """The known name that one is but for blanks and capitals."""
+    return name.strip().lower() if name.strip().lower() in known else ""

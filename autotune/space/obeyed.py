@@ -1,0 +1,72 @@
+"""Names of variables that programs obey before, or beside, what they were written to do (steps 2 and 12).
+
+A space comes out of anybody's file or journal, and what is recommended ends in scripts that shells read. So
+none of these is a variable of a space: whoever sets one decides what is loaded, started, or written where.
+"""
+
+import re
+from fnmatch import translate
+
+OBEYED = {
+    "the dynamic loader and the C library": (
+        *("LD_*", "DYLD_*", "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "HOSTALIASES", "LOCALDOMAIN"),
+        *("LOCPATH", "MALLOC_TRACE", "NIS_PATH", "NLSPATH", "RESOLV_HOST_CONF", "RES_OPTIONS", "TMPDIR"),
+        *("TZDIR", "MEMUSAGE_OUTPUT", "PCPROFILE_OUTPUT", "SEGFAULT_OUTPUT_NAME"),
+    ),
+    "a shell, as it starts or shows its prompt": (
+        *("BASH_*", "BASHOPTS", "SHELLOPTS", "ENV", "PROMPT_*", "PS[0-9]", "IFS", "PATH", "CDPATH", "FPATH"),
+        *("ZDOTDIR", "HIST*", "SHELL", "HOME", "OLDPWD", "PWD", "EXECIGNORE", "GLOBIGNORE", "INPUTRC"),
+        *("MAIL", "MAILPATH", "TERMINFO*", "TERMCAP", "FCEDIT", "COMSPEC", "USER", "LOGNAME"),
+    ),
+    "programs that start an editor, a pager or another helper": (
+        *("EDITOR", "VISUAL", "PAGER", "*_PAGER", "MANPAGER", "BROWSER", "LESS*", "GIT_*", "SSH_*"),
+        *("*_ASKPASS", "MAKEFLAGS", "MAKEFILES", "MFLAGS", "GNUMAKEFLAGS", "TAR_OPTIONS", "TAPE"),
+    ),
+    "interpreters": (
+        *("PYTHON*", "PERL*", "RUBY*", "GEM_*", "BUNDLE_*", "NODE_*", "NPM_*", "LUA_*", "GUILE_*", "TCL*"),
+        *("R_*", "JULIA_*", "PHP*", "AWK*", "*CLASSPATH", "*JAVA_OPTIONS", "JAVA_*", "JDK_*", "OCAML*"),
+    ),
+    "compilers": (
+        *(
+            "CC",
+            "CXX",
+            "FC",
+            "CPATH",
+            "C_INCLUDE_PATH",
+            "CPLUS_INCLUDE_PATH",
+            "LIBRARY_PATH",
+            "*_EXEC_PREFIX",
+        ),
+        *("COMPILER_PATH", "OMPI_CC", "OMPI_CXX", "OMPI_FC", "OMPI_*FLAGS", "OMPI_LIBS", "MPICH_CC"),
+        *("MPICH_CXX", "MPICH_FC", "I_MPI_CC", "I_MPI_CXX", "I_MPI_FC"),
+    ),
+    "environment modules": ("MODULE*", "LMOD_*", "LOADEDMODULES", "_LMFILES_"),
+    "an MPI library, which loads or starts what they name": (
+        *("OPAL_*", "OMPI_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX", "PMIX_*DIR", "PRTE_*DIR", "MPI4PY_*"),
+        *("*component_path", "*param_file*", "*envar_file*", "*env_list*", "*_agent", "*_preload_*"),
+        *("UCX_MODULE_*", "UCX_GDB_*", "UCX_ERROR_MAIL_*"),
+        *(
+            "UCX_CONFIG_DIR",
+            "UCC_*PATH",
+            "UCC_CONFIG_FILE",
+            "FI_PROVIDER_PATH",
+            "NCCL_*PLUGIN",
+            "NCCL_CONF_*",
+        ),
+        *("*HYDRA_*EXEC", "I_MPI_ROOT", "I_MPI_*LIBRARY", "I_MPI_*_PATH", "OMP_TOOL*", "*_TOOLS_LIB*"),
+    ),
+    "an MPI library, which writes to the file that they name": (
+        *("UCX_LOG_FILE", "UCX_STATS_DEST", "UCX_PROFILE_FILE", "UCX_VFS_*", "NCCL_*FILE", "I_MPI_*OUTPUT*"),
+        *("I_MPI_*FILE", "*_params_file", "*monitoring_filename", "*_output_*file*", "*show_mca_params_file"),
+    ),
+}
+"""Who obeys ← patterns of names: ld.so(8), "Secure-execution mode"; bash(1), zshparam(1),
+perlrun(1), python(1), node(1), make(1), gcc(1), ssh(1), "Environment"; and what the libraries' own lists say
+(``ompi_info --all``, ``ucx_info -cf``, libfabric's, NCCL's and Intel MPI's reference)."""
+
+_ANY = {who: re.compile("|".join(map(translate, names))) for who, names in OBEYED.items()}
+
+
+def obeyed_by(name: str) -> str:
+    """Who does something else at the word of such a variable; empty: nobody known."""
+    return next((who for who, names in _ANY.items() if names.fullmatch(name)), "")

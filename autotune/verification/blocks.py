@@ -1,0 +1,136 @@
+"""Fresh launches in blocks, and how far launches of one setting lie apart (step 11 of the flow).
+
+A *block* is launched in an order that is drawn at random, with as many launches of each side: that draw is
+all that the comparison rests on (see ``evidence``). Launches whose cores the host of a virtual machine had
+moved apart take two to three times as long; they are a stratum of their own. Earlier versions launched there
+and back, A B B A or B A A B, and took these for launches in any order, as they still are where such a journal
+is read.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from statistics import fmean
+
+import numpy as np
+
+from autotune.history.objectives import Slot, slot_of
+from autotune.history.trial import Estimate, Observation
+from autotune.measure.machine import far_apart
+from autotune.recommend.repeats import repeated
+from autotune.verification.sequential import EACH
+
+_FIRST = 5
+"""The same of the first block where one setting alone is compared: 252 orders may tell by themselves."""
+_DISTURBED = 0.1
+"""So far apart on the log scale two launches are not by chance: one was disturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Launches of two sides whose order was drawn."""
+
+    tuned: tuple[bool, ...]
+    """Of each launch in order: whether it is of the setting, or of what it is compared with."""
+    logs: tuple[tuple[tuple[Slot, float], ...], ...]
+    """Slot and ln of the seconds of each launch; empty of one that failed."""
+    means: tuple[tuple[tuple[Slot, float], ...], ...] = ()
+    """The same of the mean of the calls of each launch; empty: not known, the location stands for it."""
+    strata: tuple[bool, ...] = ()
+    """Which launches tell of cores further apart than usual: compared among themselves; empty: none."""
+
+    @property
+    def apart(self) -> tuple[bool, ...]:
+        """Of each launch in order: whether its cores were further apart than usual."""
+        return self.strata or (False,) * len(self.tuned)
+
+    @property
+    def slots(self) -> frozenset[Slot]:
+        """In which any of them was measured."""
+        return frozenset(slot for one in self.logs for slot, _ in one)
+
+    def gains(self, slot: Slot) -> list[float]:
+        """Ln of the speed-up of each launch of the setting over the mean of the others, in one slot."""
+        others: dict[bool, list[float]] = {False: [], True: []}
+        mine: list[tuple[bool, float]] = []
+        for one, tuned, apart in zip(map(dict, self.logs), self.tuned, self.apart, strict=True):
+            if slot in one and tuned:
+                mine.append((apart, one[slot]))
+            elif slot in one:
+                others[apart].append(one[slot])
+        return [fmean(others[apart]) - y for apart, y in mine if others[apart]]
+
+    def within(self, slots: Collection[Slot]) -> "Block":
+        """The same launches in some slots alone."""
+        logs, means = (
+            tuple(tuple(y for y in one if y[0] in slots) for one in of) for of in (self.logs, self.means)
+        )
+        return replace(self, logs=logs, means=means)
+
+
+def order(n_each: int, rng: np.random.Generator) -> tuple[tuple[int, bool], ...]:
+    """(block, whether the tuned setting runs) of ``n_each`` launches of each side."""
+    widths = [min(_FIRST, n_each)]
+    while left := n_each - sum(widths):
+        widths.append(min(EACH, left))
+    each = ((block, rng.permutation([True, False] * width)) for block, width in enumerate(widths))
+    return tuple((block, bool(tuned)) for block, drawn in each for tuned in drawn)
+
+
+def blocks_of(
+    reference: Iterable[Observation], tuned: Iterable[Observation], other_loop: bool = False
+) -> tuple[Block, ...]:
+    """Launches of both sides by blocks, in order.
+
+    ``other_loop``: of the times that were measured in the probe's other loop.
+    """
+    made: dict[int, list[tuple[bool, Observation]]] = defaultdict(list)
+    for side, launches in ((False, reference), (True, tuned)):
+        for o in launches:
+            made[o.trial.block].append((side, o))
+    found = []
+    for _, block in sorted(made.items()):
+        block.sort(key=lambda one: one[1].trial.number)
+        sides, launched = zip(*block, strict=True)
+        apart = tuple(far_apart(o.extra) for o in launched)
+        medians, means, others = (
+            tuple(_logs(o, seconds) for o in launched)
+            for seconds in (attrgetter("median_s"), attrgetter("mean_s"), attrgetter("other_loop_s"))
+        )
+        found.append(Block(sides, *((others, ()) if other_loop else (medians, means)), apart))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNoise:
+    """How far launches of the same setting lay apart in the search."""
+
+    squares: float = 0.0
+    """Sum of squared deviations of ln t from the mean of their setting and slot, as a mean over the slots."""
+    freedom: int = 0
+    """Launches less settings, of those that were launched more than once."""
+
+
+def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
+    """The noise that the baseline and whatever else was launched more than once show.
+
+    Launches of the baseline are spread over the campaign, so slow drift is in it.
+    """
+    squares, freedom = 0.0, 0
+    for _, logs in repeated(observations):
+        squares += float(((logs - logs.mean(axis=0)) ** 2).sum(axis=0).mean())
+        freedom += len(logs) - 1
+    return LaunchNoise(squares, freedom)
+
+
+def two_that_differ(launches: Iterable[Observation]) -> bool:
+    """Whether these are two of one setting, and a third one has to tell which was disturbed."""
+    seen = launch_noise(launches)
+    return seen.freedom == 1 and math.sqrt(2 * seen.squares) > _DISTURBED
+
+
+def _logs(observation: Observation, of: Callable[[Estimate], float]) -> tuple[tuple[Slot, float], ...]:
+    times = ((slot_of(e.cell), of(e)) for e in observation.usable)
+    return tuple((slot, math.log(seconds)) for slot, seconds in times if seconds > 0)

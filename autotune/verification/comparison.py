@@ -1,0 +1,360 @@
+"""Whether one setting is faster or slower than another, slot by slot, on fresh launches (step 11).
+
+All follows from the evidence E of the order of launches (see ``evidence``), and from the probability that the
+comparison may spend, alpha:
+
+- of one slot alone: ``low … high`` excludes more and less with alpha / 2 each. By it rules are kept or
+  dropped.
+- of all together, gains and losses with alpha / 2 each: the setting ``gains`` where the mean of E on the
+  whole and of the mean of E over the slots reaches 2 / alpha, ``wins`` in a slot where its share of that mean
+  alone does, ``loses`` in one where its share of the mean of the evidence for losses does. So of a comparison
+  without any difference anything is claimed with a probability of at most alpha, whatever the dependence
+  between slots, and whenever one looks.
+- that a slot is slower by no more than ``margin`` (non-inferiority): its own evidence for a gain of more than
+  ln(1 − margin) reaches 1 / alpha. Nothing is divided by the number of slots: the claim is wrong only if one
+  slot is that much slower, and that slot's own test must have missed it (intersection-union, Berger 1982).
+  The order of launches tells where the bulk of them lies. A program waits for every call of every launch, so
+  the mean of the times as they come, slow ones included, must exclude the same loss: by a t interval of the
+  ratio of means with the variance of the delta method (Casella, Berger 2002, example 5.5.27), over the median
+  of the reference in each block and stratum. ``at_least`` is the lower of both.
+
+``doubtful`` is a slot that was seen slower by more than ``max_loss``, where the statistic lies below its mean
+over the drawable orders by more than 1.645 standard deviations (one in twenty by chance): it is no claim, but
+what is in doubt is not handed over.
+
+Slots in which both sides make the same calls win or lose together: of those only the overhead can differ, so
+their mean is one slot.
+
+References:
+    Berger: Multiparameter hypothesis testing and acceptance sampling. Technometrics 24 (1982) 295–300.
+    Casella, Berger: Statistical Inference, 2nd ed. (2002).
+    DerSimonian, Laird: Meta-analysis in clinical trials. Controlled Clinical Trials 7 (1986) 177–188.
+    Efron, Morris: Data analysis using Stein's estimator and its generalizations. JASA 70 (1975) 311–319.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+
+from autotune.history.objectives import Slot
+from autotune.verification.blocks import Block
+from autotune.verification.evidence import (
+    STRENGTHS,
+    Drawn,
+    Floats,
+    bound,
+    deviation,
+    estimate,
+    log_evidence,
+    median,
+    spread,
+)
+from autotune.verification.sequential import SequentialDesign
+
+_WHOLE: Slot = ("all", 0, 0)
+_REMEMBERED = 512
+"""Comparisons: those of earlier launches are asked for with each that follows."""
+_ONE_IN_TWENTY = 0.05
+"""How often the mean of the times may pass by chance, and what is the same be doubted."""
+
+
+class SlotDecision(StrEnum):
+    """What can be said about one slot."""
+
+    STILL_BETTER = "still better"
+    """Faster than the reference beyond the error rate."""
+    NO_LONGER = "no longer"
+    """Beyond the error rate not faster by more than ``max_loss``."""
+    CANNOT_TELL = "cannot tell"
+    """Neither; more launches would tell."""
+    SAME_CALLS = "same calls"
+    """Both sides do the same there; only the overhead of all such slots together is tested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Reference against tuned in one slot."""
+
+    slot: Slot
+    """Where."""
+    launches: int
+    """Of the tuned side behind it."""
+    gain: float
+    """Ln of the speed-up."""
+    sem: float
+    """Its standard error; NaN where one launch alone of either side is known."""
+    low: float
+    """Lower end of the interval of this slot alone."""
+    high: float
+    """Upper end of it."""
+    decision: SlotDecision
+    """What can be said of this slot alone."""
+    shrunk: float = math.nan
+    """``gain`` drawn towards the mean of all slots by as much as it is uncertain."""
+    loses: bool = False
+    """Whether it is slower by more than ``max_loss``, beyond the error rate of all slots together."""
+    wins: bool = False
+    """Whether it is faster, beyond the error rate of all slots together."""
+    doubtful: bool = False
+    """Whether it was seen slower by more than ``max_loss``, less often by chance than one time in twenty."""
+    at_least: float = -math.inf
+    """What it is at least, one-sided."""
+
+    @property
+    def overhead(self) -> bool:
+        """Whether both sides make the same calls there, so that only the overhead can differ."""
+        return self.decision is SlotDecision.SAME_CALLS
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What launches say of all slots, without the bounds that take longer."""
+
+    gains: bool
+    """Whether the setting is faster, on the whole or somewhere, beyond the error rate."""
+    loses: frozenset[Slot]
+    """Where it is slower by more than ``max_loss``, beyond it."""
+    doubtful: frozenset[Slot]
+    """Where it was seen slower by more than ``max_loss``."""
+    open: frozenset[Slot]
+    """Where a loss of ``margin`` is not excluded."""
+    wins: frozenset[Slot]
+    """Where it is faster, beyond the error rate of all slots together."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def claims(
+    blocks: tuple[Block, ...], design: SequentialDesign, same: frozenset[Slot] = frozenset()
+) -> Claims:
+    """What these launches say.
+
+    Args:
+        blocks: All blocks, in order.
+        design: Error rates, and the losses that do not matter or may stay hidden.
+        same: Slots in which both sides make the same calls.
+    """
+    slots, drawn = _drawn(blocks, same)
+    if not slots:
+        return Claims(False, frozenset(), frozenset(), frozenset(), frozenset())
+    gain, limit = estimate(drawn), math.log(2 / design.alpha)
+    each, against = log_evidence(drawn), log_evidence(drawn, sign=-1.0)
+    differing = [i for i, slot in enumerate(slots) if slot != _WHOLE]
+    share = math.log(max(len(differing), 1))
+    whole = float(log_evidence(_averaged(drawn, differing))[0]) if differing else 0.0
+    parts = [whole, *(each[differing] - share)]
+    least = gain < design.least
+    lost = least & (against - math.log(len(slots)) >= limit)
+    doubtful = least & (deviation(drawn, np.zeros(len(slots))) < _normal_quantile(_ONE_IN_TWENTY))
+    excluded = log_evidence(drawn, design.hidden) >= -math.log(design.alpha)
+    excluded &= _of_means(_drawn(blocks, same, means=True)[1]) > design.hidden
+    wins = each - share - math.log(2) >= limit
+
+    def where(which: np.ndarray) -> frozenset[Slot]:
+        chosen = {slot for slot, told in zip(slots, which, strict=True) if told}
+        return frozenset((chosen - {_WHOLE}) | (set(same) if _WHOLE in chosen else set()))
+
+    return Claims(
+        math.log(sum(map(math.exp, np.array(parts) - max(parts)))) + max(parts) - math.log(2) >= limit,
+        where(lost),
+        where(doubtful) - set(same),
+        where(~excluded),
+        where(wins) - set(same),
+    )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def compare(
+    blocks: tuple[Block, ...], design: SequentialDesign, same: frozenset[Slot] = frozenset()
+) -> tuple[Comparison, ...]:
+    """Every slot that both sides have, judged on these launches with its bounds; as ``claims`` takes them."""
+    told = claims(blocks, design, same)
+    slots = _slots(blocks)
+    drawn, calls = (_arrays(blocks, slots, means) for means in (False, True))
+    if not slots:
+        return ()
+    gain = estimate(drawn)
+    low, high = bound(drawn, design.alpha / 2), bound(drawn, design.alpha / 2, -1.0)
+    at_least = dict(zip(slots, np.minimum(bound(drawn, design.alpha), _of_means(calls)), strict=True))
+    if together := set(same) & set(slots):
+        chosen = [i for i, slot in enumerate(slots) if slot in together]
+        least = bound(_averaged(drawn, chosen), design.alpha), _of_means(_averaged(calls, chosen))
+        whole = min(float(one[0]) for one in least)
+        at_least |= dict.fromkeys(together, whole)
+    sem, counts = _errors(drawn, gain), _launches(drawn)
+    judged = [
+        Comparison(
+            slot,
+            int(counts[i]),
+            float(gain[i]),
+            float(sem[i]),
+            float(low[i]),
+            float(high[i]),
+            SlotDecision.SAME_CALLS if slot in same else _decision(low[i], high[i], design),
+            float(gain[i]),
+            slot in told.loses,
+            slot in told.wins,
+            slot in told.doubtful,
+            float(at_least[slot]),
+        )
+        for i, slot in enumerate(slots)
+        if math.isfinite(gain[i])
+    ]
+    return _shrunk(judged)
+
+
+def decided(judged: Iterable[Comparison]) -> bool:
+    """Whether more launches could change nothing about any slot."""
+    return all(c.decision is not SlotDecision.CANNOT_TELL for c in judged)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def overall(
+    blocks: tuple[Block, ...], slots: frozenset[Slot] | None = None, alpha: float = 0.05
+) -> Comparison:
+    """The geometric mean of the speed-up over slots, by default those that every launch that worked has.
+
+    ``alpha``: how often its interval may be wrong, ever.
+    """
+    worked = [{slot for slot, _ in one} for block in blocks for one in block.logs if one]
+    common = set(slots) if slots is not None else set.intersection(*worked) if worked else set()
+    drawn = _averaged(_arrays(blocks, sorted(common)), range(len(common))) if common else []
+    if not common or not np.isfinite(gain := float(estimate(drawn)[0])):
+        return Comparison(_WHOLE, 0, 0.0, math.nan, -math.inf, math.inf, SlotDecision.CANNOT_TELL)
+    low, high = (float(bound(drawn, alpha / 2, sign)[0]) for sign in (1.0, -1.0))
+    sem = float(_errors(drawn, np.array([gain]))[0])
+    said = _decision(low, high, SequentialDesign(max_loss=0.0))
+    return Comparison(_WHOLE, int(_launches(drawn)[0]), gain, sem, low, high, said, gain)
+
+
+def launches_for(comparison: Comparison, to: float, alpha: float) -> float:
+    """About how many launches of both sides would show that a slot gains more than ``to``.
+
+    If it is one standard error better than seen, but no faster than the reference where ``to`` is a loss. The
+    evidence of n launches that lie σ apart, with an effect d, grows as n d² / (8 σ²) to first order (that of
+    the normal distribution at its best λ, of which the mean over λ has its share). Infinite where the slot
+    lies below.
+    """
+    if not math.isfinite(comparison.sem) or comparison.launches < 2:
+        return 2.0 * comparison.launches
+    better = comparison.gain + comparison.sem
+    distance = (min(better, 0.0) if to < 0.0 else better) - to
+    if not distance > 0.0:
+        return math.inf
+    variance = comparison.sem**2 * comparison.launches / 2
+    return 8 * variance * math.log(len(STRENGTHS) / alpha) / distance**2
+
+
+def _decision(low: float, high: float, design: SequentialDesign) -> SlotDecision:
+    if low > 0.0:
+        return SlotDecision.STILL_BETTER
+    return SlotDecision.NO_LONGER if high <= math.log1p(design.max_loss) else SlotDecision.CANNOT_TELL
+
+
+def _slots(blocks: Iterable[Block]) -> list[Slot]:
+    return sorted(frozenset().union(*(block.slots for block in blocks)))
+
+
+def _arrays(blocks: Iterable[Block], slots: Sequence[Slot], means: bool = False) -> list[Drawn]:
+    found = []
+    for block in blocks:
+        each = list(map(dict, (means and block.means) or block.logs))
+        y = np.array([[one.get(slot, math.nan) for slot in slots] for one in each], dtype=float)
+        found.append(Drawn(y, np.array(block.tuned, dtype=bool), np.array(block.apart, dtype=int)))
+    return found
+
+
+def _drawn(
+    blocks: Sequence[Block], same: Collection[Slot], means: bool = False
+) -> tuple[list[Slot], list[Drawn]]:
+    """Slots that are tested, those of the same calls as one, and the launches in them, or their means."""
+    slots = _slots(blocks)
+    differing, alike = [s for s in slots if s not in same], [s for s in slots if s in same]
+    drawn = _arrays(blocks, differing, means)
+    if not alike:
+        return differing, drawn
+    mean = _averaged(_arrays(blocks, alike, means), range(len(alike)))
+    both = zip(drawn, mean, strict=True)
+    return [*differing, _WHOLE], [replace(d, y=np.hstack([d.y, m.y])) for d, m in both]
+
+
+def _averaged(blocks: Iterable[Drawn], columns: Iterable[int]) -> list[Drawn]:
+    """The mean over some slots of each launch, as far as it has them all."""
+    chosen = list(columns)
+    return [replace(block, y=block.y[:, chosen].mean(axis=1, keepdims=True)) for block in blocks]
+
+
+def _launches(blocks: Sequence[Drawn]) -> Floats:
+    """Of the tuned side that are known, for each slot."""
+    return np.asarray(sum(np.isfinite(block.y[block.tuned]).sum(axis=0) for block in blocks), dtype=float)
+
+
+def _errors(blocks: Sequence[Drawn], gain: Floats) -> Floats:
+    """Standard error of the gain of each slot."""
+    known = [
+        np.concatenate([np.isfinite(block.y[block.tuned == tuned]) for block in blocks]).sum(axis=0)
+        for tuned in (True, False)
+    ]
+    with np.errstate(divide="ignore"):
+        error = np.hypot(*(one / np.sqrt(n) for one, n in zip(spread(blocks, gain), known, strict=True)))
+    return np.where(np.minimum(*known) > 1, error, math.nan)
+
+
+def _of_means(blocks: Sequence[Drawn]) -> Floats:
+    """Ln of what the mean time of the reference is at least, over that of the setting, for each slot."""
+    from scipy.stats import t
+
+    times = []
+    for block in blocks:
+        level = np.empty_like(block.y)
+        for part in block.parts:
+            level[part] = median(block.y[part[~block.tuned[part]]])
+        times.append(np.exp(block.y - level))
+    both = [
+        np.concatenate([x[block.tuned == tuned] for x, block in zip(times, blocks, strict=True)])
+        for tuned in (True, False)
+    ]
+    (tuned, n_tuned), (other, n_other) = map(_mean, both)
+    with np.errstate(all="ignore"):
+        variance = sum(
+            np.nansum((side - mean) ** 2, axis=0) / (n - 1) / n / mean**2
+            for side, mean, n in zip(both, (tuned, other), (n_tuned, n_other), strict=True)
+        )
+        reach = t.isf(_ONE_IN_TWENTY, np.maximum(n_tuned + n_other - 2, 1)) * np.sqrt(variance)
+        return np.asarray(np.nan_to_num(np.log(other / tuned) - reach, nan=-math.inf))
+
+
+def _mean(values: Floats) -> tuple[Floats, Floats]:
+    """Of what is known of each column, and of how many that is."""
+    n = np.isfinite(values).sum(axis=0).astype(float)
+    with np.errstate(all="ignore"):
+        return np.nansum(values, axis=0) / n, n
+
+
+def _normal_quantile(probability: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))
+
+
+def _shrunk(judged: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """With each gain drawn to the weighted mean of all: g̃ = μ + (g − μ) τ² / (τ² + sem²).
+
+    Slots were kept because they looked good; drawn to their mean by as much as they are uncertain, the best
+    of them no longer stand out by luck (Efron and Morris 1975). τ², how much the true gains differ, is the
+    moment estimate of DerSimonian and Laird (1986), and μ has weights 1 / (τ² + sem²).
+    """
+    gains, errors = (np.array([getattr(c, name) for c in judged]) for name in ("gain", "sem"))
+    errors = errors**2
+    if len(judged) < 3 or not np.isfinite(errors).all() or not (errors > 0).all():
+        return tuple(judged)
+    weights = 1.0 / errors
+    heterogeneity = float(weights @ (gains - np.average(gains, weights=weights)) ** 2)
+    scale = float(weights.sum() - (weights**2).sum() / weights.sum())
+    between = max((heterogeneity - (len(judged) - 1)) / scale, 0.0)
+    centre = float(np.average(gains, weights=1.0 / (between + errors)))
+    drawn = centre + (gains - centre) * between / (between + errors)
+    return tuple(replace(c, shrunk=float(g)) for c, g in zip(judged, drawn, strict=True))

@@ -1,0 +1,112 @@
+"""Whether a setting fails more often than the untouched stack beside it (step 11 of the flow).
+
+A launch that failed shows no time, so the pair it was one of says nothing of speed; it counts here. Where
+both sides fail alike, those of F failures among N launches that fall on the n launches of the setting are
+hypergeometric (Fisher's exact test, one-sided):
+
+    p = Σ_{k ≥ f} C(n, k) C(N − n, F − k) / C(N, F).
+
+The burden is the setting's: a job that dies costs more than any gain. So where p ≤ 1/2, which with as many
+launches of both sides is "more than the untouched side's", nothing is handed over and launches go on; where
+they are used up, or p is below the campaign's error rate, the setting is refused. A wrong result is no matter
+of how often: it refuses at once. Launches whose cores lay far apart say themselves that it was the machine.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from autotune.history.trial import Observation, Status, Subject
+
+_EVEN = 0.5 + 1e-9
+"""The chance at which more failures are on the setting's side than belong there."""
+_WORDS = {Status.TIMEOUT: "hung", Status.WRONG_RESULT: "gave wrong results", Status.LOST: "were lost"}
+
+
+def failure(observation: Observation) -> Status | None:
+    """How a launch failed, as a whole or by a wrong result of some call; None: it did not."""
+    if observation.disturbed:
+        return None
+    if any(e.status is Status.WRONG_RESULT for e in observation.estimates):
+        return Status.WRONG_RESULT
+    return None if observation.ok else observation.status
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Of a setting's launches, and of the untouched ones in the same blocks."""
+
+    deployed: tuple[Status, ...] = ()
+    """How launches of the setting failed."""
+    n_deployed: int = 0
+    """Its launches."""
+    untouched: tuple[Status, ...] = ()
+    """How launches of the untouched stack failed."""
+    n_untouched: int = 0
+    """Its launches."""
+
+    @classmethod
+    def of(cls, launches: Iterable[Observation]) -> "Failures":
+        """Of these launches of both sides."""
+        made = list(launches)
+        mine, others = (
+            [o for o in made if o.trial.subject is side] for side in (Subject.DEPLOYED, Subject.UNTOUCHED)
+        )
+        return cls.between(mine, others)
+
+    @classmethod
+    def between(cls, mine: Iterable[Observation], others: Iterable[Observation]) -> "Failures":
+        """Of launches of a setting, and of what it is compared with."""
+        sides = [[failure(o) for o in side if not o.disturbed] for side in (mine, others)]
+        failed, beside = (tuple(s for s in side if s is not None) for side in sides)
+        return cls(failed, len(sides[0]), beside, len(sides[1]))
+
+    @property
+    def any(self) -> bool:
+        """Whether any launch failed, of either side."""
+        return bool(self.deployed or self.untouched)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the setting gave a wrong result."""
+        return Status.WRONG_RESULT in self.deployed
+
+    @property
+    def more(self) -> bool:
+        """Whether the setting failed more often than the untouched stack."""
+        return self.wrong or (bool(self.deployed) and self._chance() <= _EVEN)
+
+    def surely_more(self, alpha: float) -> bool:
+        """Whether that is no chance any more, at this error rate."""
+        return self.wrong or (bool(self.deployed) and self._chance() <= alpha)
+
+    def _chance(self) -> float:
+        """Of as many failures on the setting's side, or more, where both sides fail alike."""
+        from scipy.stats import hypergeom
+
+        failed, launches = len(self.deployed) + len(self.untouched), self.n_deployed + self.n_untouched
+        return float(hypergeom.sf(len(self.deployed) - 1, launches, failed, self.n_deployed))
+
+    @property
+    def text(self) -> str:
+        """How often each side failed, and how; empty: none did."""
+        if not self.any:
+            return ""
+        mine = f"{_counted(self.deployed)} of its {self.n_deployed} launches"
+        return f"{mine}, {_counted(self.untouched)} of the {self.n_untouched} untouched ones beside it"
+
+    def between_text(self, tuned: str, reference: str) -> str:
+        """The same of two settings by name; empty: none did."""
+        sides = (tuned, self.deployed, self.n_deployed), (reference, self.untouched, self.n_untouched)
+        each = [f"{name}: {_counted(failed)} of {launches} launches" for name, failed, launches in sides]
+        return "; ".join(each) if self.any else ""
+
+
+NO_FAILURES = Failures()
+"""Of no launches."""
+
+
+def _counted(failed: Iterable[Status]) -> str:
+    """Such as ``2 crashed, 1 hung``."""
+    each = Counter(failed).items()
+    return ", ".join(f"{n} {_WORDS.get(how, str(how).replace('_', ' '))}" for how, n in each) or "none"

@@ -1,0 +1,170 @@
+"""Settings raced against the untouched stack and each other on fresh launches (step 11 of the flow).
+
+A block launches the untouched stack and each setting of the race equally often, in an order drawn at random
+of all there are. The launches of the untouched stack are those of all, and each setting is judged against
+them by a ``Course`` of its own: wherever launches of others stand, those of these two stand in any order with
+the same chance. What the next block races follows from all launches before it:
+
+- the setting of which most is to be expected: what it gains, times the chance that it loses nowhere;
+- the one most likely to lose nowhere, where that is another one.
+
+What is under way stays in the race as long as nothing that was launched speaks against it, and else leaves
+its place to what promises more by now, with its launches kept. Once a setting holds, only those under way
+that promise more than it gains go on; the best of what holds is handed over.
+
+The settings may spend 3/8, 3/8, 1/8, 1/16, 1/32, … of the campaign's error rate, in the order in which they
+were first launched, so that by the union bound all claims hold together, however many are raced.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+
+from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.recommend.front import Recommendation
+from autotune.space import Point, Space
+from autotune.verification.course import Course
+from autotune.verification.known import Known
+from autotune.verification.sequential import SequentialDesign
+
+_EACH_BEFORE = 2
+"""Launches of each side in a block of earlier versions."""
+
+
+class Race:
+    """What the launches of a verification say of each setting, and what is raced next."""
+
+    def __init__(
+        self,
+        space: Space,
+        design: SequentialDesign,
+        one_row: Collection[str],
+        history: History,
+        both_count: bool,
+        settings: Sequence[Recommendation],
+        known: Known,
+        confirmed: Collection[Point],
+    ) -> None:
+        """``settings``: what may be verified; ``confirmed``: of those what a discovery has shown to hold."""
+        self._design, self._settings = design, settings
+        made = history.of(Phase.VERIFY).observations
+        self.blocks = [tuple(group) for _, group in groupby(made, key=lambda o: o.trial.block)]
+        """Launches by blocks, in order; the last one may be begun only."""
+        last = self.blocks[-1] if self.blocks else ()
+        begun = last[0].trial.block if last and not closed(last) else None
+        promised = {s.point: s for s in settings}
+        self.courses: dict[Point, Course] = {}
+        """Of each setting that was launched, in order."""
+        for trial in (o.trial for o in made if o.trial.subject is Subject.DEPLOYED):
+            if trial.point in self.courses:
+                continue
+            share = 3 / 8 if len(self.courses) < 2 else 0.5 ** (1 + len(self.courses))
+            mine = (_of(block, trial.point) for block in self.blocks)
+            course = Course(
+                space,
+                replace(design, alpha=share * design.alpha),
+                one_row,
+                history,
+                [block for block in mine if any(o.trial.subject is Subject.DEPLOYED for o in block)],
+                both_count,
+                begun,
+            )
+            searched = promised.get(trial.point, Recommendation(trial.point, ()))
+            course.verify(replace(searched, rules=trial.rules))
+            self.courses[trial.point] = course
+        shown = [(point, c.rounds[-1].judged) for point, c in self.courses.items()]
+        self._known = known.after(shown)
+        self._confirmed = set(confirmed) - set(self.courses)
+
+    @property
+    def launches(self) -> int:
+        """Made so far."""
+        return sum(map(len, self.blocks))
+
+    @property
+    def held(self) -> Course | None:
+        """The best of what holds; None: nothing does, or not yet."""
+        holding = [course for course in self.courses.values() if course.held is not None]
+        return max(holding, key=_gain, default=None)
+
+    def next_settings(self, in_time: float = math.inf) -> tuple[Recommendation, ...]:
+        """What the next block races, with the rules that are left; empty: no more launches are wanted.
+
+        The setting of which most is to be expected runs alone where of the launches that could end before
+        time is up there are too few to hand it over with another one beside it.
+        """
+        under_way = [c.rounds[-1].setting for c in self.courses.values() if c.under_way]
+        if (held := self.held) is not None:
+            raced = [s for s in under_way if self._expected(s) > _gain(held)]
+        else:
+            not_worth = max((c.not_worth for c in self.courses.values()), default=0.0)
+            fresh = (s for s in self._settings if s.point not in self.courses)
+            raced = [*under_way, *(s for s in fresh if s.speedup > not_worth)]
+        if not raced:
+            return ()
+        leads, safest = (max(raced, key=by) for by in (self._by(self._expected), self._by(self._chance)))
+        alone = safest is leads or in_time < 3 * self._wanted(leads)
+        racing = (leads,) if alone else (leads, safest)
+        left = self._design.room(self.launches) / self._design.each - 1
+        return tuple(setting for place, setting in enumerate(racing, start=1) if place <= left)
+
+    def _wanted(self, setting: Recommendation) -> int:
+        """Launches of its own before a setting is handed over, at least."""
+        course = self.courses.get(setting.point)
+        made = course.rounds[-1].failures.n_deployed if course else 0
+        return max(self._design.own - made, self._design.each)
+
+    def _by(self, figure: Callable[[Recommendation], float]) -> Callable[[Recommendation], tuple[float, ...]]:
+        """What is under way without a doubt first, then by a figure."""
+
+        def order(setting: Recommendation) -> tuple[float, ...]:
+            course = self.courses.get(setting.point)
+            keeps = course is not None and not course.doubtful
+            return float(keeps), figure(setting), self._expected(setting)
+
+        return order
+
+    def _chance(self, setting: Recommendation) -> float:
+        """That it loses nowhere."""
+        return 1.0 if setting.point in self._confirmed else self._known.chance(setting.point)
+
+    def _expected(self, setting: Recommendation) -> float:
+        """The gain that is to be expected of a setting, which a loss may undo."""
+        course = self.courses.get(setting.point)
+        told = course is not None and course.rounds[-1].compared
+        gain = _gain(course) if course and told else math.log(max(1.0, setting.speedup))
+        return self._chance(setting) * max(gain, 0.0)
+
+
+def sides(
+    settings: Sequence[Recommendation], each: int, rng: np.random.Generator
+) -> tuple[Recommendation | None, ...]:
+    """The order of a block: settings and the untouched stack (None), each so often, in any order."""
+    every = (None, *settings) * each
+    return tuple(every[i] for i in rng.permutation(len(every)))
+
+
+def closed(block: Sequence[Observation]) -> bool:
+    """Whether a block has all its launches."""
+    made = Counter(side_of(o.trial) for o in block)
+    return None in made and len(made) > 1 and set(made.values()) == {block[0].trial.each or _EACH_BEFORE}
+
+
+def side_of(trial: Trial) -> Point | None:
+    """The setting's job-wide values; None: the untouched stack."""
+    return trial.point if trial.subject is Subject.DEPLOYED else None
+
+
+def _of(block: Sequence[Observation], point: Point) -> tuple[Observation, ...]:
+    """The launches of a setting in a block, and those of the untouched stack."""
+    return tuple(o for o in block if side_of(o.trial) in (None, point))
+
+
+def _gain(course: Course) -> float:
+    """Ln of the speed-up on the whole, as its launches show it."""
+    whole = course.rounds[-1].total
+    return whole.gain if whole is not None else 0.0

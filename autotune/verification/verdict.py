@@ -1,0 +1,187 @@
+"""What a verification says, as a value and in words (step 11 of the flow).
+
+Said is what was shown: the speed-up on fresh launches, the loss that they exclude at every size, and every
+launch that failed. What could not be compared is not "no better".
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from autotune.history.objectives import ratio_of
+from autotune.recommend.front import Checked, Recommendation
+from autotune.recommend.summary import speedup_interval
+from autotune.space import Point
+from autotune.verification.comparison import Comparison, launches_for
+from autotune.verification.deployed import has_rules
+from autotune.verification.one_round import VerificationRound, fresh_launches
+from autotune.verification.sequential import SequentialDesign
+
+_A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the verification says."""
+
+    recommendation: Recommendation
+    """What holds, with gains from the fresh launches; no setting and no rules where nothing does."""
+    rounds: tuple[VerificationRound, ...]
+    """How it came to that."""
+    complete: bool
+    """Whether no more launches are wanted."""
+    hidden: float = math.nan
+    """The largest loss at any size that the launches do not exclude, as a share; NaN where nothing holds."""
+    design: SequentialDesign = field(default_factory=SequentialDesign)
+    """By which it was told."""
+    other_loop: str = ""
+    """What the probe's other loop is called."""
+
+    @property
+    def checked(self) -> Checked:
+        """How far the comparison got, and what came of it."""
+        if not self.complete:
+            return Checked.UNFINISHED
+        if self.recommendation.rules or self.recommendation.gains:
+            return Checked.HOLDS
+        told = any(r.compared or r.failures.more for r in self.rounds)
+        return Checked.REFUSED if told else Checked.UNUSABLE
+
+    @property
+    def text(self) -> str:
+        """One line for reports and exported files."""
+        fresh = f"{fresh_launches(self.rounds)} fresh launches"
+        if self.checked is Checked.UNFINISHED:
+            return f"UNVERIFIED (verification not finished{self._so_far}){self._failed}"
+        if self.checked is Checked.UNUSABLE:
+            return (
+                f"UNVERIFIED (could not be compared on {fresh}){self._failed}; the stack's own defaults stay"
+            )
+        if self.checked is Checked.REFUSED:
+            return f"verified: {self._refused} on {fresh}{self._failed}; the stack's own defaults stay"
+        last = self.rounds[-1]
+        ratio, (low, high) = self.recommendation.speedup, speedup_interval(self.recommendation)
+        said = f"{_times(ratio)}× ({_times(low)} … {_times(high)}) on {fresh}"
+        won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
+        where = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
+        return f"verified: {where}{said}; {self.bound}{self._otherwise}{self._failed}"
+
+    @property
+    def _so_far(self) -> str:
+        """What the launches show of the leading setting at the last look; empty: no gain yet."""
+        mine = [r for r in self.rounds if r.setting.point == self.recommendation.point]
+        whole = mine[-1].total if mine else None
+        if whole is None or whole.low <= 0.0:
+            return ""
+        ratio, low, high = (_times(ratio_of(x)) for x in (whole.gain, whole.low, whole.high))
+        return f"; {ratio}× ({low} … {high}) so far, on {fresh_launches(mine)} fresh launches"
+
+    @property
+    def bound(self) -> str:
+        """What the launches exclude at every size."""
+        return f"no size more than {max(1, math.ceil(100 * self.hidden))} % slower (95 %)"
+
+    @property
+    def _ends(self) -> list[VerificationRound]:
+        """The last round of each setting, which has all its pairs and failures."""
+        after = zip_longest(self.rounds, self.rounds[1:])
+        return [r for r, next_one in after if next_one is None or _of(next_one) != _of(r)]
+
+    @property
+    def _failed(self) -> str:
+        """Every launch that failed, by settings; empty: none did."""
+        last = {r.setting.point: r.failures for r in self.rounds}
+        chosen = self.recommendation.point
+        said = [
+            f"; {'' if point == chosen or len(last) == 1 else 'another setting: '}{failures.text}"
+            for point, failures in sorted(last.items(), key=lambda item: item[0] != chosen)
+            if failures.any
+        ]
+        return "".join(said)
+
+    @property
+    def _otherwise(self) -> str:
+        """What the probe's other loop shows, on the whole and where it is slower; empty: not measured."""
+        last = self.rounds[-1]
+        whole = last.total_otherwise
+        if whole is None or not self.other_loop:
+            return ""
+        ratio, low, high = (_times(ratio_of(x)) for x in (whole.gain, whole.low, whole.high))
+        said = f"{ratio}× ({low} … {high})"
+        slower = [c for c in last.judged_otherwise if c.high < 0.0 and c.gain < self.design.least]
+        where = ", ".join(f"{ratio_of(c.gain):.2f}× at {_place(c)}" for c in slower)
+        return f"; in {_A[self.other_loop]} loop {said}" + (f", but {where}" if where else "")
+
+    @property
+    def _refused(self) -> str:
+        """Why nothing was taken: nothing was better, or what was failed, was slower somewhere, or may be."""
+        better = list(self._better())
+        if better:
+            return self._why(*max(better, key=lambda pair: pair[1].gain))
+        compared = [r for r in self._ends if r.compared]
+        if any(r.failures.more for r in self._ends):
+            rest = ", and nothing else was better" if any(not r.failures.more for r in compared) else ""
+            return f"what was tried fails more often than the untouched stack{rest}"
+        return (
+            "nothing was better"
+            if len(compared) == len(self._ends)
+            else "nothing that could be compared was better"
+        )
+
+    def _better(self) -> Iterator[tuple[VerificationRound, Comparison]]:
+        """Rounds whose setting gains, but was not taken, with what it gains on the whole."""
+        for r in self._ends:
+            whole = r.total
+            if whole is None:
+                continue
+            if (whole.low > 0.0 and (r.lost or r.failures.more)) or (r.gains and r.open | r.doubtful):
+                yield r, whole
+
+    def _why(self, best: VerificationRound, whole: Comparison) -> str:
+        """Why a setting that gains is not handed over."""
+        what = f"what was {_times(ratio_of(whole.gain))}× on the whole"
+        if best.failures.more:
+            how = "gave wrong results" if best.failures.wrong else "fails more often than the untouched stack"
+            return f"{what} {how}"
+        if best.lost:
+            worst = min((c for c in best.counting if c.slot in best.lost), key=lambda c: c.gain)
+            taken = _would_take("max_loss", worst)
+            return f"{what} was {ratio_of(worst.gain):.2f}× at {_place(worst)}{self._loop(best, worst)}" + (
+                f" ({taken})" if taken else ""
+            )
+        unsure = best.open | best.doubtful
+        worst = min((c for c in best.counting if c.slot in unsure), key=lambda c: c.at_least)
+        low, high = ratio_of(worst.at_least), ratio_of(2 * worst.gain - worst.at_least)
+        where = _place(worst) + self._loop(best, worst)
+        text = f"{what} may be slower at {where}: {_times(low)} … {_times(high)}× there"
+        needed = launches_for(worst, self.design.hidden, self.design.alpha) / 2
+        needed = max(needed, 2.0 * self.design.own)  # those that were made did not tell
+        more = f"about verify.launches={needed:.0f} would tell" if math.isfinite(needed) else ""
+        said = ", ".join(filter(None, (more, _would_take("margin", worst))))
+        return text + (f" ({said})" if said else "")
+
+    def _loop(self, one: VerificationRound, worst: Comparison) -> str:
+        """In which loop that is, where it is not the campaign's own."""
+        return "" if worst in one.judged else f" in {_A[self.other_loop]} loop"
+
+
+def _of(one: VerificationRound) -> tuple[Point, bool]:
+    """What a round is of: a setting, with rules or without."""
+    return one.setting.point, has_rules(one.setting)
+
+
+def _times(ratio: float) -> str:
+    """A ratio, in as many digits as say something."""
+    return f"{ratio:.2f}" if ratio < 1000 else "over 1000"
+
+
+def _place(comparison: Comparison) -> str:
+    collective, _, size = comparison.slot
+    return f"{size} B of {collective}"
+
+
+def _would_take(key: str, worst: Comparison) -> str:
+    """Which allowance would let a slot through; nothing where none would."""
+    loss = math.ceil(100 * -math.expm1(worst.at_least)) / 100
+    return f"verify.{key}={loss:g} would take it" if loss < 1 else ""

@@ -1,0 +1,235 @@
+"""How often a verification hands over what it should not, and what it should: planted machines.
+
+Campaigns and noise are those of ``error_rates.py``; setting ``a`` has what is planted, in the search and in
+the verification. Where it fails now and then it is 22 % faster, which is what makes it dangerous:
+
+- crash, hang, lost, wrong (a wrong result at one size): so many of its launches end so;
+- everybody crashes: as many of the untouched stack's launches, and of all others: no setting's fault;
+- slow: so many of its launches are three times as slow, at every size or at one, which makes their mean
+  slower than the default's; everybody slow: as many of all launches; slow calls: so many calls of each of its
+  launches;
+- gain: it is faster at every size; quiet: so it is, on a machine whose launches lie 0.3 % apart;
+- one size: it is faster by 22 %, but for one size, where it is slower by so much;
+- nothing differs: as it is, and with a speed that alternates with a period of four launches (± 5 %), falls
+  by half over the campaign, jumps by a fifth every ten launches, is a random walk, or depends on what was
+  launched before.
+
+Printed is how many of N campaigns handed the setting over, how many claimed what is not so (it was handed
+over although it fails more often, or loses more at some size than the verdict excludes), and the launches
+that the verification took.
+
+    python benchmarks/adversaries.py [--campaigns 40] [--only crash]
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+import numpy as np
+from error_rates import MARGIN, OBJECTIVES, SIZES, Machine, Planted, searched, space
+
+from autotune.history.trial import Observation, Phase, Status, Subject, Trial
+from autotune.verification.rounds import Verifier
+from autotune.verification.sequential import SequentialDesign
+
+GAIN = 0.22
+QUIET = (0.003, 0.003)
+LAUNCHES = 16
+"""As ``verify.launches``."""
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """A machine on which something is planted."""
+
+    speeds: Planted
+    """Of its settings."""
+    ending: Status = Status.OK
+    """How launches end that do not end well."""
+    rate: float = 0.0
+    """So many of them."""
+    everybody: bool = False
+    """Whether that befalls launches of everything alike, or those of the setting alone."""
+    slow_at: slice | None = None
+    """Sizes at which such launches are three times as slow, in place of ending badly."""
+    speed: Callable[[int, np.random.Generator], float] | None = None
+    """Ln of how much slower the machine is in the n-th launch."""
+    calls: float = 0.0
+    """Share of the setting's calls that are three times as slow, which medians of the calls do not show."""
+    after: float = 0.0
+    """Ln of how much slower the launch after one of the setting is, whatever it is."""
+
+    @property
+    def unusable(self) -> bool:
+        """Whether the setting itself is not to be handed over."""
+        return (self.rate > 0.0 and not self.everybody) or self.calls > 0.0
+
+
+class Failing:
+    """A machine on which launches fail."""
+
+    def __init__(self, planted: Adversary, seed: int) -> None:
+        self.planted, self.machine = planted, Machine(planted.speeds, seed)
+        self.rng = np.random.default_rng([seed, 8])
+        self.before = False
+
+    def observe(self, trial: Trial) -> Observation:
+        """One launch."""
+        made, planted = self.machine.observe(trial), self.planted
+        mine = trial.subject is not Subject.UNTOUCHED and trial.point.get("UCX_TLS") == "a"
+        common = planted.speed(trial.number, self.rng) if planted.speed else 0.0
+        made = slower(made, common + planted.after * self.before, slice(None))
+        self.before = mine
+        made = with_means(made, 1.0 + 2.0 * planted.calls * mine)
+        if not (mine or planted.everybody) or self.rng.random() >= planted.rate:
+            return made
+        if planted.slow_at is not None:
+            return slower(made, np.log(3), planted.slow_at)
+        if planted.ending is Status.WRONG_RESULT:
+            first, *rest = made.estimates
+            return replace(made, estimates=(replace(first, status=planted.ending), *rest))
+        return replace(made, status=planted.ending, estimates=(), reason="planted")
+
+
+def slower(made: Observation, by: float, at: slice) -> Observation:
+    """A launch whose calls took longer, at some of its sizes; ``by`` is a logarithm."""
+    sizes = set(SIZES[at])
+    return replace(
+        made,
+        estimates=tuple(
+            replace(e, median_s=e.median_s * float(np.exp(by))) if e.cell.message_bytes in sizes else e
+            for e in made.estimates
+        ),
+    )
+
+
+def with_means(made: Observation, ratio: float) -> Observation:
+    """A launch whose calls take so many medians on the average."""
+    each = (replace(e, extra={**e.extra, "mean_s": e.median_s * ratio}) for e in made.estimates)
+    return replace(made, estimates=tuple(each))
+
+
+class Walk:
+    """A speed that wanders by 3 % a launch."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, float] = {}
+
+    def __call__(self, number: int, rng: np.random.Generator) -> float:
+        """Ln of how much slower the n-th launch is."""
+        return self.at.setdefault(number, self.at.get(number - 1, 0.0) + 0.03 * rng.normal())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one campaign."""
+
+    handed_over: bool
+    """Whether the setting was."""
+    false: bool
+    """Whether what was claimed is not so."""
+    launches: int
+    """Of the verification."""
+    said: str
+    """The verdict."""
+
+
+def outcome(planted: Adversary, seed: int) -> Outcome:
+    """One campaign."""
+    design = SequentialDesign.of(2 * LAUNCHES, 0.05, 0.01, MARGIN)
+    machine, judge = (
+        Failing(planted, seed),
+        Verifier(space(planted.speeds.job_wide), OBJECTIVES, design, seed),
+    )
+    history = searched(planted.speeds, machine)
+    while (trial := judge.next_trial(history)) is not None:
+        history = history.plus([machine.observe(trial)])
+    verdict = judge.verdict(history)
+    launches = len(history.of(Phase.VERIFY))
+    if verdict is None:
+        return Outcome(False, False, launches, "nothing to verify")
+    held = verdict.recommendation
+    if not held.gains:
+        return Outcome(False, False, launches, verdict.text)
+    mine = held.point.get("UCX_TLS") == "a"
+    deployed = Trial(0, Phase.VERIFY, held.point, Subject.DEPLOYED)
+    true = planted.speeds.speedup(deployed)
+    lost = true.min() < np.log1p(-max(verdict.hidden, 0.01))
+    return Outcome(
+        mine, bool(lost or not true.max() > 0.0 or (mine and planted.unusable)), launches, verdict.text
+    )
+
+
+def machines() -> Iterator[tuple[str, Adversary]]:
+    """What is planted, by name."""
+    faster = Planted("faster", gain=GAIN)
+    for ending, name, rates in (
+        (Status.CRASHED, "crash", (0.1, 0.3, 0.5)),
+        (Status.TIMEOUT, "hang", (0.2,)),
+        (Status.WRONG_RESULT, "wrong", (0.2,)),
+        (Status.LOST, "lost", (0.2,)),
+    ):
+        for rate in rates:
+            yield f"{name} {rate:.0%}", Adversary(faster, ending, rate)
+    yield "everybody crashes 10%", Adversary(faster, Status.CRASHED, 0.1, everybody=True)
+    for name, at in (("slow", slice(None)), ("slow at one size", slice(2, 3))):
+        yield f"{name} 20%", Adversary(faster, rate=0.2, slow_at=at)
+    yield "slow calls 20%", Adversary(faster, calls=0.2)
+    yield "everybody slow 20%", Adversary(faster, rate=0.2, slow_at=slice(None), everybody=True)
+    for gain in (0.05, 0.2):
+        yield f"gain {gain:.0%}", Adversary(Planted("gain", gain=gain))
+    yield "quiet, gain 5%", Adversary(Planted("quiet", gain=0.05, spread=QUIET))
+    for loss in (0.05, 0.16):
+        yield f"one size -{loss:.0%}", Adversary(Planted("one size", gain=GAIN, loss=loss))
+    nothing = Planted("nothing")
+    yield "nothing differs", Adversary(nothing)
+    yield "nothing, alternating", Adversary(nothing, speed=alternating)
+    yield "nothing, drifting", Adversary(nothing, speed=drifting)
+    yield "nothing, jumping", Adversary(nothing, speed=jumping)
+    yield "nothing, wandering", Adversary(nothing, speed=Walk())
+    yield "nothing, after-effect", Adversary(nothing, after=0.05)
+    for name, speed in (("alternating", alternating), ("drifting", drifting), ("jumping", jumping)):
+        yield f"gain 20%, {name}", Adversary(Planted("gain", gain=0.2), speed=speed)
+
+
+def alternating(number: int, rng: np.random.Generator) -> float:
+    """Two launches of four are 10 % slower."""
+    return 0.1 * (number // 2 % 2)
+
+
+def drifting(number: int, rng: np.random.Generator) -> float:
+    """Half as fast after sixty launches."""
+    return float(np.log(2) * number / 60)
+
+
+def jumping(number: int, rng: np.random.Generator) -> float:
+    """A fifth slower in ten launches of twenty."""
+    return 0.2 * (number // 10 % 2)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--campaigns", type=int, default=40)
+    parser.add_argument("--only", default="", help="machines whose name begins so")
+    parser.add_argument("--verdicts", type=int, default=0, help="print so many verdicts of each")
+    options = parser.parse_args()
+    print(f"{'machine':22} {'n':>4} {'handed over':>11} {'false':>6} {'launches: median':>17} {'90 %':>5}")
+    with ProcessPoolExecutor(2) as pool:
+        for name, planted in machines():
+            if not name.startswith(options.only):
+                continue
+            made = list(pool.map(partial(outcome, planted), range(options.campaigns)))
+            launches = [o.launches for o in made]
+            shares = f"{sum(o.handed_over for o in made):11} {sum(o.false for o in made):6}"
+            spent = f"{np.median(launches):17.0f} {np.percentile(launches, 90):5.0f}"
+            print(f"{name:22} {len(made):4} {shares} {spent}", flush=True)
+            for one in islice(made, options.verdicts):
+                print(f"    {one.said}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Nothing that a journal or a recording names is started before its user is known to have meant it."""
+
+import json
+import os
+import pty
+import shutil
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from autotune import Campaign
+from autotune.campaign.sealing import is_sealed, seal
+from autotune.cli import main
+from autotune.commands.application import of_recording
+from autotune.errors import JournalError, ScenarioError
+from autotune.history.folder import FILE
+from autotune.history.journal import read_events, sealed
+from tests.golden.test_campaigns import GOLDEN
+from tests.unit.commands.test_application import RUN
+
+WORDS = [
+    "conf=command",
+    "space=space.yaml",
+    "campaign.dir=campaign",
+    "budget.launches=3",
+    "verify.enabled=false",
+]
+
+
+@pytest.fixture(autouse=True)
+def keys(tmp_path, monkeypatch):
+    """A home for keys, and a working directory."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "state" / "autotune" / "key"
+
+
+@pytest.fixture
+def foreign(tmp_path):
+    """A campaign whose journal asks for a program, as it was unpacked; and the program's trace."""
+    directory, trace = tmp_path / "campaign", tmp_path / "owned"
+    directory.mkdir(mode=0o700)
+    program = tmp_path / "mpirun"
+    program.write_text(f"#!/bin/sh\necho run >> {trace}\nexit 1\n")
+    program.chmod(0o755)
+    lines = (GOLDEN / "local" / FILE).read_text().splitlines(keepends=True)
+    begun = json.loads(lines[1])
+    begun["scenario"]["mpi"]["mpirun"] = str(program)
+    lines[1] = json.dumps(begun) + "\n"
+    (directory / FILE).write_text("".join(lines[:-1]))  # without its end: there is something to go on with
+    return directory, trace
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A campaign of this user's, of a program of theirs."""
+    (tmp_path / "space.yaml").write_text("stack: command\nparameters: {x: {values: [1, 2]}}\n")
+    program = f'[{sys.executable},-c,\'print(chr(123)+chr(34)+"t"+chr(34)+": 1.5"+chr(125))\']'
+    words = [*WORDS, f"probe.options.run={program}", "responses.t=min"]
+    assert main(words) == 0
+    return tmp_path / "campaign"
+
+
+def test_what_was_unpacked_is_not_gone_on_with(foreign):
+    directory, trace = foreign
+    with pytest.raises(JournalError, match="this user has not run the campaign") as refused:
+        Campaign.open(directory).resume()
+    assert str(trace.parent / "mpirun") in str(refused.value)
+    assert not trace.exists()
+
+
+def test_nor_is_it_verified(foreign, capsys):
+    directory, trace = foreign
+    assert main(["verify", str(directory)]) == 3
+    assert "mpi.mpirun" in capsys.readouterr().err
+    assert not trace.exists()
+    assert main(["verify", str(directory), "--yes"]) == 2
+    assert trace.exists()
+
+
+@pytest.mark.parametrize("answer", [b"y\n", b"n\n", b"\n"])
+def test_who_sits_there_is_asked(foreign, answer):
+    directory, trace = foreign
+    ours, theirs = pty.openpty()
+    os.write(ours, answer)
+    subprocess.run(
+        [sys.executable, "-m", "autotune", "verify", str(directory)],
+        stdin=theirs,
+        capture_output=True,
+        check=False,
+    )
+    assert trace.exists() == (answer == b"y\n")
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o720, 0o777])
+@pytest.mark.parametrize("place", ["", FILE])
+def test_what_others_may_write_is_not_obeyed(foreign, mode, place):
+    directory, trace = foreign
+    (directory / place).chmod(mode)
+    with pytest.raises(JournalError, match="can be written by"):
+        Campaign.open(directory).resume(yes=True)
+    assert main(["verify", str(directory), "--yes"]) == 3
+    assert not trace.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_nor_what_belongs_to_another_user(foreign):
+    directory, trace = foreign
+    os.chown(directory / FILE, 12345, 12345)
+    with pytest.raises(JournalError, match="belongs to another user"):
+        Campaign.open(directory).resume(yes=True)
+    assert not trace.exists()
+
+
+def test_who_ran_a_campaign_is_not_asked(own, keys):
+    assert is_sealed(read_events(own))
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o600
+    assert stat.S_IMODE(keys.parent.stat().st_mode) == 0o700
+    assert Campaign.open(own).resume() == 0
+
+
+def test_a_copy_of_it_is_theirs_too_and_one_that_says_something_else_is_not(own, tmp_path):
+    shutil.copytree(own, tmp_path / "copy")
+    assert is_sealed(read_events(tmp_path / "copy"))
+    lines = (own / FILE).read_bytes().splitlines()
+    events = [dict(event) for event in read_events(own)]
+    for event in events:
+        for key in ("line", "crc"):
+            event.pop(key, None)
+    begun = next(event for event in events if event["event"] == "campaign")
+    begun["scenario"] = {
+        **begun["scenario"],
+        "probe": {**begun["scenario"]["probe"], "options": {"run": ["rm"]}},
+    }
+    assert len(lines) == len(events)
+    (own / FILE).write_bytes(b"".join(sealed(event, n) for n, event in enumerate(events, start=1)))
+    assert not is_sealed(read_events(own))
+
+
+def test_another_user_s_seal_is_none(own, keys):
+    keys.unlink()
+    assert not is_sealed(read_events(own))
+    with pytest.raises(JournalError, match="this user has not run"):
+        Campaign.open(own).resume()
+
+
+def test_without_a_home_nothing_is_sealed(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    assert seal([{"event": "campaign"}]) == ""
+    assert not is_sealed([{"event": "campaign"}, {"event": "started", "seal": ""}])
+
+
+def test_a_key_that_others_could_have_written_is_none(keys):
+    assert seal([])
+    keys.chmod(0o666)
+    assert seal([]) == ""
+
+
+def test_the_launcher_of_somebody_s_recording_is_not_run(tmp_path, monkeypatch):
+    theirs, mine = tmp_path / "theirs" / "mpirun", tmp_path / "bin" / "mpirun"
+    for program in (theirs, mine):
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(mine.parent))
+    for word in (theirs, mine):
+        (tmp_path / f"{word.parent.name}.json").write_text(
+            json.dumps(replace(RUN, command=(str(word), "./app")).document())
+        )
+    with pytest.raises(ScenarioError, match="is not the mpirun of your PATH"):
+        of_recording({"calls": str(tmp_path / "theirs.json")})
+    assert of_recording({"calls": str(tmp_path / "bin.json")})["mpi"] == {"mpirun": str(mine)}

@@ -1,0 +1,85 @@
+"""A run that ended early is refused, whoever says so; what only sounds like it is left alone."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from autotune.errors import TableError
+from autotune.importers import read, read_complete
+from autotune.importers.endings import ENDINGS, ended_early, reporter
+
+RECORDED = [
+    tuple(line.split("| ", 1))
+    for line in (Path(__file__).parents[2] / "data/endings.txt").read_text().splitlines()
+    if not line.startswith("#")
+]
+OSU = """$ mpiexec -n 64 ./osu_allreduce
+# OSU MPI Allreduce Latency Test v7.4
+# Size       Avg Latency(us)
+4                      10.05
+8                      10.84
+"""
+
+
+@pytest.mark.parametrize(("who", "line"), RECORDED)
+def test_half_a_table_is_refused_with_the_line_that_says_so(who, line):
+    with pytest.raises(TableError, match=r"job\.out:6: the run failed") as caught:
+        read(OSU + line + "\n", "job.out")
+    assert who in ENDINGS
+    assert f"{reporter(line)} says so" in caught.value.hint
+
+
+@pytest.mark.parametrize(("who", "line"), RECORDED)
+def test_the_tables_before_it_are_kept_on_demand(who, line):
+    found, left_out = read_complete(OSU + OSU + line + "\n", "job.out")
+    assert len(found) == 2
+    assert "the run failed" in left_out[0]
+
+
+def test_every_pattern_was_printed_by_somebody():
+    for who, patterns in ENDINGS.items():
+        for pattern in patterns:
+            lines = [line for speaker, line in RECORDED if speaker == who]
+            assert any(re.search(pattern, line, re.IGNORECASE) for line in lines), (who, pattern)
+
+
+def test_who_says_it_is_named():
+    wrong = [(who, reporter(line)) for who, line in RECORDED if reporter(line) != who]
+    # A line may be of several: the kernel's words in Slurm's message.
+    assert len(wrong) <= len(RECORDED) // 10, wrong
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: warning: can't run 1 processes on 2 nodes, setting nnodes to 1",
+        "srun: job 4711 queued and waiting for resources",
+        "Successfully completed.",
+        "Resource usage summary:",
+        "Application 4711 resources: utime ~3s, stime ~1s, Rss ~6996, inblocks ~10, outblocks ~20",
+        "Application 4711 exit codes: 0",
+        "[mpiexec@n1] Launch arguments: /opt/mpi/bin/hydra_bstrap_proxy --upstream-host n1",
+        "[proxy:0:0@n1] got pmi command (from 4): get_maxes",
+        "[n1:mpi_rank_0] warning: using the default of eager messages",
+        "flux-job: task(s) exited with exit code 0",
+        "1.2s: job.exception type=note severity=5 this is a note",
+        "PSIlogger: Child with rank 3 exited with status 0.",
+        "# killed jobs are run again",
+        "the timer Terminated normally after 3 rounds",
+        "mpirun: Forwarding signal 18 to job",
+        "walltime: 3600 limit 7200",
+        "time limit: 01:00:00, job is running",
+        "exit code: 0",
+        "Job 4711 terminated normally",
+        "exit status 1 of 12 checks",
+        "the signal 9 GHz receiver is on",
+        "received 128 messages",
+        "Exited with exit code 0.",
+        "12.45   3.98",
+        "",
+    ],
+)
+def test_what_only_sounds_like_it_is_left_alone(line):
+    assert not ended_early(line)
+    assert not reporter(line)

@@ -1,0 +1,44 @@
+"""Which library belongs to a launcher."""
+
+import stat
+import sysconfig
+
+import pytest
+
+from autotune.stacks.installation import find
+
+BANNER = {"mpich": "HYDRA build details:\n    Version:    4.0.2\n", "openmpi": "mpirun (Open MPI) 4.1.4\n"}
+
+
+@pytest.mark.parametrize(
+    ("flavour", "library"), [("mpich", "libmpich.so.12.2.1"), ("openmpi", "libmpi.so.40")]
+)
+@pytest.mark.parametrize("folder", ["lib", "lib64", "multiarch"])
+def test_the_library_is_of_the_launchers_own_family(flavour, library, folder, tmp_path):
+    """Both lie side by side, as Debian has them."""
+    multiarch = sysconfig.get_config_var("MULTIARCH")
+    if folder == "multiarch" and not multiarch:
+        pytest.skip("this Python knows no multiarch folder")
+    place = tmp_path / (f"lib/{multiarch}" if folder == "multiarch" else folder)
+    place.mkdir(parents=True)
+    for name in ("libmpi.so.40", "libmpich.so.12.2.1"):
+        (place / name).write_bytes(b"\x7fELF")
+    mpirun = tmp_path / "bin" / "mpirun"
+    mpirun.parent.mkdir()
+    mpirun.write_text(f"#!/bin/sh\ncat <<'END'\n{BANNER[flavour]}END\n")
+    mpirun.chmod(mpirun.stat().st_mode | stat.S_IXUSR)
+    assert find(str(mpirun)).library == place / library
+
+
+def test_a_family_is_found_under_debians_name_for_its_launcher(tmp_path, monkeypatch):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "bin").mkdir()
+    for flavour, library in (("mpich", "libmpich.so.12"), ("openmpi", "libmpi.so.40")):
+        (tmp_path / "lib" / library).write_bytes(b"\x7fELF")
+        mpirun = tmp_path / "bin" / f"mpirun.{flavour}"
+        mpirun.write_text(f"#!/bin/sh\ncat <<'END'\n{BANNER[flavour]}END\n")
+        mpirun.chmod(mpirun.stat().st_mode | stat.S_IXUSR)
+    (tmp_path / "bin" / "mpirun").symlink_to("mpirun.openmpi")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert find(stack="mpich", origin="site").library == tmp_path / "lib" / "libmpich.so.12"
+    assert find(origin="site").flavour == "openmpi"

@@ -1,0 +1,127 @@
+"""Every terminal, locale and name of a directory, and a reader that goes away: no traceback."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from autotune.stacks.installation import _on_path
+from tests.program import _environment, autotune_alone
+
+LOCALES = {
+    "latin-1": {"PYTHONIOENCODING": "latin-1"},
+    "ascii": {"PYTHONIOENCODING": "ascii"},
+    "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+}
+
+
+@pytest.mark.parametrize("locale", LOCALES.values(), ids=LOCALES)
+@pytest.mark.parametrize("words", [["--help"], ["plan", "conf=allreduce_8node"]], ids=" ".join)
+def test_a_sign_that_a_terminal_lacks_is_no_mistake(tmp_path, locale, words):
+    command = [sys.executable, "-m", "autotune", *words]
+    done = subprocess.run(command, cwd=tmp_path, env=_environment(locale), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_a_directory_whose_name_is_no_utf_8(tmp_path):
+    place = os.fsencode(tmp_path) + b"/d\xff"
+    words = ["conf=allreduce_8node", "hydra/launcher=simulated", "budget.launches=14", "verify.enabled=false"]
+    os.mkdir(place)  # noqa: PTH102 - of bytes
+    for asked in (
+        [*words, "campaign.dir=c"],
+        ["status", place + b"/c"],
+        ["report", place + b"/c"],
+        ["export", b"c"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "autotune", *asked], cwd=place, env=_environment({}), capture_output=True
+        )
+        assert done.returncode == 0, done.stderr.decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--info", "defaults", "conf=allreduce_8node"],
+        ["--help"],
+        ["knobs", "--help"],
+        ["plan", "conf=allreduce_8node"],
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_goes_away_has_seen_enough(tmp_path, words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "autotune", *words]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=_environment({}), stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert done.returncode == 0
+    assert not done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("word", ["conf=[[]]", "hydra.launcher=inf", "hydra.launcher=5", "+="])
+def test_words_that_hydra_trips_over(tmp_path, word):
+    done = autotune_alone("plan", "conf=allreduce_8node", word, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("autotune: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["status", "x" * 300], ["export", "x" * 300], ["lint", "x" * 300], ["import", "x" * 300]],
+    ids=["status", "export", "lint", "import"],
+)
+def test_a_name_that_no_file_system_takes(tmp_path, words):
+    done = autotune_alone(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "File name too long" in done.stderr
+
+
+def test_a_folder_of_the_path_that_cannot_be_searched_is_passed_over(tmp_path):
+    (program := tmp_path / "mpirun").write_text("")
+    program.chmod(0o755)
+    assert _on_path("mpirun", ["/" + "x" * 300, str(tmp_path)]) == program
+
+
+UNPRIVILEGED = """
+import os
+from autotune.errors import UserError
+from autotune.stacks.application import installation_of
+from autotune.stacks.installation import _on_path
+if os.geteuid() == 0:  # who searches every folder
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+closed, _ = os.get_exec_path()
+try:
+    os.stat(closed + "/mpirun")
+except PermissionError:
+    print(_on_path("mpirun", os.get_exec_path()))
+    try:
+        installation_of(["no-such-program"])
+    except UserError as exc:
+        print(exc.message)
+"""
+
+
+def test_a_folder_of_the_path_that_is_closed_to_its_user_is_passed_over():
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        folder = Path(name)
+        folder.chmod(0o755)
+        (closed := folder / "closed").mkdir(mode=0)
+        (program := folder / "mpirun").write_text("")
+        program.chmod(0o755)
+        env = {**os.environ, "PATH": f"{closed}:{folder}", "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", UNPRIVILEGED]
+        done = subprocess.run(command, env=env, cwd=name, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found, said = done.stdout.splitlines()
+    assert found == str(program)
+    assert "no-such-program" in said

@@ -1,0 +1,222 @@
+"""Settings are raced: the default in common, and always the one most likely to lose nowhere."""
+
+from collections import Counter
+from itertools import groupby
+
+import numpy as np
+import pytest
+
+from autotune.history.objectives import Objective
+from autotune.history.trial import History, Phase, Status, Subject, Trial
+from autotune.recommend.front import Recommendation
+from autotune.space import Parameter, Space
+from autotune.verification.race import sides
+from autotune.verification.rounds import Verifier
+from autotune.verification.sequential import SequentialDesign
+from tests.unit.verification.test_rounds import (
+    RING,
+    SPACE,
+    Machine,
+    point,
+    run,
+    searched,
+    verifier,
+)
+
+SAFE, RISKY = point("self,posix"), point("self,tcp")
+
+
+def one_promises_the_other_is_safe(tls, choice, size):
+    """tcp is 2.5 times as fast and in doubt at 16 B; posix is 1.3 times as fast at every size."""
+    at_16 = {"all": 1.0, "self,posix": 1 / 1.3, "self,tcp": 1.07}
+    beyond = {"all": 4.0, "self,posix": 4.0 / 1.3, "self,tcp": 4.0 / 2.5}
+    return (1.0 if choice != RING else 1.5) * 1e-6 * (at_16 if size == 16 else beyond)[tls]
+
+
+def lucky(tls, choice, size):
+    """As the search saw it: tcp seemed to lose nothing to speak of."""
+    seen = one_promises_the_other_is_safe(tls, choice, size)
+    return seen / (1.06 if (tls, size) == ("self,tcp", 16) else 1.0)
+
+
+def blocks(history):
+    made = history.of(Phase.VERIFY).observations
+    return [list(group) for _, group in groupby(made, key=lambda o: o.trial.block)]
+
+
+def raced(block):
+    return {o.trial.point for o in block if o.trial.subject is Subject.DEPLOYED}
+
+
+def verified(machine, seed_history=None):
+    history = run(verifier(), machine, seed_history or searched(machine))
+    return verifier().verdict(history), history
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_safe_one_runs_beside_what_promises_more_and_is_handed_over(seed):
+    machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.03, seed=seed)
+    verdict, history = verified(machine)
+    assert SAFE in raced(blocks(history)[0])
+    assert verdict.recommendation.point == SAFE
+    assert verdict.complete
+
+
+def test_each_block_has_every_side_equally_often():
+    machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.03)
+    _, history = verified(machine)
+    for block in blocks(history):
+        order = [(o.trial.subject, o.trial.point) for o in block]
+        assert set(Counter(order).values()) == {SequentialDesign().each}
+        assert (Subject.UNTOUCHED, SPACE.default) in order
+
+
+def test_the_order_of_a_block_is_drawn():
+    settings = [Recommendation(SAFE, ()), Recommendation(RISKY, ())]
+    orders = {sides(settings, 4, np.random.default_rng(seed)) for seed in range(60)}
+    assert len(orders) == 60
+    assert {order.count(None) for order in orders} == {4}
+
+
+def test_what_fails_leaves_its_place_and_the_next_one_gets_it():
+    machine = Machine(
+        lambda tls, choice, size: {"all": 1.0, "self,posix": 0.8, "self,tcp": 0.5}[tls] * 1e-6,
+        ending=lambda side, n: Status.CRASHED if side == "self,tcp" else Status.OK,
+    )
+    verdict, history = verified(machine)
+    tried = [o for o in history.of(Phase.VERIFY) if o.trial.point == RISKY]
+    assert 0 < len(tried) < SequentialDesign().own
+    assert verdict.recommendation.point == SAFE
+
+
+def test_after_a_wrong_result_the_block_goes_on_without_the_setting():
+    machine = Machine(
+        lambda tls, choice, size: {"all": 1.0, "self,posix": 0.8, "self,tcp": 0.5}[tls] * 1e-6,
+        ending=lambda side, n: Status.WRONG_RESULT if side == "self,tcp" else Status.OK,
+    )
+    verdict, history = verified(machine)
+    assert sum(o.trial.point == RISKY for o in history.of(Phase.VERIFY)) == 1
+    assert verdict.recommendation.point == SAFE
+    assert "another setting: 1 gave wrong results of its 1 launches" in verdict.text
+
+
+def test_nothing_is_handed_over_before_it_had_its_launches_nor_after_all_are_used_up():
+    machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.03)
+    verdict, history = verified(machine)
+    own = [o for o in history.of(Phase.VERIFY) if o.trial.point == verdict.recommendation.point]
+    assert len(own) >= SequentialDesign().own
+    assert len(history.of(Phase.VERIFY)) <= SequentialDesign().most
+    first = searched(machine)
+    for kept in range(len(first), len(history)):
+        assert not verifier().verdict(History(history.observations[:kept])).complete
+
+
+def test_a_race_that_was_cut_tells_what_its_launches_show():
+    machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.01)
+    whole, begun = run(verifier(), machine, searched(machine)), len(searched(machine))
+    first, cut = (verifier().verdict(History(whole.observations[: begun + n])) for n in (6, 24))
+    assert first.text == "UNVERIFIED (verification not finished)"  # it was not looked at yet
+    assert not cut.complete
+    assert cut.text.startswith("UNVERIFIED (verification not finished; 1.")
+    assert "so far, on" in cut.text
+
+
+def test_launches_of_the_untouched_stack_count_once():
+    machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.03)
+    verdict, history = verified(machine)
+    assert f"on {len(history.of(Phase.VERIFY))} fresh launches" in verdict.text
+
+
+def test_a_race_is_a_function_of_the_history_wherever_it_was_stopped():
+    machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.0)
+    whole = run(verifier(), machine, searched(machine))
+    for kept in range(len(searched(machine)), len(whole)):
+        assert verifier().next_trial(History(whole.observations[:kept])) == whole.observations[kept].trial
+
+
+def test_a_block_that_another_version_began_is_left_and_the_race_goes_on():
+    machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.01)
+    history = searched(machine)
+    first = history.next_number
+    for number in (first, first + 1):
+        trial = Trial(number, Phase.VERIFY, SAFE, Subject.DEPLOYED, block=first)
+        history = history.plus([machine.observe(trial)])
+    verdict = verifier().verdict(run(verifier(), machine, history))
+    assert verdict.complete
+    assert verdict.recommendation.point == SAFE
+
+
+def test_where_time_is_short_what_most_is_expected_of_runs_alone():
+    machine = Machine(lucky, noise=0.01)
+    history = searched(machine)
+    most = 3 * SequentialDesign().own
+    assert len(raced_in(history, most)) == 2
+    assert raced_in(history, most - 1) == raced_in(history, 0) < raced_in(history, most)
+    whole = run(verifier(), machine, history)
+    late = History(whole.observations[: len(history) + 12])
+    assert len(raced_in(late, most - 12)) == 2  # what was launched is not wanted again
+    assert len(raced_in(late, most - 13)) == 1
+
+
+def raced_in(history, in_time):
+    """The settings of the next block, where so many launches could end in time."""
+    machine, asked, first = (
+        Machine(one_promises_the_other_is_safe, noise=0.0),
+        verifier(),
+        history.next_number,
+    )
+    points = set()
+    while (trial := asked.next_trial(history, in_time)) is not None and trial.block == first:
+        points |= {trial.point} if trial.subject is Subject.DEPLOYED else set()
+        history, in_time = history.plus([machine.observe(trial)]), in_time - 1
+    return points
+
+
+@pytest.mark.parametrize(("begun_with", "sides_in"), [(0, 2), (100, 3)])
+def test_a_block_goes_on_as_it_was_begun_whatever_time_is_left(begun_with, sides_in):
+    machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.0)
+    history = first = searched(machine)
+    whole = SequentialDesign().each * sides_in
+    for launch in range(1, whole + 1):
+        history = history.plus([machine.observe(verifier().next_trial(history, begun_with))])
+        if len(raced(blocks(history)[0])) + 1 < sides_in:
+            continue  # nothing tells yet how it was begun
+        for in_time in (0, 100):
+            going_on = verifier().next_trial(history, in_time)
+            assert (going_on.block != first.next_number) == (launch == whole)
+
+
+def test_where_time_limits_the_launches_their_number_does_not():
+    """Settings that lose had used up all launches, with minutes left for the one that does not."""
+    many = tuple(f"self,{i}" for i in range(6))
+    space = Space("test", (Parameter("UCX_TLS", ("all", "self,posix", *many), "all"), SPACE["algorithm"]))
+
+    def speeds(tls, choice, size, found=True):
+        loses = 1.5 if tls in many and size == 16 and found else 1.0
+        gains = 1.3 if tls == "self,posix" else 2.0 + 0.1 * many.index(tls) if tls in many else 1.0
+        return loses * (1.0 if choice != RING else 1.5) * 1e-6 / gains
+
+    machine = Machine(speeds, seen=lambda *at: speeds(*at, found=False), noise=0.01)
+    found = []
+    for timed in (False, True):
+        asked = Verifier(space, (Objective("latency"),), SequentialDesign(timed=timed), seed=3)
+        history = run(asked, machine, searched(machine, ("self,posix", *many)))
+        found.append((asked.verdict(history).recommendation.point, len(history.of(Phase.VERIFY))))
+    (_, counted), (handed_over, made) = found
+    assert counted <= SequentialDesign().most
+    assert handed_over == SAFE or made > counted
+
+
+def test_what_loses_nowhere_is_a_candidate_however_many_promise_more():
+    """One launch showed 1.4 times the speed at every size; twenty others gain more, but not at 16 B."""
+    many = tuple(f"self,{i}" for i in range(20))
+    space = Space("test", (Parameter("UCX_TLS", ("all", "self,posix", *many), "all"), SPACE["algorithm"]))
+
+    def speeds(tls, choice, size):
+        gains = 0.995 if size == 16 else 2.0 + 0.01 * int(tls.removeprefix("self,") if tls in many else 0)
+        return (1.0 if choice != RING else 1.5) * 1e-6 / {"all": 1.0, "self,posix": 1.4}.get(tls, gains)
+
+    history = searched(Machine(speeds, noise=0.0), ("self,posix", *many))
+    asked = Verifier(space, (Objective("latency"),), SequentialDesign(), seed=3)
+    assert asked.next_trial(history) is not None
+    assert SAFE in [setting.point for setting in asked._recommended(history)]
