@@ -15,7 +15,7 @@ import numpy as np
 
 from autotune.campaign.time_left import PLENTY, TimeLeft
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.measure.machine import cores_in, far_apart, often_apart
+from autotune.measure.machine import cores_in, often_apart
 from autotune.recommend.front import Same
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import (
@@ -260,7 +260,7 @@ class Discovery:
             named = frozenset(c for c in changes if re.search(rf"\b{re.escape(c[0])}\b", observation.reason))
             changes = named if len(named) == 1 else changes
         curve, extra = curve_in(observation), observation.extra
-        apart = far_apart(extra) and not often
+        apart = observation.apart and not often
         return Run(
             fits[-1], changes, trial.block, curve if len(curve) == sizes else (), cores_in(extra), apart
         )

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from autotune.history.trial import History, Observation, Phase, Status, Subject
 from autotune.measure.location import normal_scale
-from autotune.measure.machine import far_apart, often_apart
+from autotune.measure.machine import often_apart
 from autotune.recommend.front import REMEMBERED, Same
 from autotune.recommend.repeats import repeated
 
@@ -152,7 +152,7 @@ def _steady(history: History) -> History:
     Where it had many, they are what this machine is like.
     """
     searched = history.of(*_SEARCHED)
-    moved = {o.trial.number for o in searched if o.ok and far_apart(o.extra)}
+    moved = {o.trial.number for o in searched if o.ok and o.apart}
     if not moved or often_apart([o.extra for o in searched]):
         return history
     return History(tuple(_lost(Same((o,))) if o.trial.number in moved else o for o in history))

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from autotune.history.objectives import slot_of
 from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
-from autotune.measure.machine import far_apart
 from autotune.scenario import Scenario
 from autotune.space import Space, Value
 
@@ -83,7 +82,7 @@ def suspect(history: History) -> bool:
     """Whether so many points were lost in a row that the untouched stack has to say what is at fault."""
     needed, run = _IN_A_ROW, list[Observation]()
     for observation in history:
-        if far_apart(observation.extra):  # it says itself what was wrong
+        if observation.apart:  # it says itself what was wrong
             continue
         if observation.status.may_pass and observation.trial.phase is not Phase.DISCOVERY:
             run.append(observation)

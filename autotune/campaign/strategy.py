@@ -136,7 +136,7 @@ class Strategy:
             wanted.error_rate,
             wanted.max_loss,
             wanted.margin,
-            timed=self.budget.total_seconds is not None,
+            timed=self.campaign.scenario.budget.total_seconds is not None,
         )
         one_row = dialect(self.space.stack).one_row
         counts, site = wanted.other_loop == "counts", self.campaign.site.stamp.kind
@@ -158,15 +158,16 @@ class Strategy:
     def kept_launches(self, history: History, in_time: float = 0.0) -> int:
         """For the verification, where time is limited: a round; of all time those of two settings.
 
-        Where the search has found nothing to verify by the time for it, nothing is kept back; where it has
-        found nothing after what was refused, a round. ``in_time``: launches that could end in time.
+        Where nothing is found to verify by the time for it, nothing is kept back, so that a discovery that
+        took long is followed by a search all the same; where nothing is found after what was refused, a
+        round. ``in_time``: launches that could end in time.
         """
         if self.verifier is None:
             return 0
         one, two = self.verifier.design.launches, 3 * self.campaign.scenario.verify.launches
         kept = one if self.budget.total_seconds is None else two  # two settings and the untouched stack
-        searched = len(history.of(Phase.SCREENING, Phase.SEARCH)) > 0
-        if in_time > kept or not searched or self.verifier.wants(levelled(history)):
+        discovering = self.discovery is not None
+        if in_time > kept or discovering or self.verifier.wants(levelled(history)):
             return kept
         return one if len(history.of(Phase.VERIFY)) else 0
 

@@ -67,7 +67,9 @@ def verify(
     if about.site.stamp.kind is SiteKind.REPLAYED:
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
     asked = about.scenario.verify
-    design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss, asked.margin)
+    design = SequentialDesign.of(
+        launches or 2 * asked.launches, asked.error_rate, asked.max_loss, asked.margin
+    )
     check_trusted(directory, about, unasked)
     site = connected(about.site.launcher, about.scenario)
     target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")

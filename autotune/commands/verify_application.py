@@ -60,7 +60,9 @@ def verify_application(
     campaign = read_campaign(directory)
     check_ours(campaign.path)
     asked = campaign.about.scenario.verify
-    design = SequentialDesign.of(launches or asked.launches, asked.error_rate, asked.max_loss, asked.margin)
+    design = SequentialDesign.of(
+        launches or 2 * asked.launches, asked.error_rate, asked.max_loss, asked.margin
+    )
     installation = installation_of(command)
     _check_same_mpi(campaign, installation)
     target = directory / "verifications" / datetime.now(UTC).strftime("application-%Y-%m-%dT%H-%M-%SZ")

@@ -226,9 +226,14 @@ class Observation:
         return self.status is Status.OK
 
     @property
+    def apart(self) -> bool:
+        """Whether its cores were further apart than usual, which it says itself."""
+        return far_apart(self.extra)
+
+    @property
     def disturbed(self) -> bool:
-        """Whether it was lost as its cores were further apart than usual, which it says itself."""
-        return self.status is Status.LOST and far_apart(self.extra)
+        """Whether it was lost for that."""
+        return self.status is Status.LOST and self.apart
 
     @property
     def usable(self) -> Iterator[Estimate]:

@@ -18,7 +18,6 @@ import numpy as np
 
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Estimate, Observation
-from autotune.measure.machine import far_apart
 from autotune.recommend.repeats import repeated
 from autotune.verification.sequential import EACH
 
@@ -94,7 +93,7 @@ def blocks_of(
     for _, block in sorted(made.items()):
         block.sort(key=lambda one: one[1].trial.number)
         sides, launched = zip(*block, strict=True)
-        apart = tuple(far_apart(o.extra) for o in launched)
+        apart = tuple(o.apart for o in launched)
         medians, means, others = (
             tuple(_logs(o, seconds) for o in launched)
             for seconds in (attrgetter("median_s"), attrgetter("mean_s"), attrgetter("other_loop_s"))

@@ -53,13 +53,11 @@ from autotune.verification.evidence import (
     median,
     spread,
 )
-from autotune.verification.sequential import SequentialDesign
+from autotune.verification.sequential import ONE_IN_TWENTY, SequentialDesign
 
 _WHOLE: Slot = ("all", 0, 0)
 _REMEMBERED = 512
 """Comparisons: those of earlier launches are asked for with each that follows."""
-_ONE_IN_TWENTY = 0.05
-"""How often the mean of the times may pass by chance, and what is the same be doubted."""
 
 
 class SlotDecision(StrEnum):
@@ -148,7 +146,7 @@ def claims(
     parts = [whole, *(each[differing] - share)]
     least = gain < design.least
     lost = least & (against - math.log(len(slots)) >= limit)
-    doubtful = least & (deviation(drawn, np.zeros(len(slots))) < _normal_quantile(_ONE_IN_TWENTY))
+    doubtful = least & (deviation(drawn, np.zeros(len(slots))) < _normal_quantile(ONE_IN_TWENTY))
     excluded = log_evidence(drawn, design.hidden) >= -math.log(design.alpha)
     excluded &= _of_means(_drawn(blocks, same, means=True)[1]) > design.hidden
     wins = each - share - math.log(2) >= limit
@@ -323,7 +321,7 @@ def _of_means(blocks: Sequence[Drawn]) -> Floats:
             np.nansum((side - mean) ** 2, axis=0) / (n - 1) / n / mean**2
             for side, mean, n in zip(both, (tuned, other), (n_tuned, n_other), strict=True)
         )
-        reach = t.isf(_ONE_IN_TWENTY, np.maximum(n_tuned + n_other - 2, 1)) * np.sqrt(variance)
+        reach = t.isf(ONE_IN_TWENTY, np.maximum(n_tuned + n_other - 2, 1)) * np.sqrt(variance)
         return np.asarray(np.nan_to_num(np.log(other / tuned) - reach, nan=-math.inf))
 
 

@@ -33,7 +33,7 @@ from autotune.verification.deployed import deploys, has_rules, own_choices, rule
 from autotune.verification.failed import Failures
 from autotune.verification.kept_rules import kept_rules
 from autotune.verification.one_round import VerificationRound
-from autotune.verification.sequential import SequentialDesign
+from autotune.verification.sequential import ONE_IN_TWENTY, SequentialDesign
 
 _LOOKED_UP = 0.08
 """No more does it cost a small message that a stack looks rules up, on the log scale."""
@@ -158,7 +158,7 @@ class Course:
                 return self._judged(replace(done, complete=True))
             if block[0].trial.block != self._begun:
                 done = self._looked(done, keeps)
-                if failures.surely_more(self.design.alpha) or self._ends(done, keeps):
+                if failures.surely_more(ONE_IN_TWENTY) or self._ends(done, keeps):
                     return self._judged(replace(done, complete=True))
         return self._judged(done)
 

@@ -8,7 +8,7 @@ hypergeometric (Fisher's exact test, one-sided):
 
 The burden is the setting's: a job that dies costs more than any gain. So where p ≤ 1/2, which with as many
 launches of both sides is "more than the untouched side's", nothing is handed over and launches go on; where
-they are used up, or p is below the campaign's error rate, the setting is refused. A wrong result is no matter
+they are used up, or p is below one in twenty, the setting is refused. A wrong result is no matter
 of how often: it refuses at once. Launches whose cores lay far apart say themselves that it was the machine.
 """
 
@@ -77,7 +77,7 @@ class Failures:
         return self.wrong or (bool(self.deployed) and self._chance() <= _EVEN)
 
     def surely_more(self, alpha: float) -> bool:
-        """Whether that is no chance any more, at this error rate."""
+        """Whether that is no chance any more, at this rate."""
         return self.wrong or (bool(self.deployed) and self._chance() <= alpha)
 
     def _chance(self) -> float:

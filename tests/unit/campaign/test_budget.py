@@ -112,6 +112,20 @@ def test_a_search_that_has_found_nothing_to_verify_has_all_the_time():
     assert len(history) == 24
 
 
+def test_a_baseline_that_took_long_does_not_end_a_campaign_before_its_search():
+    """A busy machine's launch of the baseline had been as long as all that was left beside the verification."""
+    world, seconds = World(), [0.0]
+
+    def slow(trial):
+        took = 9.0 if trial.phase is Phase.BASELINE else 1.0
+        seconds[0] += took
+        return replace(world.observe(trial), duration_s=took)
+
+    planned = strategy(1000, budget={"total_seconds": 40.5}, screening={"enabled": False}, **MORE)
+    history = Campaign(planned, slow, Memory(), Silent(), lambda: seconds[0]).run()
+    assert len(history.of(Phase.SEARCH)) > 0
+
+
 def test_no_time_is_kept_back_for_what_a_verification_may_wait():
     world, seconds = World(), [0.0]
 

@@ -18,7 +18,7 @@ from autotune.verification.comparison import (
 )
 from autotune.verification.sequential import SequentialDesign
 
-DESIGN = SequentialDesign()
+DESIGN = SequentialDesign(alpha=0.05)
 SIZES = (16, 1024, 65536)
 
 

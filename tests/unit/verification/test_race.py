@@ -1,6 +1,7 @@
 """Settings are raced: the default in common, and always the one most likely to lose nowhere."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -12,8 +13,8 @@ from autotune.recommend.front import Recommendation
 from autotune.space import Parameter, Space
 from autotune.verification.race import sides
 from autotune.verification.rounds import Verifier
-from autotune.verification.sequential import SequentialDesign
 from tests.unit.verification.test_rounds import (
+    DESIGN,
     RING,
     SPACE,
     Machine,
@@ -67,7 +68,7 @@ def test_each_block_has_every_side_equally_often():
     _, history = verified(machine)
     for block in blocks(history):
         order = [(o.trial.subject, o.trial.point) for o in block]
-        assert set(Counter(order).values()) == {SequentialDesign().each}
+        assert set(Counter(order).values()) == {DESIGN.each}
         assert (Subject.UNTOUCHED, SPACE.default) in order
 
 
@@ -85,7 +86,7 @@ def test_what_fails_leaves_its_place_and_the_next_one_gets_it():
     )
     verdict, history = verified(machine)
     tried = [o for o in history.of(Phase.VERIFY) if o.trial.point == RISKY]
-    assert 0 < len(tried) < SequentialDesign().own
+    assert 0 < len(tried) < DESIGN.own
     assert verdict.recommendation.point == SAFE
 
 
@@ -104,8 +105,8 @@ def test_nothing_is_handed_over_before_it_had_its_launches_nor_after_all_are_use
     machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.03)
     verdict, history = verified(machine)
     own = [o for o in history.of(Phase.VERIFY) if o.trial.point == verdict.recommendation.point]
-    assert len(own) >= SequentialDesign().own
-    assert len(history.of(Phase.VERIFY)) <= SequentialDesign().most
+    assert len(own) >= DESIGN.own
+    assert len(history.of(Phase.VERIFY)) <= DESIGN.most
     first = searched(machine)
     for kept in range(len(first), len(history)):
         assert not verifier().verdict(History(history.observations[:kept])).complete
@@ -149,7 +150,7 @@ def test_a_block_that_another_version_began_is_left_and_the_race_goes_on():
 def test_where_time_is_short_what_most_is_expected_of_runs_alone():
     machine = Machine(lucky, noise=0.01)
     history = searched(machine)
-    most = 3 * SequentialDesign().own
+    most = 3 * DESIGN.own
     assert len(raced_in(history, most)) == 2
     assert raced_in(history, most - 1) == raced_in(history, 0) < raced_in(history, most)
     whole = run(verifier(), machine, history)
@@ -176,7 +177,7 @@ def raced_in(history, in_time):
 def test_a_block_goes_on_as_it_was_begun_whatever_time_is_left(begun_with, sides_in):
     machine = Machine(one_promises_the_other_is_safe, seen=lucky, noise=0.0)
     history = first = searched(machine)
-    whole = SequentialDesign().each * sides_in
+    whole = DESIGN.each * sides_in
     for launch in range(1, whole + 1):
         history = history.plus([machine.observe(verifier().next_trial(history, begun_with))])
         if len(raced(blocks(history)[0])) + 1 < sides_in:
@@ -192,18 +193,18 @@ def test_where_time_limits_the_launches_their_number_does_not():
     space = Space("test", (Parameter("UCX_TLS", ("all", "self,posix", *many), "all"), SPACE["algorithm"]))
 
     def speeds(tls, choice, size, found=True):
-        loses = 1.5 if tls in many and size == 16 and found else 1.0
+        loses = 3.0 if tls in many and size == 16 and found else 1.0
         gains = 1.3 if tls == "self,posix" else 2.0 + 0.1 * many.index(tls) if tls in many else 1.0
         return loses * (1.0 if choice != RING else 1.5) * 1e-6 / gains
 
     machine = Machine(speeds, seen=lambda *at: speeds(*at, found=False), noise=0.01)
     found = []
     for timed in (False, True):
-        asked = Verifier(space, (Objective("latency"),), SequentialDesign(timed=timed), seed=3)
+        asked = Verifier(space, (Objective("latency"),), replace(DESIGN, timed=timed), seed=3)
         history = run(asked, machine, searched(machine, ("self,posix", *many)))
         found.append((asked.verdict(history).recommendation.point, len(history.of(Phase.VERIFY))))
     (_, counted), (handed_over, made) = found
-    assert counted <= SequentialDesign().most
+    assert counted <= DESIGN.most
     assert handed_over == SAFE or made > counted
 
 
@@ -217,6 +218,6 @@ def test_what_loses_nowhere_is_a_candidate_however_many_promise_more():
         return (1.0 if choice != RING else 1.5) * 1e-6 / {"all": 1.0, "self,posix": 1.4}.get(tls, gains)
 
     history = searched(Machine(speeds, noise=0.0), ("self,posix", *many))
-    asked = Verifier(space, (Objective("latency"),), SequentialDesign(), seed=3)
+    asked = Verifier(space, (Objective("latency"),), DESIGN, seed=3)
     assert asked.next_trial(history) is not None
     assert SAFE in [setting.point for setting in asked._recommended(history)]

@@ -98,8 +98,11 @@ def run(verifier, machine, history):
     return history
 
 
+DESIGN = SequentialDesign(own=16, alpha=0.05)
+
+
 def verifier(**changes):
-    return Verifier(SPACE, OBJECTIVES, SequentialDesign(**changes), seed=3)
+    return Verifier(SPACE, OBJECTIVES, replace(DESIGN, **changes), seed=3)
 
 
 def posix_and_ring(tls, choice, size):
@@ -117,7 +120,7 @@ def test_what_is_really_better_is_confirmed():
     assert verdict.recommendation.point == point("self,posix")
     assert [r.choice for r in verdict.recommendation.rules] == [Point(), RING, Point()]
     assert len(verdict.rounds) == 1
-    assert len(verdict.rounds[0].launches) == SequentialDesign().launches
+    assert len(verdict.rounds[0].launches) == DESIGN.launches
     assert all(c.decision is SlotDecision.STILL_BETTER for c in verdict.rounds[0].judged)
     assert verdict.recommendation.speedup == pytest.approx((1 / 0.7 / 0.7 / 0.42) ** (1 / 3), rel=0.02)
     assert verdict.text.startswith("verified: 1.70× (1.69 … 1.70)")
@@ -262,7 +265,7 @@ def test_where_a_dropped_rule_leaves_the_stacks_own_calls_nothing_is_launched_ag
     assert [choice_at(kept, ("allreduce", 2, size)) for size in SIZES] == [Point(), Point(), RING]
     assert [g.ratio > 1.5 for g in verdict.recommendation.gains] == [False, False, True]
     assert all(g.ratio >= 1.0 for g in verdict.recommendation.gains)
-    assert len(history.of(Phase.VERIFY)) == SequentialDesign().launches
+    assert len(history.of(Phase.VERIFY)) == DESIGN.launches
 
 
 def test_after_a_rule_was_dropped_only_what_changed_is_measured_again():
@@ -283,7 +286,7 @@ def test_after_a_rule_was_dropped_only_what_changed_is_measured_again():
     behind = {c.slot[2]: c.launches for c in second.judged}
     before, fresh = len(first.launches) // 2, len(second.launches) // 2
     assert behind == {16: before + fresh, 1024: fresh, 65536: before + fresh}
-    assert len(first.launches) + len(second.launches) == SequentialDesign().launches
+    assert len(first.launches) + len(second.launches) == DESIGN.launches
     assert verdict.recommendation.point == point("self,posix")
     assert verdict.recommendation.rules == second.setting.rules
 
@@ -301,7 +304,7 @@ def test_a_loss_that_no_dropped_rule_heals_ends_at_once_whatever_else_would_be_d
     machine = Machine(true, seen)
     history = run(verifier(), machine, searched(machine, ("all", "self,posix")))
     of_posix = [r for r in verifier().verdict(history).rounds if r.setting.point == point("self,posix")]
-    assert sum(len(r.launches) for r in of_posix) <= 4 * SequentialDesign().each
+    assert sum(len(r.launches) for r in of_posix) <= 4 * DESIGN.each
     assert of_posix[0].lost | of_posix[0].doubtful == {("allreduce", 2, 16)}
 
 
@@ -419,7 +422,7 @@ def test_where_nothing_holds_the_default_stays():
     assert verdict.recommendation.point == SPACE.default
     assert verdict.recommendation.rules == ()
     assert "nothing was better" in verdict.text
-    assert len(history.of(Phase.VERIFY)) <= SequentialDesign().most
+    assert len(history.of(Phase.VERIFY)) <= DESIGN.most
 
 
 def test_the_phase_is_a_function_of_the_history():
@@ -468,7 +471,7 @@ def test_what_fresh_launches_show_of_a_setting_they_show_of_others_like_it():
     launches = [seen(n, space.default, (1, 1, 1), Subject.UNTOUCHED) for n in range(3)]
     launches += [seen(10 + n, where, (1.0, 1.6, 1.6)) for n, where in enumerate(ucx)]
     history = History((*launches, seen(20, eager, (1.0, 1.0, 1.3))))
-    known = Verifier(space, OBJECTIVES, SequentialDesign(), seed=3).known(history)
+    known = Verifier(space, OBJECTIVES, DESIGN, seed=3).known(history)
     assert min(known.chance(where) for where in (*ucx, eager)) > 0.5
     told = [
         Comparison(slot, 8, math.log(gain), 0.01, 0, 0, SlotDecision.STILL_BETTER)
