@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
@@ -57,10 +58,16 @@ def expected_s(history: History, scenario: Scenario) -> float:
 
 
 def verified_s(history: History, campaign: Description) -> float:
-    """What a launch of the verification is expected to take: of an MPI it is measured in two loops."""
+    """What launches of the verification take on the average: of an MPI they are measured in two loops.
+
+    Many are made, so that it is no matter how long a single one may take.
+    """
     made, scenario = _worked_s(history.of(Phase.VERIFY).observations), campaign.scenario
     twice = scenario.other_loop and campaign.site.stamp.kind is SiteKind.REAL
-    return max(made[-_RECENT:], default=expected_s(history, scenario) * (2 if twice else 1))
+    if made:
+        return fmean(made[-_RECENT:])
+    searched = _worked_s(history.of(Phase.SEARCH).observations)[-_RECENT:]
+    return (fmean(searched) if searched else expected_s(history, scenario)) * (2 if twice else 1)
 
 
 def _worked_s(made: tuple[Observation, ...]) -> list[float]:

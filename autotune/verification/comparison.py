@@ -11,8 +11,9 @@ comparison may spend, alpha:
   without any difference anything is claimed with a probability of at most alpha, whatever the dependence
   between slots, and whenever one looks.
 - that a slot is slower by no more than ``margin`` (non-inferiority): its own evidence for a gain of more than
-  ln(1 − margin) reaches 1 / alpha. Nothing is divided by the number of slots: the claim is wrong only if one
-  slot is that much slower, and that slot's own test must have missed it (intersection-union, Berger 1982).
+  ln(1 − margin) reaches 1 / alpha, here ``bound_alpha``. Nothing is divided by the number of slots: the claim
+  is wrong only if one slot is that much slower, and that slot's own test must have missed it
+  (intersection-union, Berger 1982).
   The order of launches tells where the bulk of them lies. A program waits for every call of every launch, so
   the mean of the times as they come, slow ones included, must exclude the same loss: by a t interval of the
   ratio of means with the variance of the delta method (Casella, Berger 2002, example 5.5.27), over the median
@@ -147,7 +148,7 @@ def claims(
     least = gain < design.least
     lost = least & (against - math.log(len(slots)) >= limit)
     doubtful = least & (deviation(drawn, np.zeros(len(slots))) < _normal_quantile(ONE_IN_TWENTY))
-    excluded = log_evidence(drawn, design.hidden) >= -math.log(design.alpha)
+    excluded = log_evidence(drawn, design.hidden) >= -math.log(design.bound_alpha)
     excluded &= _of_means(_drawn(blocks, same, means=True)[1]) > design.hidden
     wins = each - share - math.log(2) >= limit
 
@@ -176,10 +177,10 @@ def compare(
         return ()
     gain = estimate(drawn)
     low, high = bound(drawn, design.alpha / 2), bound(drawn, design.alpha / 2, -1.0)
-    at_least = dict(zip(slots, np.minimum(bound(drawn, design.alpha), _of_means(calls)), strict=True))
+    at_least = dict(zip(slots, np.minimum(bound(drawn, design.bound_alpha), _of_means(calls)), strict=True))
     if together := set(same) & set(slots):
         chosen = [i for i, slot in enumerate(slots) if slot in together]
-        least = bound(_averaged(drawn, chosen), design.alpha), _of_means(_averaged(calls, chosen))
+        least = bound(_averaged(drawn, chosen), design.bound_alpha), _of_means(_averaged(calls, chosen))
         whole = min(float(one[0]) for one in least)
         at_least |= dict.fromkeys(together, whole)
     sem, counts = _errors(drawn, gain), _launches(drawn)

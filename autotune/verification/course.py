@@ -86,7 +86,7 @@ class Course:
 
     def _out_of_reach(self, last: VerificationRound) -> bool:
         """Whether all launches it may have are not likely to tell what is open."""
-        alpha, most = self.design.alpha, 2 * self.design.launches
+        alpha, most = self.design.bound_alpha, 2 * self.design.launches
         unsure = (c for c in last.counting if c.slot in last.open)
         return any(launches_for(c, self.design.hidden, alpha) > most for c in unsure)
 
@@ -170,7 +170,7 @@ class Course:
         ]
         measured = set().union(*(block.slots for block in loops[0]))
         alike = frozenset(same_calls(self._space, done.setting, measured))
-        design = replace(self.design, alpha=self.design.alpha / 2) if self._both_count else self.design
+        design = self.design.share(1 / 2) if self._both_count else self.design
         told = [claims(blocks, design, alike) for blocks in loops[: 1 + self._both_count]]
         healed = ruled(self._space, done.setting, measured) - keeps
         untold: set[Slot] = set()
@@ -194,7 +194,7 @@ class Course:
         """A round with every slot of it; what was launched most recently decides for all looks."""
         if not done.blocks:
             return done
-        design = replace(self.design, alpha=self.design.alpha / 2) if self._both_count else self.design
+        design = self.design.share(1 / 2) if self._both_count else self.design
         alike = frozenset(same_calls(self._space, done.setting, _slots(done)))
         return replace(
             done,

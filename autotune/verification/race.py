@@ -66,7 +66,7 @@ class Race:
             mine = (_of(block, trial.point) for block in self.blocks)
             course = Course(
                 space,
-                replace(design, alpha=share * design.alpha),
+                design.share(share),
                 one_row,
                 history,
                 [block for block in mine if any(o.trial.subject is Subject.DEPLOYED for o in block)],
@@ -107,23 +107,26 @@ class Race:
         if not raced:
             return ()
         leads, safest = (max(raced, key=by) for by in (self._by(self._expected), self._by(self._chance)))
-        alone = safest is leads or in_time < 3 * self._wanted(leads)
+        alone = safest is leads or in_time < 3 * max(self._wanted(leads), self._design.each)
         racing = (leads,) if alone else (leads, safest)
         left = self._design.room(self.launches) / self._design.each - 1
         return tuple(setting for place, setting in enumerate(racing, start=1) if place <= left)
 
     def _wanted(self, setting: Recommendation) -> int:
-        """Launches of its own before a setting is handed over, at least."""
+        """Launches of its own that are left before a setting may be handed over."""
         course = self.courses.get(setting.point)
         made = course.rounds[-1].failures.n_deployed if course else 0
-        return max(self._design.own - made, self._design.each)
+        return max(self._design.own - made, 0)
 
     def _by(self, figure: Callable[[Recommendation], float]) -> Callable[[Recommendation], tuple[float, ...]]:
-        """What is under way without a doubt first, then by a figure."""
+        """What had few launches so far, and nothing speaks against, first; then by a figure.
+
+        What had those it needs and is in doubt all the same keeps its place no longer.
+        """
 
         def order(setting: Recommendation) -> tuple[float, ...]:
             course = self.courses.get(setting.point)
-            keeps = course is not None and not course.doubtful
+            keeps = course is not None and not course.doubtful and self._wanted(setting) > 0
             return float(keeps), figure(setting), self._expected(setting)
 
         return order

@@ -1,7 +1,7 @@
 """How many launches a verification makes, and what may be said by chance (step 11)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.errors import ScenarioError
 
@@ -25,6 +25,8 @@ class SequentialDesign:
     """
     alpha: float = 0.01
     """Error rate of a campaign: of all settings, looks and slots together. At 5 % no more is handed over."""
+    bound_alpha: float = ONE_IN_TWENTY
+    """Error rate of the bound on what a campaign may lose at any size, which is said at 95 %."""
     max_loss: float = 0.01
     """Differences below this share do not matter."""
     margin: float = 0.1
@@ -49,7 +51,11 @@ class SequentialDesign:
     @classmethod
     def of(cls, launches: int, alpha: float, max_loss: float, margin: float) -> "SequentialDesign":
         """So many launches of both sides together."""
-        return cls(max(1, math.ceil(launches / 2)), alpha, max_loss, margin)
+        return cls(max(1, math.ceil(launches / 2)), alpha, max_loss=max_loss, margin=margin)
+
+    def share(self, part: float) -> "SequentialDesign":
+        """The same with a part of the error rates."""
+        return replace(self, alpha=part * self.alpha, bound_alpha=part * self.bound_alpha)
 
     @property
     def launches(self) -> int:

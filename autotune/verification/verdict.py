@@ -164,7 +164,7 @@ class Verdict:
         low, high = ratio_of(worst.at_least), ratio_of(2 * worst.gain - worst.at_least)
         where = _place(worst) + self._loop(best, worst)
         text = f"{what} may be slower at {where}: {_times(low)} … {_times(high)}× there"
-        needed = launches_for(worst, self.design.hidden, self.design.alpha) / 2
+        needed = launches_for(worst, self.design.hidden, self.design.bound_alpha) / 2
         needed = max(needed, 2.0 * self.design.own)  # those that were made did not tell
         more = f"about verify.launches={needed:.0f} would tell" if math.isfinite(needed) else ""
         said = ", ".join(filter(None, (more, _would_take("margin", worst))))
