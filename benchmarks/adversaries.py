@@ -29,7 +29,7 @@ from functools import partial
 from itertools import islice
 
 import numpy as np
-from error_rates import MARGIN, OBJECTIVES, SIZES, Machine, Planted, searched, space
+from error_rates import OBJECTIVES, SIZES, Machine, Planted, searched, space
 
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.verification.rounds import Verifier
@@ -37,8 +37,6 @@ from autotune.verification.sequential import SequentialDesign
 
 GAIN = 0.22
 QUIET = (0.003, 0.003)
-LAUNCHES = 16
-"""As ``verify.launches``."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +137,8 @@ class Outcome:
 
 def outcome(planted: Adversary, seed: int) -> Outcome:
     """One campaign."""
-    design = SequentialDesign.of(2 * LAUNCHES, 0.05, 0.01, MARGIN)
-    machine, judge = (
-        Failing(planted, seed),
-        Verifier(space(planted.speeds.job_wide), OBJECTIVES, design, seed),
-    )
+    machine = Failing(planted, seed)
+    judge = Verifier(space(planted.speeds.job_wide), OBJECTIVES, SequentialDesign(), seed)
     history = searched(planted.speeds, machine)
     while (trial := judge.next_trial(history)) is not None:
         history = history.plus([machine.observe(trial)])

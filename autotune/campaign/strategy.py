@@ -156,7 +156,7 @@ class Strategy:
         )
 
     def kept_launches(self, history: History, in_time: float = 0.0) -> int:
-        """For the verification, where time is limited: a round; of all time those of two settings.
+        """For the verification, where time is limited: a round; of all time those of two settings and more.
 
         Where nothing is found to verify by the time for it, nothing is kept back, so that a discovery that
         took long is followed by a search all the same; where nothing is found after what was refused, a
@@ -164,8 +164,9 @@ class Strategy:
         """
         if self.verifier is None:
             return 0
-        one, two = self.verifier.design.launches, 3 * self.campaign.scenario.verify.launches
-        kept = one if self.budget.total_seconds is None else two  # two settings and the untouched stack
+        one, own = self.verifier.design.launches, self.verifier.design.own
+        # Two settings and the untouched stack, and one of them with it again where that did not tell.
+        kept = one if self.budget.total_seconds is None else 5 * own
         discovering = self.discovery is not None
         if in_time > kept or discovering or self.verifier.wants(levelled(history)):
             return kept

@@ -82,13 +82,15 @@ class Course:
     def doubtful(self) -> bool:
         """Whether what was launched speaks against the setting, so that another may take its place."""
         last = self.rounds[-1]
-        return last.failures.more or bool(last.lost | last.doubtful) or self._out_of_reach(last)
+        return last.failures.more or bool(last.lost | last.doubtful)
 
-    def _out_of_reach(self, last: VerificationRound) -> bool:
-        """Whether all launches it may have are not likely to tell what is open."""
-        alpha, most = self.design.bound_alpha, 2 * self.design.launches
-        unsure = (c for c in last.counting if c.slot in last.open)
-        return any(launches_for(c, self.design.hidden, alpha) > most for c in unsure)
+    @property
+    def wanted(self) -> float:
+        """Launches of its own that would tell what is open, if all is as seen; infinite where in doubt."""
+        last = self.rounds[-1]
+        unsure = [c for c in last.counting if c.slot in last.open]
+        needed = [launches_for(c, self.design.hidden, self.design.bound_alpha) for c in unsure]
+        return math.inf if self.doubtful else max(needed, default=0.0) / 2 - last.failures.n_deployed
 
     def verify(self, setting: Recommendation) -> None:
         """Walk through the rounds of a setting until it is refused, or holds, or wants another launch."""

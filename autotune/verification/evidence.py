@@ -43,8 +43,12 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-STRENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4])
-"""λ: from one that tells small effects by many launches to one that tells large ones by few."""
+STRENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 4.8])
+"""λ: from one that tells small effects by many launches to one that tells large ones by few.
+
+Of a clear effect the scores are ±0.67, and four launches a side reach 59 % of the evidence they can have at
+λ = 2.4, 97 % at 4.8.
+"""
 _CLIP = 1.0
 """Robust standard deviations beyond which a launch counts no further."""
 _ROBUST = 1.4826

@@ -5,12 +5,12 @@ of all there are. The launches of the untouched stack are those of all, and each
 them by a ``Course`` of its own: wherever launches of others stand, those of these two stand in any order with
 the same chance. What the next block races follows from all launches before it:
 
-- the setting of which most is to be expected: what it gains, times the chance that it loses nowhere;
+- the setting of which most is to be expected, what it gains times the chance that it loses nowhere, for each
+  launch that it still wants;
 - the one most likely to lose nowhere, where that is another one.
 
-What is under way stays in the race as long as nothing that was launched speaks against it, and else leaves
-its place to what promises more by now, with its launches kept. Once a setting holds, only those under way
-that promise more than it gains go on; the best of what holds is handed over.
+What is under way leaves its place to what promises more by now, with its launches kept. Once a setting
+holds, only those under way that promise more than it gains go on; the best of what holds is handed over.
 
 The settings may spend 3/8, 3/8, 1/8, 1/16, 1/32, … of the campaign's error rate, in the order in which they
 were first launched, so that by the union bound all claims hold together, however many are raced.
@@ -18,7 +18,7 @@ were first launched, so that by the union bound all claims hold together, howeve
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -106,7 +106,8 @@ class Race:
             raced = [*under_way, *(s for s in fresh if s.speedup > not_worth)]
         if not raced:
             return ()
-        leads, safest = (max(raced, key=by) for by in (self._by(self._expected), self._by(self._chance)))
+        leads = max(raced, key=self._promise)
+        safest = max(raced, key=lambda s: (self._keeps(s), self._chance(s), self._expected(s)))
         alone = safest is leads or in_time < 3 * max(self._wanted(leads), self._design.each)
         racing = (leads,) if alone else (leads, safest)
         left = self._design.room(self.launches) / self._design.each - 1
@@ -118,18 +119,21 @@ class Race:
         made = course.rounds[-1].failures.n_deployed if course else 0
         return max(self._design.own - made, 0)
 
-    def _by(self, figure: Callable[[Recommendation], float]) -> Callable[[Recommendation], tuple[float, ...]]:
-        """What had few launches so far, and nothing speaks against, first; then by a figure.
+    def _promise(self, setting: Recommendation) -> tuple[float, float]:
+        """What is to be expected of a setting for each launch that it still wants.
 
-        What had those it needs and is in doubt all the same keeps its place no longer.
+        So what is nearly told is not left for another one that promises about as much; what is in doubt is.
         """
+        course, wanted = self.courses.get(setting.point), float(self._wanted(setting))
+        if course is not None:
+            wanted = max(wanted, course.wanted)
+        expected = self._expected(setting)
+        return expected / max(wanted, self._design.each), expected
 
-        def order(setting: Recommendation) -> tuple[float, ...]:
-            course = self.courses.get(setting.point)
-            keeps = course is not None and not course.doubtful and self._wanted(setting) > 0
-            return float(keeps), figure(setting), self._expected(setting)
-
-        return order
+    def _keeps(self, setting: Recommendation) -> bool:
+        """Whether a setting that was begun has not had its launches, and nothing speaks against it."""
+        course = self.courses.get(setting.point)
+        return course is not None and not course.doubtful and self._wanted(setting) > 0
 
     def _chance(self, setting: Recommendation) -> float:
         """That it loses nowhere."""

@@ -67,9 +67,9 @@ def test_time_for_the_verification_is_kept_back_before_the_deadline():
     assert not loop.cut or len(history) == 20
 
 
-@pytest.mark.parametrize(("total_s", "searched"), [(50.5, 26), (30.5, 15)])
+@pytest.mark.parametrize(("total_s", "searched"), [(50.5, 30), (30.5, 15)])
 def test_one_limit_on_all_time_keeps_that_of_two_settings_back_and_half_at_most(total_s, searched):
-    history, loop = run(strategy(1000, budget={"total_seconds": total_s}, **MORE))
+    history, loop = run(strategy(1000, budget={"total_seconds": total_s}, **VERIFIED))
     assert len(history) - len(history.of(Phase.VERIFY)) == searched
     assert 0 < len(history.of(Phase.VERIFY)) <= total_s - searched
     assert not loop.cut or len(history) == int(total_s)
@@ -136,7 +136,7 @@ def test_no_time_is_kept_back_for_what_a_verification_may_wait():
 
     planned = strategy(1000, budget={"total_seconds": 100.5}, screening={"enabled": False}, **MORE)
     history = Campaign(planned, waits, Memory(), Silent(), lambda: seconds[0]).run()
-    assert len(history) - len(history.of(Phase.VERIFY)) == (100 - 3 * 8) / 2
+    assert len(history) - len(history.of(Phase.VERIFY)) == (100 - 5 * 8) / 2
 
 
 def test_a_launch_of_the_verification_that_measures_in_both_loops_takes_twice_as_long():
