@@ -1,21 +1,25 @@
 """Ends what a launch or a driver that was killed has left running; a program of its own, beside and between.
 
-Beside a driver it reads process groups from its standard input, of each launch one, and sleeps in between: a
-measurement pays nothing for it. The end of the input is the end of the driver, whatever ended that; then the
-last launch is ended, if it still runs. Between a driver and its launch it is the parent of all whose own one
-has ended (``PR_SET_CHILD_SUBREAPER``, prctl(2)): so it finds daemons that left group, session and environment
-behind, and nobody who was not started by the launch. The standard library alone, since it is started with no
-other path.
+Beside a driver it reads the start and the process group of each launch from its standard input, and sleeps
+in between: a measurement pays nothing for it. The end of the input is the end of the driver, whatever ended
+that; then the last launch is ended, if it still runs. Between a driver and its launch it is the parent of all
+whose own one has ended (``PR_SET_CHILD_SUBREAPER``, prctl(2)): so it finds daemons that left group, session
+and environment behind, and nobody who was not started by the launch. It hears from the kernel when the driver
+ends (``PR_SET_PDEATHSIG``), and the launch is killed when it is killed itself.
+
+Of the driver, the guard and the parent any one suffices: it ends the launch and removes its shared memory,
+whoever of the others is killed, and when. The standard library alone, since it is started with no other path.
 """
 
 import contextlib
 import ctypes
 import errno
+import math
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 MARKER = "AUTOTUNE_LAUNCH"
@@ -38,12 +42,15 @@ SEGMENTS = (
 SWEEP, LAUNCH = "sweep", "launch"
 """First word of the program where it removes what was left since so many seconds, or is a launch's parent."""
 
-_TOLD_S = 1.0
-"""A launch is told of within this time of its start."""
-_ROUNDS, _ROUND_S = 20, 0.05
-"""So often, and so long apart, are those ended by force who still come to be."""
-_SUBREAPER, _DUMPABLE = 36, 4
-"""``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
+_FORCED_S, _ROUND_S = 30.0, 0.05
+"""So long at most, and in rounds so long apart, are those ended by force who still come to be: the end of a
+killed process takes seconds on a busy machine, and for ever where it waits for a dead network file system."""
+_BECOMING_S = 1.0
+"""So long is waited for a process between two programs to have an environment; some never have one."""
+_DEATH_SIGNAL, _SUBREAPER, _DUMPABLE = 1, 36, 4
+"""``PR_SET_PDEATHSIG``, ``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
+_EXITING, _KERNEL = 0x4, 0x200000
+"""``PF_EXITING`` and ``PF_KTHREAD`` of ``linux/sched.h``: flags of who ends, and of the kernel's own."""
 
 
 def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
@@ -62,7 +69,8 @@ def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
         time.sleep(_ROUND_S)
     _signal(group, signal.SIGTERM)
     killed: set[int] = set()
-    for _ in range(_ROUNDS):
+    deadline = time.monotonic() + _FORCED_S
+    while time.monotonic() < deadline:
         left = set(marked(ours))
         killed |= left  # who is dying has no environment any more, and holds its shared memory open
         if not (_lives(group) or any(map(_runs, killed))):
@@ -72,55 +80,77 @@ def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
     _signal(group, signal.SIGKILL)
 
 
-def supervise(errors: int, mark: str, words: list[str]) -> int:
+def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[str]) -> int:
     """Run a command in a session of its own, and end whatever of it is left when it has ended.
 
-    SIGTERM is handed on; the second one ends all by force, and before it whoever is left has time.
+    SIGTERM is handed on; the second one ends all by force, and before it whoever is left has time. The end of
+    the driver counts as the first one, where there was none, and some time later as the second one.
 
     Args:
         errors: Descriptor that takes the number of the error where the command cannot be started; closed
             where it is.
+        driver: Pid of this process's own parent.
+        grace_s: Between a driver's end and the end by force.
         mark: Value of ``MARKER`` in its environment.
         words: The command.
 
     Returns:
         Its exit code; where a signal ended it, the same one ends this process.
     """
-    since_s, heard = time.time(), {signal.SIGTERM, signal.SIGCHLD}
+    since_s, heard = time.time(), {signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     _prctl(_SUBREAPER, 1)
+    if not _follows(driver, signal.SIGHUP):
+        return 128 + signal.SIGKILL
     os.set_inheritable(errors, False)
-    try:
-        main = os.posix_spawnp(
-            words[0],
-            words,
-            {**os.environ, MARKER: mark},
-            setsid=True,
-            setsigmask=before - heard,
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them
-        )
-    except OSError as exc:
-        os.write(errors, b"%d" % (exc.errno or errno.ENOEXEC))
-        return 127
+    main = _begun(errors, before - heard, {**os.environ, MARKER: mark}, words)
     os.close(errors)
-    ended, asked, rounds = None, 0, 0
-    while rounds < _ROUNDS:
+    ended, asked, forced_at, until = None, 0, math.inf, math.inf
+    while time.monotonic() < until:
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 ended = found[1] if found[0] == main else ended
         except ChildProcessError:
             break
-        forced = asked > 1 or (ended is not None and not asked)
+        forced = asked > 1 or (ended is not None and not asked) or time.monotonic() >= forced_at
         if forced:
-            rounds += 1
+            until = min(until, time.monotonic() + _FORCED_S)
             _kill(_children())
-        told = signal.sigtimedwait(heard, _ROUND_S if forced else 3600)
-        if told is not None and told.si_signo == signal.SIGTERM:
+        wait_s = _ROUND_S if forced else min(3600.0, max(0.0, forced_at - time.monotonic()))
+        told = signal.sigtimedwait(heard, wait_s)
+        number = told.si_signo if told is not None else signal.SIGCHLD
+        if number == signal.SIGHUP:
+            forced_at = time.monotonic() + grace_s
+        if number == signal.SIGTERM or (number == signal.SIGHUP and not asked):
             asked += 1
             _signal(main if ended is None else 0, signal.SIGTERM)
     sweep(since_s)
     return _as(os.waitstatus_to_exitcode(ended) if ended is not None else 128 + signal.SIGKILL)
+
+
+def _begun(errors: int, mask: Iterable[int], env: Mapping[str, str], words: list[str]) -> int:
+    """Pid of a command in a session of its own, which is killed with this process; see ``supervise``."""
+    parent = os.getpid()
+    if pid := os.fork():
+        return pid
+    try:
+        if _follows(parent, signal.SIGKILL):
+            os.setsid()
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.execvpe(words[0], words, env)  # noqa: S606 - no shell is meant to read it
+    except OSError as exc:
+        os.write(errors, b"%d" % (exc.errno or errno.ENOEXEC))
+    finally:
+        os._exit(127)
+
+
+def _follows(parent: int, number: signal.Signals) -> bool:
+    """Have the kernel send this signal when the parent ends; whether that is still there."""
+    _prctl(_DEATH_SIGNAL, number)
+    return os.getppid() == parent
 
 
 def sweep(since_s: float) -> None:
@@ -128,7 +158,8 @@ def sweep(since_s: float) -> None:
 
     Nobody else would. Open MPI tries 128 names and then takes another kind of memory, for everybody on the
     machine and without a sign in any result. Only what this user's ranks made since then, and what no process
-    has open.
+    has open that goes on: from one that ends the kernel takes its memory first, which can last seconds, and
+    closes its files afterwards.
 
     Args:
         since_s: Start of the launch, seconds since the epoch.
@@ -148,9 +179,9 @@ def sweep(since_s: float) -> None:
 
 
 def _open_files() -> Iterator[str]:
-    """Files that any process has open or mapped, as far as they may be seen."""
+    """Files that any process that goes on has open or mapped, as far as they may be seen."""
     for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
+        if folder.name.isdecimal() and not _flags(folder) & _EXITING:
             with contextlib.suppress(OSError):
                 yield from (
                     line.rpartition(" ")[2]
@@ -167,10 +198,28 @@ def marked(ours: Callable[[str], bool]) -> Iterator[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and int(folder.name) != os.getpid():
             with contextlib.suppress(OSError):
-                variables = (folder / "environ").read_bytes().split(b"\0")
+                variables = _environment(folder).split(b"\0")
                 marks = (os.fsdecode(v[len(name) :]) for v in variables if v.startswith(name))
                 if any(map(ours, marks)):
                     yield int(folder.name)
+
+
+def _environment(folder: Path) -> bytes:
+    """A process's environment; one that becomes another program has neither this nor words for a moment.
+
+    Raises:
+        OSError: the process has ended, or is somebody else's.
+    """
+    deadline = time.monotonic() + _BECOMING_S
+    while not (found := (folder / "environ").read_bytes()):
+        if (
+            _flags(folder) & (_EXITING | _KERNEL)
+            or (folder / "cmdline").read_bytes()
+            or time.monotonic() > deadline
+        ):
+            break
+        time.sleep(_ROUND_S / 10)
+    return found
 
 
 def _children() -> Iterator[int]:
@@ -178,11 +227,25 @@ def _children() -> Iterator[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with contextlib.suppress(OSError):
-                if (
-                    int((folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-                    == os.getpid()
-                ):
+                if int(_stat(folder)[1]) == os.getpid():
                     yield int(folder.name)
+
+
+def _stat(folder: Path) -> list[str]:
+    """What the kernel tells of a process after its name: its state, its parent and more, see proc(5).
+
+    Raises:
+        OSError: the process has ended.
+    """
+    return (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+
+
+def _flags(folder: Path) -> int:
+    """The kernel's flags of a process; those of one that ends where it is no longer there."""
+    try:
+        return int(_stat(folder)[6])
+    except OSError:
+        return _EXITING
 
 
 def _kill(pids: Iterable[int]) -> None:
@@ -229,24 +292,28 @@ def _lives(group: int) -> bool:
 def _runs(pid: int, unknown: bool = False) -> bool:
     """Whether a process is there, and not only waited for."""
     with contextlib.suppress(OSError, IndexError):
-        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return said.rpartition(")")[2].split()[0] != "Z"
+        return _stat(Path(f"/proc/{pid}"))[0] != "Z"
     return unknown
 
 
 def main(driver: str, grace_s: float) -> None:
     """Wait for the end of the driver, then of its last launch."""
-    group, since_s = 0, time.time()
+    since_s, group = 0.0, 0
     for line in sys.stdin:
-        group, since_s = int(line), time.time()
-    end(group, lambda mark: mark.startswith(driver), grace_s)
-    if group:
-        sweep(since_s - _TOLD_S)
+        start, number = line.split()
+        since_s, group = float(start), int(number)
+    deadline = time.monotonic() + grace_s + _FORCED_S
+    while time.monotonic() < deadline and _lives(group):  # it ends its launch itself
+        time.sleep(_ROUND_S)
+    end(group, lambda mark: mark.startswith(driver), grace_s if _lives(group) else 0.0)
+    if since_s:
+        sweep(since_s)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == LAUNCH:
-        sys.exit(supervise(int(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+        descriptor, pid, seconds, mark, *words = sys.argv[2:]
+        sys.exit(supervise(int(descriptor), int(pid), float(seconds), mark, words))
     elif sys.argv[1] == SWEEP:
         sweep(time.time() - float(sys.argv[2]))
     else:

@@ -2,9 +2,9 @@
 
 A launcher's children can leave its process group (daemons do): each launch has a parent of its own between us
 and it, to whom all come whose own parents have ended, and who ends them with it. Each process has a marker in
-its environment too, by which whoever is left is ended if that parent is killed. A guard beside us does the
-same if we are; and what an earlier driver of the same campaign has left all the same is ended before the
-next launch, so that two never run at once.
+its environment too, by which whoever is left is ended if that parent is killed. That parent and a guard
+beside us do the same if we are killed; and what an earlier driver of the same campaign has left all the same
+is ended before the next launch, so that two never run at once.
 """
 
 import atexit
@@ -86,15 +86,16 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     outputs = _Output(stdout), _Output(stderr)
     started, since_s = time.monotonic(), time.time()
     try:
+        _tell(guard, since_s)
         with _without_core_dumps():
             process, failure = _started(argv, {**os.environ, **env}, mark)
-        _tell(guard, process.pid)
+        _tell(guard, since_s, process.pid)
         _check_started(failure, argv[0])
         exit_code = _followed(process, outputs, started + timeout_s)
     finally:
         _end(process, mark)
         _guard.sweep(since_s)
-        _tell(guard, 0)
+        _tell(guard, 0.0)
         _finish(process, outputs)
     return Ended(exit_code, time.monotonic() - started)
 
@@ -106,7 +107,11 @@ def _started(
     there, here = os.pipe()
     with os.fdopen(here, "wb"):
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _guard.__file__, _guard.LAUNCH, str(here), mark, *argv],
+            [
+                *(sys.executable, "-I", "-S", _guard.__file__, _guard.LAUNCH),
+                *(str(here), str(os.getpid()), str(_GRACE_S), mark),
+                *argv,
+            ],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -299,11 +304,11 @@ def _guard_of(driver: str) -> subprocess.Popen[bytes]:
     return guard
 
 
-def _tell(guard: subprocess.Popen[bytes], group: int) -> None:
-    """Which process group runs now; 0: none."""
+def _tell(guard: subprocess.Popen[bytes], since_s: float, group: int = 0) -> None:
+    """Since when a launch is under way, 0: there is none; and its process group, 0: it is not known yet."""
     if guard.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
-            guard.stdin.write(b"%d\n" % group)
+            guard.stdin.write(f"{since_s!r} {group}\n".encode())
 
 
 def _dismiss(guard: subprocess.Popen[bytes]) -> None:

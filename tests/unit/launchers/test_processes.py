@@ -392,7 +392,14 @@ time.sleep(600)
 """It takes long to die: the kernel gives back its memory before it closes its files."""
 
 
-@pytest.mark.parametrize("victims", ["driver", "parent", "parent and driver", "launch"])
+VICTIMS = (
+    *("driver", "parent", "launch", "guard driver", "driver guard", "guard parent", "parent driver"),
+    *("driver parent", "launch parent driver"),
+)
+"""In this order at once; of driver, parent and guard one is left."""
+
+
+@pytest.mark.parametrize("victims", VICTIMS)
 def test_shared_memory_is_removed_whoever_is_killed(tmp_path, shared, victims):
     launch, told, ours = tmp_path / "launches" / "0001", tmp_path / "told", shared()
     launch.mkdir(parents=True)
@@ -401,22 +408,44 @@ def test_shared_memory_is_removed_whoever_is_killed(tmp_path, shared, victims):
     while not told.exists():
         assert driver.poll() is None
         time.sleep(0.02)
-    (parent,) = (
-        pid
-        for pid in children_of(driver.pid)
-        if _guard.LAUNCH in Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    )
-    (launched,) = children_of(parent)
-    for who, pid in (("parent", parent), ("driver", driver.pid), ("launch", launched)):
-        if who in victims:
-            os.kill(pid, signal.SIGKILL)
+    pids = {"driver": driver.pid}
+    for pid in children_of(driver.pid):
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        pids["parent" if _guard.LAUNCH in words else "guard"] = pid
+    (pids["launch"],) = children_of(pids["parent"])
+    for who in victims.split():
+        os.kill(pids[who], signal.SIGKILL)
+        while who in ("launch", "parent") and environment_of(pids["launch"]):
+            pass  # from then on it is dying: nothing tells whose it is, and its files are still open
     driver.wait()
-    assert gone(launched)
+    assert gone(pids["launch"])
     for _ in range(1200):
         if not ours.exists():
             break
         time.sleep(0.05)
     assert not ours.exists()
+
+
+def environment_of(pid):
+    """That of a process; empty where there is none any more."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_process_between_two_programs_is_looked_at_again(tmp_path):
+    environ, words = tmp_path / "environ", tmp_path / "cmdline"
+    (tmp_path / "stat").write_text("7 (a) b) R 1 7 7 0 -1 0 0")
+    for path in (environ, words):
+        path.touch()
+    later = threading.Timer(0.1, environ.write_bytes, [b"A=b\0"])
+    later.start()
+    assert _guard._environment(tmp_path) == b"A=b\0"
+    later.join()
+    environ.write_bytes(b"")
+    words.write_bytes(b"sleep\0")
+    assert _guard._environment(tmp_path) == b"", "it has cleared it"
 
 
 def test_a_node_is_swept_by_the_same_program(shared):
