@@ -40,7 +40,8 @@ test-slow: $(VENV)/.test ## whole campaigns
 	$(BIN)/python -m pytest -m "slow and $(HERE) and mpi"
 
 debian-test: $(VENV)/.test ## what needs Debian's packages: applications, SimGrid, module files, a browser, drivers
-	$(BIN)/python -m pytest -m "($(DEBIAN)) and not cluster and not ($(OTHER))"
+	$(TWO) -m "($(DEBIAN)) and not cluster and not ($(OTHER)) and not (apps or mpi)"
+	$(BIN)/python -m pytest -m "($(DEBIAN)) and not cluster and not ($(OTHER)) and (apps or mpi)"
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .
@@ -71,7 +72,8 @@ $(VENV)-intel/.done: pyproject.toml constraints.txt
 
 stacks: $(VENV)-openmpi41/.done $(VENV)-mpich/.done $(VENV)-intel/.done ## Open MPI 4.1, MPICH and Intel MPI, for mpi=openmpi4, mpich, intelmpi
 
-mpi-test: $(VENV)/.test stacks ## the probe, campaigns and exports on other MPIs
+mpi-test: $(VENV)/.test ## the probe, campaigns and exports on other MPIs
+	$(MAKE) --no-print-directory --jobs=3 stacks
 	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
 	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
 	AUTOTUNE_PYTHON_INTEL=$(CURDIR)/$(VENV)-intel/bin/python \
