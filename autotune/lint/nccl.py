@@ -29,7 +29,7 @@ def nccl_file(path: PurePath, text: str) -> list[Finding]:
         for n, line in enumerate(text.splitlines(), start=1)
         if len(line.encode()) > nccl.LONGEST_LINE - 1
     ]
-    sound: list[nccl.Row] = []
+    sound: list[nccl.NcclRow] = []
     for row in nccl.rows(text):
         if row.fields[0] == "collective_type":
             continue
@@ -52,7 +52,7 @@ def nccl_file(path: PurePath, text: str) -> list[Finding]:
     return findings
 
 
-def _gaps(path: PurePath, where: tuple[str, ...], rows: list[nccl.Row]) -> Iterator[Finding]:
+def _gaps(path: PurePath, where: tuple[str, ...], rows: list[nccl.NcclRow]) -> Iterator[Finding]:
     """Sizes that no row is for, of those that take all calls of one kind."""
     kind = f"{where[0]} on {where[2]} ranks of {where[1]} nodes".replace("-1", "any")
     otherwise = "the plugin leaves NCCL one channel (its documentation: ring and simple)"
@@ -69,5 +69,5 @@ def _gaps(path: PurePath, where: tuple[str, ...], rows: list[nccl.Row]) -> Itera
         yield Finding(path, first.line, effect, f"end the last one at {nccl.LARGEST}")
 
 
-def _holds(outer: nccl.Row, inner: nccl.Row) -> bool:
+def _holds(outer: nccl.NcclRow, inner: nccl.NcclRow) -> bool:
     return outer.bounds[0] <= inner.bounds[0] and inner.bounds[1] <= outer.bounds[1]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from autotune.errors import allowed
 from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding
-from autotune.stacks.knobs import Kind, Knob
+from autotune.stacks.knobs import Knob, KnobKind
 
 _YES_NO = ("y", "yes", "on", "1", "n", "no", "off", "0")
 """What UCX takes for a boolean."""
@@ -20,9 +20,9 @@ _TRUE_FALSE = ("t", "true", "yes", "y", "enabled", "f", "false", "no", "n", "dis
 _WHOLE = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 _REAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _UNITS = {
-    Kind.BYTES: (re.compile(r"-?\d+(?:[kmgtpe]?b?)", re.IGNORECASE), "bytes, with k, m, g, kb, …; or"),
-    Kind.DURATION: (re.compile(r"[\d.]+(?:s|ms|us|ns|m)?"), "a number with s, ms, us, ns or m; or"),
-    Kind.BANDWIDTH: (
+    KnobKind.BYTES: (re.compile(r"-?\d+(?:[kmgtpe]?b?)", re.IGNORECASE), "bytes, with k, m, g, kb, …; or"),
+    KnobKind.DURATION: (re.compile(r"[\d.]+(?:s|ms|us|ns|m)?"), "a number with s, ms, us, ns or m; or"),
+    KnobKind.BANDWIDTH: (
         re.compile(r"[\d.]+[kmgtp]?(?:b/s|bps|bs)", re.IGNORECASE),
         "a number with MBs, MB/s, MBps, Gbps, …; or",
     ),
@@ -46,7 +46,7 @@ def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
         parts = [item.rpartition(":")[2] for item in a.value.split(",")]
     for part in parts:
         words = {word.lower() for word in knob.allowed} | ({"inf", "auto"} if knob.kind in _UNITS else set())
-        if knob.kind in (Kind.INTEGER, Kind.REAL):
+        if knob.kind in (KnobKind.INTEGER, KnobKind.REAL):
             words |= {"inf", "auto"}
         if words & {"yes", "on"}:  # one of these, or a third word
             words |= {*_YES_NO, "maybe"}
@@ -54,15 +54,15 @@ def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
             continue
         hint = ""
         match knob.kind:
-            case Kind.BOOLEAN:
+            case KnobKind.BOOLEAN:
                 hint = "" if part.lower() in _YES_NO else "y or n"
-            case Kind.ENUMERATOR:
+            case KnobKind.ENUMERATOR:
                 hint = allowed(part, knob.allowed)
-            case Kind.BYTES | Kind.DURATION | Kind.BANDWIDTH:
+            case KnobKind.BYTES | KnobKind.DURATION | KnobKind.BANDWIDTH:
                 form, said = _UNITS[knob.kind]
                 hint = "" if form.fullmatch(part) else f"{said} {', '.join(knob.allowed) or 'inf'}"
-            case Kind.INTEGER | Kind.REAL:
-                form = _WHOLE if knob.kind is Kind.INTEGER else _REAL
+            case KnobKind.INTEGER | KnobKind.REAL:
+                form = _WHOLE if knob.kind is KnobKind.INTEGER else _REAL
                 begins = form.match(part)
                 if begins and begins[0] != part:
                     yield a.finding(f"{a.name} is cut to {begins[0]}: {part!r} is no number", begins[0])
@@ -73,7 +73,7 @@ def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
 
 
 def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
-    if knob.kind in (Kind.BOOLEAN, Kind.ENUMERATOR) and knob.allowed:
+    if knob.kind in (KnobKind.BOOLEAN, KnobKind.ENUMERATOR) and knob.allowed:
         words = {*knob.allowed, *(_TRUE_FALSE if "true" in knob.allowed else ())}
         if a.value not in words and not re.fullmatch(r"-?\d+", a.value):
             what = "the framework does not open and MPI_Init aborts"
@@ -81,8 +81,8 @@ def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
             yield a.finding(
                 f"{a.name} = {a.value} is refused with a message: {effect}", allowed(a.value, knob.allowed)
             )
-    elif knob.kind in (Kind.INTEGER, Kind.BYTES, Kind.REAL) and a.value:
-        form = _REAL if knob.kind is Kind.REAL else _SUFFIX
+    elif knob.kind in (KnobKind.INTEGER, KnobKind.BYTES, KnobKind.REAL) and a.value:
+        form = _REAL if knob.kind is KnobKind.REAL else _SUFFIX
         if not form.fullmatch(a.value):
             begins = form.match(a.value)
             taken = begins[0] if begins else "0"

@@ -61,8 +61,8 @@ def since(world: "MPI.Intracomm", before: Look) -> Disturbance | None:
     """What was in the way of the ranks since a look; the same on all of them, of the worst node."""
     after = look()
     allowed = sum(1 << core for core in os.sched_getaffinity(0))
-    mine = _Rank(before.counters, after.counters, after.own_s - before.own_s, _clock_share(), allowed)
-    nodes: dict[str, list[_Rank]] = defaultdict(list)
+    mine = _SeenByRank(before.counters, after.counters, after.own_s - before.own_s, _clock_share(), allowed)
+    nodes: dict[str, list[_SeenByRank]] = defaultdict(list)
     for name, rank in world.allgather((platform.node(), mine)):
         nodes[name].append(rank)
     found = [one for one in map(_of_node, nodes.values()) if one is not None]
@@ -70,7 +70,7 @@ def since(world: "MPI.Intracomm", before: Look) -> Disturbance | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rank:
+class _SeenByRank:
     """What one rank saw."""
 
     before: Counters | None
@@ -81,7 +81,7 @@ class _Rank:
     """The cores that it may use, as bits."""
 
 
-def _of_node(ranks: Sequence[_Rank]) -> Disturbance | None:
+def _of_node(ranks: Sequence[_SeenByRank]) -> Disturbance | None:
     """What was in the way of the ranks of one node."""
     seen = [(rank.before, rank.after) for rank in ranks]
     told = [(before, after) for before, after in seen if before is not None and after is not None]

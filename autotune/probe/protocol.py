@@ -36,7 +36,7 @@ LOOPS = ("interleaved", "tight")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SweptChoice:
     """One call-level choice as the probe applies it."""
 
     values: Mapping[str, Any]
@@ -71,7 +71,7 @@ class ProbeRequest:
     """Of ``collectives.MEASURED``."""
     sizes_bytes: tuple[int, ...]
     """Message sizes, counted as in ``Cell``."""
-    choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[SweptChoice, ...]] = field(default_factory=dict)
     """For each collective the choices to sweep; a collective without any is measured as the stack is."""
     _: KW_ONLY
     comm_sizes: tuple[int, ...] = ()

@@ -29,7 +29,7 @@ from autotune.measure.stopping import CellStatus, StoppingRule, interleave, next
 from autotune.probe.control_variables import ControlVariables
 from autotune.probe.exchange import Exchange, Pool
 from autotune.probe.operations import OPERATIONS
-from autotune.probe.protocol import CellSamples, Choice, ProbeRequest
+from autotune.probe.protocol import CellSamples, ProbeRequest, SweptChoice
 from autotune.probe.synchronisation import Synchronisation, Timed
 
 BLOCK = 50
@@ -44,11 +44,11 @@ _UNTIMED: _Verdict = ("invalid", "the launch's time was used up before its first
 
 
 @dataclass(slots=True)
-class Cell:
+class SweptCell:
     """One message size with one choice."""
 
     message_bytes: int
-    choice: Choice
+    choice: SweptChoice
     verdict: _Verdict = _OK
     exchange: Exchange | None = None
     blocks: list[Timed] = field(default_factory=list)
@@ -123,9 +123,9 @@ class Sweep:
         self._request, self._sync = request, sync
         self._synchronisation, self._variables, self._watch = synchronisation, variables, watch
         self._operation = OPERATIONS[collective]
-        choices = request.choices.get(collective) or (Choice({}),)
+        choices = request.choices.get(collective) or (SweptChoice({}),)
         sizes = request.sizes_of(collective)
-        self._cells = [Cell(size, choice) for size in sizes for choice in choices]
+        self._cells = [SweptCell(size, choice) for size in sizes for choice in choices]
         self._comms: dict[_Setting, MPI.Intracomm] = {}
         self._windows: dict[_Setting, MPI.Win | None] = {}
         self._ends: Counter[CellStatus] = Counter()
@@ -313,7 +313,7 @@ class Sweep:
         for cell in self._cells:
             cell.verdict = ("invalid", reason)
 
-    def _connect(self, choice: Choice, pool: Pool) -> None:
+    def _connect(self, choice: SweptChoice, pool: Pool) -> None:
         """The communicator of a choice, unless its setting has one; a refused setting marks its cells."""
         key = _setting(choice)
         if key in self._comms:
@@ -334,7 +334,7 @@ class Sweep:
         self._windows[key] = pool.window(comm)
 
 
-def _setting(choice: Choice) -> _Setting:
+def _setting(choice: SweptChoice) -> _Setting:
     """What distinguishes one communicator from another."""
     return tuple(sorted(choice.cvars.items()))
 

@@ -24,7 +24,7 @@ import numpy as np
 from autotune.errors import StackError
 from autotune.measure.stopping import CellStatus
 from autotune.probe.loops import Times
-from autotune.probe.sweep import Cell, Sweep
+from autotune.probe.sweep import Sweep, SweptCell
 
 _CALLS = 1000
 """At least, unless the time is used up: what IMB makes of small messages."""
@@ -57,7 +57,7 @@ class TightSweep(Sweep):
             self._watch.steadily(partial(self._visit, self._cells[index], share_s))
         self._candidates = usable
 
-    def _visit(self, cell: Cell, share_s: float) -> None:
+    def _visit(self, cell: SweptCell, share_s: float) -> None:
         """All calls of one cell in its share of the time, as rank 0 says."""
         if cell.exchange is None:
             raise StackError("a cell without a call cannot be timed")

@@ -68,7 +68,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Calibration:
     """A machine and what is known about its numbers."""
 
     machine: Machine
@@ -106,7 +106,7 @@ def expected(machine: Machine, series: Series) -> Floats:
     return _EXPECTED[series.operation](machine, series, np.asarray(series.sizes_bytes, dtype=np.float64))
 
 
-def fit(machine: Machine, series: Sequence[Series], source: str) -> Fit:
+def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
     """The machine whose predictions are nearest to the measurements (Levenberg-Marquardt in log θ).
 
     Args:
@@ -138,7 +138,7 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Fit:
     slope: Floats = np.asarray(best.jac)
     variance = np.diag(np.linalg.inv(slope.T @ slope)) * RIDGE**2
     known = tuple(name for name, left in zip(free, variance, strict=True) if left < 0.5)
-    return Fit(replace(at(best.x), calibrated_from=source), known)
+    return Calibration(replace(at(best.x), calibrated_from=source), known)
 
 
 def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
@@ -148,7 +148,7 @@ def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
     )
 
 
-def machine_text(calibrated: Fit, name: str, base: str) -> str:
+def machine_text(calibrated: Calibration, name: str, base: str) -> str:
     """The YAML text of a machine file called ``name``, each number marked as measured or as in ``base``."""
     machine = calibrated.machine
     lines = [

@@ -118,7 +118,7 @@ def modified_bruck(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
     return t + group.copy_s(group.size * nbytes)
 
 
-def bcast_by(shape: Callable[[int], trees.Tree]) -> Algorithm:
+def bcast_by(shape: Callable[[int], trees.RankTree]) -> Algorithm:
     """Bcast down a tree of the given shape, in segments."""
 
     def algorithm(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
@@ -163,7 +163,7 @@ def _scatter(group: Group, t: Floats, nbytes: Floats) -> Floats:
     return t
 
 
-def _side(tree: trees.Tree) -> Ints:
+def _side(tree: trees.RankTree) -> Ints:
     """Which child of the root each rank lies below: 0, 1, or -1 for the root itself."""
     rank = np.arange(len(tree.parent))
     top = rank.copy()

@@ -100,7 +100,7 @@ RELIABLE = Faults()
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbance:
+class Imperfections:
     """What a modelled cluster adds to the model: the section ``simulate`` of a scenario."""
 
     noise: NoiseModel = QUIET
@@ -111,13 +111,13 @@ class Disturbance:
     """Planted knobs, which ``space=discover`` finds: name → level → see ``planted.truth_from``."""
 
 
-def disturbance_from(values: Mapping[str, Any]) -> Disturbance:
+def imperfections_from(values: Mapping[str, Any]) -> Imperfections:
     """The disturbance that a mapping describes, with the fields of `NoiseModel` and of `Faults`.
 
     Raises:
         ScenarioError: If a field is unknown or not a number, or a value is out of its range.
     """
-    return Document("the scenario", ScenarioError).structured(Disturbance, values, "simulate")
+    return Document("the scenario", ScenarioError).structured(Imperfections, values, "simulate")
 
 
 def job_factor(noise: NoiseModel, rng: np.random.Generator) -> float:

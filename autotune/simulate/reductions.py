@@ -64,7 +64,7 @@ def rabenseifner(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
     return unfold(group, t, folded, at, nbytes)
 
 
-def reduce_by(shape: Callable[[int], trees.Tree]) -> Algorithm:
+def reduce_by(shape: Callable[[int], trees.RankTree]) -> Algorithm:
     """Reduce up a tree of the given shape, in segments."""
 
     def algorithm(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
@@ -110,7 +110,7 @@ def butterfly(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -
     return unfold(group, t, folded, at, nbytes / group.size)
 
 
-def barrier_by(shape: Callable[[int], trees.Tree]) -> Algorithm:
+def barrier_by(shape: Callable[[int], trees.RankTree]) -> Algorithm:
     """Barrier: empty messages up a tree of the given shape and down again."""
 
     def algorithm(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:

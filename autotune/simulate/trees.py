@@ -23,7 +23,7 @@ _STEPWISE = 160
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tree:
+class RankTree:
     """A rooted tree, or several."""
 
     parent: Ints
@@ -55,28 +55,30 @@ class Tree:
         return np.split(children[order], first[1:])
 
 
-def linear(size: int) -> Tree:
+def linear(size: int) -> RankTree:
     """Rank 0 and everybody else directly below."""
     rank = np.arange(size)
-    return Tree(np.where(rank == 0, -1, 0), np.maximum(rank - 1, 0))
+    return RankTree(np.where(rank == 0, -1, 0), np.maximum(rank - 1, 0))
 
 
-def chains(size: int, fanout: int) -> Tree:
+def chains(size: int, fanout: int) -> RankTree:
     """Rank 0 and below it `fanout` chains of consecutive ranks."""
     rank = np.arange(size)
     length = max(1, -(-(size - 1) // fanout))
     place = (rank - 1) % length
     head = (rank > 0) & (place == 0)
-    return Tree(np.where(rank == 0, -1, np.where(head, 0, rank - 1)), np.where(head, (rank - 1) // length, 0))
+    return RankTree(
+        np.where(rank == 0, -1, np.where(head, 0, rank - 1)), np.where(head, (rank - 1) // length, 0)
+    )
 
 
-def binary(size: int) -> Tree:
+def binary(size: int) -> RankTree:
     """A complete binary tree in breadth-first order."""
     rank = np.arange(size)
-    return Tree(np.where(rank == 0, -1, (rank - 1) // 2), np.where(rank == 0, 0, (rank - 1) % 2))
+    return RankTree(np.where(rank == 0, -1, (rank - 1) // 2), np.where(rank == 0, 0, (rank - 1) % 2))
 
 
-def in_order_binary(size: int) -> Tree:
+def in_order_binary(size: int) -> RankTree:
     """A binary tree rooted at the last rank whose in-order traversal is the order of the ranks."""
     parent = np.full(size, -1)
     turn = np.zeros(size, dtype=np.intp)
@@ -90,19 +92,19 @@ def in_order_binary(size: int) -> Tree:
         starts = np.concatenate([low[left], middle[right]])
         root = np.concatenate([middle[left] - 1, high[right] - 1])
         low, high = starts, root
-    return Tree(parent, turn)
+    return RankTree(parent, turn)
 
 
-def binomial(size: int) -> Tree:
+def binomial(size: int) -> RankTree:
     """The binomial tree of Open MPI's broadcast: rank r's parent is r without its highest bit."""
     rank = np.arange(size)
     top = np.floor(np.log2(np.maximum(rank, 1))).astype(np.intp)
     parent = np.where(rank == 0, -1, rank - (1 << top))
     above = np.where(parent > 0, top[np.maximum(parent, 0)], -1)
-    return Tree(parent, np.where(rank == 0, 0, top - above - 1))
+    return RankTree(parent, np.where(rank == 0, 0, top - above - 1))
 
 
-def knomial(size: int, radix: int) -> Tree:
+def knomial(size: int, radix: int) -> RankTree:
     """The k-nomial tree of contiguous subtrees, the largest first; radix 2: the in-order binomial one."""
     rank = np.arange(size)
     parent = np.full(size, -1)
@@ -120,10 +122,10 @@ def knomial(size: int, radix: int) -> Tree:
             parent[child[inside]] = holders[inside]
             turn[child[inside]] = served[holders[inside]]
             served[holders[inside]] += 1
-    return Tree(parent, turn)
+    return RankTree(parent, turn)
 
 
-def descend(group: Group, t: Floats, tree: Tree, nbytes: Floats, segment_bytes: int = 0) -> Floats:
+def descend(group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Data going from the roots to the leaves in segments; 0 bytes a segment: whole."""
     piece, pieces = segments(nbytes, segment_bytes)
     rest = (pieces - 1) * _pace(group, tree, piece, 0.0, up=False)
@@ -147,7 +149,7 @@ def descend(group: Group, t: Floats, tree: Tree, nbytes: Floats, segment_bytes: 
 
 
 def ascend(
-    group: Group, t: Floats, tree: Tree, nbytes: Floats, segment_bytes: int = 0, *, combine: bool = True
+    group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0, *, combine: bool = True
 ) -> Floats:
     """Data going from the leaves to the roots of the same tree, combined on the way unless told otherwise."""
     piece, pieces = segments(nbytes, segment_bytes)
@@ -179,7 +181,7 @@ def segments(nbytes: Floats, segment_bytes: int) -> tuple[Floats, Floats]:
     return np.minimum(nbytes, float(segment_bytes)), np.maximum(1.0, np.ceil(nbytes / segment_bytes))
 
 
-def _edges(group: Group, tree: Tree, piece: Floats, *, up: bool) -> tuple[Floats, Floats]:
+def _edges(group: Group, tree: RankTree, piece: Floats, *, up: bool) -> tuple[Floats, Floats]:
     """Duration of each rank's edge to its parent when alone, and its spacing from the next, (g, n)."""
     below = np.arange(group.size)
     above = np.where(tree.parent >= 0, tree.parent, below)
@@ -190,7 +192,7 @@ def _edges(group: Group, tree: Tree, piece: Floats, *, up: bool) -> tuple[Floats
     return edge, one_by_one
 
 
-def _pace(group: Group, tree: Tree, piece: Floats, work_s: Floats | float, *, up: bool) -> Floats:
+def _pace(group: Group, tree: RankTree, piece: Floats, work_s: Floats | float, *, up: bool) -> Floats:
     """Time between two segments at the slowest stage of a full pipeline, shape (n,)."""
     children = np.flatnonzero(tree.parent >= 0)
     if not len(children):

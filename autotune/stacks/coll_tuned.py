@@ -51,7 +51,7 @@ SEGMENTED: Mapping[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TunedRow:
     """One row of a rules file."""
 
     threshold_bytes: int
@@ -64,9 +64,9 @@ class Row:
     """0: no segmentation."""
 
 
-_UNTOUCHED = (Row(0, 0),)
+_UNTOUCHED = (TunedRow(0, 0),)
 
-Tables = Mapping[str, Mapping[int, tuple[Row, ...]]]
+Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]
 """Collective → communicator size → rows, ascending."""
 
 NO_ALGORITHM = 99
@@ -149,7 +149,7 @@ def threshold_bytes(collective: str, message_bytes: int, comm_size: int) -> int:
     return message_bytes if lookup is Lookup.SIZE else 0
 
 
-def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
+def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[TunedRow, ...]]]:
     """The rules in Open MPI's own units; collectives that are left to the stack altogether are left out.
 
     Where no table holds (see ``history.lookup``) the stack decides, by a row with id 0. Tables with an
@@ -159,7 +159,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
     Raises:
         UserError: a collective, an algorithm or a value that ``coll_tuned`` has no word for.
     """
-    tables: dict[str, dict[int, list[Row]]] = {}
+    tables: dict[str, dict[int, list[TunedRow]]] = {}
     for rule in sorted(rules, key=lambda r: (COLLECTIVE_IDS.get(r.collective, 99), r.comm_size, r.min_bytes)):
         rows = tables.setdefault(rule.collective, {}).setdefault(rule.comm_size, [])
         row = _row(rule)
@@ -177,7 +177,7 @@ def table(rules: Iterable[Rule]) -> dict[str, dict[int, tuple[Row, ...]]]:
     return result
 
 
-def row_at(tables: Tables, slot: Slot) -> Row:
+def row_at(tables: Tables, slot: Slot) -> TunedRow:
     """The row of ``table`` that a call reaches; one that leaves it to the stack where there is none."""
     collective, comm_size, size = slot
     rows = last_up_to(tables.get(collective, {}), comm_size) or _UNTOUCHED
@@ -200,7 +200,7 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
 def refusing(tables: Tables, spared_bytes: int) -> Tables:
     """The same tables with an algorithm that does not exist, for messages from so many bytes on."""
 
-    def spoilt(collective: str, comm_size: int, rows: Sequence[Row]) -> tuple[Row, ...]:
+    def spoilt(collective: str, comm_size: int, rows: Sequence[TunedRow]) -> tuple[TunedRow, ...]:
         bound = threshold_bytes(collective, spared_bytes, comm_size)
         there = row_at(tables, (collective, comm_size, spared_bytes))
         refused = (
@@ -238,7 +238,7 @@ def text(tables: Tables, comments: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(rule: Rule) -> Row:
+def _row(rule: Rule) -> TunedRow:
     words = {"algorithm", "segsize", "fanout"}
     for name in rule.choice:
         if name not in words:
@@ -249,10 +249,10 @@ def _row(rule: Rule) -> Row:
     number = algorithm_id(rule.collective, algorithm if isinstance(algorithm, int) else str(algorithm))
     threshold = threshold_bytes(rule.collective, rule.min_bytes, rule.comm_size)
     if number == 0:
-        return Row(threshold, 0)
+        return TunedRow(threshold, 0)
     chain = algorithms(rule.collective)[number] == "chain"
     fanout = _whole(rule.choice, "fanout") or (CHAIN_FANOUT if chain else 0)
-    return Row(threshold, number, fanout, _whole(rule.choice, "segsize"))
+    return TunedRow(threshold, number, fanout, _whole(rule.choice, "segsize"))
 
 
 def _whole(choice: Point, name: str) -> int:
@@ -265,7 +265,7 @@ def _whole(choice: Point, name: str) -> int:
     return int(number)
 
 
-def _fenced(collective: str, by_size: Mapping[int, tuple[Row, ...]]) -> dict[int, tuple[Row, ...]]:
+def _fenced(collective: str, by_size: Mapping[int, tuple[TunedRow, ...]]) -> dict[int, tuple[TunedRow, ...]]:
     """The tables of one collective, with tables that leave it to the stack where nothing was measured."""
     pairs = {
         n
@@ -273,7 +273,7 @@ def _fenced(collective: str, by_size: Mapping[int, tuple[Row, ...]]) -> dict[int
         for row in rows
         if algorithms(collective)[row.algorithm] == PAIRS_ONLY
     }
-    fenced: dict[int, tuple[Row, ...]] = {}
+    fenced: dict[int, tuple[TunedRow, ...]] = {}
     for start, owner in table_starts(sorted(by_size), pairs).items():
         rows = by_size[owner] if owner else _UNTOUCHED
         if not fenced or rows != next(reversed(fenced.values())):

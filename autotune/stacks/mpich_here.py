@@ -17,7 +17,7 @@ from functools import cached_property
 
 from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
-from autotune.probe.protocol import Choice, Expectation
+from autotune.probe.protocol import Expectation, SweptChoice
 from autotune.space import Parameter, Point, Space
 from autotune.space.joined import variables
 from autotune.stacks import mpich, mpich_tree
@@ -155,7 +155,7 @@ class MpichStack:
     def _tree(self) -> mpich.Tree:
         return mpich.installed_tree(self.installation.library)
 
-    def _choices(self, space: Space, point: Point, collective: str) -> tuple[Choice, ...]:
+    def _choices(self, space: Space, point: Point, collective: str) -> tuple[SweptChoice, ...]:
         """The sweep of one collective; a choice at its defaults leaves what the environment says in force."""
         swept = space.choices(collective, point)
         used = [p for p in space.call if any(p.name in choice for choice in swept)]
@@ -172,7 +172,7 @@ class MpichStack:
                 for variable, text in applied.get("env", {}).items():
                     is_algorithm = parameter.name == "algorithm"
                     env[variable] = str(mpich.intel_id(collective, text)) if is_algorithm else text
-            listed.append(Choice(dict(choice), cvars, env))
+            listed.append(SweptChoice(dict(choice), cvars, env))
         return tuple(listed)
 
     def _with(self, rendering: Rendering) -> Rendering:

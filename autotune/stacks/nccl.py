@@ -30,7 +30,7 @@ LONGEST_LINE = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NcclRow:
     """One row."""
 
     line: int
@@ -59,11 +59,11 @@ class Row:
         return low, high
 
 
-def rows(text: str) -> Iterator[Row]:
+def rows(text: str) -> Iterator[NcclRow]:
     """The rows of a table, whatever they hold."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line and not line.startswith("#"):
-            yield Row(number, tuple(field.strip() for field in line.split(",") if field))
+            yield NcclRow(number, tuple(field.strip() for field in line.split(",") if field))
 
 
 def chosen(text: str, collective: str, message_bytes: int, nodes: int, ranks: int) -> tuple[str, ...]:

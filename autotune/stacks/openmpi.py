@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
-from autotune.probe.protocol import Choice, Expectation
+from autotune.probe.protocol import Expectation, SweptChoice
 from autotune.space import Dropped, Point, Space
 from autotune.stacks import coll_tuned, ucx
 from autotune.stacks.installation import Installation, output
@@ -39,7 +39,7 @@ _SELECTING = {
 
 
 @dataclass(frozen=True)
-class OpenMpi:
+class OpenMpiStack:
     """Open MPI on this machine, with what the scenario fixes for every launch."""
 
     installation: Installation
@@ -126,7 +126,7 @@ class OpenMpi:
             return Rendering(env=self.fixed, expect=self._expect(self.fixed))
         env, placement = OpenMpiDialect().environment(space, trial.point, self.fixed, self.coll)
         files: dict[str, str] = {}
-        choices: dict[str, tuple[Choice, ...]] = {}
+        choices: dict[str, tuple[SweptChoice, ...]] = {}
         if trial.subject is Subject.DEPLOYED:
             if rules := coll_tuned.rules_file(trial.rules):
                 env |= {
@@ -172,7 +172,7 @@ class OpenMpi:
         known = self.enumerators.get(collective)
         return known is None or coll_tuned.algorithm_id(collective, algorithm) in known.values()
 
-    def _choices(self, space: Space, point: Point, collective: str) -> tuple[Choice, ...]:
+    def _choices(self, space: Space, point: Point, collective: str) -> tuple[SweptChoice, ...]:
         """The sweep of one collective.
 
         A choice writes every variable, so that none inherits another's; one at its defaults writes none, as
@@ -190,7 +190,7 @@ class OpenMpi:
                 for variable, text in applied.get("cvar", {}).items():
                     is_algorithm = parameter.name == "algorithm"
                     cvars[variable] = coll_tuned.algorithm_id(collective, text) if is_algorithm else int(text)
-            listed.append(Choice(dict(choice), cvars))
+            listed.append(SweptChoice(dict(choice), cvars))
         return tuple(listed)
 
     def _expect(self, env: Mapping[str, str]) -> Expectation:
@@ -277,7 +277,7 @@ class OpenMpiDialect(Dialect):
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
-    ) -> "OpenMpi":
+    ) -> "OpenMpiStack":
         """See ``Dialect``; more ranks than cores make waiting ranks yield.
 
         Raises:
@@ -298,7 +298,7 @@ class OpenMpiDialect(Dialect):
             enumerators.setdefault(collective, {})[name] = int(number)
         pattern = r"^mca:coll:tuned:param:(coll_tuned_\w+_algorithm):status:read-only$"
         read_only = tuple(re.findall(pattern, text, re.MULTILINE))
-        return OpenMpi(
+        return OpenMpiStack(
             installation=installation,
             components={k: tuple(sorted(v)) for k, v in components.items()},
             enumerators=enumerators,

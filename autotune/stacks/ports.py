@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from autotune.history.trial import Status, Trial
-from autotune.probe.protocol import Choice, Expectation, ProbeResult
+from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
 from autotune.space import Space
 
 
@@ -46,7 +46,7 @@ class Rendering:
     """As in ``Placement``."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files to be written into the directory of the launch first; ``{directory}`` in ``env`` names it."""
-    choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[SweptChoice, ...]] = field(default_factory=dict)
     """For each collective what the probe sweeps."""
     expect: Expectation = Expectation()
     """What the probe must find."""
@@ -59,9 +59,9 @@ class Rendering:
         Choices that the library reads once need a launch each; a launch has one such choice of every
         collective, so that there are as many as the collective with most choices has.
         """
-        groups: dict[str, list[tuple[Choice, ...]]] = {}
+        groups: dict[str, list[tuple[SweptChoice, ...]]] = {}
         for collective, choices in self.choices.items():
-            apart: dict[tuple[tuple[str, str], ...], list[Choice]] = {}
+            apart: dict[tuple[tuple[str, str], ...], list[SweptChoice]] = {}
             for choice in choices:
                 apart.setdefault(tuple(sorted(choice.env.items())), []).append(choice)
             groups[collective] = [tuple(together) for together in apart.values()]
@@ -73,7 +73,7 @@ class Rendering:
             for i in range(rounds)
         )
 
-    def _with(self, choices: Mapping[str, tuple[Choice, ...]]) -> "Rendering":
+    def _with(self, choices: Mapping[str, tuple[SweptChoice, ...]]) -> "Rendering":
         env = {name: value for listed in choices.values() for name, value in listed[0].env.items()}
         expect = replace(self.expect, env={**self.expect.env, **env})
         said = (*self.said, *(f"{name}={value}" for name, value in env.items()))

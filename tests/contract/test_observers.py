@@ -14,7 +14,7 @@ from autotune.campaign.observing import Launches, Measurement, Observer
 from autotune.errors import StackError
 from autotune.history.events import observation_event, observation_of
 from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
-from autotune.probe.protocol import Choice
+from autotune.probe.protocol import SweptChoice
 from autotune.replay.recorded_table import read_recorded
 from autotune.resources import folder
 from autotune.scenario.sections import Program
@@ -95,7 +95,7 @@ class ByFate:
         choices = space.choices("allreduce") if trial.subject is Subject.SWEEP else ()
         said = {} if trial.subject is Subject.UNTOUCHED else {"FATE": str(trial.point["fate"])}
         return Rendering(
-            said, choices={"allreduce": tuple(Choice(dict(c)) for c in choices)} if choices else {}
+            said, choices={"allreduce": tuple(SweptChoice(dict(c)) for c in choices)} if choices else {}
         )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from autotune.collectives import MEASURED
 from autotune.measure.machine import UsualCore
-from autotune.probe.protocol import Choice, Expectation
+from autotune.probe.protocol import Expectation, SweptChoice
 from autotune.probe.ucx import last_errors
 from autotune.stacks.installation import find
 from tests.asking import probe_request
@@ -25,7 +25,7 @@ DYNAMIC = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_han_prio
 
 def algorithms(collective, *numbers):
     name = f"coll_tuned_{collective}_algorithm"
-    return {collective: tuple(Choice({"algorithm": n}, {name: n}) for n in numbers)}
+    return {collective: tuple(SweptChoice({"algorithm": n}, {name: n}) for n in numbers)}
 
 
 def test_sizes_and_algorithms_are_swept_in_one_launch(tmp_path):

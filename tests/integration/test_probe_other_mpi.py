@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotune.collectives import MEASURED
-from autotune.probe.protocol import Choice, Expectation
+from autotune.probe.protocol import Expectation, SweptChoice
 from tests.asking import probe_request
 from tests.integration.mpirun import CROWDED, probe, run
 
@@ -82,7 +82,7 @@ def test_a_compiler_of_another_mpi_is_not_used(tmp_path):
 def test_algorithms_are_switched_and_traps_found_out_under_openmpi41(tmp_path):
     python = interpreter("openmpi41")
     variable = "coll_tuned_allreduce_algorithm"
-    choices = tuple(Choice({"algorithm": n}, {variable: n}) for n in (3, 6, 7))
+    choices = tuple(SweptChoice({"algorithm": n}, {variable: n}) for n in (3, 6, 7))
     request = probe_request(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
     dynamic = ("--mca", "coll_tuned_use_dynamic_rules", "1")
     cells = probe(tmp_path, request, *dynamic, python=python).result.cells
@@ -100,7 +100,8 @@ def test_algorithms_are_switched_in_a_running_mpich(tmp_path):
     python = interpreter("mpich")
     variable = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
     choices = tuple(
-        Choice({"algorithm": name}, {variable: name}) for name in ("recursive_doubling", "ring", "no_such")
+        SweptChoice({"algorithm": name}, {variable: name})
+        for name in ("recursive_doubling", "ring", "no_such")
     )
     request = probe_request(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
     result = probe(tmp_path, request, python=python).result

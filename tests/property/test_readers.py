@@ -22,7 +22,7 @@ from autotune.errors import AutotuneError
 from autotune.history.journal import FILE
 from autotune.importers import read as read_log
 from autotune.importers.profiles import read_profile
-from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, Choice, ProbeRequest, ProbeResult
+from autotune.probe.protocol import RESULT, SAMPLES, CellSamples, ProbeRequest, ProbeResult, SweptChoice
 from autotune.replay.recorded_table import read_recorded
 from autotune.resources import conf_text, space_text
 from autotune.scenario import defaults, scenario_of
@@ -143,7 +143,7 @@ def _results(folder: Path) -> tuple[bytes, bytes]:
 
 def _request() -> bytes:
     sampling = {"budget_s": 1.0, "precision": 0.05, "min_samples": 5, "max_samples": 50}
-    swept = {"allreduce": (Choice({"algorithm": "ring"}),)}
+    swept = {"allreduce": (SweptChoice({"algorithm": "ring"}),)}
     how = {"timing": "auto", "sync": "barrier", "check": True}
     return ProbeRequest(("allreduce",), (8, 64), swept, **sampling, **how).to_json().encode()
 

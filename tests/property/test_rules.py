@@ -85,7 +85,7 @@ def tables(draw):
 def test_open_mpi_finds_the_rule_that_was_meant(rules, size):
     """Looked up as Open MPI does: the largest communicator size and then the largest threshold that fits."""
     collective = rules[0].collective
-    by_size = coll_tuned.table(rules).get(collective, {2: (coll_tuned.Row(0, 0),)})
+    by_size = coll_tuned.table(rules).get(collective, {2: (coll_tuned.TunedRow(0, 0),)})
     assert list(by_size) == sorted(by_size)
     for comm_size in {r.comm_size for r in rules}:
         rows = by_size[max((n for n in by_size if n <= comm_size), default=min(by_size))]

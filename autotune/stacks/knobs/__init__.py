@@ -3,7 +3,7 @@
 from autotune.stacks.knobs.discover import Decision, discovered_space
 from autotune.stacks.knobs.here import asked, decided, facts_here
 from autotune.stacks.knobs.in_use import openmpi_in_use
-from autotune.stacks.knobs.knob import LAYERS, Kind, Knob
+from autotune.stacks.knobs.knob import LAYERS, Knob, KnobKind
 from autotune.stacks.knobs.levels import levels
 from autotune.stacks.knobs.listing import Listing, listings
 from autotune.stacks.knobs.rules import Class, Classed, classify
@@ -13,8 +13,8 @@ __all__ = [
     "Class",
     "Classed",
     "Decision",
-    "Kind",
     "Knob",
+    "KnobKind",
     "Listing",
     "asked",
     "classify",

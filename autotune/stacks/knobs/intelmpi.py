@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.stacks.knobs.child import ask
-from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
+from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
-_KINDS = {"MPI_INT": Kind.INTEGER, "MPI_DOUBLE": Kind.REAL}
+_KINDS = {"MPI_INT": KnobKind.INTEGER, "MPI_DOUBLE": KnobKind.REAL}
 """Datatype → kind; all others are texts."""
 
 _UNSET = ("not defined", '""')
@@ -37,7 +37,7 @@ def parse(texts: str, table: str, version: str) -> tuple[Knob, ...]:
             layer="intelmpi",
             version=version,
             name=name.strip(),
-            kind=_KINDS.get(datatype[1] if datatype else "", Kind.TEXT),
+            kind=_KINDS.get(datatype[1] if datatype else "", KnobKind.TEXT),
             default=defaults.get(name.strip(), ""),
             documentation=on_one_line(text.replace("\n   ", "")),  # it cuts words at its margin
         )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class KnobKind(StrEnum):
     """What a variable holds; its levels follow from it."""
 
     BOOLEAN = "boolean"
@@ -50,7 +50,7 @@ class Knob:
     """Of the library."""
     name: str
     """As it is set: an MCA name, or an environment variable."""
-    kind: Kind
+    kind: KnobKind
     """What it holds."""
     default: str
     """As the library prints it; empty where it does not say."""

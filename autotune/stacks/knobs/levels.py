@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from autotune.space import Value, size_in_bytes
-from autotune.stacks.knobs.knob import Kind, Knob
+from autotune.stacks.knobs.knob import Knob, KnobKind
 
 UNSAID = "default"
 """Stands for a default that the library does not print."""
@@ -42,41 +42,41 @@ def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
         return _of_pairs(knob, sizes)
     default = default_level(knob)
     match knob.kind:
-        case Kind.BOOLEAN | Kind.ENUMERATOR:
+        case KnobKind.BOOLEAN | KnobKind.ENUMERATOR:
             return tuple(dict.fromkeys((*knob.allowed, default)))
-        case Kind.LIST:
+        case KnobKind.LIST:
             return (default, *_neighbours(str(default), knob.allowed))
-        case Kind.TEXT:
+        case KnobKind.TEXT:
             return (default,)
-        case Kind.BYTES:
+        case KnobKind.BYTES:
             return _ordered(_bytes(default, sizes), default, knob.allowed)
-        case Kind.INTEGER:
+        case KnobKind.INTEGER:
             return _ordered(_around(default, _NEAR, _COUNTS, _whole), default, knob.allowed)
-        case Kind.REAL:
+        case KnobKind.REAL:
             return _ordered(_around(default, _NEAR, _RATIOS, _rounded), default, knob.allowed)
-        case Kind.DURATION | Kind.BANDWIDTH:
+        case KnobKind.DURATION | KnobKind.BANDWIDTH:
             return tuple(dict.fromkeys((*_scaled(str(default), _COSTS), default, *knob.allowed)))
 
 
 def default_level(knob: Knob) -> Value:
     """The default as a level: a number where it is one."""
-    if not knob.default and knob.kind in (Kind.LIST, Kind.TEXT, Kind.ENUMERATOR):
+    if not knob.default and knob.kind in (KnobKind.LIST, KnobKind.TEXT, KnobKind.ENUMERATOR):
         return knob.default
     if not knob.default:
         return UNSAID
-    if knob.kind is Kind.ENUMERATOR and knob.default not in knob.allowed:
+    if knob.kind is KnobKind.ENUMERATOR and knob.default not in knob.allowed:
         meant = [word for word in knob.allowed if word.startswith(knob.default)]  # UCX prints "no" as "n"
         return meant[0] if len(meant) == 1 else knob.default
-    if knob.kind in (Kind.BYTES, Kind.INTEGER, Kind.REAL) and not knob.keys:
+    if knob.kind in (KnobKind.BYTES, KnobKind.INTEGER, KnobKind.REAL) and not knob.keys:
         number = _number(knob.default)
         if number is not None:
-            return int(number) if knob.kind is not Kind.REAL and number == int(number) else number
+            return int(number) if knob.kind is not KnobKind.REAL and number == int(number) else number
     return knob.default
 
 
 def is_ordered(knob: Knob) -> bool:
     """Whether its numbers lie on a scale that a model can use."""
-    return knob.kind in (Kind.BYTES, Kind.INTEGER, Kind.REAL) and not knob.keys
+    return knob.kind in (KnobKind.BYTES, KnobKind.INTEGER, KnobKind.REAL) and not knob.keys
 
 
 def _number(text: str) -> int | float | None:
@@ -147,7 +147,7 @@ def _neighbours(default: str, known: Sequence[str]) -> list[str]:
 def _of_pairs(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
     """Of ``key:value`` pairs: all keys together, and where the values are costs each key on its own."""
     pairs = dict(item.partition(":")[::2] for item in knob.default.split(","))
-    if knob.kind is Kind.BYTES:
+    if knob.kind is KnobKind.BYTES:
         first = Knob(knob.layer, knob.version, knob.name, knob.kind, next(iter(pairs.values()), ""))
         common = default_level(first)
         numbers = _bytes(common, sizes)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from autotune.stacks.knobs.child import ask_module
-from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
+from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
-_TYPES = (Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN, Kind.BYTES)
+_TYPES = (KnobKind.TEXT, KnobKind.INTEGER, KnobKind.BOOLEAN, KnobKind.BYTES)
 """By the number of ``enum fi_param_type``: string, int, bool, size_t."""
 
 _DEFAULT = re.compile(r"default(?: is)?:\s*([-\w.]+)|\(default (-?\d+)\)", re.IGNORECASE)
@@ -47,7 +47,7 @@ def parse(document: dict[str, Any]) -> tuple[Knob, ...]:
     """The variables in what the program printed; providers that repeat a common one count once."""
     knobs: dict[str, Knob] = {}
     for name, number, text in document["parameters"]:
-        kind = _TYPES[number] if number < len(_TYPES) else Kind.TEXT
+        kind = _TYPES[number] if number < len(_TYPES) else KnobKind.TEXT
         provider, said, _ = text.partition(": ")
         default = _DEFAULT.search(text)
         knobs.setdefault(
@@ -59,7 +59,7 @@ def parse(document: dict[str, Any]) -> tuple[Knob, ...]:
                 kind=kind,
                 default=(default[1] or default[2]).rstrip(".") if default else "",
                 documentation=on_one_line(text),
-                allowed=("0", "1") if kind is Kind.BOOLEAN else (),
+                allowed=("0", "1") if kind is KnobKind.BOOLEAN else (),
                 component=provider if said and re.fullmatch(r"\w+", provider) else "",
             ),
         )

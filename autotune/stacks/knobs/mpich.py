@@ -15,7 +15,7 @@ from typing import Any
 
 from autotune.probe.mpit import described, names_of_description
 from autotune.stacks.knobs.child import ask_module
-from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
+from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _TEXT_BYTES = 65536
 _FIRST_VERBOSITY = 220
@@ -44,16 +44,16 @@ def parse(document: Mapping[str, Any]) -> tuple[Knob, ...]:
 def _knob(version: str, name: str, datatype: str, default: str, level: int, category: str, text: str) -> Knob:
     words = tuple(names_of_description(text))
     numbered = tuple(re.findall(r"^\s*(\d+)\s+[A-Za-z]", text, re.MULTILINE))
-    kind, allowed = Kind.TEXT, words
+    kind, allowed = KnobKind.TEXT, words
     if words and (datatype == "int" or default in words):
-        kind = Kind.ENUMERATOR
+        kind = KnobKind.ENUMERATOR
         default = words[int(default)] if default.isdecimal() and int(default) < len(words) else default
     elif len(numbered) > 1 and default in numbered:
-        kind, allowed = Kind.ENUMERATOR, numbered
+        kind, allowed = KnobKind.ENUMERATOR, numbered
     elif datatype == "int" and default in ("0", "1") and _SWITCH.search(text):
-        kind, allowed = Kind.BOOLEAN, ("0", "1")
+        kind, allowed = KnobKind.BOOLEAN, ("0", "1")
     elif datatype in ("int", "double"):
-        kind, allowed = (Kind.INTEGER if datatype == "int" else Kind.REAL), ()
+        kind, allowed = (KnobKind.INTEGER if datatype == "int" else KnobKind.REAL), ()
     return Knob(
         layer="mpich",
         version=version,

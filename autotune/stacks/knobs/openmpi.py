@@ -5,9 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autotune.stacks.knobs.child import ask
-from autotune.stacks.knobs.knob import Kind, Knob, Way, on_one_line
+from autotune.stacks.knobs.knob import Knob, KnobKind, Way, on_one_line
 
-_KINDS = {"bool": Kind.BOOLEAN, "string": Kind.TEXT, "size_t": Kind.BYTES, "double": Kind.REAL}
+_KINDS = {
+    "bool": KnobKind.BOOLEAN,
+    "string": KnobKind.TEXT,
+    "size_t": KnobKind.BYTES,
+    "double": KnobKind.REAL,
+}
 """C type → kind; all others are integers."""
 
 _LINE = re.compile(r"^mca:([^:]*):([^:]*):param:([^:]+):([a-z_]+)(?::(.*))?$")
@@ -56,9 +61,9 @@ def _knob(name: str, entry: dict[str, list[str]], version: str) -> Knob:
 
     words = tuple(_words(entry.get("enumerator", [])))
     default = first("value")
-    kind = _KINDS.get(first("type"), Kind.INTEGER)
-    if words and kind is not Kind.BOOLEAN:
-        kind = Kind.ENUMERATOR if default in words else Kind.LIST
+    kind = _KINDS.get(first("type"), KnobKind.INTEGER)
+    if words and kind is not KnobKind.BOOLEAN:
+        kind = KnobKind.ENUMERATOR if default in words else KnobKind.LIST
     return Knob(
         layer="openmpi",
         version=version,

@@ -18,7 +18,7 @@ import yaml
 from autotune.collectives import MEASURED
 from autotune.errors import SpaceError, allowed
 from autotune.resources import rules_text
-from autotune.stacks.knobs.knob import Kind, Knob
+from autotune.stacks.knobs.knob import Knob, KnobKind
 
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
 """What ``{collective}`` in a pattern stands for."""
@@ -41,7 +41,7 @@ class Class(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rule:
+class KnobRule:
     """One entry of a rule file."""
 
     name: str
@@ -60,7 +60,7 @@ class Rule:
     """Facts without which a variable has no effect; ``{component}``, ``{collective}`` are filled in."""
     left_to: str = ""
     """Who turns the variables in place of a job-wide parameter; empty: nobody."""
-    kind: Kind | None = None
+    kind: KnobKind | None = None
     """What the variables hold, where the library's type does not say it."""
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """In place of levels from the type: each with the facts that it needs."""
@@ -97,7 +97,7 @@ class Classed:
     """What may be done with it."""
     reason: str
     """Why."""
-    rule: Rule | None = None
+    rule: KnobRule | None = None
     """Which one; None: no rule knows the variable."""
     collective: str = ""
     """The collective that its name says, where the pattern asks for it."""
@@ -109,7 +109,7 @@ class Classed:
         return tuple(need.format_map(fields) for need in (self.rule.needs if self.rule else ()))
 
 
-def load(layer: str) -> tuple[Rule, ...]:
+def load(layer: str) -> tuple[KnobRule, ...]:
     """The shipped rules of a layer.
 
     Raises:
@@ -118,7 +118,7 @@ def load(layer: str) -> tuple[Rule, ...]:
     return parse(rules_text(layer), layer)
 
 
-def parse(text: str, name: str) -> tuple[Rule, ...]:
+def parse(text: str, name: str) -> tuple[KnobRule, ...]:
     """The rules that a YAML text declares.
 
     Raises:
@@ -139,7 +139,7 @@ def parse(text: str, name: str) -> tuple[Rule, ...]:
     return rules
 
 
-def classify(knobs: Iterable[Knob], rules: Sequence[Rule]) -> tuple[Classed, ...]:
+def classify(knobs: Iterable[Knob], rules: Sequence[KnobRule]) -> tuple[Classed, ...]:
     """Each knob with the one rule that it belongs to; unknown where there is none.
 
     Raises:
@@ -148,7 +148,7 @@ def classify(knobs: Iterable[Knob], rules: Sequence[Rule]) -> tuple[Classed, ...
     return tuple(_classed(knob, rules) for knob in knobs)
 
 
-def _classed(knob: Knob, rules: Sequence[Rule]) -> Classed:
+def _classed(knob: Knob, rules: Sequence[KnobRule]) -> Classed:
     matching = [rule for rule in rules if rule.names(knob.name)]
     matching = matching or [rule for rule in rules if rule.match(knob.name)]
     first = [r for r in matching if all(other.name in r.over for other in matching if other is not r)]
@@ -166,10 +166,10 @@ def _classed(knob: Knob, rules: Sequence[Rule]) -> Classed:
     return Classed(knob, rule.klass, rule.reason, rule, collective.lower())
 
 
-def _refined(knob: Knob, rule: Rule) -> Knob:
+def _refined(knob: Knob, rule: KnobRule) -> Knob:
     """The knob with the rule's kind, and without the words that are refused."""
     kind = rule.kind or knob.kind
-    words = ("0", "1") if kind is Kind.BOOLEAN and not knob.allowed else knob.allowed
+    words = ("0", "1") if kind is KnobKind.BOOLEAN and not knob.allowed else knob.allowed
     return replace(knob, kind=kind, allowed=tuple(word for word in words if word not in rule.without))
 
 
@@ -194,7 +194,7 @@ _KEYS = (
 )
 
 
-def _rule(name: str, declared: Any, where: str) -> Rule:
+def _rule(name: str, declared: Any, where: str) -> KnobRule:
     here = f"rules {where!r}, {name}"
     if not isinstance(declared, Mapping):
         raise SpaceError(f"{here} must be a mapping", f"with the keys {', '.join(_KEYS)}")
@@ -204,13 +204,13 @@ def _rule(name: str, declared: Any, where: str) -> Rule:
     for key in ("class", "reason", "match"):
         if not declared.get(key):
             raise SpaceError(f"{here} has no {key!r}", "each rule says class, reason and match")
-    for key, values in (("class", Class), ("kind", Kind)):
+    for key, values in (("class", Class), ("kind", KnobKind)):
         if declared.get(key, values) not in (values, *values):
             raise SpaceError(f"{here}: {key} {declared[key]!r}", allowed(declared[key], values))
     strong = declared.get("strong", {})
     if not (isinstance(strong, Mapping) and all(isinstance(source, str) for source in strong.values())):
         raise SpaceError(f"{here}: strong must be a mapping", "of patterns to the source that says so")
-    return Rule(
+    return KnobRule(
         name=name,
         klass=Class(declared["class"]),
         reason=" ".join(str(declared["reason"]).split()),
@@ -219,7 +219,7 @@ def _rule(name: str, declared: Any, where: str) -> Rule:
         when={str(k): _texts(v) for k, v in declared.get("when", {}).items()},
         needs=_texts(declared.get("needs", ())),
         left_to=str(declared.get("left_to", "")),
-        kind=Kind(declared["kind"]) if "kind" in declared else None,
+        kind=KnobKind(declared["kind"]) if "kind" in declared else None,
         levels=_levels(declared.get("levels", {})),
         without=_texts(declared.get("without", ())),
         strong={str(pattern): source for pattern, source in strong.items()},

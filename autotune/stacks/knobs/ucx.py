@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autotune.stacks.knobs.child import ask, ask_module
-from autotune.stacks.knobs.knob import Kind, Knob, on_one_line
+from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _LIBRARIES = {"ucx": ("libucs", "libucm", "libuct", "libucp"), "ucc": ("libucs", "libucc")}
 """In the order in which they are loaded; the first one of UCX has the parser, of UCC too."""
@@ -27,15 +27,15 @@ _CONFIG, _HEADER, _DOC, _HIDDEN = 1, 2, 4, 8
 
 _ASSIGNMENT = re.compile(r"^(UC[XC]_\w+)(?:=(.*)| \(deprecated\))$")
 
-_SYNTAXES: tuple[tuple[str, Kind], ...] = (
-    ("memory units", Kind.BYTES),
-    ("bandwidth value", Kind.BANDWIDTH),
-    ("time value", Kind.DURATION),
-    ("floating point number", Kind.REAL),
-    ("positive floating point number", Kind.REAL),
-    ("unsigned long", Kind.INTEGER),
-    ("unsigned integer", Kind.INTEGER),
-    ("integer", Kind.INTEGER),
+_SYNTAXES: tuple[tuple[str, KnobKind], ...] = (
+    ("memory units", KnobKind.BYTES),
+    ("bandwidth value", KnobKind.BANDWIDTH),
+    ("time value", KnobKind.DURATION),
+    ("floating point number", KnobKind.REAL),
+    ("positive floating point number", KnobKind.REAL),
+    ("unsigned long", KnobKind.INTEGER),
+    ("unsigned integer", KnobKind.INTEGER),
+    ("integer", KnobKind.INTEGER),
 )
 """How a syntax line begins → kind."""
 
@@ -65,7 +65,7 @@ def parse(text: str, layer: str = "ucx") -> tuple[Knob, ...]:
     return (*knobs, *_parents(knobs))
 
 
-def kind_of(syntax: str) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
+def kind_of(syntax: str) -> tuple[KnobKind, tuple[str, ...], tuple[str, ...]]:
     """Kind, words that are allowed, and keys, of what stands behind ``# syntax:``."""
     if keyed := re.match(
         r"comma-separated list of value or key:value pairs, .* \[(.*?)\] and value is: ", syntax
@@ -73,14 +73,14 @@ def kind_of(syntax: str) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
         kind, words, _ = kind_of(syntax[keyed.end() :].partition(". A value without")[0])
         return kind, words, tuple(keyed[1].split(","))
     if form := re.match(r"comma-separated list.* of: (?:\[(.*)\])?", syntax):
-        return Kind.LIST, tuple((form[1] or "").split("|")) if form[1] else (), ()
+        return KnobKind.LIST, tuple((form[1] or "").split("|")) if form[1] else (), ()
     if form := re.fullmatch(r"[<\[](.+\|.+)[>\]]", syntax):
         words = tuple(form[1].split("|"))
-        return (Kind.BOOLEAN if set(words) == {"y", "n"} else Kind.ENUMERATOR), words, ()
+        return (KnobKind.BOOLEAN if set(words) == {"y", "n"} else KnobKind.ENUMERATOR), words, ()
     for begin, kind in _SYNTAXES:
         if syntax.startswith(begin):
             return kind, tuple(re.findall(r'"(\w+)"', syntax)), ()
-    return Kind.TEXT, (), ()
+    return KnobKind.TEXT, (), ()
 
 
 def _read(text: str, layer: str, version: str) -> Iterator[Knob]:

@@ -30,7 +30,7 @@ from autotune.simulate.noise import (
     RELIABLE,
     Faults,
     NoiseModel,
-    disturbance_from,
+    imperfections_from,
     launch_factor,
     sample,
 )
@@ -184,7 +184,7 @@ def simulated_site(scenario: Scenario) -> Site:
         shipped = [path.stem for path in sorted((folder("conf") / "machine").glob("*.yaml"))]
         raise ScenarioError("a simulated cluster needs machine=…", allowed("", shipped))
     machine = machine_from(scenario.machine)
-    disturbed = disturbance_from(scenario.simulate)
+    disturbed = imperfections_from(scenario.simulate)
     stamp = stamp_of(machine)
     truth = truth_from(disturbed.knobs, len(scenario.sizes))
     discovering = scenario.space == DISCOVER

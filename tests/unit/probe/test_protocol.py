@@ -8,10 +8,10 @@ from autotune.probe.protocol import (
     RESULT,
     SAMPLES,
     CellSamples,
-    Choice,
     Expectation,
     ProbeRequest,
     ProbeResult,
+    SweptChoice,
 )
 from tests.asking import probe_request
 
@@ -22,7 +22,7 @@ def test_a_request_comes_back_as_it_was():
     request = probe_request(
         ("allreduce", "bcast"),
         (8, 1024),
-        {"bcast": (Choice({"algorithm": "ring"}, {"coll_tuned_bcast_algorithm": 3}),)},
+        {"bcast": (SweptChoice({"algorithm": "ring"}, {"coll_tuned_bcast_algorithm": 3}),)},
         comm_sizes=(2, 4),
         ranks=4,
         sync="window",

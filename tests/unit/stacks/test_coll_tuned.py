@@ -8,7 +8,7 @@ from autotune.history.trial import Rule
 from autotune.recommend.rules import rules_of
 from autotune.space import Point
 from autotune.stacks import coll_tuned
-from autotune.stacks.coll_tuned import Row
+from autotune.stacks.coll_tuned import TunedRow
 
 
 def rule(collective, comm_size, min_bytes, **choice):
@@ -90,11 +90,11 @@ def test_every_collective_with_algorithms_has_a_unit_and_an_id():
 
 
 def test_a_table_holds_within_a_factor_of_two_of_what_was_measured():
-    ring, tree = (Row(0, 4),), (Row(0, 3),)
+    ring, tree = (TunedRow(0, 4),), (TunedRow(0, 3),)
     found = coll_tuned.table(
         [rule("allreduce", 8, 0, algorithm="ring"), rule("allreduce", 64, 0, algorithm="recursive_doubling")]
     )["allreduce"]
-    nothing = (Row(0, 0),)
+    nothing = (TunedRow(0, 0),)
     assert found == {2: nothing, 5: ring, 16: nothing, 33: tree, 128: nothing}
 
 
@@ -107,14 +107,14 @@ def test_tables_whose_reaches_meet_change_at_the_measured_size():
 
 def test_an_algorithm_for_pairs_is_never_used_by_three_ranks():
     found = coll_tuned.table([rule("alltoall", 2, 0, algorithm="two_proc")])["alltoall"]
-    assert found == {2: (Row(0, 5),), 3: (Row(0, 0),)}
+    assert found == {2: (TunedRow(0, 5),), 3: (TunedRow(0, 0),)}
 
 
 def test_a_chain_gets_the_fan_out_that_it_was_measured_with():
     rows = coll_tuned.table([rule("bcast", 2, 0, algorithm="chain", segsize="64k")])["bcast"][2]
-    assert rows == (Row(0, 2, 4, 65536),)
+    assert rows == (TunedRow(0, 2, 4, 65536),)
     rows = coll_tuned.table([rule("reduce", 2, 0, algorithm="chain", fanout=2)])["reduce"][2]
-    assert rows == (Row(0, 2, 2, 0),)
+    assert rows == (TunedRow(0, 2, 2, 0),)
 
 
 def test_rows_that_say_the_same_are_joined_and_the_first_starts_at_zero():
@@ -125,7 +125,7 @@ def test_rows_that_say_the_same_are_joined_and_the_first_starts_at_zero():
             rule("allgather", 4, 1024, algorithm="default", segsize=4096),
         ]
     )["allgather"]
-    assert found[3] == (Row(0, 0), Row(256, 4), Row(4096, 0))
+    assert found[3] == (TunedRow(0, 0), TunedRow(256, 4), TunedRow(4096, 0))
 
 
 def test_a_collective_that_is_left_to_the_stack_is_left_out():
@@ -137,7 +137,7 @@ def test_a_collective_that_is_left_to_the_stack_is_left_out():
 def test_where_sizes_cannot_be_told_apart_different_rules_leave_it_to_the_stack():
     rules = [rule("scan", 2, 0, algorithm="linear"), rule("scan", 2, 64, algorithm="recursive_doubling")]
     assert coll_tuned.table(rules) == {}
-    assert coll_tuned.table(rules[:1])["scan"][2] == (Row(0, 1),)
+    assert coll_tuned.table(rules[:1])["scan"][2] == (TunedRow(0, 1),)
 
 
 @pytest.mark.parametrize(
@@ -204,11 +204,11 @@ def test_the_row_that_a_call_reaches(slot, algorithm):
 
 
 def test_only_algorithms_are_refused_and_small_calls_can_be_spared():
-    tables = {"allreduce": {16: (Row(0, 4), Row(65536, 0))}}
+    tables = {"allreduce": {16: (TunedRow(0, 4), TunedRow(65536, 0))}}
     spared = {n: coll_tuned.refusing(tables, n)["allreduce"][16] for n in (0, 1024, 65536)}
-    assert spared[0] == (Row(0, 99), Row(65536, 0))
-    assert spared[1024] == (Row(0, 4), Row(1024, 99), Row(65536, 0))
-    assert spared[65536] == (Row(0, 4), Row(65536, 0))
+    assert spared[0] == (TunedRow(0, 99), TunedRow(65536, 0))
+    assert spared[1024] == (TunedRow(0, 4), TunedRow(1024, 99), TunedRow(65536, 0))
+    assert spared[65536] == (TunedRow(0, 4), TunedRow(65536, 0))
     assert "0 4 0 0  # ring\n1024 99 0 0  # refused\n" in coll_tuned.text(coll_tuned.refusing(tables, 1024))
 
 

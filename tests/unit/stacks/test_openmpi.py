@@ -11,11 +11,11 @@ from autotune.resources import space_text
 from autotune.space import Parameter, Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks.installation import Installation
-from autotune.stacks.openmpi import RULES_FILE, OpenMpi, OpenMpiDialect
+from autotune.stacks.openmpi import RULES_FILE, OpenMpiDialect, OpenMpiStack
 from autotune.stacks.ucx import Ucx
 
 environment = OpenMpiDialect().environment
-MACHINE = OpenMpi(
+MACHINE = OpenMpiStack(
     installation=Installation(
         "openmpi", "5.0.11", Path("/o/bin/mpirun"), Path("/o/lib/libmpi.so.40"), "site"
     ),

@@ -9,7 +9,7 @@ from autotune.errors import SpaceError
 from autotune.space import Level
 from autotune.space.loader import space_document, space_of
 from autotune.stacks import dialect
-from autotune.stacks.knobs import Kind, Knob, classify, discovered_space, ucx
+from autotune.stacks.knobs import Knob, KnobKind, classify, discovered_space, ucx
 from autotune.stacks.knobs.in_use import said
 from autotune.stacks.knobs.knob import Way
 from autotune.stacks.knobs.rules import load, parse
@@ -21,19 +21,19 @@ FACTS = frozenset(
 SIZES = (8, 4096, 1048576)
 
 
-def mca(name, component, default="4096", kind=Kind.INTEGER, **more):
+def mca(name, component, default="4096", kind=KnobKind.INTEGER, **more):
     return Knob("openmpi", "5.0.11", name, kind, default, component=component, way=Way.MCA, **more)
 
 
-def env(name, component, default="256", kind=Kind.INTEGER, **more):
+def env(name, component, default="256", kind=KnobKind.INTEGER, **more):
     return Knob("ucx", "1.20.1", name, kind, default, component=component, **more)
 
 
 KNOBS = (
-    mca("btl_sm_eager_limit", "btl:sm", kind=Kind.BYTES),
-    mca("btl_vader_eager_limit", "btl:sm", kind=Kind.BYTES, inherits=("btl_sm_eager_limit",)),
-    mca("btl_tcp_eager_limit", "btl:tcp", kind=Kind.BYTES),
-    mca("btl_sm_backing_directory", "btl:sm", "/elsewhere", Kind.TEXT),
+    mca("btl_sm_eager_limit", "btl:sm", kind=KnobKind.BYTES),
+    mca("btl_vader_eager_limit", "btl:sm", kind=KnobKind.BYTES, inherits=("btl_sm_eager_limit",)),
+    mca("btl_tcp_eager_limit", "btl:tcp", kind=KnobKind.BYTES),
+    mca("btl_sm_backing_directory", "btl:sm", "/elsewhere", KnobKind.TEXT),
     mca("coll_sm_tree_degree", "coll:sm", "4"),
     mca("coll_sm_priority", "coll:sm", "0"),
     mca("coll_tuned_bcast_algorithm_segmentsize", "coll:tuned", "0"),
@@ -41,7 +41,7 @@ KNOBS = (
     env("UCX_SYSV_FIFO_SIZE", "sysv", inherits=("UCX_MM_FIFO_SIZE", "UCX_SM_FIFO_SIZE")),
     env("UCX_MM_FIFO_SIZE", "mm", children=("UCX_SYSV_FIFO_SIZE",)),
     env("UCX_TCP_MAX_POLL", "tcp"),
-    env("UCX_TLS", "", "all", Kind.LIST),
+    env("UCX_TLS", "", "all", KnobKind.LIST),
 )
 
 

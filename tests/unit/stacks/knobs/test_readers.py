@@ -4,7 +4,7 @@ import pytest
 
 from autotune.stacks.knobs import intelmpi, libfabric, mpich, openmpi, ucx
 from autotune.stacks.knobs.in_use import said
-from autotune.stacks.knobs.knob import Kind
+from autotune.stacks.knobs.knob import KnobKind
 
 OPENMPI = """\
 ompi:version:full:5.0.11
@@ -96,7 +96,7 @@ def by_name(knobs):
 def test_open_mpi():
     knobs = by_name(openmpi.parse(OPENMPI))
     limit = knobs["btl_sm_eager_limit"]
-    assert (limit.kind, limit.default, limit.level, limit.component) == (Kind.BYTES, "4096", 4, "btl:sm")
+    assert (limit.kind, limit.default, limit.level, limit.component) == (KnobKind.BYTES, "4096", 4, "btl:sm")
     assert limit.version == "5.0.11"
     assert limit.documentation == 'Maximum size: of "short" messages'
     assert limit.variable == "OMPI_MCA_btl_sm_eager_limit"
@@ -104,10 +104,10 @@ def test_open_mpi():
     assert knobs["btl_vader_eager_limit"].inherits == ("btl_sm_eager_limit",)
     assert knobs["btl_vader_eager_limit"].deprecated
     scan = knobs["coll_tuned_scan_algorithm"]
-    assert (scan.kind, scan.allowed) == (Kind.ENUMERATOR, ("ignore", "recursive_doubling"))
-    assert (knobs["op_avx_support"].kind, knobs["op_avx_support"].allowed) == (Kind.LIST, ("SSE", "AVX"))
+    assert (scan.kind, scan.allowed) == (KnobKind.ENUMERATOR, ("ignore", "recursive_doubling"))
+    assert (knobs["op_avx_support"].kind, knobs["op_avx_support"].allowed) == (KnobKind.LIST, ("SSE", "AVX"))
     assert knobs["mca_base_component_path"].default == "/a:/b"
-    assert (knobs["mpi_yield_when_idle"].kind, len(knobs)) == (Kind.BOOLEAN, 6)
+    assert (knobs["mpi_yield_when_idle"].kind, len(knobs)) == (KnobKind.BOOLEAN, 6)
 
 
 def test_ucx_with_the_parents_that_it_only_mentions():
@@ -117,7 +117,7 @@ def test_ucx_with_the_parents_that_it_only_mentions():
     assert knobs["UCX_HANDLE_ERRORS"].documentation == "Error signal handling mode."
     parent = knobs["UCX_MM_FIFO_SIZE"]
     assert parent.children == ("UCX_SYSV_FIFO_SIZE", "UCX_POSIX_FIFO_SIZE")
-    assert (parent.kind, parent.default, parent.component) == (Kind.INTEGER, "256", "mm")
+    assert (parent.kind, parent.default, parent.component) == (KnobKind.INTEGER, "256", "mm")
     assert knobs["UCX_SYSV_FIFO_SIZE"].inherits == ("UCX_MM_FIFO_SIZE", "UCX_SM_FIFO_SIZE")
     assert "UCX_SM_FIFO_SIZE" not in knobs
     assert knobs["UCX_RNDV_THRESH"].keys == ("intra", "inter")
@@ -128,23 +128,23 @@ def test_ucx_with_the_parents_that_it_only_mentions():
 @pytest.mark.parametrize(
     ("syntax", "kind", "allowed", "keys"),
     [
-        ('memory units: <number>[b|kb|mb|gb], "inf", or "auto"', Kind.BYTES, ("inf", "auto"), ()),
-        ("<y|n>", Kind.BOOLEAN, ("y", "n"), ()),
-        ("<yes|no|try>", Kind.ENUMERATOR, ("yes", "no", "try"), ()),
-        ("[auto|get_zcopy]", Kind.ENUMERATOR, ("auto", "get_zcopy"), ()),
-        ("unsigned integer", Kind.INTEGER, (), ()),
-        ('unsigned long: <number>, "inf", or "auto"', Kind.INTEGER, ("inf", "auto"), ()),
-        ('positive floating point number or "auto"', Kind.REAL, ("auto",), ()),
-        ('time value: <number>[m|s|ms|us|ns], "inf", or "auto"', Kind.DURATION, ("inf", "auto"), ()),
-        ('bandwidth value: <number>[T|G|M|K]B|b[[p|/]s] or "auto"', Kind.BANDWIDTH, ("auto",), ()),
-        ("comma-separated list of: [thp|md|heap]", Kind.LIST, ("thp", "md", "heap"), ()),
-        ("comma-separated list of: string", Kind.LIST, (), ()),
+        ('memory units: <number>[b|kb|mb|gb], "inf", or "auto"', KnobKind.BYTES, ("inf", "auto"), ()),
+        ("<y|n>", KnobKind.BOOLEAN, ("y", "n"), ()),
+        ("<yes|no|try>", KnobKind.ENUMERATOR, ("yes", "no", "try"), ()),
+        ("[auto|get_zcopy]", KnobKind.ENUMERATOR, ("auto", "get_zcopy"), ()),
+        ("unsigned integer", KnobKind.INTEGER, (), ()),
+        ('unsigned long: <number>, "inf", or "auto"', KnobKind.INTEGER, ("inf", "auto"), ()),
+        ('positive floating point number or "auto"', KnobKind.REAL, ("auto",), ()),
+        ('time value: <number>[m|s|ms|us|ns], "inf", or "auto"', KnobKind.DURATION, ("inf", "auto"), ()),
+        ('bandwidth value: <number>[T|G|M|K]B|b[[p|/]s] or "auto"', KnobKind.BANDWIDTH, ("auto",), ()),
+        ("comma-separated list of: [thp|md|heap]", KnobKind.LIST, ("thp", "md", "heap"), ()),
+        ("comma-separated list of: string", KnobKind.LIST, (), ()),
         ("comma-separated list (use \"all\" for including all items or '^' for negation) of: string",
-         Kind.LIST, (), ()),
+         KnobKind.LIST, (), ()),
         ("comma-separated list of value or key:value pairs, where key is one of [a,b] and value is: "
          "time value: <number>[m|s|ms|us|ns]. A value without a key is the default.",
-         Kind.DURATION, (), ("a", "b")),
-        ("system signal (number or SIGxxx)", Kind.TEXT, (), ()),
+         KnobKind.DURATION, (), ("a", "b")),
+        ("system signal (number or SIGxxx)", KnobKind.TEXT, (), ()),
     ],
 )  # fmt: skip
 def test_syntaxes_of_ucx(syntax, kind, allowed, keys):
@@ -163,10 +163,10 @@ def test_libfabric_counts_what_providers_repeat_once():
         ],
     }
     knobs = by_name(libfabric.parse(document))
-    assert (knobs["FI_TCP_TX_SIZE"].kind, knobs["FI_TCP_TX_SIZE"].default) == (Kind.BYTES, "256")
+    assert (knobs["FI_TCP_TX_SIZE"].kind, knobs["FI_TCP_TX_SIZE"].default) == (KnobKind.BYTES, "256")
     assert (knobs["FI_TCP_TX_SIZE"].component, knobs["FI_HMEM"].component) == ("tcp", "")
     assert knobs["FI_SHM_DISABLE_CMA"].allowed == ("0", "1")
-    assert knobs["FI_NEW"].kind is Kind.TEXT
+    assert knobs["FI_NEW"].kind is KnobKind.TEXT
 
 
 def test_mpich_has_words_numbers_and_switches_in_its_descriptions():
@@ -187,11 +187,11 @@ def test_mpich_has_words_numbers_and_switches_in_its_descriptions():
     knobs = by_name(mpich.parse(document))
     assert knobs["A_INTRA_ALGORITHM"].default == "ring"
     assert knobs["A_INTRA_ALGORITHM"].allowed == ("auto", "ring")
-    assert knobs["A_TREE_TYPE"].kind is Kind.ENUMERATOR
+    assert knobs["A_TREE_TYPE"].kind is KnobKind.ENUMERATOR
     assert knobs["A_COMPOSITION"].allowed == ("0", "1")
-    assert knobs["A_CMA_ENABLE"].kind is Kind.BOOLEAN
-    assert (knobs["A_KVAL"].kind, knobs["A_KVAL"].component) == (Kind.INTEGER, "collective")
-    assert knobs["A_PORT_RANGE"].kind is Kind.TEXT
+    assert knobs["A_CMA_ENABLE"].kind is KnobKind.BOOLEAN
+    assert (knobs["A_KVAL"].kind, knobs["A_KVAL"].component) == (KnobKind.INTEGER, "collective")
+    assert knobs["A_PORT_RANGE"].kind is KnobKind.TEXT
 
 
 def test_a_launch_says_what_it_uses():
@@ -245,7 +245,12 @@ TABLE = """\
 
 def test_intel_mpi():
     cma, spin, coll = intelmpi.parse(INTEL, TABLE, "2021.18")
-    assert (cma.name, cma.kind, cma.default, cma.version) == ("I_MPI_SHM_CMA", Kind.INTEGER, "", "2021.18")
-    assert (spin.kind, spin.default) == (Kind.REAL, "-1")
+    assert (cma.name, cma.kind, cma.default, cma.version) == (
+        "I_MPI_SHM_CMA",
+        KnobKind.INTEGER,
+        "",
+        "2021.18",
+    )
+    assert (spin.kind, spin.default) == (KnobKind.REAL, "-1")
     assert spin.documentation == "Control the spin count for sending messages."
-    assert (coll.name, coll.kind, coll.documentation) == ("I_MPI_COLL_INTRANODE", Kind.TEXT, "")
+    assert (coll.name, coll.kind, coll.documentation) == ("I_MPI_COLL_INTRANODE", KnobKind.TEXT, "")

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpaceError
-from autotune.stacks.knobs import LAYERS, Class, Kind, Knob, classify, ucx
+from autotune.stacks.knobs import LAYERS, Class, Knob, KnobKind, classify, ucx
 from autotune.stacks.knobs.rules import load, parse
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "knobs"
 
 
 def knob(name, **more):
-    return Knob("openmpi", "5.0.11", name, Kind.INTEGER, "1", **more)
+    return Knob("openmpi", "5.0.11", name, KnobKind.INTEGER, "1", **more)
 
 
 def rules(text):
@@ -24,7 +24,7 @@ SIZES = "sizes: {class: performance, reason: sizes, match: ['btl_*_limit'], kind
 
 def test_a_variable_gets_the_class_reason_and_kind_of_its_rule():
     (classed,) = classify([knob("btl_sm_eager_limit")], rules(SIZES))
-    assert (classed.klass, classed.reason, classed.knob.kind) == (Class.PERFORMANCE, "sizes", Kind.BYTES)
+    assert (classed.klass, classed.reason, classed.knob.kind) == (Class.PERFORMANCE, "sizes", KnobKind.BYTES)
 
 
 def test_what_no_rule_knows_is_unknown():
