@@ -28,7 +28,8 @@ from autotune.probe.protocol import REQUEST, CellSamples, ProbeRequest, ProbeRes
 from autotune.resources import user_bytes
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
-from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement, Rendering, Stack
+from autotune.stacks.ports import Launcher, LaunchOutcome, LaunchRequest, Placement, Rendering
+from autotune.stacks.stack import Stack
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
 from autotune.stacks.knobs import asked, discovered_space, facts_here, listings
-from autotune.stacks.ports import Launcher, Placement, Stack
+from autotune.stacks.ports import Launcher, Placement
+from autotune.stacks.stack import Stack
 
 _LOOK_S = 0.25
 """For which a machine is looked at, before anything is launched."""

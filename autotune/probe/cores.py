@@ -41,16 +41,6 @@ class Cores:
         self._memory = ctypes.c_int.from_buffer(self._line) if self._line else None
         node.Free()
 
-    @property
-    def part_s(self) -> float:
-        """As in ``Watch``."""
-        return self._steadiness.part_s
-
-    @property
-    def lost_s(self) -> float:
-        """As in ``Watch``."""
-        return self._steadiness.lost_s
-
     def steadily(self, measure: Callable[[], None]) -> None:
         """Measure while they are as usual; a collective call.
 

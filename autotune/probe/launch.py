@@ -10,29 +10,32 @@ from collections.abc import Mapping, Sequence
 from ctypes import CDLL
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
-from autotune.probe.control_variables import ControlVariables
 from autotune.probe.cores import Cores
+from autotune.probe.exchange import Pool
 from autotune.probe.loops import Loop, PythonLoop
 from autotune.probe.machine import look, since
-from autotune.probe.mpit import ToolInterface
+from autotune.probe.mpit import ControlVariables, ToolInterface
 from autotune.probe.native import NativeLoop, load
-from autotune.probe.overhead import overhead_s
+from autotune.probe.operations import OPERATIONS
 from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.probe.rule_check import reach
 from autotune.probe.steadiness import Steadiness
-from autotune.probe.sweep import Sweep, Unwatched
+from autotune.probe.sweep import Sweep
 from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisation, WindowSynchronisation
 from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
 
 _OTHER_SHARE = 0.5
 """Of the time for the campaign's own loop, what the other one gets on top."""
+_OVERHEAD_CALLS = 500
+"""Whose median is the cost of timing; all of them take about a millisecond."""
 _SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
 
@@ -140,7 +143,8 @@ def _measure(
             notes.append(f"calls are timed through mpi4py: {exc.message}")
     variables = ControlVariables(tools)
 
-    steadiness, began = Steadiness(request.usual_core, request.patience_s), look()
+    patience_s = request.patience_s if kernel else 0.0  # without the kernel nobody sees the cores
+    steadiness, began = Steadiness(request.usual_core, patience_s), look()
     cells, told = _sweeps(world, request, kernel, variables, steadiness)
     seen = since(world, began)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
@@ -153,7 +157,7 @@ def _measure(
         hosts=tuple(world.allgather(MPI.Get_processor_name())),
         library=MPI.Get_library_version().strip("\0").splitlines()[0],
         timing=loop.name,
-        overhead_s=float(world.allreduce(overhead_s(loop, request.collectives[0]), MPI.MAX)),
+        overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
         memory_bytes=used,
         library_bytes=library,
         notes=(*notes, *told),
@@ -179,17 +183,16 @@ def _sweeps(
     for number, (collective, size) in enumerate(tasks):
         sync = world.Split(0 if world.rank < size else MPI.UNDEFINED, world.rank)
         if isinstance(sync, MPI.Intracomm) and sync != MPI.COMM_NULL:
-            synchronisation, share_s = _synchronisation(request, sync, kernel), left_s / (len(tasks) - number)
-            watch = Unwatched() if kernel is None else Cores(sync, kernel, steadiness)
-            sweep = _SWEEPS[request.loop](request, collective, sync, synchronisation, variables, watch)
+            share_s = left_s / (len(tasks) - number)
+            cores = Cores(sync, kernel, steadiness) if kernel else None
+            alike = _synchronisation(request, sync, kernel), variables, steadiness, cores
+            sweep = _SWEEPS[request.loop](request, collective, sync, *alike)
             found = sweep.measure(share_s, rng)
             left_s = max(0.0, left_s - sweep.timed_s)
             sweep.close()
             notes += filter(None, [sweep.note])
             if request.other_loop:
-                again = _SWEEPS[request.other_loop](
-                    request, collective, sync, synchronisation, variables, watch
-                )
+                again = _SWEEPS[request.other_loop](request, collective, sync, *alike)
                 found = _beside(found, again.measure(share_s * _OTHER_SHARE, rng))
                 again.close()
             cells += found
@@ -212,7 +215,27 @@ def _loop(sync: MPI.Intracomm, kernel: CDLL | None) -> Loop:
     return PythonLoop(sync) if kernel is None else NativeLoop(sync, kernel)
 
 
-def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation:
+def _overhead_s(loop: Loop, collective: str) -> float:
+    """Median seconds that the timing of a call costs itself, by a loop on a communicator of one rank.
+
+    In C: no call at all, which leaves two readings of the clock. Through mpi4py: the same call on a
+    communicator of one rank, which is mpi4py's own work and the library's way in and out.
+    """
+    if isinstance(loop, NativeLoop):
+        begins, ends = loop.run_nothing(_OVERHEAD_CALLS)
+        return float(np.median(ends - begins))
+    comm = MPI.COMM_SELF.Dup()
+    pool = Pool(OPERATIONS[collective], 0, 1, 8)
+    window = pool.window(comm)
+    begins, ends = loop.run(pool.exchange(comm, 8, window), _OVERHEAD_CALLS)
+    if window is not None:
+        window.Unlock_all()
+        window.Free()
+    comm.Free()
+    return float(np.median(ends - begins))
+
+
+def _synchronisation(request: ProbeRequest, sync: MPI.Intracomm, kernel: CDLL | None) -> Synchronisation[Any]:
     way = WindowSynchronisation if request.sync == "window" else BarrierSynchronisation
     return way(sync, _loop(sync, kernel))
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -66,81 +67,6 @@ def _vector(sources: Callable[[int, int], Iterable[int]]) -> Callable[[int, int]
     return receives
 
 
-def _gathered(rank: int, size: int, to: int = 0) -> Blocks:
-    return [((source,), to) for source in range(size)]
-
-
-def _one(_rank: int, _size: int) -> Sequence[int]:
-    return (0,)
-
-
-def _each(_rank: int, size: int) -> Sequence[int]:
-    return range(size)
-
-
-def _from_root(rank: int, _size: int) -> Sequence[int]:
-    return () if rank else (0,)
-
-
-def _first_only(rank: int) -> float:
-    return 0.0 if rank else 1.0
-
-
-def _counts(x: Exchange) -> tuple[list[int], list[int]]:
-    return [x.elements] * x.comm.size, [x.elements * place for place in range(x.comm.size)]
-
-
-def _gatherv_like(x: Exchange, side: NDArray[Any]) -> list[Any]:
-    return [side, *_counts(x), x.datatype]
-
-
-def _bcast(x: Exchange) -> Callable[[], object]:
-    data = x.recv if x.comm.rank else x.send
-    return lambda: x.comm.Bcast(data, 0)
-
-
-def _pingpong(x: Exchange) -> Callable[[], object]:
-    comm, last = x.comm, x.comm.size - 1
-
-    def first() -> None:
-        comm.Send(x.send, last)
-        comm.Recv(x.recv, last)
-
-    def echo() -> None:
-        comm.Recv(x.recv, 0)
-        comm.Send(x.send, 0)
-
-    if last == 0:
-        return lambda: comm.Sendrecv(x.send, 0, 0, x.recv, 0, 0)
-    return {0: first, last: echo}.get(comm.rank, _nothing)
-
-
-def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object]]:
-    def bound(x: Exchange) -> Callable[[], object]:
-        window, last, origin = x.window, x.comm.size - 1, getattr(x, side)
-        if x.comm.rank or window is None:
-            return _nothing
-        start = getattr(window, name)
-        if name == "Accumulate":
-
-            def call() -> None:
-                start(origin, last, op=x.sum)
-                window.Flush(last)
-        else:
-
-            def call() -> None:
-                start(origin, last)
-                window.Flush(last)
-
-        return call
-
-    return bound
-
-
-def _nothing() -> None:
-    """What a rank does that has no part in the call."""
-
-
 def _at(
     who: Callable[[int, int], bool], blocks: Callable[[int, int], Blocks]
 ) -> Callable[[int, int], Blocks]:
@@ -156,74 +82,132 @@ def _last(rank: int, size: int) -> bool:
     return rank == size - 1
 
 
+def _one(_rank: int, _size: int) -> Sequence[int]:
+    return (0,)
+
+
+def _each(_rank: int, size: int) -> Sequence[int]:
+    return range(size)
+
+
+def _gathered(_rank: int, size: int, to: int = 0) -> Blocks:
+    return [((source,), to) for source in range(size)]
+
+
+def _exchanged(rank: int, size: int) -> Blocks:
+    return _gathered(rank, size, rank)
+
+
+def _scattered(rank: int, size: int) -> Blocks:
+    return [(range(size), rank)]
+
+
+def _first_only(rank: int) -> float:
+    return 0.0 if rank else 1.0
+
+
+def _counts(x: Exchange) -> list[int]:
+    return [x.elements] * x.comm.size
+
+
+def _v(x: Exchange, side: NDArray[Any]) -> list[Any]:
+    """A buffer as ``MPI_Alltoallv`` and its like want it: with counts, displacements and type."""
+    return [side, _counts(x), [x.elements * place for place in range(x.comm.size)], x.datatype]
+
+
+def _nothing() -> None:
+    """What a rank does that has no part in the call."""
+
+
+def _pingpong(x: Exchange) -> Callable[[], object]:
+    comm, last = x.comm, x.comm.size - 1
+
+    def first() -> None:
+        comm.Send(x.send, last)
+        comm.Recv(x.recv, last)
+
+    def echo() -> None:
+        comm.Recv(x.recv, 0)
+        comm.Send(x.send, 0)
+
+    if last == 0:
+        return partial(comm.Sendrecv, x.send, 0, 0, x.recv, 0, 0)
+    return {0: first, last: echo}.get(comm.rank, _nothing)
+
+
+def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object]]:
+    def bound(x: Exchange) -> Callable[[], object]:
+        window, last = x.window, x.comm.size - 1
+        if x.comm.rank or window is None:
+            return _nothing
+        how = {"op": x.sum} if name == "Accumulate" else {}
+        start = partial(getattr(window, name), getattr(x, side), last, **how)
+
+        def call() -> None:
+            start()
+            window.Flush(last)
+
+        return call
+
+    return bound
+
+
 _ALL = (
-    Operation("allreduce", _one, _vector(_each), lambda x: lambda: x.comm.Allreduce(x.send, x.recv, x.sum)),
+    Operation("allreduce", _one, _vector(_each), lambda x: partial(x.comm.Allreduce, x.send, x.recv, x.sum)),
     Operation(
         "reduce",
         _one,
         _at(_root, _vector(_each)),
-        lambda x: lambda: x.comm.Reduce(x.send, x.recv, x.sum, 0),
-    ),
-    Operation("bcast", _from_root, _vector(lambda rank, _size: (0,) if rank else ()), _bcast),
-    Operation("allgather", _one, _gathered, lambda x: lambda: x.comm.Allgather(x.send, x.recv)),
-    Operation(
-        "allgatherv",
-        _one,
-        _gathered,
-        lambda x: (lambda recv: lambda: x.comm.Allgatherv(x.send, recv))(_gatherv_like(x, x.recv)),
+        lambda x: partial(x.comm.Reduce, x.send, x.recv, x.sum, 0),
     ),
     Operation(
-        "alltoall",
-        _each,
-        lambda rank, size: _gathered(rank, size, rank),
-        lambda x: lambda: x.comm.Alltoall(x.send, x.recv),
+        "bcast",
+        lambda rank, _size: () if rank else (0,),
+        _vector(lambda rank, _size: (0,) if rank else ()),
+        lambda x: partial(x.comm.Bcast, x.recv if x.comm.rank else x.send, 0),
     ),
+    Operation("allgather", _one, _gathered, lambda x: partial(x.comm.Allgather, x.send, x.recv)),
+    Operation("allgatherv", _one, _gathered, lambda x: partial(x.comm.Allgatherv, x.send, _v(x, x.recv))),
+    Operation("alltoall", _each, _exchanged, lambda x: partial(x.comm.Alltoall, x.send, x.recv)),
     Operation(
-        "alltoallv",
-        _each,
-        lambda rank, size: _gathered(rank, size, rank),
-        lambda x: (lambda send, recv: lambda: x.comm.Alltoallv(send, recv))(
-            _gatherv_like(x, x.send), _gatherv_like(x, x.recv)
-        ),
+        "alltoallv", _each, _exchanged, lambda x: partial(x.comm.Alltoallv, _v(x, x.send), _v(x, x.recv))
     ),
     Operation(
         "gather",
         _one,
         _at(_root, _gathered),
-        lambda x: (lambda recv: lambda: x.comm.Gather(x.send, recv, 0))(None if x.comm.rank else x.recv),
+        lambda x: partial(x.comm.Gather, x.send, None if x.comm.rank else x.recv, 0),
     ),
     Operation(
         "scatter",
         lambda rank, size: () if rank else range(size),
         lambda rank, _size: [((0,), rank)],
-        lambda x: (lambda send: lambda: x.comm.Scatter(send, x.recv, 0))(None if x.comm.rank else x.send),
+        lambda x: partial(x.comm.Scatter, None if x.comm.rank else x.send, x.recv, 0),
     ),
     Operation(
         "reduce_scatter",
         _each,
-        lambda rank, size: [(range(size), rank)],
-        lambda x: (lambda counts: lambda: x.comm.Reduce_scatter(x.send, x.recv, counts, x.sum))(
-            _counts(x)[0]
-        ),
+        _scattered,
+        lambda x: partial(x.comm.Reduce_scatter, x.send, x.recv, _counts(x), x.sum),
     ),
     Operation(
         "reduce_scatter_block",
         _each,
-        lambda rank, size: [(range(size), rank)],
-        lambda x: lambda: x.comm.Reduce_scatter_block(x.send, x.recv, x.sum),
+        _scattered,
+        lambda x: partial(x.comm.Reduce_scatter_block, x.send, x.recv, x.sum),
     ),
     Operation("barrier", lambda _r, _p: (), lambda _r, _p: (), lambda x: x.comm.Barrier),
     Operation(
         "scan",
         _one,
         _vector(lambda rank, _size: range(rank + 1)),
-        lambda x: lambda: x.comm.Scan(x.send, x.recv, x.sum),
+        lambda x: partial(x.comm.Scan, x.send, x.recv, x.sum),
     ),
     Operation(
         "exscan",
         _one,
         _vector(lambda rank, _size: range(rank)),
-        lambda x: lambda: x.comm.Exscan(x.send, x.recv, x.sum),
+        lambda x: partial(x.comm.Exscan, x.send, x.recv, x.sum),
     ),
     Operation(
         "pingpong",

@@ -12,13 +12,12 @@ Notation: a *cell* is one (message size, choice) of a sweep; a *block* is a few 
 preceded by one that is not counted (it finds the caches full of the previous cell's data).
 """
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from mpi4py import MPI
@@ -26,10 +25,12 @@ from numpy.typing import NDArray
 
 from autotune.errors import StackError
 from autotune.measure.stopping import CellStatus, StoppingRule, interleave, next_round
-from autotune.probe.control_variables import ControlVariables
+from autotune.probe.cores import Cores
 from autotune.probe.exchange import Exchange, Pool
+from autotune.probe.mpit import ControlVariables
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.protocol import CellSamples, ProbeRequest, SweptChoice
+from autotune.probe.steadiness import Steadiness
 from autotune.probe.synchronisation import Synchronisation, Timed
 
 BLOCK = 50
@@ -79,34 +80,6 @@ class SweptCell:
         return self.samples_s if codes is None else self.samples_s[codes == 0]
 
 
-class Watch(Protocol):
-    """Sees to it that what is measured is measured on a machine as it usually is."""
-
-    @property
-    def part_s(self) -> float:
-        """How long a part takes that is measured as one."""
-        ...
-
-    @property
-    def lost_s(self) -> float:
-        """Seconds that this took."""
-        ...
-
-    def steadily(self, measure: Callable[[], None]) -> None:
-        """Measure, once more where that was disturbed; a collective call."""
-        ...
-
-
-class Unwatched:
-    """As it is."""
-
-    part_s, lost_s = math.inf, 0.0
-
-    def steadily(self, measure: Callable[[], None]) -> None:
-        """As in ``Watch``."""
-        measure()
-
-
 class Sweep:
     """One collective on one communicator size."""
 
@@ -115,13 +88,14 @@ class Sweep:
         request: ProbeRequest,
         collective: str,
         sync: MPI.Intracomm,
-        synchronisation: Synchronisation,
+        synchronisation: Synchronisation[Any],
         variables: ControlVariables,
-        watch: Watch,
+        steadiness: Steadiness,
+        cores: Cores | None,
     ) -> None:
         """Make communicators, buffers and windows; on every rank of ``sync``, on which decisions travel."""
-        self._request, self._sync = request, sync
-        self._synchronisation, self._variables, self._watch = synchronisation, variables, watch
+        self._request, self._sync, self._steadiness, self._cores = request, sync, steadiness, cores
+        self._synchronisation, self._variables = synchronisation, variables
         self._operation = OPERATIONS[collective]
         choices = request.choices.get(collective) or (SweptChoice({}),)
         sizes = request.sizes_of(collective)
@@ -131,7 +105,7 @@ class Sweep:
         self._ends: Counter[CellStatus] = Counter()
         self._candidates: list[int] = []
         self.timed_s = 0.0
-        """What the rounds took, without checks, warm-up and what the watch lost."""
+        """What the rounds took, without checks, warm-up and what was lost to unsteady cores."""
         if sync.size < self._operation.least_ranks:
             self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
             return
@@ -204,15 +178,22 @@ class Sweep:
 
     @property
     def _spent_s(self) -> float:
-        """On a clock that stands while the watch waits."""
-        return time.perf_counter() - self._watch.lost_s
+        """On a clock that stands while cores are waited for."""
+        return time.perf_counter() - self._steadiness.lost_s
+
+    def _steadily(self, measure: Callable[[], None]) -> None:
+        """Measure while the cores are as usual, if they can be seen; a collective call."""
+        if self._cores is None:
+            measure()
+        else:
+            self._cores.steadily(measure)
 
     def _parts(self, plan: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-        """The blocks of a round, in parts that the watch wants."""
+        """The blocks of a round, in parts between which one looks at the cores."""
         parts, left_s = list[list[tuple[int, int]]](), 0.0
         for index, count in plan:
             if left_s <= 0:
-                parts, left_s = [*parts, []], self._watch.part_s
+                parts, left_s = [*parts, []], self._steadiness.part_s
             parts[-1].append((index, count))
             cell = self._cells[index]
             left_s -= count * cell.spent_s / max(cell.spent_on, 1)
@@ -222,7 +203,7 @@ class Sweep:
         """One round: the blocks one after the other, then all of their samples to rank 0."""
         made = 0
         for part in parts:
-            self._watch.steadily(partial(self._time, part, made))
+            self._steadily(partial(self._time, part, made))
             made += len(part)
         plan = [block for part in parts for block in part]
         for (index, _), timed in zip(plan, self._synchronisation.collect(), strict=self._sync.rank == 0):

@@ -14,56 +14,66 @@ References:
 """
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from autotune.measure.windows import Validity, run_time, validity
-from autotune.probe.clocks import SharedClock
+from autotune.measure.windows import (
+    Clock,
+    ClockOffset,
+    Validity,
+    clock_drift,
+    clock_offset,
+    run_time,
+    validity,
+)
 from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Loop, Times
 
 Timed: TypeAlias = tuple[Times, NDArray[np.uint8] | None]
 """Samples ``(n,)`` in seconds and their validity codes; no codes: all are valid."""
 
+_EXCHANGES = 30
+"""In a burst between two clocks; the quickest of them bounds the error."""
+_OFTEN_ENOUGH_S = 0.25
+"""Between two bursts, over which the drift of a clock is taken to be constant."""
 
-class Synchronisation(Protocol):
+
+Seen = TypeVar("Seen")
+
+
+class Synchronisation(ABC, Generic[Seen]):
     """A way to bring ranks together; all methods on every rank alike."""
 
-    loop: Loop
+    def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
+        """On a communicator of the ranks that are measured, with a loop over calls."""
+        self._sync, self.loop = sync, loop
+        self._blocks: list[Seen] = []
 
+    @abstractmethod
     def block(self, exchange: Exchange, count: int) -> None:
         """Time some calls in a row, after one that is not counted."""
-        ...
 
     def forget(self, after: int) -> None:
         """All blocks since the last time that were collected, but for the first so many."""
-        ...
+        del self._blocks[after:]
 
+    @abstractmethod
     def collect(self) -> list[Timed]:
         """What the blocks since the last time gave, in order; on rank 0, empty elsewhere."""
-        ...
 
 
-class BarrierSynchronisation:
+class BarrierSynchronisation(Synchronisation[Times]):
     """A barrier of sends and receives before each call."""
-
-    def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
-        self.loop = loop
-        self._sync = sync
-        self._blocks: list[Times] = []
 
     def block(self, exchange: Exchange, count: int) -> None:
         """As in ``Synchronisation``."""
         begins, ends = self.loop.run(exchange, count + 1)
         self._blocks.append((ends - begins)[1:] * exchange.operation.share(self._sync.rank))
-
-    def forget(self, after: int) -> None:
-        """As in ``Synchronisation``."""
-        del self._blocks[after:]
 
     def collect(self) -> list[Timed]:
         """As in ``Synchronisation``."""
@@ -74,6 +84,60 @@ class BarrierSynchronisation:
         if self._sync.rank:
             return []
         return [(slowest[part], None) for part in _parts(blocks)]
+
+
+class SharedClock:
+    """The clock of rank 0 as this rank knows it: one time axis for all ranks of a communicator.
+
+    Each other rank exchanges a burst of messages with rank 0, now and then during the launch; the arithmetic
+    is ``measure.windows``. Nothing but the clock brings ranks together at the start of a window, so that no
+    barrier's pattern of release is in what follows.
+    """
+
+    def __init__(self, sync: MPI.Intracomm) -> None:
+        """Estimate the offset for the first time; on every rank that shares the clock."""
+        self._sync = sync
+        node = sync.Split_type(MPI.COMM_TYPE_SHARED)
+        self._same_node = 0 in node.allgather(sync.rank)
+        node.Free()
+        self._offsets: list[ClockOffset] = []
+        self._estimated_s = -np.inf
+        self.model = Clock(0.0, 0.0, 0.0, 0.0)
+        """Of this rank's clock; on rank 0 the identity."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Estimate again, if the last time is long ago; on every rank alike."""
+        due = self._sync.bcast(time.perf_counter() - self._estimated_s > _OFTEN_ENOUGH_S)
+        if not due:
+            return
+        for rank in range(1, self._sync.size):
+            if self._sync.rank == 0:
+                self._answer(rank)
+            elif self._sync.rank == rank:
+                offset = clock_offset(*self._ask())
+                if self._same_node and abs(offset.offset_s) <= offset.bound_s:
+                    continue  # one kernel, one clock: nothing to estimate, and no doubt left
+                self._offsets.append(offset)
+                self.model = clock_drift(self._offsets)
+        self._estimated_s = time.perf_counter()
+
+    def _answer(self, rank: int) -> None:
+        heard, now = np.empty(1), np.empty(1)
+        for _ in range(_EXCHANGES):
+            self._sync.Recv(heard, rank)
+            now[0] = time.perf_counter()
+            self._sync.Send(now, rank)
+
+    def _ask(self) -> tuple[Times, Times, Times]:
+        sent, remote, received = np.empty(_EXCHANGES), np.empty(_EXCHANGES), np.empty(_EXCHANGES)
+        question = np.zeros(1)
+        for index in range(_EXCHANGES):
+            sent[index] = time.perf_counter()
+            self._sync.Send(question, 0)
+            self._sync.Recv(remote[index : index + 1], 0)
+            received[index] = time.perf_counter()
+        return sent, remote, received
 
 
 @dataclass(slots=True)
@@ -103,54 +167,44 @@ class _Block:
     length_s: float
 
 
-@dataclass(slots=True)
-class WindowSynchronisation:
+class WindowSynchronisation(Synchronisation[_Block]):
     """Agreed start moments on the clock of rank 0."""
 
-    sync: MPI.Intracomm
-    loop: Loop
-    _clock: SharedClock = field(init=False)
-    _lead_s: float = field(init=False)
-    _windows: dict[int, _Window] = field(init=False, default_factory=dict)
-    _blocks: list[_Block] = field(init=False, default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
         """Set the clock, and find how long it takes to tell everyone a moment."""
-        self._clock = SharedClock(self.sync)
+        super().__init__(sync, loop)
+        self._clock = SharedClock(sync)
+        self._windows: dict[int, _Window] = {}
         took = []
         for _ in range(20):
             begin = time.perf_counter()
-            self.sync.bcast(0.0)
-            self.sync.Barrier()
+            self._sync.bcast(0.0)
+            self._sync.Barrier()
             took.append(time.perf_counter() - begin)
-        self._lead_s = self.sync.bcast(2 * float(np.median(took)))
+        self._lead_s = self._sync.bcast(2 * float(np.median(took)))
 
     def block(self, exchange: Exchange, count: int) -> None:
         """As in ``Synchronisation``."""
         window = self._windows.get(id(exchange))
         if window is None:
             begins, ends = self.loop.run(exchange, 3)
-            window = _Window(4 * float(self.sync.allreduce(np.max(ends - begins), MPI.MAX)) + 20e-6)
+            window = _Window(4 * float(self._sync.allreduce(np.max(ends - begins), MPI.MAX)) + 20e-6)
             self._windows[id(exchange)] = window
-        first, length_s = self.sync.bcast((time.perf_counter() + self._lead_s, window.length_s))
+        first, length_s = self._sync.bcast((time.perf_counter() + self._lead_s, window.length_s))
         starts = first + length_s * np.arange(count + 1)
         model = self._clock.model
         begins, ends = self.loop.run(exchange, count + 1, model.to_local(starts))
         begins, ends = (model.to_reference(seen)[1:] for seen in (begins, ends))
         self._blocks.append(_Block(exchange, starts[1:], begins, ends, length_s))
 
-    def forget(self, after: int) -> None:
-        """As in ``Synchronisation``."""
-        del self._blocks[after:]
-
     def collect(self) -> list[Timed]:
         """As in ``Synchronisation``."""
         blocks, self._blocks = self._blocks, []
         begins = self._gathered([block.begins for block in blocks])
         ends = self._gathered([block.ends for block in blocks])
-        bounds = self.sync.gather(self._clock.model.bound_s)
+        bounds = self._sync.gather(self._clock.model.bound_s)
         self._clock.refresh()
-        if self.sync.rank or bounds is None:
+        if self._sync.rank or bounds is None:
             return []
         return [
             self._judged(block, np.array(bounds), begins[:, part], ends[:, part])
@@ -159,7 +213,7 @@ class WindowSynchronisation:
 
     def _judged(self, block: _Block, bounds: Times, begins: Times, ends: Times) -> Timed:
         operation = block.exchange.operation
-        timed = [rank for rank in range(self.sync.size) if operation.share(rank)]
+        timed = [rank for rank in range(self._sync.size) if operation.share(rank)]
         codes = validity(
             block.starts,
             block.length_s,
@@ -175,8 +229,8 @@ class WindowSynchronisation:
     def _gathered(self, rows: list[Times]) -> Times:
         """All ranks' rows, shape ``(n_ranks, n)``, on rank 0."""
         mine = np.concatenate(rows)
-        everyone = np.empty((self.sync.size if self.sync.rank == 0 else 0, mine.size))
-        self.sync.Gather(mine, everyone, 0)
+        everyone = np.empty((self._sync.size if self._sync.rank == 0 else 0, mine.size))
+        self._sync.Gather(mine, everyone, 0)
         return everyone
 
 

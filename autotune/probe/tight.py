@@ -54,7 +54,7 @@ class TightSweep(Sweep):
             share_s = self._sync.bcast((end - self._spent_s) / (len(order) - place))
             if share_s <= 0:
                 break
-            self._watch.steadily(partial(self._visit, self._cells[index], share_s))
+            self._steadily(partial(self._visit, self._cells[index], share_s))
         self._candidates = usable
 
     def _visit(self, cell: SweptCell, share_s: float) -> None:

@@ -4,7 +4,7 @@
 ``machine``, ``settings``     what is given: hardware in numbers, a job's settings
 ``protocols``, ``fabric``     what one message costs, where each rank sits, what messages share
 ``schedule``, ``trees``       rounds, rings, bursts and trees, advanced over all ranks and sizes at once
-``reductions``, ``movements`` the algorithms of Open MPI's ``tuned``
+``tuned``                     the algorithms of Open MPI's component of that name
 ``algorithms``, ``decisions`` their names, and the ones taken by default
 ``components``                han, and components like hcoll and ucc
 ``model``                     :func:`predict`

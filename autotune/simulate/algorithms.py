@@ -1,6 +1,6 @@
 """The algorithms of each collective by Open MPI's names, and the one that a component takes by itself.
 
-Place in the flow: (collective, algorithm) → a function of ``reductions`` or ``movements`` → `predict`.
+Place in the flow: (collective, algorithm) → a function of ``tuned`` → `predict`.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,9 +10,7 @@ from functools import partial
 import numpy as np
 
 from autotune.errors import SpaceError, allowed
-from autotune.simulate import decisions, trees
-from autotune.simulate import movements as move
-from autotune.simulate import reductions as red
+from autotune.simulate import decisions, trees, tuned
 from autotune.simulate.decisions import Rules, fixed_choice
 from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group
@@ -27,7 +25,7 @@ KNOMIAL_RADIX = 4
 class Model:
     """The model of one collective."""
 
-    algorithms: Mapping[str, red.Algorithm]
+    algorithms: Mapping[str, tuned.Algorithm]
     """Name → what it does."""
     decisions: Rules
     """What the library takes by itself."""
@@ -133,23 +131,23 @@ _MODELS: Mapping[str, Model] = {
         {
             "linear": _linear_allreduce,
             "nonoverlapping": _nonoverlapping,
-            "recursive_doubling": red.recursive_doubling,
-            "ring": red.ring_allreduce,
-            "segmented_ring": red.segmented_ring,
-            "rabenseifner": red.rabenseifner,
+            "recursive_doubling": tuned.recursive_doubling,
+            "ring": tuned.ring_allreduce,
+            "segmented_ring": tuned.segmented_ring,
+            "rabenseifner": tuned.rabenseifner,
         },
         decisions.ALLREDUCE,
         lambda _ranks: 3,
     ),
     "reduce": Model(
         {
-            "linear": red.reduce_by(trees.linear),
-            "chain": red.reduce_by(_chain),
-            "pipeline": red.reduce_by(_pipeline),
-            "binary": red.reduce_by(trees.binary),
-            "binomial": red.reduce_by(partial(trees.knomial, radix=2)),
-            "in_order_binary": red.reduce_by(trees.in_order_binary),
-            "rabenseifner": red.rabenseifner_reduce,
+            "linear": partial(tuned.reduce_by, trees.linear),
+            "chain": partial(tuned.reduce_by, _chain),
+            "pipeline": partial(tuned.reduce_by, _pipeline),
+            "binary": partial(tuned.reduce_by, trees.binary),
+            "binomial": partial(tuned.reduce_by, partial(trees.knomial, radix=2)),
+            "in_order_binary": partial(tuned.reduce_by, trees.in_order_binary),
+            "rabenseifner": tuned.rabenseifner_reduce,
         },
         decisions.REDUCE,
         lambda _ranks: 3,
@@ -157,9 +155,9 @@ _MODELS: Mapping[str, Model] = {
     "reduce_scatter": Model(
         {
             "nonoverlapping": _reduce_and_scatter,
-            "recursive_halving": red.recursive_halving,
-            "ring": red.ring_scatter,
-            "butterfly": red.butterfly,
+            "recursive_halving": tuned.recursive_halving,
+            "ring": tuned.ring_scatter,
+            "butterfly": tuned.butterfly,
         },
         decisions.REDUCE_SCATTER,
         lambda _ranks: 2,
@@ -167,12 +165,12 @@ _MODELS: Mapping[str, Model] = {
     ),
     "barrier": Model(
         {
-            "linear": red.barrier_by(trees.linear),
-            "double_ring": red.barrier_by(partial(trees.chains, fanout=1)),
-            "recursive_doubling": red.doubling_barrier,
-            "bruck": red.dissemination,
-            "two_proc": red.two_proc_barrier,
-            "tree": red.barrier_by(partial(trees.knomial, radix=2)),
+            "linear": partial(tuned.barrier_by, trees.linear),
+            "double_ring": partial(tuned.barrier_by, partial(trees.chains, fanout=1)),
+            "recursive_doubling": tuned.recursive_doubling,
+            "bruck": tuned.dissemination,
+            "two_proc": tuned.swap,
+            "tree": partial(tuned.barrier_by, partial(trees.knomial, radix=2)),
         },
         decisions.BARRIER,
         lambda _ranks: 0,
@@ -180,39 +178,39 @@ _MODELS: Mapping[str, Model] = {
     "allgather": Model(
         {
             "linear": _linear_allgather,
-            "bruck": move.bruck_allgather,
-            "recursive_doubling": move.doubling_allgather,
-            "ring": move.ring_allgather,
-            "neighbor": move.neighbor,
-            "two_proc": move.swap,
-            "sparbit": move.sparbit,
-            "direct": move.everybody,
+            "bruck": tuned.bruck_allgather,
+            "recursive_doubling": tuned.doubling_allgather,
+            "ring": tuned.ring_allgather,
+            "neighbor": tuned.neighbor,
+            "two_proc": tuned.swap,
+            "sparbit": tuned.sparbit,
+            "direct": tuned.everybody,
         },
         decisions.ALLGATHER,
         lambda ranks: ranks + 1,
     ),
     "alltoall": Model(
         {
-            "linear": move.everybody,
-            "pairwise": move.pairwise,
-            "modified_bruck": move.modified_bruck,
-            "linear_sync": move.everybody,  # the same without a limit on its requests, which is the default
-            "two_proc": move.swap,
+            "linear": tuned.everybody,
+            "pairwise": tuned.pairwise,
+            "modified_bruck": tuned.modified_bruck,
+            "linear_sync": tuned.everybody,  # the same without a limit on its requests, which is the default
+            "two_proc": tuned.swap,
         },
         decisions.ALLTOALL,
         lambda ranks: 2 * ranks,
     ),
     "bcast": Model(
         {
-            "linear": move.bcast_by(trees.linear),
-            "chain": move.bcast_by(_chain),
-            "pipeline": move.bcast_by(_pipeline),
-            "split_binary": move.split_binary,
-            "binary": move.bcast_by(trees.binary),
-            "binomial": move.bcast_by(trees.binomial),
-            "knomial": move.bcast_by(partial(trees.knomial, radix=KNOMIAL_RADIX)),
-            "scatter_allgather": move.scatter_allgather,
-            "scatter_allgather_ring": move.scatter_allgather_ring,
+            "linear": partial(tuned.bcast_by, trees.linear),
+            "chain": partial(tuned.bcast_by, _chain),
+            "pipeline": partial(tuned.bcast_by, _pipeline),
+            "split_binary": tuned.split_binary,
+            "binary": partial(tuned.bcast_by, trees.binary),
+            "binomial": partial(tuned.bcast_by, trees.binomial),
+            "knomial": partial(tuned.bcast_by, partial(trees.knomial, radix=KNOMIAL_RADIX)),
+            "scatter_allgather": tuned.scatter_allgather,
+            "scatter_allgather_ring": tuned.scatter_allgather_ring,
         },
         decisions.BCAST,
         lambda _ranks: 1,
@@ -220,10 +218,10 @@ _MODELS: Mapping[str, Model] = {
 }
 
 _SMALLEST: dict[tuple[str, str], tuple[str, int]] = {
-    ("allreduce", "ring"): ("recursive_doubling", red.ELEMENT_BYTES),
-    ("allreduce", "segmented_ring"): ("recursive_doubling", red.ELEMENT_BYTES),
-    ("allreduce", "rabenseifner"): ("linear", red.ELEMENT_BYTES),
-    ("reduce", "rabenseifner"): ("linear", red.ELEMENT_BYTES),
+    ("allreduce", "ring"): ("recursive_doubling", tuned.ELEMENT_BYTES),
+    ("allreduce", "segmented_ring"): ("recursive_doubling", tuned.ELEMENT_BYTES),
+    ("allreduce", "rabenseifner"): ("linear", tuned.ELEMENT_BYTES),
+    ("reduce", "rabenseifner"): ("linear", tuned.ELEMENT_BYTES),
     ("bcast", "scatter_allgather"): ("linear", 1),
     ("bcast", "scatter_allgather_ring"): ("linear", 1),
 }

@@ -12,7 +12,7 @@ References:
     Marquardt: "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", SIAM J. 11, 1963.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf, isinf
 from typing import Any
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from autotune.errors import TableError, allowed
-from autotune.simulate.fabric import Fabric, NodeLayout
-from autotune.simulate.machine import Machine
+from autotune.simulate.fabric import Fabric, NodeLayout, missing
+from autotune.simulate.machine import Machine, Memory, Transport
 from autotune.simulate.protocols import Floats
 from autotune.simulate.settings import JobSettings
 
@@ -54,10 +54,9 @@ class Series:
         Raises:
             TableError: unknown operation or partner, no or unequal columns, or a time that is not positive.
         """
-        if self.operation not in _EXPECTED:
-            raise TableError(f"no operation {self.operation!r}", allowed(self.operation, _EXPECTED))
-        if self.partner not in _PARTNERS:
-            raise TableError(f"no partner {self.partner!r}", allowed(self.partner, _PARTNERS))
+        for what, known in (("operation", _OPERATIONS), ("partner", _PARTNERS)):
+            if (name := getattr(self, what)) not in known:
+                raise TableError(f"no {what} {name!r}", allowed(name, known))
         if not self.seconds or len(self.sizes_bytes) != len(self.seconds):
             raise TableError(
                 f"{self.operation}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times",
@@ -103,7 +102,12 @@ def expected(machine: Machine, series: Series) -> Floats:
     Raises:
         ScenarioError: the machine lacks the transport of the series.
     """
-    return _EXPECTED[series.operation](machine, series, np.asarray(series.sizes_bytes, dtype=np.float64))
+    nbytes = np.asarray(series.sizes_bytes, dtype=np.float64)
+    if series.operation == "pingpong":
+        return _pingpong(machine, series, nbytes)
+    fabric = Fabric(machine, NodeLayout(1, 1), series.settings)
+    work = fabric.copy_s if series.operation == "copy" else fabric.reduce_s
+    return work(nbytes, missing(fabric.cache_per_rank_bytes, 2 * nbytes))
 
 
 def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
@@ -161,7 +165,7 @@ def machine_text(calibrated: Calibration, name: str, base: str) -> str:
         "memory:",
     ]
     lines += _section(machine, "memory", calibrated.fitted, base, indent=2)
-    lines += ["transports:"]
+    lines.append("transports:")
     for kind in machine.transports:
         lines += [f"  {kind}:", *_section(machine, f"transports.{kind}", calibrated.fitted, base, indent=4)]
     for key in ("far_nic_latency_s", "rc_max_endpoints"):
@@ -183,31 +187,13 @@ def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
         )
     # The buffers of sender and receiver are one core's each, and nobody else is there.
     memory = machine.memory
-    missing = _missing(memory.cache_bytes + memory.socket_cache_bytes, nbytes)
-    costs = fabric.costs(here, there[:1], nbytes, missing, alone=True)
+    uncached = missing(memory.cache_bytes + memory.socket_cache_bytes, nbytes)
+    costs = fabric.costs(here, there[:1], nbytes, uncached, alone=True)
     waited: Floats = (costs.send + costs.wire + costs.receive)[0]
     return waited
 
 
-def _copy(machine: Machine, series: Series, nbytes: Floats) -> Floats:
-    fabric = Fabric(machine, NodeLayout(1, 1), series.settings)
-    return fabric.copy_s(nbytes, _missing(fabric.cache_per_rank_bytes, 2 * nbytes))
-
-
-def _reduce(machine: Machine, series: Series, nbytes: Floats) -> Floats:
-    fabric = Fabric(machine, NodeLayout(1, 1), series.settings)
-    return fabric.reduce_s(nbytes, _missing(fabric.cache_per_rank_bytes, 2 * nbytes))
-
-
-def _missing(cache_bytes: float, touched: Floats) -> Floats:
-    return np.maximum(0.0, 1.0 - cache_bytes / np.maximum(touched, 1.0))
-
-
-_EXPECTED: Mapping[str, Callable[[Machine, Series, Floats], Floats]] = {
-    "pingpong": _pingpong,
-    "copy": _copy,
-    "reduce": _reduce,
-}
+_OPERATIONS = ("pingpong", "copy", "reduce")
 _INSIDE = (
     "latency_s",
     "overhead_s",
@@ -250,11 +236,15 @@ def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _part(machine: Machine, path: str) -> Memory | Transport:
+    """What ``memory`` or ``transports.KIND`` stands for."""
+    return machine.memory if path == "memory" else machine.transports[path.split(".")[1]]
+
+
 def _get(machine: Machine, name: str) -> float:
     """A number by its dotted name."""
-    *path, last = name.split(".")
-    part = machine.memory if path[0] == "memory" else machine.transports[path[1]]
-    return float(getattr(part, last))
+    path, _, last = name.rpartition(".")
+    return float(getattr(_part(machine, path), last))
 
 
 def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
@@ -274,19 +264,14 @@ def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
 
 def _section(machine: Machine, path: str, fitted: Sequence[str], base: str, indent: int) -> list[str]:
     """The lines of one nested mapping."""
-    part = machine.memory if path == "memory" else machine.transports[path.split(".")[1]]
-    lines = []
-    for f in fields(part):
-        origin = "measured" if f"{path}.{f.name}" in fitted else f"as in {base}"
-        lines.append(_line(f.name, getattr(part, f.name), origin, indent))
-    return lines
+    values = {f.name: getattr(_part(machine, path), f.name) for f in fields(_part(machine, path))}
+    return [
+        _line(name, value, "measured" if f"{path}.{name}" in fitted else f"as in {base}", indent)
+        for name, value in values.items()
+    ]
 
 
 def _line(key: str, value: float, origin: str, indent: int) -> str:
-    if isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, int):
-        text = str(value)
-    else:
-        text = ".inf" if isinf(value) else f"{value:.4e}"
+    # Truth values and infinity as YAML has them.
+    text = str(value).lower() if isinstance(value, int) else f"{value:.4e}".replace("inf", ".inf")
     return f"{' ' * indent + f'{key}: {text}':<40} # {origin}"

@@ -27,8 +27,8 @@ import numpy as np
 from autotune.simulate import trees
 from autotune.simulate.algorithms import run
 from autotune.simulate.protocols import Floats
-from autotune.simulate.reductions import ELEMENT_BYTES, fold, unfold
 from autotune.simulate.schedule import Group, exchange, makespan
+from autotune.simulate.tuned import ELEMENT_BYTES, fold, unfold
 
 _SEGMENT_BYTES = 65536
 """coll_han_*_segsize, and the fragments of the hcoll-like component."""
@@ -38,9 +38,8 @@ _UCC_SHORT_BYTES = 4096
 """Up to here TL/UCP moves whole vectors (allreduce, allgather)."""
 _UCC_TREE_BYTES = 32768
 """Up to here TL/UCP broadcasts and reduces along a tree."""
-
-Stage = Callable[[Floats], Floats]
-"""Bytes (n,) → duration (n,)."""
+_UCC_BRUCK_BYTES = 128
+"""Up to here TL/UCP's alltoall is Bruck's."""
 
 
 def by_component(component: str, collective: str, everybody: Group, nbytes: Floats) -> Floats | None:
@@ -48,14 +47,14 @@ def by_component(component: str, collective: str, everybody: Group, nbytes: Floa
 
     The component is one of ``han``, ``hcoll`` and ``ucc``, the group all ranks of the job.
     """
-    make = _TABLE[component].get(collective)
+    plan = _PLANS[component].get(collective)
     cluster = everybody.fabric.cluster
     alone = cluster.ranks == 1 or (component == "han" and cluster.nodes == 1)
-    return None if make is None or alone else make(_Levels(everybody), nbytes)
+    return None if plan is None or alone else plan(_Levels(everybody), nbytes)
 
 
 class _Levels:
-    """The communicators of a two-level algorithm, and the stages that both kinds are made of."""
+    """The communicators of a two-level algorithm, and what it does on them that is none of ``tuned``'s."""
 
     def __init__(self, everybody: Group) -> None:
         fabric = everybody.fabric
@@ -63,26 +62,6 @@ class _Levels:
         self.low = everybody.subset(np.arange(self.ppn))
         self.up = everybody.subset(np.arange(self.nodes) * self.ppn)
         self.all = everybody
-
-    def stage(self, group: Group, collective: str, algorithm: str = "default") -> Stage:
-        """The duration of a collective of `tuned` on one of the communicators."""
-
-        def duration(nbytes: Floats) -> Floats:
-            if group.size == 1:
-                return np.zeros_like(nbytes)
-            return makespan(run(collective, algorithm, group, group.start(), nbytes))
-
-        return duration
-
-    def tree(self, group: Group, *, up: bool) -> Stage:
-        """The duration of a k-nomial tree, combining on the way up."""
-        shape = trees.knomial(group.size, _RADIX)
-
-        def duration(nbytes: Floats) -> Floats:
-            t = group.start()
-            return makespan((trees.ascend if up else trees.descend)(group, t, shape, nbytes))
-
-        return duration
 
     def gather(self, nbytes: Floats) -> Floats:
         """A flat gathering of equal blocks to each node's leader."""
@@ -113,53 +92,87 @@ class _Levels:
         return makespan(t)
 
 
-def _pipelined(nbytes: Floats, *stages: Stage) -> Floats:
+Plan = Callable[[_Levels, Floats], Floats]
+"""Communicators, bytes (n,) → duration (n,)."""
+
+
+def _stage(words: str) -> Plan:
+    """What one word of a table says.
+
+    ``GROUP COLLECTIVE ALGORITHM``, or without the algorithm the default: the collective of ``tuned``.
+    ``GROUP ascend`` and ``GROUP descend``: a k-nomial tree, combining on the way up.
+    """
+    name, what, algorithm = (*words.split(), "default")[:3]
+
+    def duration(levels: _Levels, nbytes: Floats) -> Floats:
+        group: Group = getattr(levels, name)
+        if what in ("ascend", "descend"):
+            shape = trees.knomial(group.size, _RADIX)
+            return makespan(getattr(trees, what)(group, group.start(), shape, nbytes))
+        if group.size == 1:
+            return np.zeros_like(nbytes)
+        return makespan(run(what, algorithm, group, group.start(), nbytes))
+
+    return duration
+
+
+def _in_turn(*words: str) -> Plan:
+    """Stages one after the other."""
+    stages = [*map(_stage, words)]
+    return lambda levels, nbytes: sum((stage(levels, nbytes) for stage in stages), np.zeros_like(nbytes))
+
+
+def _pipelined(*words: str) -> Plan:
     """Segments through stages that overlap: all stages once, then the slowest for each further segment."""
-    piece, pieces = trees.segments(nbytes, _SEGMENT_BYTES)
-    each = np.stack([stage(piece) for stage in stages])
-    once: Floats = each.sum(axis=0)
-    return once + (pieces - 1) * makespan(each)
+    stages = [*map(_stage, words)]
+
+    def duration(levels: _Levels, nbytes: Floats) -> Floats:
+        piece, pieces = trees.segments(nbytes, _SEGMENT_BYTES)
+        each = np.stack([stage(levels, piece) for stage in stages])
+        once: Floats = each.sum(axis=0)
+        return once + (pieces - 1) * makespan(each)
+
+    return duration
 
 
-def _by_size(nbytes: Floats, limit: int, short: Stage, long: Stage) -> Floats:
-    """One stage up to a message size, another one above it."""
-    return np.where(nbytes <= limit, short(nbytes), long(nbytes))
+def _fastest(*plans: Plan) -> Plan:
+    """For each message size the faster one."""
+    return lambda levels, nbytes: np.minimum(*(plan(levels, nbytes) for plan in plans))
 
 
-def _gathered(levels: _Levels, nbytes: Floats, algorithm: str, spread: Stage) -> Floats:
+def _by_size(limit: int, short: Plan, long: Plan) -> Plan:
+    """One plan up to a message size, another one above it."""
+    return lambda levels, nbytes: np.where(nbytes <= limit, short(levels, nbytes), long(levels, nbytes))
+
+
+def _gathered(between: str, spread: str) -> Plan:
     """Allgather: blocks to the leaders, the leaders' exchange, then everything spread on each node."""
-    between = levels.stage(levels.up, "allgather", algorithm)(levels.ppn * nbytes)
-    return levels.gather(nbytes) + between + spread(levels.all.size * nbytes)
 
+    def duration(levels: _Levels, nbytes: Floats) -> Floats:
+        exchanged = _stage(between)(levels, levels.ppn * nbytes)
+        return levels.gather(nbytes) + exchanged + _stage(spread)(levels, levels.all.size * nbytes)
 
-def _two_level_barrier(levels: _Levels, nbytes: Floats) -> Floats:
-    empty = np.zeros_like(nbytes)
-    between = levels.stage(levels.up, "barrier", "recursive_doubling")(empty)
-    return levels.tree(levels.low, up=True)(empty) + between + levels.tree(levels.low, up=False)(empty)
+    return duration
 
 
 def _hcoll_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
-    leaders = _pipelined(
-        nbytes,
-        levels.tree(levels.low, up=True),
-        levels.stage(levels.up, "allreduce", "recursive_doubling"),
-        levels.tree(levels.low, up=False),
-    )
-    inside = levels.stage(levels.low, "reduce_scatter", "recursive_halving")(nbytes)
-    outside = levels.stage(levels.low, "allgather", "recursive_doubling")(nbytes / levels.ppn)
-    part = nbytes / levels.ppn
+    along = _pipelined("low ascend", "up allreduce recursive_doubling", "low descend")
+    leaders, part = along(levels, nbytes), nbytes / levels.ppn
+    inside = _stage("low reduce_scatter recursive_halving")(levels, nbytes)
+    outside = _stage("low allgather recursive_doubling")(levels, part)
     between = np.minimum(levels.on_rails(part, ring=False), levels.on_rails(part, ring=True))
     splittable = nbytes >= ELEMENT_BYTES * levels.all.size
     return np.where(splittable, np.minimum(leaders, inside + between + outside), leaders)
 
 
-def _knomial_exchange(everybody: Group, nbytes: Floats, *, scatter: bool) -> Floats:
+def _knomial_exchange(levels: _Levels, nbytes: Floats, *, scatter: bool = False) -> Floats:
     """Allreduce in rounds of radix 4: whole vectors to three partners, or quarters and the way back.
 
     The messages of a round leave together, so a round is one exchange with the farthest partner that carries
     the bytes of all three; each further partner costs its overheads. Ranks beyond a power of two are folded
     away.
     """
+    everybody = levels.all
     overhead = everybody.fabric.overhead_s
     core, t, at = fold(everybody, everybody.start(), nbytes, everybody.reduce_s(nbytes))
     rounds = []
@@ -177,71 +190,36 @@ def _knomial_exchange(everybody: Group, nbytes: Floats, *, scatter: bool) -> Flo
     return makespan(unfold(everybody, everybody.start(), t, at, nbytes))
 
 
-_TABLE: dict[str, dict[str, Callable[[_Levels, Floats], Floats]]] = {
+_TWO_LEVEL_BARRIER = _in_turn("low ascend", "up barrier recursive_doubling", "low descend")
+
+_PLANS: dict[str, dict[str, Plan]] = {
     "han": {
-        "allreduce": lambda its, nbytes: _pipelined(
-            nbytes,
-            its.stage(its.low, "reduce"),
-            its.stage(its.up, "reduce", "binomial"),
-            its.stage(its.up, "bcast", "binomial"),
-            its.stage(its.low, "bcast"),
-        ),
-        "allgather": lambda its, nbytes: _gathered(its, nbytes, "default", its.stage(its.low, "bcast")),
-        "bcast": lambda its, nbytes: _pipelined(
-            nbytes, its.stage(its.up, "bcast", "binomial"), its.stage(its.low, "bcast")
-        ),
-        "reduce": lambda its, nbytes: _pipelined(
-            nbytes, its.stage(its.low, "reduce"), its.stage(its.up, "reduce", "binomial")
-        ),
-        "barrier": _two_level_barrier,
+        "allreduce": _pipelined("low reduce", "up reduce binomial", "up bcast binomial", "low bcast"),
+        "allgather": _gathered("up allgather", "low bcast"),
+        "bcast": _pipelined("up bcast binomial", "low bcast"),
+        "reduce": _pipelined("low reduce", "up reduce binomial"),
+        "barrier": _TWO_LEVEL_BARRIER,
     },
     "hcoll": {
         "allreduce": _hcoll_allreduce,
-        "allgather": lambda its, nbytes: np.minimum(
-            _gathered(its, nbytes, "bruck", its.tree(its.low, up=False)),
-            its.stage(its.all, "allgather", "ring")(nbytes),
-        ),
-        "alltoall": lambda its, nbytes: np.minimum(
-            its.stage(its.all, "alltoall", "modified_bruck")(nbytes),
-            its.stage(its.all, "alltoall", "pairwise")(nbytes),
-        ),
-        "bcast": lambda its, nbytes: _pipelined(
-            nbytes, its.tree(its.up, up=False), its.tree(its.low, up=False)
-        ),
-        "reduce": lambda its, nbytes: _pipelined(
-            nbytes, its.tree(its.low, up=True), its.tree(its.up, up=True)
-        ),
-        "barrier": _two_level_barrier,
+        "allgather": _fastest(_gathered("up allgather bruck", "low descend"), _stage("all allgather ring")),
+        "alltoall": _fastest(_stage("all alltoall modified_bruck"), _stage("all alltoall pairwise")),
+        "bcast": _pipelined("up descend", "low descend"),
+        "reduce": _pipelined("low ascend", "up ascend"),
+        "barrier": _TWO_LEVEL_BARRIER,
     },
     "ucc": {
-        "allreduce": lambda its, nbytes: _by_size(
-            nbytes,
-            _UCC_SHORT_BYTES,
-            partial(_knomial_exchange, its.all, scatter=False),
-            partial(_knomial_exchange, its.all, scatter=True),
+        "allreduce": _by_size(_UCC_SHORT_BYTES, _knomial_exchange, partial(_knomial_exchange, scatter=True)),
+        "allgather": _by_size(
+            _UCC_SHORT_BYTES, _stage("all allgather bruck"), _stage("all allgather neighbor")
         ),
-        "allgather": lambda its, nbytes: _by_size(
-            nbytes,
-            _UCC_SHORT_BYTES,
-            its.stage(its.all, "allgather", "bruck"),
-            its.stage(its.all, "allgather", "neighbor"),
+        "alltoall": _by_size(
+            _UCC_BRUCK_BYTES, _stage("all alltoall modified_bruck"), _stage("all alltoall pairwise")
         ),
-        "alltoall": lambda its, nbytes: _by_size(
-            nbytes,
-            128,
-            its.stage(its.all, "alltoall", "modified_bruck"),
-            its.stage(its.all, "alltoall", "pairwise"),
-        ),
-        "bcast": lambda its, nbytes: _by_size(
-            nbytes,
-            _UCC_TREE_BYTES,
-            its.tree(its.all, up=False),
-            its.stage(its.all, "bcast", "scatter_allgather"),
-        ),
-        "reduce": lambda its, nbytes: _by_size(
-            nbytes, _UCC_TREE_BYTES, its.tree(its.all, up=True), its.stage(its.all, "reduce", "rabenseifner")
-        ),
-        "reduce_scatter": lambda its, nbytes: its.stage(its.all, "reduce_scatter", "ring")(nbytes),
-        "barrier": lambda its, nbytes: _knomial_exchange(its.all, np.zeros_like(nbytes), scatter=False),
+        "bcast": _by_size(_UCC_TREE_BYTES, _stage("all descend"), _stage("all bcast scatter_allgather")),
+        "reduce": _by_size(_UCC_TREE_BYTES, _stage("all ascend"), _stage("all reduce rabenseifner")),
+        "reduce_scatter": _stage("all reduce_scatter ring"),
+        "barrier": _knomial_exchange,
     },
 }
+"""Component → collective → how it does it."""

@@ -94,11 +94,6 @@ class Fabric:
         return np.arange(self.cluster.ranks)
 
     @cached_property
-    def leaders(self) -> Ints:
-        """The first rank of each node."""
-        return self.all_ranks[:: self.cluster.ppn]
-
-    @cached_property
     def ranks_per_domain(self) -> int:
         """The most ranks of one NUMA domain."""
         return int(np.bincount(self.domain[: self.cluster.ppn]).max())
@@ -194,6 +189,11 @@ class Fabric:
         """
         rate = self.protocols.machine.memory.reduce_bytes_per_s
         return np.maximum(nbytes / rate, missing * self.copy_s(nbytes, np.ones_like(nbytes)))
+
+
+def missing(cache_bytes: float, touched_bytes: Floats) -> Floats:
+    """Share of the data that a core touches which caches of this size do not hold, shape (n,)."""
+    return np.maximum(0.0, 1.0 - cache_bytes / np.maximum(touched_bytes, 1.0))
 
 
 def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> Transport:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from autotune.errors import ScenarioError
 from autotune.simulate.algorithms import model_of, run
 from autotune.simulate.components import by_component
-from autotune.simulate.fabric import Fabric
+from autotune.simulate.fabric import Fabric, missing
 from autotune.simulate.schedule import Group, makespan
 
 
@@ -39,11 +39,10 @@ def predict(
     ranks = comm_size or fabric.cluster.ranks
     if not 1 <= ranks <= fabric.cluster.ranks:
         raise ScenarioError(f"a communicator of {ranks} ranks", f"the job has {fabric.cluster.ranks}")
-    nbytes = np.asarray(sizes_bytes, dtype=np.float64)
     model = model_of(collective)
-    if model.vectors:
-        nbytes = nbytes * ranks
-    group = Group(fabric, fabric.all_ranks[:ranks], _missing(fabric, model.buffers(ranks) * nbytes))
+    buffers = model.buffers(ranks)
+    nbytes = np.asarray(sizes_bytes, dtype=np.float64) * (ranks if model.vectors else min(buffers, 1))
+    group = Group(fabric, fabric.all_ranks[:ranks], missing(fabric.cache_per_rank_bytes, buffers * nbytes))
     if fabric.settings.component != "tuned":
         nodes = fabric.part(ranks)
         whole = Group(nodes, nodes.all_ranks, group.missing)
@@ -52,8 +51,3 @@ def predict(
             return took
         algorithm, segment_bytes = "default", 0
     return makespan(run(collective, algorithm, group, group.start(), nbytes, segment_bytes))
-
-
-def _missing(fabric: Fabric, touched_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of the data that one rank touches in a call that its caches do not hold, shape (n_sizes,)."""
-    return np.maximum(0.0, 1.0 - fabric.cache_per_rank_bytes / np.maximum(touched_bytes, 1.0))

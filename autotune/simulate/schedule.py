@@ -171,17 +171,14 @@ def _partners(group: Group) -> list[tuple[Ints, Ints]]:
     inside = min(group.size, ppn)
     base = np.arange(group.size) // inside * inside
     local = np.arange(group.size) % inside
-    distances = (
-        fabric.distance(ranks[local[:inside, None]], ranks[local[None, :inside]]) if inside > 1 else None
-    )
-    if distances is not None:
-        for distance in np.unique(distances[distances > 0]):
-            matches = distances == distance
-            count = matches.sum(axis=1)
-            # Rotate, so that partners spread over the domain rather than all meeting one rank.
-            turned = np.stack([np.roll(matches[i], -i) for i in range(inside)])
-            first = (np.argmax(turned, axis=1) + np.arange(inside)) % inside
-            first = np.where(count > 0, first, np.arange(inside))
-            # The last node of a communicator may be filled in part only.
-            partners.append((np.minimum(base + first[local], group.size - 1), count[local]))
+    distances = fabric.distance(ranks[local[:inside, None]], ranks[local[None, :inside]])
+    for distance in np.unique(distances[distances > 0]):
+        matches = distances == distance
+        count = matches.sum(axis=1)
+        # Rotate, so that partners spread over the domain rather than all meeting one rank.
+        turned = np.stack([np.roll(matches[i], -i) for i in range(inside)])
+        first = (np.argmax(turned, axis=1) + np.arange(inside)) % inside
+        first = np.where(count > 0, first, np.arange(inside))
+        # The last node of a communicator may be filled in part only.
+        partners.append((np.minimum(base + first[local], group.size - 1), count[local]))
     return partners

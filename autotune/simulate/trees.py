@@ -11,6 +11,7 @@ References:
     (the shapes, and pipelining through them).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,10 @@ class RankTree:
         order = np.argsort(key, kind="stable")
         _, first = np.unique(key[order], return_index=True)
         return np.split(children[order], first[1:])
+
+
+Shape = Callable[[int], RankTree]
+"""Number of ranks → their tree."""
 
 
 def linear(size: int) -> RankTree:

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 from autotune.collectives import COLLECTIVES, Mpich
 from autotune.errors import StackError, UserError, allowed
 from autotune.stacks.installation import Installation
-from autotune.stacks.ports import Placement, Stack
+from autotune.stacks.ports import Placement
+from autotune.stacks.stack import Stack
 from autotune.stacks.words import Dialect, forwarded
 
 DEFAULT = "auto"

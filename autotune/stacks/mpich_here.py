@@ -12,20 +12,21 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
-from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
-from autotune.probe.protocol import Expectation, SweptChoice
-from autotune.space import Parameter, Point, Space
+from autotune.probe.protocol import Expectation
+from autotune.space import Parameter, Space
 from autotune.space.joined import variables
 from autotune.stacks import mpich, mpich_tree
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.intel_ranges import adjustments
 from autotune.stacks.ports import Rendering
+from autotune.stacks.stack import WORKS, Stack, check_works
 from autotune.stacks.tables import tables
-from autotune.stacks.words import Dialect, targets
+from autotune.stacks.words import Dialect
 
 TREE_FILE = "selection.json"
 """Name of the selection tree inside the directory of a launch."""
@@ -39,16 +40,14 @@ _NETMOD = "MPIR_CVAR_CH4_NETMOD"
 _FABRIC = re.compile(r"libfabric provider: ([\w;]+)")
 _PROGRAM = (
     "from mpi4py import MPI; import sys; world = MPI.COMM_WORLD; world.allreduce(world.rank); "
-    "sys.stdout.write('MPI works %d\\n%s\\n' % (world.size, MPI.Get_library_version()))"
+    f"sys.stdout.write('{WORKS} %d\\n%s\\n' % (world.size, MPI.Get_library_version()))"
 )
 
 
 @dataclass(frozen=True)
-class MpichStack:
+class MpichStack(Stack):
     """MPICH, or what is made from it, on this machine, with what the scenario fixes for every launch."""
 
-    installation: Installation
-    """Which one."""
     words: Dialect
     """Its dialect."""
     device: str = ""
@@ -61,20 +60,6 @@ class MpichStack:
     """The one that a launch with ``fixed`` really uses."""
     declared: frozenset[str] = frozenset()
     """Variables that its libfabric declares, where that is in use; empty: it could not be asked."""
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    """Environment of every launch, the untouched ones too."""
-    cores: int = 1
-    """That this process may use."""
-
-    @property
-    def coll(self) -> tuple[str, ...]:
-        """None: algorithms belong to no components."""
-        return ()
-
-    @property
-    def maker(self) -> str:
-        """What its makers call it."""
-        return "Intel MPI" if self.intel else "MPICH"
 
     @property
     def intel(self) -> bool:
@@ -85,34 +70,20 @@ class MpichStack:
     def description(self) -> str:
         """One line for reports and exported files."""
         way = f", {self.device} {self.provider}".rstrip() if self.networked else ", shared memory"
-        return f"{self.maker} {self.installation.version}{way}"
+        return f"{self.named}{way}"
 
-    @cached_property
-    def facts(self) -> frozenset[str]:
-        """Tokens that ``requires`` in a search space can name."""
-        flavour, version = self.installation.flavour, self.installation.version
-        tokens = {f"mpi:{flavour}", f"{flavour}:{version.partition('.')[0]}"}
-        tokens |= {f"cores:{n}" for n in range(1, self.cores + 1)}
+    def _facts(self) -> set[str]:
         if not self.networked:
-            return frozenset(tokens | {"shared_memory"})
-        tokens |= {f"netmod_in_use:{self.device}", *(f"provider:{name}" for name in self.providers)}
+            return {"shared_memory"}
         # Layered providers carry the parameters of each layer.
-        return frozenset(tokens | {f"provider_in_use:{name}" for name in self.provider.split(";") if name})
+        in_use = {f"provider_in_use:{name}" for name in self.provider.split(";") if name}
+        return {f"netmod_in_use:{self.device}", *(f"provider:{name}" for name in self.providers), *in_use}
 
-    def findings(self) -> tuple[tuple[str, str], ...]:
-        """What ``doctor`` shows, as (what, finding)."""
-        rows = [
-            ("mpirun", f"{self.installation.mpirun} ({self.installation.origin})"),
-            ("MPI", f"{self.maker} {self.installation.version}"),
-            ("library", str(self.installation.library)),
-            ("between ranks", self.description.rpartition(", ")[2]),
-            ("cores", str(self.cores)),
-        ]
+    def _own_findings(self) -> list[tuple[str, str]]:
+        rows = [("between ranks", self.description.rpartition(", ")[2]), ("cores", str(self.cores))]
         if self.providers:
             rows.append(("libfabric providers", ", ".join(self.providers)))
-        if self.fixed:
-            rows.append(("fixed by the scenario", " ".join(f"{k}={v}" for k, v in self.fixed.items())))
-        return tuple(rows)
+        return rows
 
     def available(self, space: Space) -> Space:
         """The space without what this machine lacks, and without what its libfabric would ignore."""
@@ -138,7 +109,8 @@ class MpichStack:
         env, placement = self.words.environment(space, trial.point, self.fixed)
         plain = Rendering(env, placement.get("map_by", ""), placement.get("bind_to", ""))
         if trial.subject is not Subject.DEPLOYED:
-            choices = {c: self._choices(space, trial.point, c) for c in collectives}
+            always = not self.intel
+            choices = {c: self._choices(space, trial.point, c, always) for c in collectives}
             return self._with(replace(plain, choices=choices))
         if self.intel:
             # It obeys one table for communicators of any size: that of the most ranks.
@@ -155,25 +127,14 @@ class MpichStack:
     def _tree(self) -> mpich.Tree:
         return mpich.installed_tree(self.installation.library)
 
-    def _choices(self, space: Space, point: Point, collective: str) -> tuple[SweptChoice, ...]:
-        """The sweep of one collective; a choice at its defaults leaves what the environment says in force."""
-        swept = space.choices(collective, point)
-        used = [p for p in space.call if any(p.name in choice for choice in swept)]
-        listed = []
-        for choice in swept:
-            cvars: dict[str, int | str] = {}
-            env: dict[str, str] = {}
-            where = {**point, **{p.name: choice.get(p.name, p.default) for p in used}}
-            chosen = any(where[p.name] != p.unset for p in used)
-            for parameter in used if chosen else ():
-                applied = targets(space, parameter, where, collective, always=not self.intel)
-                for variable, text in applied.get("cvar", {}).items():
-                    cvars[variable] = mpich.check(collective, text)
-                for variable, text in applied.get("env", {}).items():
-                    is_algorithm = parameter.name == "algorithm"
-                    env[variable] = str(mpich.intel_id(collective, text)) if is_algorithm else text
-            listed.append(SweptChoice(dict(choice), cvars, env))
-        return tuple(listed)
+    def _said(
+        self, collective: str, algorithm: bool, applied: Mapping[str, Any]
+    ) -> tuple[dict[str, int | str], dict[str, str]]:
+        cvars, env = applied.get("cvar", {}), applied.get("env", {})
+        return {variable: mpich.check(collective, text) for variable, text in cvars.items()}, {
+            variable: str(mpich.intel_id(collective, text)) if algorithm else text
+            for variable, text in env.items()
+        }
 
     def _with(self, rendering: Rendering) -> Rendering:
         """The rendering with what the probe and the launch must show of it."""
@@ -200,11 +161,7 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
         StackError: that launch fails.
     """
     text = _launch(words, installation, env)
-    if "MPI works 1" not in text:
-        tail = "\n  ".join(text.strip().splitlines()[-6:])
-        raise StackError(
-            f"a one-rank launch by {installation.mpirun} fails:\n  {tail}", "see mpi.* in the scenario"
-        )
+    check_works(installation, text)
     cores = len(os.sched_getaffinity(0))
     if installation.flavour == "intelmpi":
         device, networked = "ofi", env.get("I_MPI_FABRICS", "") == "ofi"
@@ -218,29 +175,17 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
     networked = networked or not ranks
     used = _FABRIC.search(text)
     providers: tuple[str, ...] = ()
-    if networked and device == "ofi":
-        tried = {name: _launch(words, installation, {**env, "FI_PROVIDER": name}) for name in PROVIDERS}
-        providers = tuple(
-            name
-            for name, said in tried.items()
-            if "MPI works 1" in said and f"libfabric provider: {name}" in said
-        )
     declared: frozenset[str] = frozenset()
     if networked and device == "ofi":
         from autotune.stacks.knobs.listing import read  # it needs the words that need this module
 
+        tried = {name: _launch(words, installation, {**env, "FI_PROVIDER": name}) for name in PROVIDERS}
+        shown = {name: (f"{WORKS} 1", f"libfabric provider: {name}") for name in PROVIDERS}
+        providers = tuple(name for name, said in tried.items() if all(part in said for part in shown[name]))
         declared = frozenset(knob.name for knob in read("libfabric", installation))
-    return MpichStack(
-        installation,
-        words,
-        device,
-        networked,
-        providers,
-        used[1] if used and networked else "",
-        declared,
-        dict(env),
-        cores,
-    )
+    provider = used[1] if used and networked else ""
+    seen = (device, networked, providers, provider, declared)
+    return MpichStack(installation, words, *seen, fixed=dict(env), cores=cores)
 
 
 def _launch(words: Dialect, installation: Installation, env: Mapping[str, str]) -> str:

@@ -10,19 +10,19 @@ import os
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from autotune.errors import StackError
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Expectation, SweptChoice
-from autotune.space import Dropped, Point, Space
+from autotune.space import Dropped, Space
 from autotune.stacks import coll_tuned, ucx
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.ports import Placement, Rendering
-from autotune.stacks.words import Dialect, forwarded, targets
+from autotune.stacks.stack import WORKS, Stack, check_works
+from autotune.stacks.words import Dialect, forwarded
 
 RULES_FILE = "coll_tuned.rules"
 """Name of the rules file inside the directory of a launch."""
@@ -39,11 +39,9 @@ _SELECTING = {
 
 
 @dataclass(frozen=True)
-class OpenMpiStack:
+class OpenMpiStack(Stack):
     """Open MPI on this machine, with what the scenario fixes for every launch."""
 
-    installation: Installation
-    """Which one."""
     components: Mapping[str, tuple[str, ...]]
     """Framework → components, e.g. ``coll`` → (``basic``, ``han``, ``tuned`` …)."""
     enumerators: Mapping[str, Mapping[str, int]]
@@ -52,12 +50,8 @@ class OpenMpiStack:
     """The UCX that belongs to it."""
     pml: str
     """The point-to-point component that a launch with ``fixed`` really uses."""
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    """Environment of every launch, the untouched ones too."""
     numa_nodes: int = 1
     """Of this machine."""
-    cores: int = 1
-    """That this process may use."""
     read_only: tuple[str, ...] = ()
     """Variables of algorithms that cannot be written while a program runs."""
 
@@ -67,21 +61,14 @@ class OpenMpiStack:
         return self.components.get("coll", ())
 
     @property
-    def version(self) -> str:
-        """Of the MPI library."""
-        return self.installation.version
-
-    @property
     def description(self) -> str:
-        """One line for reports and exported files."""
+        """See ``Stack``."""
         tail = f", UCX {self.ucx.version}" if self.ucx else ""
         chosen = "" if _PML in self.fixed else " by default"
-        return f"Open MPI {self.version}{tail}, pml {self.pml}{chosen}"
+        return f"{self.named}{tail}, pml {self.pml}{chosen}"
 
-    @cached_property
-    def facts(self) -> frozenset[str]:
-        """Tokens that ``requires`` in a search space can name."""
-        tokens = {"mpi:openmpi", f"openmpi:{self.version.split('.')[0]}", f"pml_in_use:{self.pml}"}
+    def _facts(self) -> set[str]:
+        tokens = {f"pml_in_use:{self.pml}"}
         for framework, names in self.components.items():
             tokens |= {f"{framework}:{name}" for name in names if framework != "pml"}
         tokens.add(f"pml:{self.pml}")  # the others are there, but a variable of theirs would change nothing
@@ -95,16 +82,10 @@ class OpenMpiStack:
                 tokens.add("ucx_tl:sm")
             if tuple(map(int, re.findall(r"\d+", self.ucx.version)[:2])) >= (1, 17):
                 tokens.add("ucx>=1.17")
-        tokens |= {f"numa:{n}" for n in range(1, self.numa_nodes + 1)}
-        tokens |= {f"cores:{n}" for n in range(1, self.cores + 1)}
-        return frozenset(tokens)
+        return tokens | {f"numa:{n}" for n in range(1, self.numa_nodes + 1)}
 
-    def findings(self) -> tuple[tuple[str, str], ...]:
-        """What ``doctor`` shows, as (what, finding)."""
+    def _own_findings(self) -> list[tuple[str, str]]:
         rows = [
-            ("mpirun", f"{self.installation.mpirun} ({self.installation.origin})"),
-            ("MPI", f"Open MPI {self.version}"),
-            ("library", str(self.installation.library)),
             ("pml in use", self.pml),
             ("UCX", f"{self.ucx.version}: {', '.join(self.ucx.devices)}" if self.ucx else "not found"),
             ("coll components", ", ".join(self.coll)),
@@ -112,9 +93,7 @@ class OpenMpiStack:
         ]
         if self.read_only:
             rows.append(("read-only", f"{', '.join(self.read_only)}: no sweep sets it, rules do"))
-        if self.fixed:
-            rows.append(("fixed by the scenario", " ".join(f"{k}={v}" for k, v in self.fixed.items())))
-        return tuple(rows)
+        return rows
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
         """The trial as environment, mapping, files and call-level choices.
@@ -135,7 +114,7 @@ class OpenMpiStack:
                 }
                 files[RULES_FILE] = rules
         else:
-            choices = {c: self._choices(space, trial.point, c) for c in collectives}
+            choices = {c: self._choices(space, trial.point, c, always=True) for c in collectives}
             if any(choice.cvars for listed in choices.values() for choice in listed):
                 env[f"{_MCA}coll_tuned_use_dynamic_rules"] = "1"
         where = placement.get("map_by", ""), placement.get("bind_to", "")
@@ -172,26 +151,11 @@ class OpenMpiStack:
         known = self.enumerators.get(collective)
         return known is None or coll_tuned.algorithm_id(collective, algorithm) in known.values()
 
-    def _choices(self, space: Space, point: Point, collective: str) -> tuple[SweptChoice, ...]:
-        """The sweep of one collective.
-
-        A choice writes every variable, so that none inherits another's; one at its defaults writes none, as
-        what a site's own file says is then in force, in the sweep as with the files that are exported.
-        """
-        swept = space.choices(collective, point)
-        used = [p for p in space.call if any(p.name in choice for choice in swept)]
-        listed = []
-        for choice in swept:
-            cvars: dict[str, int | str] = {}
-            where = {**point, **{p.name: choice.get(p.name, p.default) for p in used}}
-            chosen = any(where[p.name] != p.unset for p in used)
-            for parameter in used if chosen else ():
-                applied = targets(space, parameter, where, collective, always=True)
-                for variable, text in applied.get("cvar", {}).items():
-                    is_algorithm = parameter.name == "algorithm"
-                    cvars[variable] = coll_tuned.algorithm_id(collective, text) if is_algorithm else int(text)
-            listed.append(SweptChoice(dict(choice), cvars))
-        return tuple(listed)
+    def _said(
+        self, collective: str, algorithm: bool, applied: Mapping[str, Any]
+    ) -> tuple[dict[str, int | str], dict[str, str]]:
+        number = partial(coll_tuned.algorithm_id, collective) if algorithm else int
+        return {variable: number(text) for variable, text in applied.get("cvar", {}).items()}, {}
 
     def _expect(self, env: Mapping[str, str]) -> Expectation:
         directory_free = {k: v for k, v in env.items() if "{directory}" not in v}
@@ -319,12 +283,8 @@ def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
         "MPI4PY_LIBMPI": str(installation.library),
         "OMPI_MCA_pml_base_verbose": "10",
     }
-    program = [sys.executable, "-c", "from mpi4py import MPI; print('MPI works', MPI.COMM_WORLD.size)"]
+    program = [sys.executable, "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
     text = output([str(installation.mpirun), "-np", "1", *program], env)
-    if "MPI works 1" not in text:
-        tail = "\n  ".join(text.strip().splitlines()[-6:])
-        raise StackError(
-            f"a one-rank launch by {installation.mpirun} fails:\n  {tail}", "see mpi.* in the scenario"
-        )
+    check_works(installation, text)
     match = re.search(r"select: component (\w+) selected", text)
     return match[1] if match else "unknown"

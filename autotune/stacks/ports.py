@@ -1,17 +1,16 @@
-"""The two ports between a trial and a running program (step 5 of the flow).
+"""What stands between a trial and a running program (step 5 of the flow).
 
 A ``Stack`` says a trial in the words of one MPI implementation, a ``Launcher`` runs what was said; neither
 sees the other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from autotune.history.trial import Status, Trial
+from autotune.history.trial import Status
 from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
-from autotune.space import Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,46 +77,6 @@ class Rendering:
         expect = replace(self.expect, env={**self.expect.env, **env})
         said = (*self.said, *(f"{name}={value}" for name, value in env.items()))
         return replace(self, env={**self.env, **env}, choices=choices, expect=expect, said=said)
-
-
-class Stack(Protocol):
-    """One MPI implementation, detected on this machine."""
-
-    @property
-    def description(self) -> str:
-        """Its versions in one line, for reports and exported files."""
-        ...
-
-    @property
-    def facts(self) -> frozenset[str]:
-        """Tokens that ``requires`` in a search space can name."""
-        ...
-
-    @property
-    def fixed(self) -> Mapping[str, str]:
-        """Variables of every launch, the untouched ones too."""
-        ...
-
-    @property
-    def coll(self) -> tuple[str, ...]:
-        """Its collective components, for ``Dialect.environment``; empty: it has none to switch."""
-        ...
-
-    def findings(self) -> tuple[tuple[str, str], ...]:
-        """What ``doctor`` shows, as (what, finding)."""
-        ...
-
-    def available(self, space: Space) -> Space:
-        """The space without what it does not have."""
-        ...
-
-    def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The trial in this implementation's words.
-
-        Raises:
-            SpaceError: the space asks for something that the implementation has no word for.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,17 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from autotune.collectives import COLLECTIVES
 from autotune.errors import SpaceError, StackError, allowed
 from autotune.space import Dropped, Parameter, Point, Space, check_words, names_in
 from autotune.stacks import implementations
 from autotune.stacks.installation import Installation
-from autotune.stacks.ports import Placement, Stack
+from autotune.stacks.ports import Placement
+
+if TYPE_CHECKING:
+    from autotune.stacks.stack import Stack
 
 _BY_PLACE = "require=reproducible: sums depend on where ranks are"
 
@@ -125,7 +128,7 @@ class Dialect:
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
-    ) -> Stack:
+    ) -> "Stack":
         """What is installed and what it can do under the scenario's fixed settings.
 
         The scenario fixes ``settings`` (the implementation's own parameters) and ``env`` for every launch;

@@ -21,7 +21,8 @@ from autotune.space.loader import load_space
 from autotune.stacks import DIALECTS, dialect, implementations
 from autotune.stacks.installation import Installation
 from autotune.stacks.mpich_here import PROVIDERS, MpichStack
-from autotune.stacks.ports import Placement, Rendering, Stack
+from autotune.stacks.ports import Placement, Rendering
+from autotune.stacks.stack import Stack
 from tests.covering import covering, needed_for
 from tests.unit.stacks.test_openmpi import MACHINE
 

@@ -1,11 +1,10 @@
 """What each library says can be turned in it, which of it may be, and the space that follows (step 2)."""
 
 from autotune.stacks.knobs.discover import Decision, discovered_space
-from autotune.stacks.knobs.here import asked, decided, facts_here
 from autotune.stacks.knobs.in_use import openmpi_in_use
 from autotune.stacks.knobs.knob import LAYERS, Knob, KnobKind
 from autotune.stacks.knobs.levels import levels
-from autotune.stacks.knobs.listing import Listing, listings
+from autotune.stacks.knobs.listing import Listing, asked, decided, facts_here, listings
 from autotune.stacks.knobs.rules import Class, Classed, classify
 
 __all__ = [

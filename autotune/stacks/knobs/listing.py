@@ -1,18 +1,26 @@
-"""Everything that the libraries of one MPI declare, classed."""
+"""Everything that the libraries of one MPI declare, classed, and what a discovery here would turn of it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from autotune.collectives import MEASURED
 from autotune.errors import StackError, allowed
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation
 from autotune.stacks.knobs import intelmpi, libfabric, mpich, openmpi, rules, ucx
+from autotune.stacks.knobs.discover import Decision, decisions, discovered_space
+from autotune.stacks.knobs.in_use import openmpi_in_use
 from autotune.stacks.knobs.knob import LAYERS, Knob
 from autotune.stacks.knobs.rules import Class, Classed
+from autotune.stacks.stack import Stack
 
 _OWN = ("openmpi", "mpich", "intelmpi")
 """Flavours of an installation whose own variables are a layer."""
+
+
+_SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
+"""Message sizes in bytes, at which thresholds get levels where none are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +86,30 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
     beside = installation.library.parent  # libraries below an MPI lie in a folder of its own, or beside it
     folders = (beside / "openmpi", beside / "mpich", beside)
     return libfabric.read(folders) if layer == "libfabric" else ucx.read(layer, folders)
+
+
+def facts_here(installation: Installation, stack: Stack) -> frozenset[str]:
+    """The facts of a stack, with what launches of two ranks select where it does not say so itself.
+
+    Raises:
+        StackError: such a launch does not end, or does not say it.
+    """
+    in_use = openmpi_in_use(installation, stack.fixed) if installation.flavour == "openmpi" else frozenset()
+    return stack.facts | in_use
+
+
+def asked(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
+    """The facts of what is to be tuned: so many nodes, which are also fewer, and the collectives."""
+    enough = (f"nodes:{n}" for n in range(1, nodes + 1))
+    return frozenset((*enough, *(f"collective:{name}" for name in collectives)))
+
+
+def decided(installation: Installation, stack: Stack, nodes: int) -> tuple[Decision, ...]:
+    """What a discovery for all collectives on so many nodes would do with each variable.
+
+    Raises:
+        StackError: a library, or a launch of two ranks, does not answer.
+    """
+    facts = facts_here(installation, stack) | asked(nodes, MEASURED)
+    listed = [classed for one in listings(installation) for classed in one.knobs]
+    return decisions(listed, discovered_space(listed, facts, _SIZES))

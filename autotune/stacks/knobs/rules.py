@@ -7,7 +7,7 @@ to the rule with a pattern that it matches. Two such rules are an error, unless 
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from fnmatch import translate
 from functools import cached_property
@@ -179,19 +179,8 @@ def _expression(pattern: str) -> str:
     return translate(pattern.replace("{collective}", _PLACE)).replace(_PLACE, _COLLECTIVE)
 
 
-_KEYS = (
-    "class",
-    "reason",
-    "match",
-    "over",
-    "when",
-    "needs",
-    "left_to",
-    "kind",
-    "levels",
-    "without",
-    "strong",
-)
+_KEYS = tuple({"klass": "class", "patterns": "match"}.get(f.name, f.name) for f in fields(KnobRule)[1:])
+"""Of a rule in a file, where its name is the key it stands under."""
 
 
 def _rule(name: str, declared: Any, where: str) -> KnobRule:

@@ -7,7 +7,7 @@ import pytest
 from autotune.cli import main
 from autotune.errors import ExitCode
 from autotune.lint import kind_of, lint
-from autotune.stacks.knobs import Kind, Knob
+from autotune.stacks.knobs import Knob, KnobKind
 from autotune.stacks.knobs.ucx import parse
 
 LISTING = Path(__file__).parents[2] / "data/knobs/ucx-1.13-infiniband.txt"
@@ -175,13 +175,13 @@ def test_no_default_of_a_library_is_found():
 MCA = {
     knob.name: knob
     for knob in (
-        Knob("openmpi", "5.0.11", "btl_tcp_links", Kind.INTEGER, "1"),
-        Knob("openmpi", "5.0.11", "btl_sm_eager_limit", Kind.BYTES, "4096"),
+        Knob("openmpi", "5.0.11", "btl_tcp_links", KnobKind.INTEGER, "1"),
+        Knob("openmpi", "5.0.11", "btl_sm_eager_limit", KnobKind.BYTES, "4096"),
         Knob(
             "openmpi",
             "5.0.11",
             "mpi_leave_pinned",
-            Kind.ENUMERATOR,
+            KnobKind.ENUMERATOR,
             "auto",
             allowed=("false", "true", "auto"),
         ),
@@ -189,11 +189,13 @@ MCA = {
             "openmpi",
             "5.0.11",
             "btl_base_verbose",
-            Kind.ENUMERATOR,
+            KnobKind.ENUMERATOR,
             "error",
             allowed=("none", "error", "max"),
         ),
-        Knob("openmpi", "5.0.11", "mpi_show_handle_leaks", Kind.BOOLEAN, "false", allowed=("false", "true")),
+        Knob(
+            "openmpi", "5.0.11", "mpi_show_handle_leaks", KnobKind.BOOLEAN, "false", allowed=("false", "true")
+        ),
     )
 }
 """As ``ompi_info`` of 5.0.11 lists them."""
