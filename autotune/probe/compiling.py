@@ -3,11 +3,12 @@
 Standing below ``native`` and beside mpi4py's users: it needs no MPI in this process.
 """
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from autotune.errors import StackError
@@ -28,21 +29,51 @@ def compilers(library: Path, search: str) -> Iterator[Path]:
         yield Path(wrapper)
 
 
-def stored(
-    compiler: Path, text: str, name: str, fallback: Path, library: Path | None, flags: Sequence[str] = FLAGS
+def compiled(
+    name: str,
+    sources: Sequence[str],
+    library: Path,
+    search: Iterable[str],
+    fallback: Path,
+    *,
+    version: str,
+    flags: Sequence[str] = FLAGS,
+    include: Path | None = None,
+    hint: str = "",
 ) -> Path:
-    """The shared library of that name in the user's cache, else below the fallback, compiled if need be.
+    """The first of some sources as a shared library for an MPI, by the first compiler that can; kept.
+
+    Its place is named after all that it depends on: sources, MPI library and its version, compiler, flags.
+    Where headers are included from a folder, any library with the same binary interface will do; otherwise
+    what is made must be bound to this very one.
 
     Raises:
-        StackError: as ``built``, or no place for it.
+        StackError: no compiler does it; the message says what each of them said.
     """
+    problems = []
+    for compiler in dict.fromkeys(found for folder in search for found in compilers(library, folder)):
+        key = "\0".join((*sources, str(library), str(compiler), version, *flags))
+        place = f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:20]}.so"
+        try:
+            if include is None:
+                return _stored(compiler, sources[0], place, fallback, library, flags)
+            return _stored(compiler, sources[0], place, fallback, None, [*flags, f"-I{include}"])
+        except StackError as exc:
+            problems.append(exc.message)
+    raise StackError("; ".join(dict.fromkeys(problems)) or f"no mpicc beside {library} nor in PATH", hint)
+
+
+def _stored(
+    compiler: Path, text: str, name: str, fallback: Path, library: Path | None, flags: Sequence[str]
+) -> Path:
+    """What ``built`` makes, in the user's cache, else below the fallback."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotune"
     try:
-        return built(compiler, text, library, cache / f"{name}.so", flags)
+        return built(compiler, text, library, cache / name, flags)
     except OSError:
         pass  # no home on this node, or a full or read-only one
     try:
-        return built(compiler, text, library, fallback / "kernel" / f"{name}.so", flags)
+        return built(compiler, text, library, fallback / "kernel" / name, flags)
     except OSError as exc:
         raise StackError(f"neither {cache} nor {fallback} can be written: {exc}") from exc
 

@@ -9,7 +9,6 @@ One rank of each node compiles, under a lock; the others wait for it.
 """
 
 import ctypes
-import hashlib
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from autotune.collectives import MEASURED
 from autotune.errors import StackError
-from autotune.probe.compiling import FLAGS, compilers, stored
+from autotune.probe.compiling import compiled
 from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Times, partners
 from autotune.probe.mpit import library_of
@@ -135,7 +134,8 @@ def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
     path, problem = "", ""
     if node.rank == 0:
         try:
-            path = str(_compiled(library, fallback))
+            version, search = MPI.Get_library_version(), [os.environ.get("PATH", "")]
+            path = str(compiled("kernel", [source()], library, search, fallback, version=version))
         except StackError as exc:
             problem = exc.message
     path, problem = node.bcast((path, problem))
@@ -160,25 +160,6 @@ def source() -> str:
     return f"enum operation {{ {numbered} }};\n" + files("autotune.probe").joinpath("kernel.c").read_text(
         encoding="utf-8"
     )
-
-
-def _compiled(library: Path, fallback: Path) -> Path:
-    """The kernel for this library, from the cache or made now, by the first compiler that can."""
-    problems = []
-    for compiler in compilers(library, os.environ.get("PATH", "")):
-        try:
-            return _stored(compiler, library, fallback)
-        except StackError as exc:
-            problems.append(exc.message)
-    raise StackError("; ".join(dict.fromkeys(problems)) or f"no mpicc beside {library} nor in PATH")
-
-
-def _stored(compiler: Path, library: Path, fallback: Path) -> Path:
-    """The kernel that a compiler makes for this library, in the cache, else in the fallback."""
-    text = source()
-    key = "\0".join((text, str(library), str(compiler), MPI.Get_library_version(), *FLAGS))
-    name = f"kernel-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
-    return stored(compiler, text, name, fallback, library)
 
 
 def _bound_to(library: Path, path: str) -> ctypes.CDLL:

@@ -57,27 +57,21 @@ class SweptCell:
     spent_on: int = 0
     extra: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def outcome(self) -> _Verdict:
-        """The verdict at the end, on rank 0: what was never timed cannot be used."""
-        return self.verdict if self.blocks or self.verdict != _OK else _UNTIMED
-
-    @property
-    def samples_s(self) -> NDArray[np.float64]:
-        """All samples, shape ``(n,)``."""
-        return np.concatenate([times for times, _ in self.blocks] or [np.empty(0)])
-
-    @property
-    def validity(self) -> NDArray[np.uint8] | None:
-        """Their codes; None where the way of timing has none."""
+    def samples(self, collective: str, comm_size: int) -> CellSamples:
+        """What was measured until now, on rank 0; what was never timed cannot be used."""
         codes = [codes for _, codes in self.blocks if codes is not None]
-        return np.concatenate(codes) if codes else None
-
-    @property
-    def valid_s(self) -> NDArray[np.float64]:
-        """The samples that may be used, shape ``(n,)``."""
-        codes = self.validity
-        return self.samples_s if codes is None else self.samples_s[codes == 0]
+        status, reason = self.verdict if self.blocks or self.verdict != _OK else _UNTIMED
+        return CellSamples(
+            collective=collective,
+            comm_size=comm_size,
+            message_bytes=self.message_bytes,
+            values=dict(self.choice.values),
+            samples_s=np.concatenate([times for times, _ in self.blocks] or [np.empty(0)]),
+            status=status,
+            reason=reason,
+            validity=np.concatenate(codes) if codes else None,
+            extra=self.extra,
+        )
 
 
 class Sweep:
@@ -127,20 +121,7 @@ class Sweep:
         self._sample(budget_s, rng)
         self.timed_s = self._spent_s - begin
         self._check(self._sync.bcast(self._candidates))
-        return tuple(
-            CellSamples(
-                collective=self._operation.name,
-                comm_size=self._sync.size,
-                message_bytes=cell.message_bytes,
-                values=dict(cell.choice.values),
-                samples_s=cell.samples_s,
-                status=cell.outcome[0],
-                reason=cell.outcome[1],
-                validity=cell.validity,
-                extra=cell.extra,
-            )
-            for cell in self._cells
-        )
+        return tuple(cell.samples(self._operation.name, self._sync.size) for cell in self._cells)
 
     def close(self) -> None:
         """Free what was made, and set the control variables back."""
@@ -228,7 +209,7 @@ class Sweep:
         cells = [self._cells[index] for index in usable]
         known = next_round(
             rule,
-            [cell.valid_s for cell in cells],
+            [cell.samples(self._operation.name, self._sync.size).valid_s for cell in cells],
             [cell.spent_s / cell.spent_on if cell.spent_on else np.nan for cell in cells],
             [cell.message_bytes for cell in cells],
             elapsed_s,

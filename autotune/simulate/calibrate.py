@@ -113,10 +113,8 @@ def expected(machine: Machine, series: Series) -> Floats:
 def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
     """The machine whose predictions are nearest to the measurements (Levenberg-Marquardt in log θ).
 
-    Args:
-        machine: Where to start, and what stays where nothing was measured.
-        series: The measurements.
-        source: Where they come from; becomes the machine's `calibrated_from`.
+    One starts from the given machine, of which stays what was not measured; ``source`` says where the series
+    come from, and becomes `calibrated_from`.
 
     Raises:
         TableError: there are no measurements.

@@ -135,15 +135,11 @@ class Fabric:
         peers: int = 1,
         alone: bool = False,
     ) -> Costs:
-        """What g messages cost that are under way together, each field of shape (g, n).
+        """What g messages between ranks cost that are under way together, each field of shape (g, n).
 
-        Args:
-            source: Sending ranks, shape (g,).
-            target: Receiving ranks, shape (g,); a rank's own number where it sends nothing.
-            nbytes: Size of every one of these messages, shape (n,).
-            missing: Share of the call's data that is not in caches, shape (n,).
-            peers: Ranks of other nodes that each rank talks to in the whole algorithm.
-            alone: They are not under way together: nothing is shared.
+        Targets are a rank's own number where it sends nothing; ``missing`` (n,) is the share of the call's
+        data that is not in caches; peers are ranks of other nodes that each rank talks to in the whole
+        algorithm. ``alone``: they are not under way together, and nothing is shared.
         """
         distance = self.distance(source, target)
         crossing = distance == NETWORK

@@ -103,11 +103,8 @@ class Protocols:
     def copy_s(self, nbytes: Floats, active: int, missing: Floats, *, buffered: bool = False) -> Floats:
         """One core's copy of a payload while `active` cores of its NUMA domain do the same; shape (n,).
 
-        Args:
-            nbytes: The payload, shape (n,).
-            active: Cores of the domain that copy.
-            missing: Share of the data that comes from memory, not from caches, shape (n,).
-            buffered: One end is a small buffer that stays in the caches, so half of the traffic is spared.
+        ``missing`` (n,) is the share of the data that comes from memory, not from caches. ``buffered``: one
+        end is a small buffer that stays in the caches, so half of the traffic is spared.
         """
         memory = self.machine.memory
         core = memory.copy_bytes_per_s * (1.0 + memory.numa_gain * (self.settings.numa_per_socket > 1))

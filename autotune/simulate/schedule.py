@@ -71,14 +71,9 @@ def exchange(
 ) -> Floats:
     """One round in which ranks send to others and receive from others at the same time.
 
-    Args:
-        group: The communicator.
-        t: Readiness, shape (g, n).
-        target: Whom each rank sends to, shape (g,), a number in the group; its own where it sends nothing.
-            Nobody receives more than one message.
-        nbytes: The size of each message, shape (n,).
-        work_s: CPU time of each receiver after its message (reduction, unpacking), shape (n,).
-        peers: Ranks of other nodes that a rank talks to in the whole algorithm.
+    Targets, shape (g,), are numbers in the group, a rank's own where it sends nothing; nobody receives more
+    than one message. ``work_s`` (n,) is the CPU time of each receiver after its message (reduction,
+    unpacking); peers are ranks of other nodes that a rank talks to in the whole algorithm.
     """
     me = np.arange(group.size)
     sending = target != me

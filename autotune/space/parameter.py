@@ -44,10 +44,8 @@ def size_in_bytes(text: Value) -> float | None:
 def check_words(kind: str, name: str, value: str) -> None:
     """Refuse names and values that scripts and command lines could take for something else.
 
-    Args:
-        kind: As in ``apply``: ``env``, ``mca``, ``cvar``, ``map_by`` or ``bind_to``.
-        name: Of the variable; of a placement its kind again.
-        value: What it is set to.
+    The kind is as in ``apply`` (``env``, ``mca``, ``cvar``, ``map_by``, ``bind_to``); of a placement the name
+    is its kind again.
 
     Raises:
         SpaceError: no name of a variable or one that is obeyed, no placement, or control characters.
@@ -65,11 +63,7 @@ def check_words(kind: str, name: str, value: str) -> None:
 
 
 def names_in(template: str, known: Iterable[str]) -> frozenset[str]:
-    """What the fields of a template name: each is a name alone, ``{name}``; a brace is ``{{``.
-
-    Args:
-        template: A word, or a value of a variable.
-        known: What may be named.
+    """What the fields of a template name: each is a known name alone, ``{name}``; a brace is ``{{``.
 
     Raises:
         SpaceError: a brace without its other one, a field with anything but a name (an attribute, an index, a

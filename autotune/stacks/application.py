@@ -5,7 +5,6 @@ changed, but that Open MPI's launcher is told to hand our variables to other nod
 """
 
 import contextlib
-import hashlib
 import os
 import select
 import shutil
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from autotune.errors import StackError, UserError
-from autotune.probe.compiling import FLAGS, compilers, stored
+from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
 FOLDER = "AUTOTUNE_RECORD"
@@ -81,20 +80,18 @@ def recorder(installation: Installation, fallback: Path) -> Path:
     flags = [*_FLAGS, f"-DAUTOTUNE_OPEN_MPI={int(open_mpi)}"]
     names = installation.library.read_bytes()
     flags += [f"-DAUTOTUNE_{lack}" for lack, name in _LATER.items() if b"\0%s\0" % name not in names]
-    problems = []
-    folders = [*os.get_exec_path(), str(Path(sys.executable).parent)]
-    for compiler in dict.fromkeys(c for folder in folders for c in compilers(installation.library, folder)):
-        of = (str(installation.library), str(compiler), installation.version)
-        key = "\0".join((text, *headers, *of, *flags))
-        name = f"recorder-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
-        try:
-            return stored(compiler, text, name, fallback, None, [*flags, f"-I{sources}"])
-        except StackError as exc:
-            problems.append(exc.message)
     name = "Open MPI" if open_mpi else "MPICH"
-    raise StackError(
-        "; ".join(dict.fromkeys(problems)) or f"no mpicc beside {installation.library} nor in PATH",
-        f"the recorder is compiled with an mpicc of {name}; put one in PATH (its header is all that is used)",
+    return compiled(
+        "recorder",
+        (text, *headers),
+        installation.library,
+        [*os.get_exec_path(), str(Path(sys.executable).parent)],
+        fallback,
+        version=installation.version,
+        flags=flags,
+        include=sources,
+        hint=f"the recorder is compiled with an mpicc of {name}; put one in PATH "
+        "(its header is all that is used)",
     )
 
 
