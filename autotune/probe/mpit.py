@@ -19,7 +19,8 @@ from typing import Any
 
 from autotune.errors import StackError, allowed
 
-_NAME_BYTES, _TEXT_BYTES = 512, 65536
+_NAME_BYTES, TEXT_BYTES = 512, 65536
+"""Of buffers for names and descriptions; MPI_T cuts what is longer."""
 _NUMBERS: Mapping[str, Any] = {
     "INT": ctypes.c_int,
     "INT32_T": ctypes.c_int32,
@@ -260,8 +261,8 @@ def described(call: Callable[..., None], between: Iterable[Any], behind: Iterabl
 
     Variables, categories and the like are all described in this order.
     """
-    name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(_TEXT_BYTES)
-    name_length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(_TEXT_BYTES)
+    name, text = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(TEXT_BYTES)
+    name_length, text_length = ctypes.c_int(_NAME_BYTES), ctypes.c_int(TEXT_BYTES)
     first, last = (name_length, *between), (text_length, *behind)
     call(name, *map(ctypes.byref, first), text, *map(ctypes.byref, last))
     return name.value.decode(errors="replace"), text.value.decode(errors="replace")

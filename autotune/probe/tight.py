@@ -29,6 +29,7 @@ from autotune.probe.sweep import Sweep, SweptCell
 _CALLS = 1000
 """At least, unless the time is used up: what IMB makes of small messages."""
 _MOST_CALLS = 20_000
+"""Of a cell whose halves never agree: more calls would say little more."""
 _RUNS = 20
 """Of a cell's share of the time, so that its error is known."""
 _LEAST_RUNS = 12

@@ -53,6 +53,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 """What names in UCX_TLS stand for, as patterns."""
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _INFINITE = 1 << 62
+"""Bytes, for a threshold that no message reaches."""
 _CONFIG = 1
 """Flag of ``ucs_config_parser_print_all_opts``: names and values."""
 _LOG_BYTES = 16 << 20

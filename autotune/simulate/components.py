@@ -63,11 +63,6 @@ class _Levels:
         self.up = everybody.subset(np.arange(self.nodes) * self.ppn)
         self.all = everybody
 
-    def gather(self, nbytes: Floats) -> Floats:
-        """A flat gathering of equal blocks to each node's leader."""
-        t = self.low.start()
-        return makespan(trees.ascend(self.low, t, trees.linear(self.ppn), nbytes, combine=False))
-
     def on_rails(self, nbytes: Floats, *, ring: bool) -> Floats:
         """An allreduce that all rails run at the same time: around a ring, or by recursive doubling."""
         if self.nodes == 1:
@@ -146,11 +141,12 @@ def _by_size(limit: int, short: Plan, long: Plan) -> Plan:
 
 
 def _gathered(between: str, spread: str) -> Plan:
-    """Allgather: blocks to the leaders, the leaders' exchange, then everything spread on each node."""
+    """Allgather: blocks flat to the leaders, the leaders' exchange, then everything spread on each node."""
 
     def duration(levels: _Levels, nbytes: Floats) -> Floats:
         exchanged = _stage(between)(levels, levels.ppn * nbytes)
-        return levels.gather(nbytes) + exchanged + _stage(spread)(levels, levels.all.size * nbytes)
+        flat = trees.ascend(levels.low, levels.low.start(), trees.linear(levels.ppn), nbytes, combine=False)
+        return makespan(flat) + exchanged + _stage(spread)(levels, levels.all.size * nbytes)
 
     return duration
 

@@ -6,7 +6,7 @@ that a row of a rules file is compared with, which is not always the message siz
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 
 from autotune.collectives import COLLECTIVES, Lookup, OpenMpi
 from autotune.errors import UserError, allowed
@@ -204,11 +204,7 @@ def refusing(tables: Tables, spared_bytes: int) -> Tables:
         bound = threshold_bytes(collective, spared_bytes, comm_size)
         there = row_at(tables, (collective, comm_size, spared_bytes))
         refused = (
-            replace(
-                row,
-                threshold_bytes=max(row.threshold_bytes, bound),
-                algorithm=row.algorithm and NO_ALGORITHM,
-            )
+            TunedRow(max(row.threshold_bytes, bound), row.algorithm and NO_ALGORITHM, *astuple(row)[2:])
             for row in rows
             if row is there or row.threshold_bytes > bound
         )
@@ -227,9 +223,11 @@ def text(tables: Tables, comments: Sequence[str] = ()) -> str:
     for collective, by_size in tables.items():
         lines.append(f"{COLLECTIVE_IDS[collective]}  # {collective}")
         lines.append(f"{len(by_size)}  # communicator sizes")
+        lookup = _OPEN_MPI[collective].lookup
+        unit = Lookup.NOTHING.value if lookup is Lookup.ROOT else lookup.value
         for comm_size, rows in by_size.items():
             lines.append(f"{comm_size}  # ranks and more")
-            lines.append(f"{len(rows)}  # rows: {_unit(collective)}, algorithm, fan-out, segment bytes")
+            lines.append(f"{len(rows)}  # rows: {unit}, algorithm, fan-out, segment bytes")
             for row in rows:
                 name = dict(enumerate(algorithms(collective))).get(row.algorithm, "refused")
                 lines.append(
@@ -267,23 +265,14 @@ def _whole(choice: Point, name: str) -> int:
 
 def _fenced(collective: str, by_size: Mapping[int, tuple[TunedRow, ...]]) -> dict[int, tuple[TunedRow, ...]]:
     """The tables of one collective, with tables that leave it to the stack where nothing was measured."""
-    pairs = {
-        n
-        for n, rows in by_size.items()
-        for row in rows
-        if algorithms(collective)[row.algorithm] == PAIRS_ONLY
-    }
+    names = algorithms(collective)
+    pairs = {n for n, rows in by_size.items() if PAIRS_ONLY in {names[row.algorithm] for row in rows}}
     fenced: dict[int, tuple[TunedRow, ...]] = {}
     for start, owner in table_starts(sorted(by_size), pairs).items():
         rows = by_size[owner] if owner else _UNTOUCHED
         if not fenced or rows != next(reversed(fenced.values())):
             fenced[start] = rows
     return fenced
-
-
-def _unit(collective: str) -> str:
-    lookup = _OPEN_MPI[collective].lookup
-    return Lookup.NOTHING.value if lookup is Lookup.ROOT else lookup.value
 
 
 def _plain(name: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from autotune.history.trial import Subject, Trial
 from autotune.probe.protocol import Expectation
-from autotune.space import Parameter, Space
+from autotune.space import Space
 from autotune.space.joined import variables
 from autotune.stacks import mpich, mpich_tree
 from autotune.stacks.installation import Installation, output
@@ -87,15 +87,13 @@ class MpichStack(Stack):
 
     def available(self, space: Space) -> Space:
         """The space without what this machine lacks, and without what its libfabric would ignore."""
-        return replace(space, parameters=tuple(map(self._needing, space.parameters))).restrict(self.facts)
-
-    def _needing(self, parameter: Parameter) -> Parameter:
-        """The parameter with a need that nothing fulfils where libfabric does not know its variable."""
-        ours = (name for name in variables(parameter) if name.startswith("FI_") and name != "FI_PROVIDER")
-        unknown = [name for name in ours if self.declared and name not in self.declared]
-        return replace(
-            parameter, requires=(*parameter.requires, *(f"{name} in libfabric" for name in unknown))
-        )
+        known = self.declared | {"FI_PROVIDER"}
+        needing = []
+        for parameter in space.parameters:  # nothing fulfils the need of a variable that is not declared
+            ours = [name for name in variables(parameter) if name.startswith("FI_")] if self.declared else []
+            needs = (f"{name} in libfabric" for name in ours if name not in known)
+            needing.append(replace(parameter, requires=(*parameter.requires, *needs)))
+        return replace(space, parameters=tuple(needing)).restrict(self.facts)
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
         """The trial as environment, files and choices.

@@ -6,7 +6,7 @@ sizes a threshold changes nothing. Words that the syntax allows beside numbers (
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from autotune.space import Value, size_in_bytes
 from autotune.stacks.knobs.knob import Knob, KnobKind
@@ -51,9 +51,11 @@ def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
         case KnobKind.BYTES:
             return _ordered(_bytes(default, sizes), default, knob.allowed)
         case KnobKind.INTEGER:
-            return _ordered(_around(default, _NEAR, _COUNTS, _whole), default, knob.allowed)
+            counts = [max(1, math.ceil(number)) for number in _around(default, _COUNTS)]
+            return _ordered(counts, default, knob.allowed)
         case KnobKind.REAL:
-            return _ordered(_around(default, _NEAR, _RATIOS, _rounded), default, knob.allowed)
+            ratios = [float(f"{number:.3g}") for number in _around(default, _RATIOS)]
+            return _ordered(ratios, default, knob.allowed)
         case KnobKind.DURATION | KnobKind.BANDWIDTH:
             return tuple(dict.fromkeys((*_scaled(str(default), _COSTS), default, *knob.allowed)))
 
@@ -99,23 +101,11 @@ def _bytes(default: Value, sizes: Sequence[int]) -> list[Value]:
     return list(chosen)
 
 
-def _around(
-    default: Value,
-    factors: Iterable[float],
-    otherwise: Iterable[float],
-    as_value: Callable[[float], Value],
-) -> list[Value]:
+def _around(default: Value, otherwise: Sequence[float]) -> Sequence[float]:
+    """Multiples of a default that is a number, and what stands for them where it is none."""
     if isinstance(default, int | float) and 0 < default < _UNBOUNDED:
-        return [as_value(default * factor) for factor in factors]
-    return [as_value(number) for number in otherwise]
-
-
-def _whole(number: float) -> Value:
-    return max(1, math.ceil(number))
-
-
-def _rounded(number: float) -> Value:
-    return float(f"{number:.3g}")
+        return [default * factor for factor in _NEAR]
+    return otherwise
 
 
 def _ordered(numbers: Iterable[Value], default: Value, words: Iterable[str]) -> tuple[Value, ...]:

@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autotune.probe.mpit import described, names_of_description
+from autotune.probe.mpit import TEXT_BYTES, described, names_of_description
 from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
-_TEXT_BYTES = 65536
 _FIRST_VERBOSITY = 220
 """MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1."""
 
@@ -80,7 +79,7 @@ class _Library:
 
     def version(self) -> str:
         """Of MPICH."""
-        text, length = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_int()
+        text, length = ctypes.create_string_buffer(TEXT_BYTES), ctypes.c_int()
         self._lib.MPI_Get_library_version(text, ctypes.byref(length))
         match = re.search(r"MPICH Version:\s+(\S+)", text.value.decode(errors="replace"))
         return match[1] if match else ""
@@ -122,7 +121,7 @@ class _Library:
         """Datatype and value in force; the second byte of a handle of MPICH is the size of the datatype."""
         handle, count = ctypes.c_void_p(), ctypes.c_int()
         self("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
-        buffer = ctypes.create_string_buffer(_TEXT_BYTES)
+        buffer = ctypes.create_string_buffer(TEXT_BYTES)
         self("cvar_read", handle, buffer)
         size, what = datatype >> 8 & 0xFF, datatype & 0xFF
         if size == 1:

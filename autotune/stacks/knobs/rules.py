@@ -160,17 +160,12 @@ def _classed(knob: Knob, rules: Sequence[KnobRule]) -> Classed:
             "say in one of them which it is more specific than: over: [NAME]",
         )
     rule = first[0]
-    knob = _refined(knob, rule)
+    kind = rule.kind or knob.kind
+    words = ("0", "1") if kind is KnobKind.BOOLEAN and not knob.allowed else knob.allowed
+    knob = replace(knob, kind=kind, allowed=tuple(word for word in words if word not in rule.without))
     matched = rule.match(knob.name)
     collective = (matched.groupdict().get("collective") if matched else "") or ""
     return Classed(knob, rule.klass, rule.reason, rule, collective.lower())
-
-
-def _refined(knob: Knob, rule: KnobRule) -> Knob:
-    """The knob with the rule's kind, and without the words that are refused."""
-    kind = rule.kind or knob.kind
-    words = ("0", "1") if kind is KnobKind.BOOLEAN and not knob.allowed else knob.allowed
-    return replace(knob, kind=kind, allowed=tuple(word for word in words if word not in rule.without))
 
 
 def _expression(pattern: str) -> str:
