@@ -4,7 +4,7 @@ Place in the flow: (collective, algorithm) → a function of ``tuned`` → `pred
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -33,6 +33,8 @@ class Model:
     """How many times the message's size one of so many ranks touches: what it sends, receives and keeps."""
     vectors: bool = False
     """Whether the algorithms count the whole vector where a message is one block of it."""
+    smallest: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """What the library runs in place of an algorithm, and below how many bytes a rank."""
 
 
 def algorithms(collective: str, ranks: int) -> tuple[str, ...]:
@@ -73,53 +75,44 @@ def run(
         )
     if group.size == 1:
         return t + group.copy_s(nbytes)
+    model = _MODELS[collective]
     if algorithm == "default":
-        return _by_fixed_rules(collective, group, t, nbytes)
-    smallest = _SMALLEST.get((collective, algorithm))
-    if smallest is None:
-        return _MODELS[collective].algorithms[algorithm](group, t, nbytes, segment_bytes)
-    instead, per_rank = smallest
-    # Vectors with fewer elements than ranks cannot be split: the library takes another algorithm for them.
-    few = nbytes < per_rank * group.size
-    done = np.empty_like(t)
-    by_name = _MODELS[collective].algorithms
-    for mask, name in ((few, instead), (~few, algorithm)):
-        if mask.any():
-            part = group.at_sizes(mask)
-            done[:, mask] = by_name[name](part, t[:, mask], nbytes[mask], segment_bytes)
-    return done
-
-
-def _by_fixed_rules(collective: str, group: Group, t: Floats, nbytes: Floats) -> Floats:
-    names = np.array(fixed_choice(_MODELS[collective].decisions, group.size, nbytes))
+        names, segment_bytes = np.array(fixed_choice(model.decisions, group.size, nbytes)), 0
+    else:
+        names = np.full(nbytes.shape, algorithm)
+    for name in dict.fromkeys(names.tolist()):
+        # Vectors with fewer elements than ranks cannot be split: the library takes another algorithm then.
+        instead, per_rank = model.smallest.get(name, (name, 0))
+        names = np.where((names == name) & (nbytes < per_rank * group.size), instead, names)
     done = np.empty_like(t)
     for name in dict.fromkeys(names.tolist()):
-        mask = names == name
-        done[:, mask] = run(collective, name, group.at_sizes(mask), t[:, mask], nbytes[mask])
+        at = names == name
+        call = model.algorithms[name]
+        done[:, at] = call(group.at_sizes(at), t[:, at], nbytes[at], segment_bytes)
     return done
 
 
 def _nonoverlapping(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Allreduce: whatever reduce, then whatever bcast the fixed rules take."""
-    t = _by_fixed_rules("reduce", group, t, nbytes)
-    return _by_fixed_rules("bcast", group, t, nbytes)
+    t = run("reduce", "default", group, t, nbytes)
+    return run("bcast", "default", group, t, nbytes)
 
 
 def _linear_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Allreduce: a flat reduce, then whatever bcast the fixed rules take."""
     t = trees.ascend(group, t, trees.linear(group.size), nbytes)
-    return _by_fixed_rules("bcast", group, t, nbytes)
+    return run("bcast", "default", group, t, nbytes)
 
 
 def _linear_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Allgather: a flat gather, then a bcast of everything."""
     t = trees.ascend(group, t, trees.linear(group.size), nbytes, combine=False)
-    return _by_fixed_rules("bcast", group, t, group.size * nbytes)
+    return run("bcast", "default", group, t, group.size * nbytes)
 
 
 def _reduce_and_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Reduce-scatter: a reduce to rank 0, then a flat scatter."""
-    t = _by_fixed_rules("reduce", group, t, nbytes)
+    t = run("reduce", "default", group, t, nbytes)
     return trees.descend(group, t, trees.linear(group.size), nbytes / group.size)
 
 
@@ -138,6 +131,11 @@ _MODELS: Mapping[str, Model] = {
         },
         decisions.ALLREDUCE,
         lambda _ranks: 3,
+        smallest={
+            "ring": ("recursive_doubling", tuned.ELEMENT_BYTES),
+            "segmented_ring": ("recursive_doubling", tuned.ELEMENT_BYTES),
+            "rabenseifner": ("linear", tuned.ELEMENT_BYTES),
+        },
     ),
     "reduce": Model(
         {
@@ -151,6 +149,7 @@ _MODELS: Mapping[str, Model] = {
         },
         decisions.REDUCE,
         lambda _ranks: 3,
+        smallest={"rabenseifner": ("linear", tuned.ELEMENT_BYTES)},
     ),
     "reduce_scatter": Model(
         {
@@ -214,15 +213,6 @@ _MODELS: Mapping[str, Model] = {
         },
         decisions.BCAST,
         lambda _ranks: 1,
+        smallest={"scatter_allgather": ("linear", 1), "scatter_allgather_ring": ("linear", 1)},
     ),
 }
-
-_SMALLEST: dict[tuple[str, str], tuple[str, int]] = {
-    ("allreduce", "ring"): ("recursive_doubling", tuned.ELEMENT_BYTES),
-    ("allreduce", "segmented_ring"): ("recursive_doubling", tuned.ELEMENT_BYTES),
-    ("allreduce", "rabenseifner"): ("linear", tuned.ELEMENT_BYTES),
-    ("reduce", "rabenseifner"): ("linear", tuned.ELEMENT_BYTES),
-    ("bcast", "scatter_allgather"): ("linear", 1),
-    ("bcast", "scatter_allgather_ring"): ("linear", 1),
-}
-"""What the library runs in place of an algorithm, and below how many bytes a rank."""

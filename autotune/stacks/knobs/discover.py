@@ -27,7 +27,7 @@ _OVER: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
 _BELOW = {"ucx": "netmod_in_use:ucx", "libfabric": "netmod_in_use:ofi"}
 """Layer → the fact that MPICH, or what is made from it, uses it."""
 
-_CHOICES: Mapping[str, Mapping[str, str]] = {
+CHOSEN_PML: Mapping[str, Mapping[str, str]] = {
     "ucx": {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
     "ob1": {"pml": "ob1"},
 }
@@ -151,7 +151,7 @@ def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed
 def _pml(facts: Collection[str]) -> Parameter | None:
     """The choice of the point-to-point component, if there is one: what Open MPI takes is its default."""
     others = tuple(
-        name for name in _CHOICES if f"pml_built:{name}" in facts and f"pml_in_use:{name}" not in facts
+        name for name in CHOSEN_PML if f"pml_built:{name}" in facts and f"pml_in_use:{name}" not in facts
     )
     if not others:
         return None
@@ -159,7 +159,7 @@ def _pml(facts: Collection[str]) -> Parameter | None:
         name=PML,
         values=("default", *others),
         default="default",
-        apply={name: {"mca": dict(_CHOICES[name])} for name in others},
+        apply={name: {"mca": dict(CHOSEN_PML[name])} for name in others},
         description="who moves messages",
     )
 

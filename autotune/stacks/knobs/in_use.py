@@ -8,6 +8,7 @@ from autotune.errors import StackError
 from autotune.probe.ucx import read_report
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, output
+from autotune.stacks.knobs.discover import CHOSEN_PML
 
 _PROGRAM = "from mpi4py import MPI; MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank)"
 _TALK = {
@@ -19,11 +20,7 @@ _TALK = {
 }
 """Makes a launch say what it selects."""
 
-_UCX = {
-    "OMPI_MCA_pml": "ucx",
-    "OMPI_MCA_opal_common_ucx_tls": "any",
-    "OMPI_MCA_opal_common_ucx_devices": "any",
-}
+_UCX = {f"OMPI_MCA_{name}": value for name, value in CHOSEN_PML["ucx"].items()}
 """Makes Open MPI take UCX where it would not by itself."""
 
 _WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
