@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.exporters.origin import nodes_of
-from autotune.lint import kind_of
+from autotune.lint import kind_of, unusable
 from autotune.lint import lint as linted
 from autotune.resources import user_text
 from autotune.stacks.installation import find
@@ -33,6 +33,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
     sys.stderr.writelines(f"left out: {folder} is a folder\n" for folder in folders)
     others = [path for path, text in files.items() if kind_of(path, text) == "other"]
     sys.stderr.writelines(f"not judged: {path} is of no kind of file that is known\n" for path in others)
+    sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
     nodes = measured_on(files.values()) if nodes is None else nodes
     knobs, parts = _here(mpi)
     names = frozenset(name for k in knobs.values() if k.layer == "openmpi" for name in (k.name, *k.inherits))

@@ -1,21 +1,28 @@
 """Recommendations as files that MPI stacks read, one module for each family of formats (step 12 of the flow).
 
 An exporter turns a recommendation into text and writes nothing; ``merging`` joins several campaigns first.
+Formats of libraries that never ran here, and those of other distributions, are plugins: classes that an
+installed distribution names in the group of entry points ``autotune.exporters``.
 """
 
+from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from autotune.errors import UserError, allowed
+from autotune.plugins import offers, plugged
 
 if TYPE_CHECKING:
     from autotune.campaign.ports import Exporter
+
+GROUP = "autotune.exporters"
+"""Of the entry points: the name of a format, and its class."""
 
 FORMATS = {
     "openmpi_mca": "openmpi:OpenMpiMca",
     "openmpi_mca_list": "openmpi:OpenMpiMcaList",
     "coll_tuned": "openmpi:CollTuned",
-    "coll_tuned_json": "openmpi_files:CollTunedJson",
     "han_rules": "openmpi_files:HanRules",
     "tune": "openmpi_files:Tune",
     "ucx_conf": "openmpi_files:UcxConf",
@@ -26,31 +33,47 @@ FORMATS = {
     "modulefile": "environment:ModuleFile",
     "mpich_cvars": "mpich:MpichCvars",
     "mpich_json": "mpich:MpichSelection",
-    "intel": "variables:IntelMpi",
-    "mvapich2": "variables:Mvapich2",
-    "mvapich3": "variables:Mvapich3",
-    "cray": "cray:CrayMpich",
-    "ucc_conf": "ucc:UccConf",
-    "nccl": "nccl:NcclTuner",
+    "intel": "mpich:IntelMpi",
     "json": "document:JsonDocument",
     "summary": "document:Summary",
 }
-"""Every format with the module and the class that writes it."""
+"""Every format in this package with the module and the class that writes it."""
 
 
 def exporter(name: str) -> "Exporter":
     """The exporter of a format.
 
     Raises:
-        UserError: no such format.
+        UserError: no such format, or one of another distribution that cannot be used.
     """
-    if name not in FORMATS:
-        raise UserError(f"unknown export format {name!r}", allowed(name, FORMATS))
-    module, _, cls = FORMATS[name].partition(":")
-    made: Exporter = getattr(import_module(f"autotune.exporters.{module}"), cls)()
-    return made
+    if name in FORMATS:
+        module, _, cls = FORMATS[name].partition(":")
+        made: Exporter = getattr(import_module(f"{__name__}.{module}"), cls)()
+        return made
+    others = offers(GROUP, FORMATS)
+    if name not in others.found:
+        if name in others.refused:
+            raise UserError(f"export format {others.refused[name]}", "uninstall what is not wanted")
+        raise UserError(f"unknown export format {name!r}", allowed(name, [*FORMATS, *others.found]))
+    plugin: Exporter = plugged(others.found[name], ("summary", "export", "use"), export=_by_plain_name)
+    return plugin
 
 
-def listing() -> tuple[tuple[str, str], ...]:
-    """Name and summary of every format, in order."""
-    return tuple((name, exporter(name).summary) for name in FORMATS)
+def listing() -> Iterator[tuple[str, str]]:
+    """Name and summary of every format, in order, and why others are left out."""
+    others = offers(GROUP, FORMATS)
+    for name in (*FORMATS, *others.found):
+        try:
+            yield name, exporter(name).summary
+        except UserError as exc:
+            yield name, f"cannot be used: {exc.message}"
+    for name, why in others.refused.items():
+        yield name, f"left out: {why}"
+
+
+def _by_plain_name(files: Mapping[str, str]) -> Mapping[str, str]:
+    """The files of a plugin, which lie in the directory of the export and nowhere else."""
+    for name, text in files.items():
+        if PurePath(name).name != name or not isinstance(text, str):
+            raise TypeError(f"{name!r} is no plain name of a file, or what it holds is no text")
+    return files

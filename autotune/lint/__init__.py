@@ -12,32 +12,28 @@ module             kind of file
 ``settings``       what such parameters mean together; those of the launcher: ``runtime``
 ``selection``      lists of components; ``values``: what a library refuses, cuts or takes for another
 ``ucx``            ``ucx.conf``
-``ucc``            ``ucc.conf``; ``nccl``: tables of NCCL's example tuner
-``vendors``        variables of MPICH's family, libfabric, UCC and NCCL
+``vendors``        variables of MPICH's family and libfabric
+``traps``          plugins: files and variables of further libraries
 =================  =========================================
 """
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path, PurePath
 
-from autotune.errors import UserError
 from autotune.lint.assignment import Assignment, Read
 from autotune.lint.finding import STACKS, Finding, version_of
-from autotune.lint.nccl import is_table, nccl_file
 from autotune.lint.parameters import mca_file, tune_file
 from autotune.lint.rules import rules_file
 from autotune.lint.scripts import shell_file
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import settings
-from autotune.lint.ucc import ucc_file
+from autotune.lint.traps import traps, unusable
 from autotune.lint.ucx import ucx_file, variables
 from autotune.lint.vendors import vendors
-from autotune.stacks import ucc
 from autotune.stacks.knobs import Knob
 
-__all__ = ["STACKS", "Finding", "environment_of", "lint"]
+__all__ = ["STACKS", "Finding", "environment_of", "lint", "unusable"]
 
 _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "mca": mca_file,
@@ -47,12 +43,6 @@ _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "other": lambda path, text, version: ([], []),
 }
 """Kind of file that assigns → what reads it; ``other`` is nothing that a stack reads."""
-
-_WHOLE: Mapping[str, Callable[[PurePath, str], list[Finding]]] = {
-    "ucc": ucc_file,
-    "nccl": nccl_file,
-}
-"""Kind of file that another library reads → what judges it."""
 
 _SCRIPTS = (".sh", ".csh", ".slurm", ".sbatch", ".batch", ".bash", ".job", ".lua")
 _SHELL_LINE = re.compile(r"^#(?:PBS|SBATCH|BSUB|\$ -|FLUX:|COBALT|PJM) ", re.MULTILINE)
@@ -127,6 +117,7 @@ def lint(
     version = version_of(mpi)
     findings: list[Finding] = []
     assigned: list[Assignment] = []
+    own: dict[str, list[str]] = {}
     for path, said in files.items():
         kind = kind_of(path, said)
         if "\r\n" in said and kind in _CARRIED:
@@ -136,27 +127,18 @@ def lint(
         text = said.replace("\r\n", "\n")
         if kind == "rules":
             findings += rules_file(path, text, version)
-        elif kind in _WHOLE:
-            findings += _WHOLE[kind](path, text)
+        elif kind in traps():
+            findings += traps()[kind].file(path, text)
+            own.setdefault(kind, []).append(said)
         else:
             assignments, wrong = _READERS[kind](path, text, version)
             assigned += assignments
             findings += wrong
     findings += settings(assigned, version, known, exists, nodes == 1, knobs, components)
     findings += variables([a for a in assigned if a.variable], knobs or ())
-    findings += vendors(assigned, files.values(), _of_ucc(files))
+    findings += vendors(assigned, files.values(), own)
     order = list(files)
     return tuple(sorted(findings, key=lambda f: (order.index(f.file), f.line)))
-
-
-def _of_ucc(files: Mapping[PurePath, str]) -> set[str]:
-    """What is set in any section of a ``ucc.conf`` among the files."""
-    names: set[str] = set()
-    for path, text in files.items():
-        if kind_of(path, text) == "ucc":
-            with suppress(UserError):
-                names.update(name for part in ucc.sections(text) for name in part.values)
-    return names
 
 
 def kind_of(path: PurePath, text: str) -> str:
@@ -164,16 +146,14 @@ def kind_of(path: PurePath, text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith("#")]
     first = said[0] if said else ""
-    if is_table(path, first):
-        return "nccl"
     if _is_rules(said):
         return "rules"
     if path.suffix in _SCRIPTS:
         return "shell"
     if path.name == "ucx.conf" or (re.match(r"UCX_\w+=", first) and "mca" not in path.name):
         return "ucx"
-    if path.name == "ucc.conf" or re.match(r"UCC_\w+=|\[(vendor|model|team_size|ppn|sock|nnodes)=", first):
-        return "ucc"
+    if kind := next((name for name, one in traps().items() if one.reads(path, first)), ""):
+        return kind
     if first.startswith("{"):
         return "rules" if _RULES_KEY.search(text) else "other"
     if _SHELL.match(first) or (lines and lines[0].startswith(("#!", "#%Module"))):
@@ -216,9 +196,7 @@ def environment_of(path: PurePath, text: str) -> dict[str, str]:
             "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
             "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(Path(path).absolute()),
         }
-    if kind in _WHOLE:  # of a file with sections what holds for all teams
-        head = re.split(r"^\[", text, maxsplit=1, flags=re.MULTILINE)[0]
-        pairs = (line.strip().partition("=") for line in head.splitlines())
-        return {name.strip(): value.strip() for name, _, value in pairs if name.startswith("UCC_")}
+    if kind in traps():
+        return dict(traps()[kind].environment(text))
     assignments, _ = _READERS[kind](path, text, (5, 0))
     return {a.name if a.variable else f"OMPI_MCA_{a.name}": a.value for a in assignments}

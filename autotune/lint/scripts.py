@@ -8,14 +8,12 @@ from pathlib import PurePath
 from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
 from autotune.lint.finding import Notes
 from autotune.lint.launch import MPIRUN, launched
+from autotune.lint.traps import traps
 from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
 from autotune.lint.words import Command, Word, commands
-from autotune.stacks import cray
 
 _MCA = "OMPI_MCA_"
-_VARIABLES = ("UCX_", *PREFIXES)
-_OURS = (_MCA, "PRTE_MCA_", *_VARIABLES)
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _LUA = re.compile(r"""\s*(?:pushenv|setenv)\(\s*["'](\w+)["']\s*,\s*["'](.*)["']\s*\)\s*(?:--.*)?""")
 _BEFORE = frozenset({"exec", "time", "env", "nohup", "command"})
@@ -63,7 +61,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     before = None
     for command in known:
         pairs, effective = _pairs(command)
-        ours = [(n, v) for n, v in pairs if n.startswith(_OURS) and n not in own]
+        ours = [(n, v) for n, v in pairs if n.startswith((_MCA, "PRTE_MCA_", *_prefixes())) and n not in own]
         if not command.closed and ours:
             notes.note(command.line, "a quote is not closed", "close it")
             continue
@@ -89,13 +87,18 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 def _is_own(name: str, text: str) -> bool:
     """Whether a name is the script's own word, put into its lines, and none of a library's variables."""
-    if name in COMMON or name in cray.KNOBS or name.startswith(_MCA):
+    if name in COMMON or name.startswith(_MCA) or any(name in one.known for one in traps().values()):
         return False
     return bool(_OWN.fullmatch(name) or re.search(rf"\$(?:{name}\b|\{{{name}[}}:#%/])", text))
 
 
+def _prefixes() -> tuple[str, ...]:
+    """How variables of the libraries begin."""
+    return ("UCX_", *PREFIXES, *(prefix for one in traps().values() for prefix in one.prefixes))
+
+
 def _assignments(path: PurePath, line: int, name: str, value: Word) -> list[Assignment]:
-    if not name.startswith((_MCA, *_VARIABLES)):
+    if not name.startswith((_MCA, *_prefixes())):
         return []
     plain = name.removeprefix(_MCA)
     first = Assignment(path, line, plain, value.text, plain == name, Source.ENVIRONMENT, value.literal)

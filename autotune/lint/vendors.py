@@ -1,16 +1,16 @@
-"""Variables of MPICH and what is made from it, of libfabric, UCC and NCCL, wherever they are set."""
+"""Variables of MPICH and what is made from it, of libfabric and of plugins, wherever they are set."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from autotune.errors import UserError
 from autotune.lint.assignment import Assignment
-from autotune.lint.finding import Finding, meant
-from autotune.lint.ucc import score_map
-from autotune.stacks import cray, mpich
+from autotune.lint.finding import Finding
+from autotune.lint.traps import traps
+from autotune.stacks import mpich
 
-PREFIXES = ("FI_", "I_MPI_", "MPICH_", "MPIR_CVAR_", "MV2_", "MVP_", "NCCL_", "UCC_")
-"""How their names begin."""
+PREFIXES = ("FI_", "I_MPI_", "MPICH_", "MPIR_CVAR_", "MV2_", "MVP_")
+"""How their names begin; those of plugins are theirs."""
 
 _GONE: Mapping[str, tuple[str, str]] = {
     "I_MPI_INTRANODE_EAGER_THRESHOLD": ("Intel MPI 2021 does not know it", "I_MPI_SHM_EAGER_THRESHOLD"),
@@ -27,34 +27,21 @@ _LARGEST_INTEL = 2**31 - 1
 
 
 def vendors(
-    assigned: Sequence[Assignment], texts: Collection[str], in_file: Collection[str]
+    assigned: Sequence[Assignment], texts: Collection[str], own: Mapping[str, Sequence[str]]
 ) -> list[Finding]:
     """Findings in variables of all files together.
 
-    ``texts`` are the files, among which a line of Slurm may stand, and ``in_file`` names what a
-    ``ucc.conf`` among them sets.
+    ``texts`` are the files, among which a line of Slurm may stand; ``own`` are those of each plugin.
     """
     last = {a.name: a for a in assigned if a.variable}
-    findings = [finding for a in last.values() if a.literal for finding in _one(a)]
-    told = {name: a.value for name, a in last.items()}
-    option = cray.coupled(told)
-    if option and not any(option.partition("=")[2] in text for text in texts):
-        effect = f"without {option} in the job {cray.RENDEZVOUS}={cray.ALT_READ} does not work"
-        findings.append(last[cray.RENDEZVOUS].finding(effect, f"srun {option}, or #SBATCH {option}"))
-    size = last.get("MPICH_ALLREDUCE_MAX_SMP_SIZE")
-    if size and told.get("MPICH_ALLREDUCE_NO_SMP", "0") != "0":
-        effect = "MPICH_ALLREDUCE_NO_SMP switches off what it bounds: it is ignored"
-        findings.append(size.finding(effect, "keep one of them"))
+    judges = [_one, *(one.variable for one in traps().values())]
+    findings = [finding for a in last.values() if a.literal for judge in judges for finding in judge(a)]
     old = next((a for name, a in last.items() if name.startswith("MV2_")), None)
     if old and any(name.startswith("MVP_") for name in last):
         effect = f"MVAPICH 3 and later ignore {old.name}, and MVAPICH2 ignores MVP_*"
         findings.append(old.finding(effect, "the names of the version that is installed"))
-    if "NCCL_TUNER_CONFIG_FILE" in last and "NCCL_TUNER_PLUGIN" not in last:
-        effect = "NCCL itself reads no table: without a plugin it is ignored"
-        findings.append(last["NCCL_TUNER_CONFIG_FILE"].finding(effect, "add NCCL_TUNER_PLUGIN"))
-    for name in sorted(last.keys() & set(in_file)):
-        effect = f"{name} stands in ucc.conf too: the environment wins, in each of its sections"
-        findings.append(last[name].finding(effect, "keep one of them"))
+    for kind, one in traps().items():
+        findings += one.together(last, texts, own.get(kind, ()))
     return findings
 
 
@@ -63,21 +50,12 @@ def _one(a: Assignment) -> Iterator[Finding]:
     if a.name in _GONE:
         effect, remedy = _GONE[a.name]
         yield a.finding(f"{a.name}: {effect}", remedy)
-    if a.name.startswith("MPICH_") and (close := meant(a.name, cray.KNOBS)):
-        yield a.finding(f"Cray MPICH knows no {a.name}: it is silently ignored", f"did you mean {close}?")
-    if a.name == cray.OFF and a.value not in ("0", "1"):
-        for word in a.value.split(","):
-            if word.strip().lower().removeprefix("mpi_") not in cray.COLLECTIVES:
-                yield a.finding(
-                    f"{word!r} is no collective: it goes on as before", "e.g. mpi_allreduce,mpi_bcast"
-                )
     if a.name.startswith("MV2_INTER_") and a.name.endswith("_TUNING") and not a.value.isdecimal():
         yield a.finding(f"{a.name} takes the number of an algorithm, not {a.value!r}", "see its user guide")
     if match := _ALGORITHM.fullmatch(a.name):
         yield from _forced(a, match[1].lower())
     if a.name.startswith("I_MPI_ADJUST_"):
         yield from _adjusted(a)
-    yield from score_map(a)
 
 
 def _forced(a: Assignment, collective: str) -> Iterator[Finding]:

@@ -60,7 +60,8 @@ def environment() -> dict[str, str]:
     named by process id, which repeats from one PID namespace to the next, so they go to the node's own
     ``/var/tmp``.
     """
-    here = os.pathsep.join([str(ROOT), str(ROOT / "launchers"), os.environ.get("PYTHONPATH", "")])
+    ours = (str(ROOT), str(ROOT / "launchers"), str(ROOT / "plugins"))
+    here = os.pathsep.join([*ours, os.environ.get("PYTHONPATH", "")])
     kept = {
         k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMIX_", "PRTE_", "UCX_"))
     }

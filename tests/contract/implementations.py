@@ -14,7 +14,7 @@ def implementations(*methods: str) -> set[str]:
     """
     return {
         node.name
-        for folder in ("autotune", "launchers", "tests")
+        for folder in ("autotune", "launchers", "plugins", "tests")
         for path in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)

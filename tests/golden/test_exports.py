@@ -6,6 +6,7 @@ difference.
 
 import math
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from autotune.recommend.front import Gain, Provenance, Recommendation
 from autotune.space import Point
 
 GOLDEN = Path(__file__).with_name("exports")
+DECLARED = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
+PLUGINS = DECLARED["project"]["entry-points"]["autotune.exporters"]
+OURS = (*FORMATS, *PLUGINS)
+"""Every format of this project; other distributions that are installed here may add some."""
 SITE = Path("/site/tuning")
 
 
@@ -139,7 +144,7 @@ NCCL = other(
     ],
 )
 SUBJECTS = {
-    **dict.fromkeys(FORMATS, OPENMPI),
+    **dict.fromkeys(OURS, OPENMPI),
     "han_rules": HAN,
     "mpich_cvars": other("MPICH 5.0.2", ONE_EACH),
     "mpich_json": MPICH_BY_SIZE,
@@ -166,7 +171,7 @@ def exported(name):
     return made.export(SUBJECTS[name], SITE)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OURS)
 def test_the_files_of_a_format_are_as_they_were_read(name):
     files = exported(name)
     folder = GOLDEN / name
@@ -177,7 +182,7 @@ def test_the_files_of_a_format_are_as_they_were_read(name):
     assert {path.name: path.read_text() for path in folder.iterdir()} == dict(files)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OURS)
 def test_every_file_says_where_it_comes_from(name):
     source = SUBJECTS[name].provenance
     for file, text in exported(name).items():

@@ -50,7 +50,7 @@ def test_a_campaign_its_files_and_its_page_need_no_extra(tmp_path):
         cwd=tmp_path,
         env=os.environ
         | {
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'launchers'}",
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'launchers'}:{ROOT / 'plugins'}",
             "SLURM_CONF": "/no/such/slurm.conf",
             "OMP_NUM_THREADS": "1",
         },

@@ -32,7 +32,7 @@ def installed(tmp_path_factory):
 def autotune(*words, site, cwd):
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     code = (
-        "import sys; source = (sys.argv[1], sys.argv[1] + '/launchers'); "
+        "import sys; source = (sys.argv[1], sys.argv[1] + '/launchers', sys.argv[1] + '/plugins'); "
         "sys.path[:] = [p for p in sys.path if p not in source]; "
         "sys.path.insert(0, sys.argv[2]); sys.argv[:] = ['autotune', *sys.argv[3:]]; "
         "import autotune; assert autotune.__file__.startswith(sys.path[0]), autotune.__file__; "
@@ -68,6 +68,7 @@ def test_the_wheel_holds_what_is_read_at_run_time(installed):
         "autotune/probe/recorder/recorder.c",
         "autotune/probe/recorder/counting.h",
         "hydra_plugins/autotune/slurm.py",
+        "autotune_formats/nccl.py",
     ):
         assert (installed / name).is_file(), name
     assert not (installed / "hydra_plugins" / "__init__.py").exists()

@@ -22,13 +22,13 @@ _BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILIN
 
 def ground(folder: Path) -> dict[str, str]:
     """A checkout that an example may change, and an environment in which its programs are this project's."""
-    for name in ("autotune", "launchers", "conf", "search_spaces"):
+    for name in ("autotune", "launchers", "plugins", "conf", "search_spaces"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "COV_"))}
     path = f"{Path(sys.executable).parent}:{kept['PATH']}"
     return kept | {
         "PATH": path,
-        "PYTHONPATH": f"{folder}:{folder / 'launchers'}",
+        "PYTHONPATH": f"{folder}:{folder / 'launchers'}:{folder / 'plugins'}",
         "SLURM_CONF": "/no/such/slurm.conf",
     }
 

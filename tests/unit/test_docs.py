@@ -10,12 +10,12 @@ import autotune
 from autotune.cli import cli
 from autotune.collectives import MEASURED
 from autotune.errors import ExitCode
-from autotune.exporters import FORMATS
 from autotune.history.trial import History, Phase, Status, Subject
 from autotune.proposers import PROPOSERS
 from autotune.resources import folder
 from autotune.space.loader import _APPLY_KEYS, _PARAMETER_KEYS, load_space
 from autotune.views.frames import history_frame
+from tests.golden.test_exports import OURS
 from tests.unit.test_architecture import OWNERS, ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def scenario_keys():
 
 @pytest.mark.parametrize(
     "wanted",
-    [verbs, launchers, scenario_keys, lambda: MEASURED, lambda: PROPOSERS, lambda: FORMATS, lambda: Status,
+    [verbs, launchers, scenario_keys, lambda: MEASURED, lambda: PROPOSERS, lambda: OURS, lambda: Status,
      lambda: Phase, lambda: Subject],
     ids=["verbs", "launchers", "keys", "collectives", "proposers", "formats", "status", "phase", "subject"],
 )  # fmt: skip
@@ -123,7 +123,7 @@ TEXTS = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *ROOT.glob("autotune/**/*.py")]
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_paths_in_the_project_that_are_named_exist(path):
     """In documents and docstrings; NAME and the like stand for many."""
-    folders = "autotune|launchers|conf|search_spaces|tests|docs|benchmarks|notebooks"
+    folders = "autotune|launchers|plugins|conf|search_spaces|tests|docs|benchmarks|notebooks"
     for target in re.findall(rf"`((?:{folders})/[\w./*-]*)`", path.read_text(encoding="utf-8")):
         if not re.search(r"[A-Z]{3}", target.replace("README", "")):
             assert list(ROOT.glob(target.rstrip("/"))), target

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from autotune.exporters import FORMATS, exporter
+from autotune.exporters import exporter
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.launch_line import PROGRAM
 from autotune.exporters.mpich import MpichSelection
 from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
-from tests.golden.test_exports import OPENMPI, SITE, SMALL_TREE, SUBJECTS
+from tests.golden.test_exports import OPENMPI, OURS, SITE, SMALL_TREE, SUBJECTS
 
 PLACED = "mpirun --map-by ppr:8:node --bind-to core"
 MCA = "--mca pml ucx --mca coll_han_priority 0"
@@ -59,17 +59,17 @@ def made(name):
 
 
 def test_every_format_has_its_line():
-    assert set(LINES) == set(FORMATS)
+    assert set(LINES) == set(OURS)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OURS)
 def test_the_line_of_a_format(name):
     runs = any(word in LINES[name] for word in ("mpirun", "mpiexec", "srun --", "NCCL_"))
     line = made(name).use(SUBJECTS[name], SITE)
     assert line == (f"{LINES[name]} {PROGRAM}" if runs else LINES[name])
 
 
-@pytest.mark.parametrize("name", [n for n in FORMATS if n not in ("json", "summary", "mpich_json", "intel")])
+@pytest.mark.parametrize("name", [n for n in OURS if n not in ("json", "summary", "mpich_json", "intel")])
 def test_a_file_says_its_own_line(name):
     subject = SUBJECTS[name]
     assert f"use: {made(name).use(subject, SITE)}" in "".join(
@@ -91,7 +91,7 @@ def test_a_comma_in_the_directory_parts_the_list_of_tune_alone():
     assert "would part it" in unused(OPENMPI, there)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OURS)
 def test_no_line_names_a_list_of_parameter_files(name):
     """It would take the place of the site's own, and of the user's on 4.1."""
     subject = SUBJECTS[name]
@@ -130,7 +130,7 @@ def test_rules_that_leave_every_size_to_the_stack_set_nothing(choice):
 COMMANDS = {"mpirun", "mpiexec", "srun", "sbatch", "module", ".", "source"}
 
 
-@pytest.mark.parametrize("name", [n for n in FORMATS if n not in ("mpich_json", "nccl")])
+@pytest.mark.parametrize("name", [n for n in OURS if n not in ("mpich_json", "nccl")])
 def test_a_line_is_a_command_and_the_files_that_it_names_exist(name, tmp_path):
     folder = tmp_path / ("mine" if name == "tune" else "it's mine")  # such a file holds no quotes
     export_files(SUBJECTS[name], (name,), folder)

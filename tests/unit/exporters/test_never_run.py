@@ -12,16 +12,14 @@ from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
-from autotune.stacks import nccl, ucc
-from tests.golden.test_exports import CRAY, NCCL, SITE, UCC
+from autotune_formats import nccl
+from autotune_formats import ucc_grammar as ucc
+from tests.golden.test_exports import CRAY, NCCL, PLUGINS, SITE, UCC, exported
+from tests.unit.exporters.readers import chosen_by_nccl, chosen_by_ucc, holds
 
-NEVER_RUN = ("coll_tuned_json", "cray", "mvapich2", "mvapich3", "nccl", "ucc_conf")
 
-
-@pytest.mark.parametrize("name", NEVER_RUN)
+@pytest.mark.parametrize("name", PLUGINS)
 def test_each_file_says_that_it_was_never_run(name):
-    from tests.golden.test_exports import exported
-
     assert all("FORMAT CHECKED, NEVER RUN HERE" in text for text in exported(name).values())
     assert "never run" in exporter(name).summary
 
@@ -67,7 +65,7 @@ def test_a_ucc_conf_gives_each_call_the_algorithm_that_was_recommended(tables, d
     team = data.draw(st.one_of(st.sampled_from([r.comm_size for r in rules]), st.integers(2, 150)))
     size = data.draw(st.one_of(st.sampled_from([r.min_bytes for r in rules]), st.integers(0, 2**21)))
     wanted = str(choice_at(rules, (collective, team, size)).get("ucc_algorithm", ""))
-    held = [part for part in parts if part.holds(team_size=team, ppn=team, nnodes=1)]
+    held = [part for part in parts if holds(part, team_size=team, ppn=team, nnodes=1)]
     # A table holds for other team sizes too: there its thresholds stay where they were measured.
     owner = next((r.comm_size for r in rules if r.collective == collective and r.comm_size == team), 0)
     if ucc.COLLECTIVES[collective].counts is ucc.Counts.TOTAL:
@@ -75,7 +73,7 @@ def test_a_ucc_conf_gives_each_call_the_algorithm_that_was_recommended(tables, d
             return
         size *= team
     assert len(held) <= 1
-    found = ucc.chosen(held[0].values[ucc.TUNE], collective, size, team) if held else ""
+    found = chosen_by_ucc(held[0].values[ucc.TUNE], collective, size, team) if held else ""
     assert found == wanted
 
 
@@ -90,9 +88,9 @@ def test_radices_stand_by_size_where_ucc_takes_them_so():
     top, small, world = ucc.sections(text)
     assert top.values == {"UCC_CL_BASIC_TLS": "^sharp,nccl"}
     assert small.values["UCC_TL_UCP_ALLREDUCE_SRA_KN_RADIX"] == "4096-65536:host:4,65536-inf:host:8"
-    assert world.holds(team_size=64, ppn=8, nnodes=8)
-    assert not world.holds(team_size=64, ppn=4, nnodes=16)
-    assert not small.holds(team_size=64, ppn=8, nnodes=8)
+    assert holds(world, team_size=64, ppn=8, nnodes=8)
+    assert not holds(world, team_size=64, ppn=4, nnodes=16)
+    assert not holds(small, team_size=64, ppn=8, nnodes=8)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +136,9 @@ def test_every_size_of_a_tuner_table_has_its_row_or_the_table_is_refused(table, 
     name = nccl.COLLECTIVES[table[0].collective]
     wanted = str(choice_at(table, (table[0].collective, ranks, size))["algorithm"])
     factor = ranks if name in nccl.TOTAL else 1
-    assert nccl.chosen(text, name, size * factor, 2, ranks) == (wanted, "simple", "-1")
-    assert nccl.chosen(text, name, 2**40, 2, ranks)
-    assert nccl.chosen(text, name, size, 2, ranks + 1) == ()
+    assert chosen_by_nccl(text, name, size * factor, 2, ranks) == (wanted, "simple", "-1")
+    assert chosen_by_nccl(text, name, 2**40, 2, ranks)
+    assert chosen_by_nccl(text, name, size, 2, ranks + 1) == ()
     assert all(len(line.encode()) < nccl.LONGEST_LINE for line in text.splitlines())
 
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from autotune.exporters import FORMATS
 from autotune.exporters.origin import commented, is_ours, nodes_of, remarks
 from autotune.recommend.front import Provenance, Recommendation
 from autotune.space import Point
-from tests.golden.test_exports import SUBJECTS, exported
+from tests.golden.test_exports import OURS, SUBJECTS, exported
 
 
 @pytest.mark.parametrize("nodes", [1, 8])
@@ -25,7 +24,7 @@ def test_somebody_elses_file_says_nothing():
     assert not is_ours("# written by hand\npml = ucx\n")
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", OURS)
 def test_every_commented_file_says_its_nodes(name):
     for file, text in exported(name).items():
         if not file.endswith(".json"):

@@ -3,8 +3,9 @@
 import pytest
 
 from autotune.errors import UserError
-from autotune.stacks import ucc
-from autotune.stacks.ucc import INF
+from autotune_formats import ucc_grammar as ucc
+from autotune_formats.ucc_grammar import INF
+from tests.unit.exporters.readers import chosen_by_ucc, holds
 
 FILE = """\
 # for all teams
@@ -30,10 +31,10 @@ def test_sections_and_their_conditions():
         "nnodes": (1, 2),
     }
     assert rome.line == 4
-    assert rome.holds(team_size=16, ppn=8, nnodes=2)
-    assert not rome.holds(team_size=17, ppn=8, nnodes=2)
-    assert not rome.holds(team_size=16, ppn=4, nnodes=2)
-    assert top.holds(team_size=1)
+    assert holds(rome, team_size=16, ppn=8, nnodes=2)
+    assert not holds(rome, team_size=17, ppn=8, nnodes=2)
+    assert not holds(rome, team_size=16, ppn=4, nnodes=2)
+    assert holds(top, team_size=1)
     assert not rome.meets(three)
     assert top.meets(rome)
 
@@ -52,8 +53,8 @@ def test_tokens_in_any_order():
 )
 def test_where_ranges_meet_the_later_one_begins(size, team, algorithm):
     value = "allreduce:0-4k:[4-inf]:@knomial#allreduce:4k-8k,8k-inf:[4-inf]:@ring"
-    assert ucc.chosen(value, "allreduce", size, team) == algorithm
-    assert ucc.chosen(value, "bcast", size, team) == ""
+    assert chosen_by_ucc(value, "allreduce", size, team) == algorithm
+    assert chosen_by_ucc(value, "bcast", size, team) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
-"""``ucc.conf``: UCC's own file, for what ``coll_ucc`` hands over to it (step 12 of the flow).
+"""``ucc.conf``: UCC's own file, for what ``coll_ucc`` hands over to it, and what is wrong with anybody's.
 
 Rules say it by per-size values of their own, ``ucc_algorithm`` and ``ucc_radix``: the names of ``coll_tuned``
 are another component's.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
-from pathlib import Path
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations, pairwise
+from pathlib import Path, PurePath
 
 from autotune.errors import UserError
 from autotune.exporters.launch_line import mpirun, stated
@@ -14,9 +16,12 @@ from autotune.exporters.origin import UNTRIED, commented, remarks
 from autotune.exporters.settings import job_wide
 from autotune.history.lookup import last_up_to, table_starts
 from autotune.history.trial import Rule
+from autotune.lint.assignment import Assignment
+from autotune.lint.finding import Finding
+from autotune.lint.traps import Traps
 from autotune.recommend.front import Recommendation
-from autotune.stacks import ucc
 from autotune.stacks.tables import tables
+from autotune_formats import ucc_grammar as ucc
 
 UCC_FILE = "ucc.conf"
 """Name of the file."""
@@ -152,3 +157,84 @@ def _head(recommendation: Recommendation, low: int, high: int, owners: Collectio
 
 def _between(low: int, high: int) -> str:
     return str(low) if low == high else f"{low}-{high}"
+
+
+class UccTraps(Traps):
+    """``ucc.conf``, and maps of scores wherever they are set."""
+
+    prefixes = ("UCC_",)
+
+    def reads(self, path: PurePath, first: str) -> bool:
+        """By its name, or a variable or a section's head at its beginning."""
+        begins = re.match(rf"UCC_\w+=|\[({'|'.join(ucc.KEYS)})=", first)
+        return path.name == "ucc.conf" or bool(begins)
+
+    def file(self, path: PurePath, text: str) -> list[Finding]:
+        """Findings in a ``ucc.conf``."""
+        try:
+            parts = ucc.sections(text)
+        except UserError as exc:
+            line, _, effect = exc.message.partition(": ")
+            return [Finding(path, int(line), f"{effect}: UCC warns, and goes on without it", exc.hint)]
+        lines = text.splitlines()
+        findings = []
+        for part in parts:
+            for name, value in part.values.items():
+                at = next(
+                    (n for n, said in enumerate(lines[part.line :], part.line + 1) if said.startswith(name)),
+                    0,
+                )
+                if part.line and not name.startswith(_PREFIX):
+                    effect = f"a section holds for {_PREFIX}* alone: {name} is ignored in it"
+                    findings.append(Finding(path, at, effect, "write it above all sections"))
+                findings += self.variable(Assignment(path, at, name, value, variable=True))
+        for first, second in combinations(parts[1:], 2):
+            twice = first.values.keys() & second.values.keys()
+            if twice and first.meets(second):
+                effect = f"there are teams for which the section of line {first.line} holds too"
+                why = f"which of the two sets {min(twice)} is not defined"
+                findings.append(Finding(path, second.line, f"{effect}: {why}", "ranges that do not overlap"))
+        return findings
+
+    def environment(self, text: str) -> dict[str, str]:
+        """What stands above all sections, for all teams."""
+        head = re.split(r"^\[", text, maxsplit=1, flags=re.MULTILINE)[0]
+        pairs = (line.strip().partition("=") for line in head.splitlines())
+        return {name.strip(): value.strip() for name, _, value in pairs if name.startswith("UCC_")}
+
+    def variable(self, a: Assignment) -> Iterator[Finding]:
+        """What is wrong with one variable, if it holds a map of scores."""
+        if not (a.name.startswith("UCC_") and a.name.endswith("_TUNE") and a.literal):
+            return
+        try:
+            listed = ucc.tokens(a.value)
+        except UserError as exc:
+            yield a.finding(f"{exc.message}: UCC refuses the map, and the layer does not start", exc.hint)
+            return
+        for token in listed:
+            if not (token.score or token.algorithm):
+                yield a.finding(
+                    "an entry without score and algorithm changes nothing", "a score, or @algorithm"
+                )
+            if a.name == ucc.TUNE and not ucc.known_algorithm(token):
+                named = (c for c in ucc.COLLECTIVES.values() if c.name in token.collectives)
+                names = "; ".join(f"{c.name}: {', '.join(c.algorithms)}" for c in named)
+                effect = (
+                    f"{','.join(token.collectives)} has no algorithm {token.algorithm!r}: UCC refuses the map"
+                )
+                yield a.finding(effect, names)
+            for name in ucc.without_sizes(token):
+                effect = f"UCC cannot tell the sizes of {name}: they count as 0, whatever they are"
+                yield a.finding(effect, "leave the range out")
+
+    def together(
+        self, last: Mapping[str, Assignment], texts: Collection[str], own: Sequence[str]
+    ) -> Iterator[Finding]:
+        """Variables of the environment that any section of a ``ucc.conf`` sets too."""
+        in_file: set[str] = set()
+        for text in own:
+            with suppress(UserError):
+                in_file.update(name for part in ucc.sections(text) for name in part.values)
+        for name in sorted(last.keys() & in_file):
+            effect = f"{name} stands in ucc.conf too: the environment wins, in each of its sections"
+            yield last[name].finding(effect, "keep one of them")

@@ -1,13 +1,10 @@
-"""Variables of Intel MPI and MVAPICH that tell algorithms apart by size (step 12 of the flow)."""
+"""Variables of MVAPICH2 and of MVAPICH 3 and later: one algorithm for each collective."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.exporters.export_check import Recipe
-from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.origin import UNTRIED
-from autotune.exporters.script_check import by_script_recipe
 from autotune.exporters.settings import (
     EVERYWHERE,
     by_script,
@@ -18,45 +15,7 @@ from autotune.exporters.settings import (
 )
 from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich
-from autotune.stacks.intel_ranges import adjustments
 from autotune.stacks.tables import tables
-
-
-class IntelMpi:
-    """``I_MPI_ADJUST_*`` with ranges of message sizes, a script for each communicator size."""
-
-    name = "intel"
-    summary = (
-        "intel-mpi-env.sh: I_MPI_ADJUST_* variables by message size, for one communicator size (Intel MPI)"
-    )
-
-    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """A script for each communicator size with rules, named after it where there are several.
-
-        Raises:
-            UserError: an algorithm that Intel MPI has no id for, or sizes that are left to the library.
-        """
-        check_family(recommendation, "intelmpi")
-        by_comm_size = adjustments(recommendation.rules)
-        files: dict[str, str] = {}
-        for comm_size, variables in sorted(by_comm_size.items()):
-            name = f"intel-mpi-env-{comm_size}.sh" if len(by_comm_size) > 1 else "intel-mpi-env.sh"
-            only = f"for communicators of {comm_size} ranks; Intel MPI obeys it in those of any size"
-            files |= exports(recommendation, directory / name, variables, [only, EVERYWHERE])
-        return files or exports(recommendation, directory / "intel-mpi-env.sh", {})
-
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing the script; of several the one for most ranks, whose number the line says."""
-        names = list(self.export(recommendation, directory))
-        path = directory / names[-1]
-        if len(names) == 1:
-            return by_script(path)
-        ranks = path.stem.rpartition("-")[2]
-        return sourced(path, f"mpiexec -n {ranks} {PROGRAM}")
-
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
-        """The script for most ranks, as each rank sees it."""
-        return by_script_recipe(directory / list(self.export(recommendation, directory))[-1])
 
 
 class Mvapich2:

@@ -1,4 +1,4 @@
-"""What UCC calls its algorithms, and the grammar of ``ucc.conf`` (used by step 12 and ``lint``).
+"""What UCC calls its algorithms, and the grammar of ``ucc.conf``.
 
 Read in the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``, ``tl_ucp.c``,
 ``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; never run here.
@@ -93,7 +93,8 @@ RANGED = frozenset(
 _BY_NAME = {one.name: one for one in COLLECTIVES.values()}
 _NAMES = frozenset(_BY_NAME) | {"fanin", "fanout"}
 _MEMORY = frozenset(("host", "cuda", "cuda_managed", "rocm", "rocm_managed"))
-_KEYS = frozenset(("vendor", "model", "team_size", "ppn", "sock", "nnodes"))
+KEYS = ("vendor", "model", "team_size", "ppn", "sock", "nnodes")
+"""What a section can ask for."""
 _TEAM_RANGE = re.compile(r"\d+(-(\d+|inf))?", re.IGNORECASE)
 
 
@@ -125,11 +126,6 @@ class Section:
     """Variable → value."""
     line: int = 0
     """Of its head, counted from 1; 0: it has none."""
-
-    def holds(self, **team: float) -> bool:
-        """Whether a team of this ``team_size``, ``ppn`` and ``nnodes`` meets all that it asks of them."""
-        numbers = ((n, r) for n, r in self.where.items() if isinstance(r, tuple))
-        return all(low <= team[name] <= high for name, (low, high) in numbers if name in team)
 
     def meets(self, other: "Section") -> bool:
         """Whether there are teams for which both hold."""
@@ -197,8 +193,8 @@ def _conditions(head: str, number: int) -> dict[str, tuple[float, float] | str]:
     where: dict[str, tuple[float, float] | str] = {}
     for condition in head[1:-1].split():
         key, _, value = condition.partition("=")
-        if key not in _KEYS:
-            raise UserError(f"{number}: a section cannot ask for {key!r}", allowed(key, _KEYS))
+        if key not in KEYS:
+            raise UserError(f"{number}: a section cannot ask for {key!r}", allowed(key, KEYS))
         if key in ("vendor", "model"):
             where[key] = value
         elif re.fullmatch(r"\d+(-\d+)?", value):
@@ -266,21 +262,6 @@ def _range(item: str) -> tuple[float, float] | None:
     low, dash, high = item.partition("-")
     start, end = (INF if text.lower() == "inf" else size_in_bytes(text) for text in (low, high))
     return None if not dash or start is None or end is None else (start, end)
-
-
-def chosen(value: str, collective: str, message_bytes: float, team_size: int = 0) -> str:
-    """The algorithm that a map of scores gives to a call; empty: the component's own.
-
-    ``collective`` is MPI's name, and ``message_bytes`` is counted as UCC does; later tokens win, as they
-    overwrite what stands before them.
-    """
-    answer = ""
-    for token in tokens(value):
-        fits = not token.collectives or COLLECTIVES[collective].name in token.collectives
-        in_team = not team_size or any(low <= team_size <= high for low, high in token.teams)
-        if fits and in_team and any(low <= message_bytes < high for low, high in token.ranges):
-            answer = token.algorithm or answer
-    return answer
 
 
 def known_algorithm(token: Token) -> bool:

@@ -1,0 +1,76 @@
+"""Rules of ``coll_tuned`` as Open MPI 6 reads them, in JSON."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from autotune.exporters.launch_line import mpirun, stated
+from autotune.exporters.origin import UNTRIED, remarks
+from autotune.exporters.settings import settings
+from autotune.recommend.front import Recommendation
+from autotune.stacks import coll_tuned
+
+JSON_FILE = "coll_tuned_rules.json"
+"""Name of the rules."""
+
+
+class CollTunedJson:
+    """Rules of ``coll_tuned`` as Open MPI 6 reads them."""
+
+    name = "coll_tuned_json"
+    summary = f"{JSON_FILE}: per-size rules of coll_tuned in JSON (Open MPI 6.0); format checked, never run"
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The rules; what has no rule is left to the stack.
+
+        Raises:
+            UserError: rules that ``coll_tuned`` cannot say.
+        """
+        collectives = {
+            collective: _json_tables(collective, by_size)
+            for collective, by_size in coll_tuned.table(recommendation.rules).items()
+        }
+        document = {
+            "comment": [*remarks(recommendation), UNTRIED, f"use: {self.use(recommendation, directory)}"],
+            "rule_file_version": 3,
+            "module": "tuned",
+            "collectives": collectives,
+        }
+        return {JSON_FILE: json.dumps(document, indent=1, ensure_ascii=False) + "\n"}
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """With everything that the rules do not hold."""
+        deployed, path = settings(recommendation, directory), directory.absolute() / JSON_FILE
+        mca = dict(deployed.mca) | {
+            "coll_tuned_use_dynamic_rules": "1",
+            "coll_tuned_dynamic_rules_filename": str(path),
+        }
+        return mpirun(recommendation, stated(mca, deployed.other))
+
+
+def _json_tables(
+    collective: str, by_size: Mapping[int, tuple[coll_tuned.Row, ...]]
+) -> list[dict[str, object]]:
+    """Bounds are inclusive there, the first match wins, and without a match the stack decides.
+
+    What is 0 is left out, as it is by default; ``seg_size`` stands in the reader, but not in the schema.
+    """
+    starts = list(by_size)
+    entries = []
+    for start, end in zip(starts, [*starts[1:], None], strict=True):
+        rows = by_size[start]
+        rules = [
+            {
+                "msg_size_min": row.threshold_bytes,
+                "msg_size_max": "inf" if after is None else after.threshold_bytes - 1,
+                "alg": coll_tuned.enumerator(collective, row.algorithm, (6, 0)),
+                **({"faninout": row.fanout} if row.fanout else {}),
+                **({"seg_size": row.segment_bytes} if row.segment_bytes else {}),
+            }
+            for row, after in zip(rows, [*rows[1:], None], strict=True)
+            if row.algorithm
+        ]
+        if rules:
+            bounds = {"comm_size_min": start} | ({} if end is None else {"comm_size_max": end - 1})
+            entries.append({**bounds, "comm_rank_distribution": "any", "rules": rules})
+    return entries
