@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from autotune.errors import UserError, allowed
-from autotune.plugins import offers, plugged
+from autotune.resources.plugins import offers, plugged
 
 if TYPE_CHECKING:
     from autotune.campaign.ports import Exporter

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from autotune.errors import UserError
 from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding
-from autotune.plugins import offers, plugged
+from autotune.resources.plugins import offers, plugged
 
 GROUP = "autotune.lint"
 """Of the entry points: a kind of file, and the class that judges it."""

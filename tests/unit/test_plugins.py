@@ -15,7 +15,7 @@ from autotune.exporters.files import export_files, how_to_use
 from autotune.lint import environment_of, kind_of, lint, unusable
 from autotune.lint.traps import GROUP as LINT
 from autotune.lint.traps import KINDS, _asked
-from autotune.plugins import offers
+from autotune.resources.plugins import offers
 from tests.golden.test_exports import DECLARED, OPENMPI, OURS
 
 ROOT = Path(__file__).resolve().parents[2]

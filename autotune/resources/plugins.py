@@ -34,10 +34,11 @@ def offers(group: str, taken: Collection[str] = ()) -> Offers:
     seen, refused = set(), {}
     for place in distributions():
         try:
-            if f"[{group}]" not in (place.read_text("entry_points.txt") or "") or place.name in seen:
+            points = place.entry_points.select(group=group)
+            if not points or place.name in seen:
                 continue
             seen.add(place.name)  # the first one on the path, as for modules
-            for point in place.entry_points.select(group=group):
+            for point in points:
                 by_name.setdefault(point.name, []).append(point)
         except Exception as exc:
             refused[str(place.name)] = f"the entry points of {_called(place)} cannot be read: {_said(exc)}"
