@@ -1,8 +1,8 @@
 """The house as rules: a rank for each room, an owner for each foreign library, a core that touches nothing.
 
 A room is a folder or a loose module of ``autotune/``; ``launchers/`` and ``plugins/`` are one each. Modules
-are written as ``room.module``. Every table here is exact: an entry that is no longer true fails as one that is
-missing does.
+are written as ``room.module``. Every table here is exact: an entry that is no longer true fails as one that
+is missing does.
 """
 
 import ast
