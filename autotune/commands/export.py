@@ -10,7 +10,7 @@ from autotune.errors import UserError
 from autotune.exporters import listing
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.merging import merged
-from autotune.exporters.site import KEPT, Tree, bring_back, differences, replacing, site_tree
+from autotune.exporters.site import KEPT, SiteTree, bring_back, differences, replacing, site_tree
 from autotune.exporters.user_files import Changes
 from autotune.exporters.writing import write_files
 from autotune.stacks import dialect
@@ -70,7 +70,7 @@ def export(
         sys.stdout.write(f"all of this is {stamp}: no MPI ran\n")
 
 
-def _write_tree(tree: Tree, changes: Changes, stamp: str) -> None:
+def _write_tree(tree: SiteTree, changes: Changes, stamp: str) -> None:
     write_files(changes.contents, parents=True, public=True)
     sys.stdout.writelines(f"{path}\n" for path in tree.files)
     ways = "\n  or: ".join(tree.uses)

@@ -20,8 +20,21 @@ from autotune.views.text import figure_text, other_text, ratio_text, size_text
 VERSION = 1
 """Of the JSON document."""
 
+_SAID = ("campaign", "date", "stack", "nodes", "ranks", "stamp", "verified")
+_PAIRS = ("env", "placement", "both_sides", "boot")
+_SLOT = ("collective", "comm_size", "message_bytes")
+_TIMES = ("tuned_s", "tuned_sem_s", "default_s", "default_sem_s")
 
-class JsonDocument:
+
+class _Unread:
+    """A document that no stack reads."""
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """None."""
+        return ""
+
+
+class JsonDocument(_Unread):
     """Everything, for other programs and for merging."""
 
     name = "json"
@@ -34,38 +47,16 @@ class JsonDocument:
             "format": "autotune recommendation",
             "version": VERSION,
             "provenance": {
-                "campaign": source.campaign,
-                "date": source.date,
-                "stack": source.stack,
-                "nodes": source.nodes,
-                "ranks": source.ranks,
-                "stamp": source.stamp,
-                "verified": source.verified,
-                "env": dict(source.env),
-                "placement": dict(source.placement),
-                "both_sides": dict(source.both_sides),
-                "boot": dict(source.boot),
+                **{name: getattr(source, name) for name in _SAID},
+                **{name: dict(getattr(source, name)) for name in _PAIRS},
                 "parts": [asdict(part) for part in source.parts],
             },
             "point": dict(recommendation.point),
-            "rules": [
-                {
-                    "collective": rule.collective,
-                    "comm_size": rule.comm_size,
-                    "min_bytes": rule.min_bytes,
-                    "choice": dict(rule.choice),
-                }
-                for rule in recommendation.rules
-            ],
+            "rules": [{**asdict(rule), "choice": dict(rule.choice)} for rule in recommendation.rules],
             "gains": [
                 {
-                    "collective": gain.slot[0],
-                    "comm_size": gain.slot[1],
-                    "message_bytes": gain.slot[2],
-                    "tuned_s": gain.tuned_s,
-                    "tuned_sem_s": gain.tuned_sem_s,
-                    "default_s": gain.default_s,
-                    "default_sem_s": gain.default_sem_s,
+                    **dict(zip(_SLOT, gain.slot, strict=True)),
+                    **{name: getattr(gain, name) for name in _TIMES},
                     **({"other_loop": gain.other_loop} if gain.other_loop else {}),
                 }
                 for gain in recommendation.gains
@@ -73,12 +64,8 @@ class JsonDocument:
         }
         return {"recommendation.json": json_text(document, ascii_only=False)}
 
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """None: no stack reads it."""
-        return ""
 
-
-class Summary:
+class Summary(_Unread):
     """For people: Markdown that reads well as plain text."""
 
     name = "summary"
@@ -103,10 +90,6 @@ class Summary:
         lines += _size_lines(recommendation) or ["No rule: the stack decides."]
         return {"summary.md": "\n".join(lines) + "\n"}
 
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """None: no stack reads it."""
-        return ""
-
 
 def recommendation_of(text: str, name: str = "recommendation.json") -> Recommendation:
     """The recommendation in a JSON document.
@@ -121,7 +104,7 @@ def recommendation_of(text: str, name: str = "recommendation.json") -> Recommend
         if document["version"] > VERSION:
             raise UserError(f"{name} has version {document['version']}", f"this program reads {VERSION}")
         source = dict(document["provenance"])
-        for key in ("env", "placement", "both_sides", "boot"):
+        for key in _PAIRS:
             source[key] = tuple(source.get(key, {}).items())
         source["parts"] = tuple(
             Part(**{**part, "tables": tuple((c, n) for c, n in part["tables"])})

@@ -9,11 +9,10 @@ from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.script_check import by_script_recipe
 from autotune.exporters.settings import (
     EVERYWHERE,
+    VariableScript,
     by_script,
     check_family,
-    everywhere,
     exports,
-    one_algorithm,
 )
 from autotune.recommend.front import Recommendation
 from autotune.stacks import mpich, mpich_tree
@@ -28,30 +27,17 @@ SCRIPT = "mpich-env.sh"
 """Name of the script."""
 
 
-class MpichCvars:
+class MpichCvars(VariableScript):
     """``MPIR_CVAR_*`` variables: one algorithm for each collective, for all sizes."""
 
     name = "mpich_cvars"
     summary = f"{SCRIPT}: MPIR_CVAR_* variables, one algorithm for each collective (MPICH 4, 5)"
+    family, file = "mpich", SCRIPT
 
-    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The script.
-
-        Raises:
-            UserError: sizes that differ in their algorithm, which only a tree can say, or an unknown one.
-        """
-        check_family(recommendation, "mpich")
-        variables = {
-            f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM": mpich.check(
-                collective, one_algorithm(collective, by_size)
-            )
-            for collective, by_size in tables(everywhere(recommendation)).items()
-        }
-        return exports(recommendation, directory / SCRIPT, variables, [EVERYWHERE])
-
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing the script."""
-        return by_script(directory / SCRIPT)
+    def variables(self, collective: str, algorithm: str) -> dict[str, str]:
+        """One of MPICH's, where it has one of that name."""
+        name = mpich.check(collective, algorithm)
+        return {f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM": name}
 
     def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
         """The script, as each rank sees it."""

@@ -7,10 +7,11 @@ from pathlib import Path
 from autotune.errors import UserError
 from autotune.exporters.export_check import Recipe
 from autotune.exporters.guard import guard_of
+from autotune.exporters.launch_line import mpirun, stated
 from autotune.exporters.openmpi_files import UCX_FILE, ucx_text
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.script_check import values_in
-from autotune.exporters.settings import RULES_FILE, by_words, settings
+from autotune.exporters.settings import RULES_FILE, settings
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
@@ -19,7 +20,23 @@ CONF_FILE = "openmpi-mca-params.conf"
 """Name of the parameter file."""
 
 
-class OpenMpiMca:
+class _ByWords:
+    """Files for those who copy their lines."""
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By a line of Open MPI's ``mpirun`` that says everything itself.
+
+        A file that ``mca_base_param_files`` names would take the place of the site's own; named in front of
+        that, it loses to ``~/.openmpi/mca-params.conf`` on 5.0, whose ``mpirun`` makes variables of what
+        stands there. Options win over all of these and leave the rest of them alone. Of ``UCX_CONFIG_DIR``
+        each rank would warn as unused, although it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n`` would hide
+        misspelt names.
+        """
+        deployed = settings(recommendation, directory)
+        return mpirun(recommendation, stated(deployed.mca, deployed.other))
+
+
+class OpenMpiMca(_ByWords):
     """``openmpi-mca-params.conf`` with the rules file that it points to, and ``ucx.conf``."""
 
     name = "openmpi_mca"
@@ -46,10 +63,6 @@ class OpenMpiMca:
         ucx = {UCX_FILE: ucx_text(recommendation, deployed, "")} if deployed.ucx else {}
         return {CONF_FILE: text, **deployed.files, **ucx}
 
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By a line that says everything itself: the files are for those who copy their lines."""
-        return by_words(recommendation, directory)
-
     def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
         """By what the files say; rules are spoilt by an id that no collective has."""
 
@@ -61,7 +74,7 @@ class OpenMpiMca:
         return recipe(recommendation, directory, spoilt, self.export, variables)
 
 
-class OpenMpiMcaList:
+class OpenMpiMcaList(_ByWords):
     """``openmpi-mca-params.conf`` with everything in it, for those who want a single parameter file."""
 
     name = "openmpi_mca_list"
@@ -84,12 +97,8 @@ class OpenMpiMcaList:
         text = _parameter_file(recommendation, mca, self.use(recommendation, directory), notes)
         return {CONF_FILE: text, **deployed.files}
 
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By a line that says everything itself: the file is for those who copy its lines."""
-        return by_words(recommendation, directory)
 
-
-class CollTuned:
+class CollTuned(_ByWords):
     """The classic rules file alone."""
 
     name = "coll_tuned"
@@ -104,10 +113,6 @@ class CollTuned:
         head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
         text = coll_tuned.rules_file(recommendation.rules, head)
         return {RULES_FILE: text or "\n".join([*commented(head), "0  # collectives"]) + "\n"}
-
-    def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """With everything that the rules file does not hold."""
-        return by_words(recommendation, directory)
 
 
 def _parameter_file(

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.errors import UserError
-from autotune.exporters.launch_line import PROGRAM, mpirun, sourced, stated
+from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.origin import commented, remarks
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Rule
 from autotune.recommend.front import Recommendation
 from autotune.stacks import coll_tuned
-from autotune.stacks.tables import algorithm_of
+from autotune.stacks.tables import algorithm_of, tables
 
 RULES_FILE = "coll_tuned_rules.conf"
 """Name of the classic rules file beside the files that point to it."""
@@ -123,21 +123,40 @@ def exports(
     return {path.name: "\n".join([*commented(head), *lines]) + "\n"}
 
 
+class VariableScript:
+    """A script with one variable for each collective, as one algorithm for messages of all sizes."""
+
+    family = file = ""
+    notes: tuple[str, ...] = (EVERYWHERE,)
+
+    def variables(self, collective: str, algorithm: str) -> dict[str, str]:
+        """What sets an algorithm of a collective; empty: the library's own.
+
+        Raises:
+            UserError: the library has no such algorithm.
+        """
+        raise NotImplementedError
+
+    def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
+        """The script.
+
+        Raises:
+            UserError: measured on another MPI, sizes that differ in their algorithm, or an unknown one.
+        """
+        check_family(recommendation, self.family)
+        variables: dict[str, str] = {}
+        for collective, by_size in tables(everywhere(recommendation)).items():
+            variables |= self.variables(collective, one_algorithm(collective, by_size))
+        return exports(recommendation, directory / self.file, variables, self.notes)
+
+    def use(self, recommendation: Recommendation, directory: Path) -> str:
+        """By sourcing the script."""
+        return by_script(directory / self.file)
+
+
 def by_script(path: Path) -> str:
     """The line that uses such a script."""
     return sourced(path, f"mpiexec {PROGRAM}")
-
-
-def by_words(recommendation: Recommendation, directory: Path) -> str:
-    """A line of Open MPI's ``mpirun`` that says everything itself.
-
-    A file that ``mca_base_param_files`` names would take the place of the site's own; named in front of that,
-    it loses to ``~/.openmpi/mca-params.conf`` on 5.0, whose ``mpirun`` makes variables of what stands there.
-    Options win over all of these and leave the rest of them alone. Of ``UCX_CONFIG_DIR`` each rank would warn
-    as unused, although it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n`` would hide misspelt names.
-    """
-    deployed = settings(recommendation, directory)
-    return mpirun(recommendation, stated(deployed.mca, deployed.other))
 
 
 def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, str]]:

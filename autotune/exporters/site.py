@@ -25,7 +25,7 @@ KEPT = "replaced"
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SiteTree:
     """What is written below a prefix."""
 
     prefix: Path
@@ -42,7 +42,7 @@ class Tree:
     """The line that takes it back."""
 
 
-def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree:
+def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> SiteTree:
     """The files below a prefix; those of other versions beside them are left alone.
 
     The module is the site's own of this MPI, which must be loaded; empty: it has none.
@@ -80,40 +80,29 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Tree
     named = (folder, modules / loaded, modules / f"{loaded}.lua")
     back = f"rm -r {' '.join(shlex.quote(str(path)) for path in named)}"
     head = [*remarks(recommendation), "", *(f"use: {line}" for line in uses), f"take it back: {back}"]
-    values = deployed.environment.items()
     what = f"MPI collectives tuned by autotune on Open MPI {version}: {recommendation.provenance.verified}"
-    sh, in_tcl, in_lua = ShellScript(), ModuleFile(), LmodModule()
-    script = [*commented(head), *sh.asking(guard), *(sh.line(*pair) for pair in values)]
-    tcl_lines = [
-        "#%Module1.0",
-        *commented(head),
-        f"module-whatis {tcl(what)}",
-        "conflict autotune",
-        *([f"prereq {tcl(module)}"] if module else []),
-        *in_tcl.asking(guard),
-        *(in_tcl.line(*pair) for pair in values),
-    ]
-    lua_lines = [
-        *commented(head, "--"),
-        f"whatis({lua(what)})",
-        'conflict("autotune")',
-        *([f"prereq({lua(module)})"] if module else []),
-        *in_lua.asking(guard),
-        *(in_lua.line(*pair) for pair in values),
-    ]
+    script, tcl_lines, lua_lines = (
+        [*language.asking(guard), *(language.line(*pair) for pair in deployed.environment.items())]
+        for language in (ShellScript(), ModuleFile(), LmodModule())
+    )
+    tcl_head = ["#%Module1.0", *commented(head), f"module-whatis {tcl(what)}", "conflict autotune"]
+    tcl_head += [f"prereq {tcl(module)}"] if module else []
+    lua_head = [*commented(head, "--"), f"whatis({lua(what)})", 'conflict("autotune")']
+    lua_head += [f"prereq({lua(module)})"] if module else []
     files = {
         folder / name: text
         for written in ("json", "summary")
         for name, text in exporter(written).export(recommendation, folder).items()
     }
     files |= {folder / name: text for name, text in deployed.files.items()}
-    lines = dict(zip((folder / SCRIPT, *named[1:]), (script, tcl_lines, lua_lines), strict=True))
-    files |= {path: "\n".join(text) + "\n" for path, text in lines.items()}
+    texts = ([*commented(head), *script], [*tcl_head, *tcl_lines], [*lua_head, *lua_lines])
+    for path, lines in zip((folder / SCRIPT, *named[1:]), texts, strict=True):
+        files[path] = "\n".join(lines) + "\n"
     stale = tuple(path for path in (folder / RULES_FILE,) if path not in files)
-    return Tree(prefix, folder, files, stale, uses, back)
+    return SiteTree(prefix, folder, files, stale, uses, back)
 
 
-def replacing(tree: Tree, stamp: str) -> Changes:
+def replacing(tree: SiteTree, stamp: str) -> Changes:
     """What is to be written for a tree, in place of one of the same version: all of that is kept apart.
 
     Beside the files themselves copies would be modules, and loaded as the newest ones.
@@ -154,7 +143,7 @@ def _telling(text: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def bring_back(tree: Tree, stamp: str) -> str:
+def bring_back(tree: SiteTree, stamp: str) -> str:
     """The line that puts back what a tree replaced."""
     kept = tree.prefix / KEPT / stamp
     copies = [

@@ -11,7 +11,7 @@ from autotune.lint.launch import MPIRUN, launched
 from autotune.lint.traps import traps
 from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
-from autotune.lint.words import Command, Word, commands
+from autotune.lint.words import ShellCommand, Word, commands
 
 _MCA = "OMPI_MCA_"
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -105,7 +105,7 @@ def _assignments(path: PurePath, line: int, name: str, value: Word) -> list[Assi
     return [first, *(listed(first) if plain == ENV_LIST else ())]
 
 
-def _pairs(command: Command) -> tuple[list[tuple[str, Word]], bool]:
+def _pairs(command: ShellCommand) -> tuple[list[tuple[str, Word]], bool]:
     """What a command assigns, and whether programs that run later or on its line see it."""
     first, *rest = command.words
     if first.text in ("setenv", "pushenv"):
@@ -121,13 +121,13 @@ def _pairs(command: Command) -> tuple[list[tuple[str, Word]], bool]:
     return pairs, exports
 
 
-def _ends_in_list(command: Command) -> bool:
+def _ends_in_list(command: ShellCommand) -> bool:
     return command.end == ";" and bool(
         re.search(rf"{ENV_LIST}[= ]\S[^\s=]*=\S*$", " ".join(word.text for word in command.words))
     )
 
 
-def _launch(command: Command) -> Sequence[Word]:
+def _launch(command: ShellCommand) -> Sequence[Word]:
     """The words from the launcher on; none where there is no launch."""
     wrapped = False
     for at, word in enumerate(command.words):

@@ -28,7 +28,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """One simple command."""
 
     line: int
@@ -53,7 +53,7 @@ _SHELLS = frozenset(
 """Commands that run the text that is given to them."""
 
 
-def commands(text: str) -> Iterator[Command]:
+def commands(text: str) -> Iterator[ShellCommand]:
     """The commands of a script in order, without the words of the shell's own syntax before them.
 
     The text that a here-document hands to something else than a shell is none of the script's.
@@ -95,7 +95,7 @@ def _without_texts(text: str) -> str:
     return "\n".join(lines)
 
 
-def _commands(text: str) -> Iterator[Command]:
+def _commands(text: str) -> Iterator[ShellCommand]:
     """All commands; lines that go on after a backslash are one.
 
     A quote is looked for within its line: a text over several lines is not an assignment that a stack reads.
@@ -106,7 +106,7 @@ def _commands(text: str) -> Iterator[Command]:
         number += 1 + joined.count("\n")
 
 
-def _line(line: str, number: int) -> Iterator[Command]:
+def _line(line: str, number: int) -> Iterator[ShellCommand]:
     words: list[Word] = []
     pieces: list[str] = []
     literal = closed = True
@@ -122,7 +122,7 @@ def _line(line: str, number: int) -> Iterator[Command]:
             words += [Word("".join(pieces), literal)] if pieces else []
             pieces, literal = [], True
             if kind == "end" and (words or said == ";;"):
-                yield Command(number, tuple(words), said, closed)
+                yield ShellCommand(number, tuple(words), said, closed)
                 words = []
             continue
         if kind == "open":
@@ -134,4 +134,4 @@ def _line(line: str, number: int) -> Iterator[Command]:
         pieces.append(said)
     words += [Word("".join(pieces), literal)] if pieces else []
     if words:
-        yield Command(number, tuple(words), "", closed)
+        yield ShellCommand(number, tuple(words), "", closed)

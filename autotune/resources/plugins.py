@@ -34,12 +34,11 @@ def offers(group: str, taken: Collection[str] = ()) -> Offers:
     seen, refused = set(), {}
     for place in distributions():
         try:
-            points = place.entry_points.select(group=group)
-            if not points or place.name in seen:
-                continue
-            seen.add(place.name)  # the first one on the path, as for modules
-            for point in points:
-                by_name.setdefault(point.name, []).append(point)
+            its = place.entry_points.select(group=group)
+            if its and place.name not in seen:
+                seen.add(place.name)  # the first one on the path, as for modules
+                for point in its:
+                    by_name.setdefault(point.name, []).append(point)
         except Exception as exc:
             refused[str(place.name)] = f"the entry points of {_called(place)} cannot be read: {_said(exc)}"
     found = {}

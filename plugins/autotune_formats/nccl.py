@@ -44,7 +44,7 @@ LONGEST_LINE = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TunerRow:
     """One row."""
 
     line: int
@@ -73,11 +73,11 @@ class Row:
         return low, high
 
 
-def rows(text: str) -> Iterator[Row]:
+def rows(text: str) -> Iterator[TunerRow]:
     """The rows of a table, whatever they hold."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line and not line.startswith("#"):
-            yield Row(number, tuple(field.strip() for field in line.split(",") if field))
+            yield TunerRow(number, tuple(field.strip() for field in line.split(",") if field))
 
 
 _VALUES = {"algorithm": ALGORITHMS, "protocol": PROTOCOLS}
@@ -186,7 +186,7 @@ class NcclTraps(Traps):
             for n, line in enumerate(text.splitlines(), start=1)
             if len(line.encode()) > LONGEST_LINE - 1
         ]
-        sound: list[Row] = []
+        sound: list[TunerRow] = []
         for row in rows(text):
             if row.fields[0] == "collective_type":
                 continue
@@ -217,7 +217,7 @@ class NcclTraps(Traps):
             yield last["NCCL_TUNER_CONFIG_FILE"].finding(effect, "add NCCL_TUNER_PLUGIN")
 
 
-def _gaps(path: PurePath, where: tuple[str, ...], rows: list[Row]) -> Iterator[Finding]:
+def _gaps(path: PurePath, where: tuple[str, ...], rows: list[TunerRow]) -> Iterator[Finding]:
     """Sizes that no row is for, of those that take all calls of one kind."""
     kind = f"{where[0]} on {where[2]} ranks of {where[1]} nodes".replace("-1", "any")
     otherwise = "the plugin leaves NCCL one channel (its documentation: ring and simple)"
@@ -234,5 +234,5 @@ def _gaps(path: PurePath, where: tuple[str, ...], rows: list[Row]) -> Iterator[F
         yield Finding(path, first.line, effect, f"end the last one at {LARGEST}")
 
 
-def _holds(outer: Row, inner: Row) -> bool:
+def _holds(outer: TunerRow, inner: TunerRow) -> bool:
     return outer.bounds[0] <= inner.bounds[0] and inner.bounds[1] <= outer.bounds[1]

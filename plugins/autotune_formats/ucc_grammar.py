@@ -32,7 +32,7 @@ class Counts(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class UccCollective:
     """A collective of MPI in UCC."""
 
     name: str
@@ -45,40 +45,40 @@ class Collective:
     """Algorithm → the variable with its radix."""
 
 
-COLLECTIVES: Mapping[str, Collective] = {
-    "allreduce": Collective(
+COLLECTIVES: Mapping[str, UccCollective] = {
+    "allreduce": UccCollective(
         "allreduce",
         ("knomial", "sra_knomial", "dbt", "sliding_window", "ring"),
         radix={"knomial": "ALLREDUCE_KN_RADIX", "sra_knomial": "ALLREDUCE_SRA_KN_RADIX"},
     ),
-    "allgather": Collective(
+    "allgather": UccCollective(
         "allgather",
         ("knomial", "ring", "neighbor", "bruck", "sparbit", "linear", "batched"),
         Counts.TOTAL,
         {"knomial": "ALLGATHER_KN_RADIX"},
     ),
-    "allgatherv": Collective("allgatherv", ("ring", "knomial"), Counts.TOTAL),
-    "alltoall": Collective("alltoall", ("pairwise", "bruck", "onesided"), Counts.TOTAL),
-    "alltoallv": Collective("alltoallv", ("pairwise", "hybrid", "onesided"), Counts.NOTHING),
-    "barrier": Collective("barrier", ("knomial",), Counts.NOTHING),
-    "bcast": Collective(
+    "allgatherv": UccCollective("allgatherv", ("ring", "knomial"), Counts.TOTAL),
+    "alltoall": UccCollective("alltoall", ("pairwise", "bruck", "onesided"), Counts.TOTAL),
+    "alltoallv": UccCollective("alltoallv", ("pairwise", "hybrid", "onesided"), Counts.NOTHING),
+    "barrier": UccCollective("barrier", ("knomial",), Counts.NOTHING),
+    "bcast": UccCollective(
         "bcast",
         ("knomial", "sag_knomial", "dbt"),
         radix={"knomial": "BCAST_KN_RADIX", "sag_knomial": "BCAST_SAG_KN_RADIX"},
     ),
-    "gather": Collective("gather", ("knomial",), Counts.TOTAL, {"knomial": "GATHER_KN_RADIX"}),
-    "gatherv": Collective("gatherv", ("linear",), Counts.NOTHING),
-    "reduce": Collective(
+    "gather": UccCollective("gather", ("knomial",), Counts.TOTAL, {"knomial": "GATHER_KN_RADIX"}),
+    "gatherv": UccCollective("gatherv", ("linear",), Counts.NOTHING),
+    "reduce": UccCollective(
         "reduce",
         ("knomial", "dbt", "srg"),
         radix={"knomial": "REDUCE_KN_RADIX", "srg": "REDUCE_SRG_KN_RADIX"},
     ),
-    "reduce_scatter": Collective("reduce_scatterv", ("ring",), Counts.TOTAL),
-    "reduce_scatter_block": Collective(
+    "reduce_scatter": UccCollective("reduce_scatterv", ("ring",), Counts.TOTAL),
+    "reduce_scatter_block": UccCollective(
         "reduce_scatter", ("ring", "knomial"), radix={"knomial": "REDUCE_SCATTER_KN_RADIX"}
     ),
-    "scatter": Collective("scatter", ("knomial",), Counts.TOTAL, {"knomial": "SCATTER_KN_RADIX"}),
-    "scatterv": Collective("scatterv", ("linear",), Counts.NOTHING),
+    "scatter": UccCollective("scatter", ("knomial",), Counts.TOTAL, {"knomial": "SCATTER_KN_RADIX"}),
+    "scatterv": UccCollective("scatterv", ("linear",), Counts.NOTHING),
 }
 """By MPI's name. UCC compares the receive buffer, so that its ``reduce_scatter`` counts one rank's block."""
 
@@ -139,7 +139,7 @@ class Section:
         return True
 
 
-def of(collective: str) -> Collective:
+def of(collective: str) -> UccCollective:
     """A collective of MPI in UCC.
 
     Raises:
