@@ -120,13 +120,9 @@ class UcxConf:
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """With everything job-wide that UCX does not read."""
         deployed = settings(recommendation, directory)
-        folder, (mca, _) = ucx_folder(deployed, directory), job_wide(recommendation)
+        folder = {"UCX_CONFIG_DIR": str(directory.absolute())} if deployed.ucx else {}
+        mca, _ = job_wide(recommendation)
         return mpirun(recommendation, stated(mca, deployed.environment_only), folder, folder)
-
-
-def ucx_folder(deployed: DeployedSettings, directory: Path) -> dict[str, str]:
-    """The variable that has UCX read its file in a directory; none where there is nothing to read."""
-    return {"UCX_CONFIG_DIR": str(directory.absolute())} if deployed.ucx else {}
 
 
 def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: str) -> str:

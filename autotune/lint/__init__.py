@@ -53,22 +53,9 @@ _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec) |sete
 _RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
 
 _LIKE = (
-    *(
-        "mca_base",
-        "mpi",
-        "ompi",
-        "opal",
-        "orte",
-        "prte",
-        "pmix",
-        "rmaps",
-        "plm",
-        "oob",
-        "hwloc",
-        "ras",
-        "odls",
-    ),
-    *("ess", "iof", "errmgr", "state", "shmem", "memory", "patcher", "bml", "grpcomm", "event", "vader"),
+    *("mca_base", "mpi", "ompi", "opal", "orte", "prte", "pmix", "rmaps", "plm", "oob", "hwloc", "ras"),
+    *("odls", "ess", "iof", "errmgr", "state", "shmem", "memory", "patcher", "bml", "grpcomm", "event"),
+    "vader",
 )
 """Beginnings of other parameters' names."""
 _PARAMETER = re.compile(

@@ -19,22 +19,10 @@ _LUA = re.compile(r"""\s*(?:pushenv|setenv)\(\s*["'](\w+)["']\s*,\s*["'](.*)["']
 _BEFORE = frozenset({"exec", "time", "env", "nohup", "command"})
 """Commands that run the rest of their line."""
 _WRAPPERS = frozenset(
-    {
-        *(
-            "time",
-            "timeout",
-            "nice",
-            "ionice",
-            "chrt",
-            "setsid",
-            "stdbuf",
-            "taskset",
-            "numactl",
-            "sudo",
-            "strace",
-        ),
-        *("sudo", "strace", "perf", "xargs", "eval", "salloc", "hyperfine", "gdb", "nsys"),
-    }
+    (
+        *("time", "timeout", "nice", "ionice", "chrt", "setsid", "stdbuf", "taskset", "numactl", "sudo"),
+        *("strace", "perf", "xargs", "eval", "salloc", "hyperfine", "gdb", "nsys"),
+    )
 )
 """Commands that do so behind options and values of their own."""
 _OWN = re.compile(
