@@ -49,7 +49,7 @@ class CollTunedJson:
 
 
 def _json_tables(
-    collective: str, by_size: Mapping[int, tuple[coll_tuned.Row, ...]]
+    collective: str, by_size: Mapping[int, tuple[coll_tuned.TunedRow, ...]]
 ) -> list[dict[str, object]]:
     """Bounds are inclusive there, the first match wins, and without a match the stack decides.
 
