@@ -12,8 +12,8 @@ comparison may spend, alpha:
   between slots, and whenever one looks.
 - that a slot is slower by no more than ``margin`` (non-inferiority): what counts is the mean of the times as
   they come, slow launches included, so a t interval of the ratio of means excludes it, with the variance of
-  the delta method (Casella, Berger 2002, example 5.5.27) and ``bound_alpha``, each launch over the median of the
-  reference in its block and stratum. A program waits for every call too: the mean over the calls of a launch
+  the delta method (Casella, Berger 2002, example 5.5.27) and ``bound_alpha``, each launch over the median of
+  the reference in its block and stratum. A program waits for every call too: the mean over a launch's calls
   must not be seen that much slower. (One preempted call of µs takes a launch's mean by thousands of per cent
   whatever the setting, so that no interval of these excludes anything.) ``at_least`` is the lower of both.
   Nothing is divided by the number of slots: the claim is wrong only if one slot is that much slower, and the

@@ -88,7 +88,8 @@ class Verdict:
         if rare <= _RARE:
             return said
         return (
-            f"{said}, a failure or slowdown in less than {100 * rare:.0f} % of launches would not show on {own} of them"
+            f"{said}, a failure or slowdown in less than {100 * rare:.0f} % of launches"
+            f" would not show on {own} of them"
         )
 
     @property
