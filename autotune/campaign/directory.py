@@ -4,6 +4,7 @@ Everything comes from the journal, so it can be read while the campaign runs, af
 machine without any MPI.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from autotune.campaign.strategy import Strategy
 from autotune.errors import UserError
 from autotune.history.events import State, replayed
 from autotune.history.folder import FILE
-from autotune.history.journal import is_locked, read_events
+from autotune.history.journal import Journal, is_locked, read_events
 from autotune.history.trial import History, Phase, Trial
 from autotune.recommend.front import Recommendation
+from autotune.scenario import Scenario
 from autotune.verification.choices import ChoiceKind
 
 
@@ -107,3 +109,23 @@ def _state(directory: Path, events: Sequence[Mapping[str, Any]]) -> tuple[State,
     if is_locked(directory):
         return State.RUNNING, ""
     return State.INTERRUPTED, "it was ended without a word; the same command continues it"
+
+
+def start_over(scenario: Scenario) -> None:
+    """For ``campaign.fresh``: rename an existing campaign to the first free one of ``NAME.1``, ``NAME.2`` ….
+
+    Raises:
+        UserError: the directory exists and is not a campaign.
+        LockedError: somebody is writing it.
+    """
+    directory = scenario.directory
+    if not scenario.campaign.fresh or not directory.exists():
+        return
+    if not (directory / FILE).exists() and any(directory.iterdir()):
+        raise UserError(f"{directory} is not a campaign: it has no {FILE}", "choose another campaign.dir")
+    with Journal(directory):
+        number = 1
+        while (aside := directory.with_name(f"{directory.name}.{number}")).exists():
+            number += 1
+        directory.rename(aside)
+    sys.stdout.write(f"kept the earlier campaign as {aside}\n")

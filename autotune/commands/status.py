@@ -25,7 +25,7 @@ from autotune.structure import plain
 from autotune.verification.choices import Choice
 from autotune.views.discovery import discovery_document, headline
 from autotune.views.guidelines import concerning_text
-from autotune.views.text import advice_text
+from autotune.views.text import advice_text, duration_text
 
 _EVERY_S, _SHARE = 10.0, 50
 """What is said of a running campaign is kept so often, or after so many times what keeping it takes."""
@@ -143,7 +143,7 @@ def _waiting(directory: Path) -> Progress:
 
 def _queue(directory: Path) -> tuple[str, ...]:
     """The campaign's jobs that wait or run, as its launcher words them."""
-    words: tuple[str, ...] = import_module("hydra_plugins.autotune._slurm").queue(directory)
+    words: tuple[str, ...] = import_module("hydra_plugins.autotune._slurm").queue(directory, duration_text)
     return words
 
 

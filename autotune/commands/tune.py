@@ -16,7 +16,7 @@ from rich.console import Console
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.costs import shares
 from autotune.campaign.description import Description, campaign_event, campaign_in, scenario_document
-from autotune.campaign.directory import last_written, read_campaign
+from autotune.campaign.directory import last_written, read_campaign, start_over
 from autotune.campaign.drift import levelled
 from autotune.campaign.interruption import check
 from autotune.campaign.loop import Campaign
@@ -39,12 +39,10 @@ from autotune.errors import (
     JournalError,
     ScenarioError,
     StorageError,
-    UserError,
 )
 from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.history.events import State, changed_event, ended_event, replayed, started_event
-from autotune.history.folder import FILE
 from autotune.history.journal import Journal, as_read, not_stored
 from autotune.history.objectives import Objective, scores
 from autotune.history.trial import History, Observation, Phase, Trial
@@ -349,23 +347,3 @@ def _say_complete(console: Console, directory: Path) -> ExitCode:
         soft_wrap=True,
     )
     return ExitCode.FINDING if wrong else ExitCode.WELL
-
-
-def start_over(scenario: Scenario) -> None:
-    """For ``campaign.fresh``: rename an existing campaign to the first free one of ``NAME.1``, ``NAME.2`` ….
-
-    Raises:
-        UserError: the directory exists and is not a campaign.
-        LockedError: somebody is writing it.
-    """
-    directory = scenario.directory
-    if not scenario.campaign.fresh or not directory.exists():
-        return
-    if not (directory / FILE).exists() and any(directory.iterdir()):
-        raise UserError(f"{directory} is not a campaign: it has no {FILE}", "choose another campaign.dir")
-    with Journal(directory):
-        number = 1
-        while (aside := directory.with_name(f"{directory.name}.{number}")).exists():
-            number += 1
-        directory.rename(aside)
-    sys.stdout.write(f"kept the earlier campaign as {aside}\n")

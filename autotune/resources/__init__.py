@@ -3,7 +3,9 @@
 import os
 import re
 import stat
+import tomllib
 from pathlib import Path
+from typing import Any
 
 from autotune.errors import SpaceError, TableError, UserError, allowed
 
@@ -31,6 +33,11 @@ def folder(name: str) -> Path:
 def conf_text(name: str) -> str:
     """The text of a file of ``conf/``, e.g. ``probe/standard``."""
     return (folder("conf") / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def facts(name: str) -> dict[str, Any]:
+    """The table ``NAME.toml`` that stands beside the modules which read it, e.g. ``importers/endings``."""
+    return tomllib.loads((_PACKAGE / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def space_text(name: str) -> str:

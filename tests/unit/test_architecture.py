@@ -23,7 +23,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 ROOMS = (
-    *("__init__", "errors", "collectives", "structure", "resources", "space", "measure", "history"),
+    *("__init__", "errors", "structure", "resources", "collectives", "space", "measure", "history"),
     *("importers", "simulate", "screening", "recommend", "verification", "probe", "scenario", "stacks"),
     *("campaign", "views", "proposers", "exporters", "lint", "replay", "commands", "launchers"),
     *("autotune_formats", "cli", "__main__"),

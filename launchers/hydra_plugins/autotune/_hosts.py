@@ -116,7 +116,8 @@ def complaints_about(answers: Sequence[Answer]) -> list[str]:
 def project_version() -> str:
     """Version of this project with a digest of its code: two checkouts of one version can differ."""
     digest = sha256()
-    for path in sorted(Path(autotune.__file__).parent.rglob("*.py")):
+    folder = Path(autotune.__file__).parent
+    for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml")]):
         digest.update(path.read_bytes())
     return f"{autotune.__version__} ({digest.hexdigest()[:8]})"
 

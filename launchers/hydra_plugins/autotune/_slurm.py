@@ -18,14 +18,14 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from autotune.commands.tune import start_over
+from autotune.campaign.directory import start_over
 from autotune.errors import HandedOver, ScenarioError, StackError
 from autotune.scenario import Scenario
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Launcher, LaunchRequest, Placement
-from autotune.views.text import duration_text
 from hydra_plugins.autotune import _commands
 from hydra_plugins.autotune._mpirun import CommandLine, Mpirun
 from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, job_name, submit
@@ -116,14 +116,17 @@ def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, after: 
     return submit(scenario.directory.absolute() / "slurm", settings, order, _this_command(), slurm)
 
 
-def queue(directory: Path) -> tuple[str, ...]:
-    """The jobs of a campaign that wait or run, in words; empty where Slurm is not here."""
+def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
+    """The jobs of a campaign that wait or run, in words; empty where Slurm is not here.
+
+    ``span`` words a number of seconds.
+    """
     try:
         jobs = Slurm(patience_s=0.0, call_timeout_s=10.0).jobs(job_name(directory))
     except StackError as exc:
         return (exc.message,) if why_slurm() else ()
     return tuple(
-        f"{job.in_words()} for {duration_text(time.time() - (began_s or time.time()))}: "
+        f"{job.in_words()} for {span(time.time() - (began_s or time.time()))}: "
         + (f"launch {int(rest[1:])}" if rest else "the campaign")
         for rest, job in jobs
         for began_s in (job.submitted_s if job.verdict == WAITING else job.started_s,)
