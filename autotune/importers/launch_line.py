@@ -1,4 +1,4 @@
-"""How many ranks a launcher's command starts, of a command that was echoed into a log.
+"""Launchers' commands: their options, and how many ranks a command starts that was echoed into a log.
 
 A launcher's options end where its program begins: what follows, `nice -n 10` as much as the benchmark's own
 `-n`, is not the launcher's. Where the command does not say, the ranks are not known.
@@ -6,86 +6,58 @@ A launcher's options end where its program begins: what follows, `nice -n 10` as
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from autotune.resources import facts
 
 
 @dataclass(frozen=True, slots=True)
-class _Launcher:
-    """Options of one launcher, without their dashes."""
+class Launcher:
+    """Options of one launcher, without their dashes, as ``launchers.toml`` explains them."""
 
-    ranks: str
-    """Those with the number of ranks."""
-    groups: str = ""
-    """Those with a number of nodes or resource sets."""
-    each: str = ""
-    """Those with the ranks of one of these."""
-    takes: str = ""
-    """Others with a value."""
-    flags: str = ""
-    """Those without a value, where all others have one."""
-    two: str = ""
-    """Those with two values."""
+    ranks: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    two: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
     def values(self, option: str) -> int:
         """How many words behind an option are its own."""
-        if option in self.two.split():
+        if option in self.two:
             return 2
         if self.flags:
-            return int(option not in self.flags.split())
-        return int(option in f"{self.ranks} {self.groups} {self.each} {self.takes}".split())
+            return int(option not in self.flags)
+        return int(option in (*self.ranks, *self.groups, *self.each, *self.takes))
+
+    def options(self, words: Sequence[str]) -> Iterator[tuple[str, Mapping[int, str]]]:
+        """Options in the words behind the launcher, up to the program: each with its values by place."""
+        at = 0
+        while at < len(words) and words[at].startswith("-") and words[at].strip("-"):
+            name, equals, value = words[at].lstrip("-").partition("=")
+            count, values = 0, {at: value}
+            glued = re.fullmatch(r"-([A-Za-z])(\d+)", words[at])
+            if glued and self.values(glued[1]):
+                name, values = glued[1], {at: glued[2]}
+            elif not equals:
+                count = self.values(name)
+                if count > 1 and "=" in "".join(words[at + 1 : at + 2]):
+                    count = 1  # PALS' `--env A=B`, where Hydra's has two words
+                values = {i: words[i] for i in range(at + 1, min(at + 1 + count, len(words)))}
+            if len(values) >= count:
+                yield name, values
+            at += 1 + count
 
 
-_SRUN = _Launcher(
-    "n ntasks",
-    "N nodes",
-    "ntasks-per-node tasks-per-node",
-    flags="E H I k K l O Q s u v vv vvv V X Z contiguous disable-status exact exclusive hold"
-    " immediate kill-on-bad-exit label multi-prog no-allocate no-kill overcommit oversubscribe"
-    " overlap preserve-env pty quiet quit-on-interrupt reboot share spread-job unbuffered use-"
-    " min-nodes verbose version wait-all-nodes whole",
-)
-_MPIRUN = _Launcher(
-    "n np c",
-    takes="N x H host hosts hostfile machinefile machine f default-hostfile rankfile rf map-by bind-"
-    " to rank-by tune am wdir wd path prefix timeout personality npernode npersocket ppn perhost"
-    " ppr cpu-bind mem-bind cpus-per-proc cpus-per-rank cpu-list cpu-set output display output-"
-    " filename stdin app runtime-options report-uri genvlist envlist iface launcher launcher-"
-    " exec bootstrap rmk configfile prepend-pattern outfile-pattern errfile-pattern order-nodes"
-    " gtool usize umask arch topolib depth d hosts-file o e tmpdir gpu-bind line-buffer-size",
-    two="mca gmca omca prtemca pmixmca env genv",
-)
-"""Of Open MPI, Hydra and PALS: none of them gives an option another meaning that concerns ranks."""
-
-_LAUNCHERS: Mapping[str, _Launcher] = {
-    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "prun", "ibrun"), _MPIRUN),
-    **dict.fromkeys((f"{n}.{of}" for n in ("mpirun", "mpiexec") for of in ("openmpi", "mpich")), _MPIRUN),
-    **dict.fromkeys(("mpirun_rsh", "mpiexec_mpt", "mpirun_mpt", "mpiexec.slurm", "ccc_mprun"), _MPIRUN),
-    **dict.fromkeys(("srun", "yhrun"), _SRUN),
-    "flux": _Launcher(
-        "n ntasks",
-        "N nodes",
-        "tasks-per-node",
-        takes="c cores-per-task g gpus-per-task o setopt S setattr t time-limit q queue B bank env env-"
-        " remove env-file rlimit cwd output error input requires dependency begin-time urgency job-"
-        " name taskmap conf l x",
-    ),
-    "jsrun": _Launcher(
-        "p np",
-        "n nrs",
-        "a tasks_per_rs",
-        flags="i immediate V version v verbose E_all progress use_spindle use_resources H",
-    ),
-    "lrun": _Launcher("n", "N", "T", takes="M g p"),
-    "aprun": _Launcher(
-        "n pes",
-        takes="N pes-per-node S sn d depth j cc cpu-binding cp sl m memory-per-pe L node-list e env B r p t",
-    ),
-    "runjob": _Launcher("n np", takes="p ranks-per-node block corner shape envs cwd exe args mapping"),
-    "poe": _Launcher("procs", "nodes", "tasks_per_node", takes="hfile rmpool"),
+LAUNCHERS: Mapping[str, Launcher] = {
+    name: Launcher(**{key: tuple(options.split()) for key, options in its.items() if key != "names"})
+    for its in facts("importers/launchers")["launchers"]
+    for name in its["names"].split()
 }
+"""Name of a program → its options."""
 
-_NAMES = "|".join(re.escape(name) for name in _LAUNCHERS if name != "flux")
+_NAMES = "|".join(re.escape(name) for name in LAUNCHERS if name != "flux")
 _MENTIONED = re.compile(rf"(?:^|[\s/;&|(\"'`])(?:{_NAMES}|flux +(?:mini +)?(?:run|submit|exec))(?=\s)")
 _UNSAID = re.compile(r"^TACC: +Starting parallel tasks")
 """What `ibrun` prints of a launch of its own."""
@@ -104,17 +76,13 @@ def ranks(line: str) -> int | None:
     at = next((i for i in reversed(range(len(words))) if _is_launcher(words, i)), None)
     if at is None:
         return None
-    launcher = _LAUNCHERS[words[at].rpartition("/")[2]]
+    launcher = LAUNCHERS[words[at].rpartition("/")[2]]
     rest = words[at + 1 :]
-    if words[at].endswith("flux"):
+    if words[at].endswith("flux"):  # flux run, flux mini run
         rest = rest[1 + (rest[0] == "mini") :]
-    total = 0
-    for program in _programs(rest):
-        its = _ranks(program, launcher)
-        if its is None:
-            return None
-        total += its
-    return total
+    started = [_ranks(program, launcher) for program in _programs(rest)]
+    known = [its for its in started if its is not None]
+    return sum(known) if len(known) == len(started) else None
 
 
 def _words(line: str) -> list[str]:
@@ -134,7 +102,7 @@ def _is_launcher(words: Sequence[str], at: int) -> bool:
     name = words[at].rpartition("/")[2]
     if name == "flux":
         return len(words) > at + 1 and words[at + 1] in ("run", "submit", "exec", "mini")
-    return name in _LAUNCHERS
+    return name in LAUNCHERS
 
 
 def _programs(words: Sequence[str]) -> list[Sequence[str]]:
@@ -143,32 +111,15 @@ def _programs(words: Sequence[str]) -> list[Sequence[str]]:
     return [words[a + 1 : b] for a, b in zip([-1, *colons], [*colons, len(words)], strict=True)]
 
 
-def _ranks(words: Sequence[str], launcher: _Launcher) -> int | None:
-    said: dict[str, str] = {}
-    at = 0
-    while at < len(words) and words[at].startswith("-") and words[at].strip("-"):
-        word = words[at]
-        name, equals, value = word.lstrip("-").partition("=")
-        glued = re.fullmatch(r"-([A-Za-z])(\d+)", word)
-        if glued and launcher.values(glued[1]):
-            said[glued[1]] = glued[2]
-        elif equals:
-            said[name] = value
-        else:
-            count = launcher.values(name)
-            if count > 1 and "=" in "".join(words[at + 1 : at + 2]):
-                count = 1  # PALS' `--env A=B`, where Hydra's has two words
-            if count == 1 and at + 1 < len(words):
-                said[name] = words[at + 1]
-            at += count
-        at += 1
+def _ranks(words: Sequence[str], launcher: Launcher) -> int | None:
+    said = {name: next(iter(values.values()), "") for name, values in launcher.options(words)}
 
-    def number(options: str) -> int | None:
-        values = [said[name] for name in options.split() if name in said]
+    def number(options: Sequence[str]) -> int | None:
+        values = [said[name] for name in options if name in said]
         return int(values[-1]) if values and values[-1].isdecimal() else None
 
     total = number(launcher.ranks)
-    if total is not None or any(name in said for name in launcher.ranks.split()):
+    if total is not None or any(name in said for name in launcher.ranks):
         return total
     groups, each = number(launcher.groups), number(launcher.each)
     return groups * each if groups is not None and each is not None else None

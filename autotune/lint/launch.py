@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from autotune.errors import allowed
+from autotune.importers.launch_line import LAUNCHERS
 from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
 from autotune.lint.finding import Finding
 from autotune.lint.words import Word
@@ -12,16 +13,7 @@ MPIRUN = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
 """Names that Open MPI gives its launcher."""
 
 _SETS = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca"})
-_TAKES_ONE = frozenset(
-    {
-        *("n", "np", "c", "N", "x", "H", "host", "hostfile", "machinefile", "default-hostfile", "rankfile"),
-        *("rf", "map-by", "bind-to", "rank-by", "tune", "am", "wdir", "wd", "path", "prefix", "timeout"),
-        *("personality", "npernode", "npersocket", "cpus-per-proc", "cpus-per-rank", "cpu-list", "cpu-set"),
-        *("output", "display", "output-filename", "stdin", "app", "runtime-options", "report-pid"),
-        *("report-uri", "report-state"),
-    }
-)
-"""Options with one value; all others are taken to have none."""
+"""Options that set a parameter to a value."""
 
 _BOTH = frozenset({"slot", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "node"})
 PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
@@ -81,15 +73,9 @@ def launched(path: PurePath, line: int, words: Sequence[Word], version: tuple[in
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[str, Sequence[Word]]]:
-    """Options with their values, up to the program."""
-    at = 0
-    while at < len(words) and words[at].text.startswith("-"):
-        name, equals, value = words[at].text.lstrip("-").partition("=")
-        count = 0 if equals else 2 if name in _SETS else 1 if name in _TAKES_ONE else 0
-        values = [Word(value, words[at].literal)] if equals else words[at + 1 : at + 1 + count]
-        if len(values) >= count:
-            yield name, values
-        at += 1 + count
+    """Options of ``mpirun`` with their values, up to the program."""
+    for name, values in LAUNCHERS["mpirun"].options([word.text for word in words]):
+        yield name, [Word(value, words[at].literal) for at, value in values.items()]
 
 
 def _place(path: PurePath, line: int, option: str, said: str, version: tuple[int, int]) -> Iterator[Finding]:

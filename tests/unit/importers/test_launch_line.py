@@ -47,6 +47,10 @@ TABLE = "# OSU MPI Allreduce Latency Test v7.4\n# Size       Avg Latency(us)\n4 
         ("lrun -N 2 -T 4 ./a", 8),
         ("mpirun.openmpi -np 4 ./a", 4),
         ("mpiexec --env A=B -n 4 ./a", 4),
+        ("mpirun --bind-to core --output-filename f -np 4 ./a", 4),
+        ("mpiexec -launcher-exec /usr/bin/ssh -n 4 ./a", 4),
+        ("srun --use-min-nodes -n 4 ./a", 4),
+        ("flux run --job-name x --env-file f -n 4 ./a", 4),
     ],
 )
 def test_ranks_of_a_command(line, expected):
