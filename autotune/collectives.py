@@ -5,12 +5,12 @@ Adding one takes its entry there, a timed call in ``probe/kernel.c`` and its dec
 prefix, in lower case; the keys of an entry are the fields below.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
-
-from autotune.resources import facts
 
 
 class Size(StrEnum):
@@ -134,9 +134,8 @@ def _entry(name: str, its: dict[str, Any]) -> Collective:
     return Collective(name, **its)
 
 
-COLLECTIVES: Mapping[str, Collective] = {
-    name: _entry(name, its) for name, its in facts("collectives").items()
-}
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+COLLECTIVES: Mapping[str, Collective] = {name: _entry(name, its) for name, its in _TABLE.items()}
 """All of them by name."""
 
 MEASURED: tuple[str, ...] = tuple(

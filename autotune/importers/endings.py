@@ -1,7 +1,7 @@
 """How those around a benchmark say that it ended early: schedulers, launchers, MPI libraries, kernel, shell.
 
-One table, ``endings.toml``, for all formats of logs: whoever reports an end of its own kind gets a line in it,
-and tables before such a report are half tables.
+One table for all formats of logs, ``endings.toml``: whoever reports an end of its own kind gets a line
+there, and tables before such a report are half tables.
 """
 
 import re

@@ -50,9 +50,15 @@ class Launcher:
             at += 1 + count
 
 
+_TABLE = facts("importers/launchers")
+RUNNERS = frozenset(_TABLE["runners"].split())
+"""Commands that run the rest of their line."""
+WRAPPERS = frozenset(_TABLE["wrappers"].split())
+"""Commands that do so behind options and values of their own."""
+
 LAUNCHERS: Mapping[str, Launcher] = {
     name: Launcher(**{key: tuple(options.split()) for key, options in its.items() if key != "names"})
-    for its in facts("importers/launchers")["launchers"]
+    for its in _TABLE["launchers"]
     for name in its["names"].split()
 }
 """Name of a program → its options."""

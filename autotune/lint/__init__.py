@@ -32,6 +32,7 @@ from autotune.lint.traps import traps, unusable
 from autotune.lint.ucx import ucx_file, variables
 from autotune.lint.vendors import vendors
 from autotune.stacks.knobs import Knob
+from autotune.stacks.known import KNOWN
 
 __all__ = ["STACKS", "Finding", "environment_of", "lint", "unusable"]
 
@@ -52,15 +53,8 @@ _LAUNCH = re.compile(
 _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec) |setenv\(")
 _RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
 
-_LIKE = (
-    *("mca_base", "mpi", "ompi", "opal", "orte", "prte", "pmix", "rmaps", "plm", "oob", "hwloc", "ras"),
-    *("odls", "ess", "iof", "errmgr", "state", "shmem", "memory", "patcher", "bml", "grpcomm", "event"),
-    "vader",
-)
-"""Beginnings of other parameters' names."""
-_PARAMETER = re.compile(
-    rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{'|'.join(FRAMEWORKS)}|{'|'.join(_LIKE)})(?:_\w+)?\s*$)"
-)
+_BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
+_PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
 
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml")

@@ -8,6 +8,7 @@ from autotune.importers.launch_line import LAUNCHERS
 from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
 from autotune.lint.finding import Finding
 from autotune.lint.words import Word
+from autotune.stacks.known import KNOWN
 
 MPIRUN = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
 """Names that Open MPI gives its launcher."""
@@ -15,32 +16,13 @@ MPIRUN = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
 _SETS = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca"})
 """Options that set a parameter to a value."""
 
-_BOTH = frozenset({"slot", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "node"})
 PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
-    "map-by": {
-        4: _BOTH | {"socket", "seq", "ppr", "dist"},
-        5: _BOTH | {"socket", "package", "seq", "ppr", "rankfile", "pe-list"},
-    },
-    "rank-by": {4: _BOTH | {"socket", "board"}, 5: frozenset({"slot", "node", "fill", "span"})},
-    "bind-to": {
-        4: _BOTH - {"slot", "node"} | {"none", "socket", "board", "cpu-list"},
-        5: _BOTH - {"slot", "node"} | {"none", "socket", "package"},
-    },
+    option: {int(version): frozenset(words.split()) for version, words in its.items()}
+    for option, its in KNOWN["places"].items()
 }
-"""Option → main version → words that it knows (4.1.8, 5.0.11; 5.0 still takes ``socket`` for ``package``)."""
+"""Option → main version → words that it knows."""
 
-_IN_SLURM: Mapping[str, str] = {
-    "mca": "export OMPI_MCA_NAME=VALUE before srun",
-    "gmca": "export OMPI_MCA_NAME=VALUE before srun",
-    "map-by": "--distribution, --ntasks-per-node",
-    "bind-to": "--cpu-bind",
-    "rank-by": "--distribution",
-    "tune": "srun reads no such file: export what is in it",
-    "am": "srun reads no such file: export what is in it",
-    "np": "-n",
-    "hostfile": "--nodelist",
-    "machinefile": "--nodelist",
-}
+_IN_SLURM: Mapping[str, str] = KNOWN["in_slurm"]
 """Option of ``mpirun`` that ``srun`` does not have → what to use there."""
 
 

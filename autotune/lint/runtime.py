@@ -10,55 +10,20 @@ from collections.abc import Iterator, Mapping
 
 from autotune.lint.assignment import Assignment, Source
 from autotune.lint.finding import Finding
+from autotune.stacks.known import KNOWN
 
-OPTIONS: Mapping[str, str] = {
-    "rmaps_base_mapping_policy": "--map-by {}",
-    "rmaps_base_ranking_policy": "--rank-by {}",
-    "rmaps_base_oversubscribe": "--map-by :OVERSUBSCRIBE",
-    "rmaps_base_no_oversubscribe": "--map-by :NOOVERSUBSCRIBE",
-    "rmaps_base_cpus_per_rank": "--map-by :PE={}",
-    "rmaps_base_display_map": "--display map",
-    "rmaps_base_pernode": "--map-by ppr:1:node",
-    "rmaps_base_n_pernode": "--map-by ppr:{}:node",
-    "rmaps_base_n_persocket": "--map-by ppr:{}:package",
-    "hwloc_base_binding_policy": "--bind-to {}",
-    "hwloc_base_report_bindings": "--report-bindings",
-    "hwloc_base_cpu_list": "--cpu-list {}",
-    "hwloc_base_use_hwthreads_as_cpus": "--map-by :HWTCPUS",
-    "orte_tag_output": "--output tag",
-    "orte_timestamp_output": "--output timestamp",
-    "orte_xml_output": "--output xml",
-}
+_TABLE = KNOWN["runtime"]
+
+OPTIONS: Mapping[str, str] = _TABLE["options"]
 """Parameter of 4.x → the option of ``mpirun`` that says the same to 5.0."""
 
-NAMES: Mapping[str, str] = {
-    "rmaps_base_mapping_policy": "rmaps_default_mapping_policy",
-    "rmaps_base_ranking_policy": "rmaps_default_ranking_policy",
-    "hwloc_base_binding_policy": "hwloc_default_binding_policy",
-    "orte_rsh_agent": "plm_ssh_agent",
-    **{
-        f"orte_{name}": f"prte_{name}"
-        for name in (
-            *("allocation_required", "allowed_exit_without_sync", "assume_same_shell", "daemon_cores"),
-            *("daemon_fail", "daemon_fail_delay", "default_dash_host", "default_hostfile", "execute_quiet"),
-            *("keep_fqdn_hostnames", "launch_agent", "local_tmpdir_base", "max_vm_size", "no_session_dirs"),
-            *("progress_thread_debug", "remote_tmpdir_base", "report_child_jobs_separately"),
-            *("report_silent_errors", "set_default_slots", "show_resolved_nodenames", "stat_history_size"),
-            *("timeout_for_stack_trace", "tmpdir_base"),
-        )
-    },
+NAMES: Mapping[str, str] = _TABLE["names"] | {
+    f"orte_{name}": f"prte_{name}" for name in _TABLE["orte"].split()
 }
 """Parameter of 4.x → its name in PRRTE; ``plm_rsh_*`` is ``plm_ssh_*``, ``oob_tcp_*`` kept its names."""
 
-_OOB = frozenset(
-    {
-        *("dynamic_ipv4_ports", "dynamic_ipv6_ports", "exclude", "if_exclude", "if_include", "include"),
-        *("keepalive_intvl", "keepalive_probes", "keepalive_time", "max_recon_attempts", "peer_limit"),
-        *("disable_ipv4_family", "disable_ipv6_family", "peer_retries", "rcvbuf", "retry_delay", "sndbuf"),
-        *("static_ipv4_ports", "static_ipv6_ports"),
-    }
-)
-"""What ``oob_tcp`` of PRRTE has: ``oob_tcp_listen_mode`` and others of 4.1 have nothing in their place."""
+_OOB = frozenset(_TABLE["oob_tcp"].split())
+"""What ``oob_tcp`` of PRRTE has."""
 
 _OLD = re.compile(r"orte_\w+|plm_rsh_\w+|rmaps_base_(?!verbose)\w+|hwloc_base_(?!verbose|mem_bind)\w+")
 _NEW = re.compile(r"prte_\w+|plm_ssh_\w+|(rmaps|hwloc)_default_\w+")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
+from autotune.importers.launch_line import RUNNERS, WRAPPERS
 from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
 from autotune.lint.finding import Notes
 from autotune.lint.launch import MPIRUN, launched
@@ -16,15 +17,6 @@ from autotune.lint.words import ShellCommand, Word, commands
 _MCA = "OMPI_MCA_"
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _LUA = re.compile(r"""\s*(?:pushenv|setenv)\(\s*["'](\w+)["']\s*,\s*["'](.*)["']\s*\)\s*(?:--.*)?""")
-_BEFORE = frozenset({"exec", "time", "env", "nohup", "command"})
-"""Commands that run the rest of their line."""
-_WRAPPERS = frozenset(
-    (
-        *("time", "timeout", "nice", "ionice", "chrt", "setsid", "stdbuf", "taskset", "numactl", "sudo"),
-        *("strace", "perf", "xargs", "eval", "salloc", "hyperfine", "gdb", "nsys"),
-    )
-)
-"""Commands that do so behind options and values of their own."""
 _OWN = re.compile(
     r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE)"
 )
@@ -99,7 +91,7 @@ def _pairs(command: ShellCommand) -> tuple[list[tuple[str, Word]], bool]:
     if first.text in ("setenv", "pushenv"):
         value = rest[1] if len(rest) > 1 else Word("")
         return ([(rest[0].text, value)] if rest else []), True
-    exports = first.text in _BEFORE | {"export"}
+    exports = first.text in RUNNERS | {"export"}
     pairs = []
     for word in rest if exports else command.words:
         if match := _ASSIGNMENT.fullmatch(word.text):
@@ -122,7 +114,7 @@ def _launch(command: ShellCommand) -> Sequence[Word]:
         name = PurePath(word.text).name
         if name in MPIRUN or name == "srun":
             return command.words[at:]
-        wrapped |= name in _WRAPPERS
-        if not (wrapped or _ASSIGNMENT.fullmatch(word.text) or word.text in _BEFORE):
+        wrapped |= name in WRAPPERS
+        if not (wrapped or _ASSIGNMENT.fullmatch(word.text) or word.text in RUNNERS):
             break
     return ()

@@ -9,32 +9,20 @@ from collections.abc import Collection, Iterator, Mapping
 from autotune.errors import allowed
 from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding, meant
+from autotune.stacks.known import KNOWN
 
-_ABORTS, _GOES_ON = "MPI_Init aborts", "a message, and the framework stays without any"
-_LATER = "MPI_Init goes well, and the first call that needs the framework fails"
 FRAMEWORKS: Mapping[str, str] = {
-    **dict.fromkeys(("accelerator", "allocator", "btl", "coll", "hook", "mpool", "op", "osc"), _ABORTS),
-    **dict.fromkeys(("part", "pml", "rcache", "smsc"), _ABORTS),
-    **dict.fromkeys(("mtl", "vprotocol"), _GOES_ON),
-    **dict.fromkeys(("fbtl", "fcoll", "fs", "io", "sharedfp", "topo"), _LATER),
+    name: effect for effect, names in KNOWN["frameworks"].items() for name in names.split()
 }
 """Framework → what becomes of a name in its list that is none of its components."""
 
 GONE: Mapping[tuple[int, int], tuple[str, ...]] = {
-    (5, 0): ("btl_openib", "osc_pt2pt", "mtl_psm", "coll_fca", "pml_yalla"),
-    (6, 0): ("coll_hcoll",),
+    (int(since[0]), int(since[2:])): tuple(names.split()) for since, names in KNOWN["gone"].items()
 }
 """Version → components that it no longer has, each behind its framework."""
 
 RELEASED: Mapping[str, tuple[str, ...]] = {
-    "btl": ("ofi", "openib", "portals4", "self", "sm", "smcuda", "tcp", "ugni", "uct", "usnic", "vader"),
-    "pml": ("cm", "monitoring", "ob1", "ucx", "v", "yalla"),
-    "mtl": ("ofi", "portals4", "psm", "psm2"),
-    "osc": ("monitoring", "portals4", "pt2pt", "rdma", "sm", "ucx"),
-    "coll": (
-        *("accelerator", "acoll", "adapt", "basic", "cuda", "demo", "fca", "ftagree", "han", "hcoll"),
-        *("inter", "libnbc", "monitoring", "portals4", "self", "sm", "sync", "tuned", "ucc", "xhc"),
-    ),
+    framework: tuple(names.split()) for framework, names in KNOWN["released"].items()
 }
 """Components of the releases from 4.1 to 6.0: a site's build has some that others lack (``coll_hcoll``)."""
 

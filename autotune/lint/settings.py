@@ -12,42 +12,28 @@ from autotune.lint.selection import RELEASED, gone, is_list, selection
 from autotune.lint.values import values
 from autotune.stacks import coll_tuned
 from autotune.stacks.knobs import Knob
+from autotune.stacks.known import KNOWN
 
 _FORCED = re.compile(r"coll_tuned_(\w+?)_algorithm(?:_(\w+))?")
+_UNSEGMENTED = {"alltoallv", "barrier", "exscan", "scan"}
 _NOT_OF_ALL = {
     "max_requests": {"alltoall", "reduce", "scatter"},
-    "segmentsize": set(coll_tuned.ALGORITHMS) - {"alltoallv", "barrier", "exscan", "scan"},
-    "tree_fanout": set(coll_tuned.ALGORITHMS) - {"alltoallv", "barrier", "exscan", "scan"},
-    "chain_fanout": set(coll_tuned.ALGORITHMS)
-    - {"alltoallv", "barrier", "exscan", "scan", "reduce_scatter_block"},
+    "segmentsize": set(coll_tuned.ALGORITHMS) - _UNSEGMENTED,
+    "tree_fanout": set(coll_tuned.ALGORITHMS) - _UNSEGMENTED,
+    "chain_fanout": set(coll_tuned.ALGORITHMS) - _UNSEGMENTED - {"reduce_scatter_block"},
     "count": set(coll_tuned.ALGORITHMS),
 }
 """End of a parameter's name → collectives that have it (``ompi_info`` of 5.0.11)."""
 _FILE, _DYNAMIC = "coll_tuned_dynamic_rules_filename", "coll_tuned_use_dynamic_rules"
-_ONCE = (
-    *("priority", "preallocate_memory_comm_size_limit", "init_tree_fanout", "init_chain_fanout", "verbose"),
-    *("alltoall_small_msg", "alltoall_intermediate_msg", "alltoall_large_msg", "alltoall_min_procs"),
-    "bcast_knomial_radix",
-)
 _TUNED = frozenset(
     {_FILE, _DYNAMIC}
-    | {f"coll_tuned_{name}" for name in _ONCE}
+    | {f"coll_tuned_{name}" for name in KNOWN["tuned"]["once"].split()}
     | {f"coll_tuned_{c}_algorithm" for c in coll_tuned.ALGORITHMS}
     | {f"coll_tuned_{c}_algorithm_{suffix}" for suffix, its in _NOT_OF_ALL.items() for c in its}
 )
 """Every parameter of ``coll_tuned``."""
 
-_COMMON = frozenset(
-    {
-        *("pml", "btl", "mtl", "osc", "coll", "btl_tcp_if_include", "btl_tcp_if_exclude", "btl_base_verbose"),
-        *("coll_base_verbose", "coll_han_priority", "coll_hcoll_enable", "coll_ucc_enable"),
-        *("coll_ucc_priority", "coll_tuned_priority", "mca_base_env_list", "mca_base_param_files"),
-        *("mca_base_component_show_load_errors", "mpi_leave_pinned", "mpi_yield_when_idle"),
-        *("mpi_show_mca_params", "mpi_preconnect_mpi", "mpi_warn_on_fork", "opal_common_ucx_tls"),
-        *("opal_common_ucx_devices", "opal_cuda_support", "pml_base_verbose", "pml_ob1_priority"),
-        *("pml_ucx_priority", "pml_ucx_verbose", "osc_ucx_priority"),
-    }
-)
+_COMMON = frozenset(KNOWN["common"]["openmpi"].split())
 """Parameters that are often set: what resembles one is a slip, where the stack itself lists no names."""
 
 _ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})

@@ -6,17 +6,9 @@ from pathlib import PurePath
 
 from autotune.lint.assignment import Assignment, Read
 from autotune.lint.finding import Finding, Notes, meant
+from autotune.stacks.known import KNOWN
 
-COMMON = (
-    *("UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_THRESH", "UCX_RNDV_SCHEME", "UCX_ZCOPY_THRESH"),
-    *("UCX_BCOPY_THRESH", "UCX_MAX_RNDV_RAILS", "UCX_MAX_EAGER_RAILS", "UCX_PROTO_ENABLE", "UCX_PROTO_INFO"),
-    *("UCX_LOG_LEVEL", "UCX_LOG_FILE", "UCX_IB_GID_INDEX", "UCX_IB_SL", "UCX_IB_TRAFFIC_CLASS"),
-    *("UCX_IB_ADDR_TYPE", "UCX_MEMTYPE_CACHE", "UCX_WARN_UNUSED_ENV_VARS", "UCX_CONFIG_DIR"),
-    *("UCX_SOCKADDR_TLS_PRIORITY", "UCX_POSIX_FIFO_SIZE", "UCX_SYSV_FIFO_SIZE", "UCX_MM_FIFO_SIZE"),
-    *("UCX_TCP_CM_REUSEADDR", "UCX_KEEPALIVE_INTERVAL", "UCX_UNIFIED_MODE", "UCX_ADAPTIVE_PROGRESS"),
-    *("UCX_RC_PATH_MTU", "UCX_RC_TIMEOUT", "UCX_RC_TX_QUEUE_LEN", "UCX_RC_RX_QUEUE_LEN"),
-    "UCX_DC_MLX5_NUM_DCI",
-)
+COMMON: tuple[str, ...] = tuple(KNOWN["common"]["ucx"].split())
 """Variables that are often set; one that resembles them closely without being one is taken for a slip."""
 
 _TRANSPORTS = re.compile(

@@ -23,7 +23,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 ROOMS = (
-    *("__init__", "errors", "structure", "resources", "collectives", "space", "measure", "history"),
+    *("__init__", "errors", "collectives", "structure", "resources", "space", "measure", "history"),
     *("importers", "simulate", "screening", "recommend", "verification", "probe", "scenario", "stacks"),
     *("campaign", "views", "proposers", "exporters", "lint", "replay", "commands", "launchers"),
     *("autotune_formats", "cli", "__main__"),
@@ -80,6 +80,7 @@ TOUCHING = {
     "campaign.observing": "the directory of each launch",
     "campaign.sealing": "keeps the user's key",
     "campaign.site": "counts the cores of this machine, and looks what else runs there",
+    "collectives": "reads the table that stands beside it",
     "exporters.export_check": "the files of the launches that check an export",
     "exporters.files": "looks for what an earlier export left",
     "exporters.user_files": "reads the parameter files in the user's home",
