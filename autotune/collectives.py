@@ -56,7 +56,7 @@ class Lookup(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenMpiChoices:
+class OpenMpi:
     """A collective in Open MPI."""
 
     id: int
@@ -76,7 +76,7 @@ class OpenMpiChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class MpichChoices:
+class Mpich:
     """A collective in MPICH."""
 
     algorithms: Mapping[str, tuple[str, ...]]
@@ -103,9 +103,9 @@ class Collective:
     """Whether the probe can measure it."""
     costs: str = ""
     """Which formulas of ``proposers.priors`` tell what its algorithms cost; empty: none does."""
-    openmpi: OpenMpiChoices | None = None
+    openmpi: OpenMpi | None = None
     """In Open MPI; None: it has no algorithms there."""
-    mpich: MpichChoices | None = None
+    mpich: Mpich | None = None
     """In MPICH."""
     intel: tuple[str, ...] = ()
     """Algorithms of Intel MPI, by id from 1."""
@@ -126,11 +126,11 @@ def _entry(name: str, its: dict[str, Any]) -> Collective:
         openmpi |= {"algorithms": tuple(openmpi.get("algorithms", "").split())}
         openmpi |= {"lookup": Lookup(openmpi.get("lookup", Lookup.NOTHING))}
         openmpi |= {"since": {algorithm: tuple(at) for algorithm, at in openmpi.get("since", {}).items()}}
-        its["openmpi"] = OpenMpiChoices(**openmpi)
+        its["openmpi"] = OpenMpi(**openmpi)
     if mpich := its.get("mpich"):
         mpich |= {"algorithms": {one: tuple(needs) for one, needs in mpich["algorithms"].items()}}
         mpich |= {"forcible": tuple(mpich.get("forcible", "").split())}
-        its["mpich"] = MpichChoices(**mpich)
+        its["mpich"] = Mpich(**mpich)
     return Collective(name, **its)
 
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from autotune.importers import Measurement
+from autotune.importers import BenchmarkRow
 from autotune.recommend.guideline_test import Findings, findings
 from autotune.recommend.guidelines import of_table
 
@@ -34,7 +34,7 @@ ALGORITHMS = ("default", "ring", "tree")
 PLANTED = ("allreduce", 8, SIZES[2])
 
 
-def rows(seed: int, launches: int, together: bool, factor: float) -> Iterator[Measurement]:
+def rows(seed: int, launches: int, together: bool, factor: float) -> Iterator[BenchmarkRow]:
     """What was measured of one machine; default and forced algorithms always share a launch."""
     rng = np.random.default_rng([seed, 11])
     spread, common = rng.uniform(0.02, 0.05), rng.uniform(0.2, 0.9)
@@ -55,7 +55,7 @@ def rows(seed: int, launches: int, together: bool, factor: float) -> Iterator[Me
                         slow = factor if (collective, p, size) == PLANTED and algorithm == "default" else 1.0
                         time = 100.0 * share * slow * math.exp(shared + own)
                         labels = (("algorithm", algorithm), ("run", str(launch)))
-                        one = Measurement("simulated", 1, "", "", collective, p, size, time, labels=labels)
+                        one = BenchmarkRow("simulated", 1, "", "", collective, p, size, time, labels=labels)
                         yield one if together else replace(one, benchmark=collective)
 
 

@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.importers import read_complete
-from autotune.importers.measurement import Measurement
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.stacks import coll_tuned
 
 SIZES = [8 << 2 * i for i in range(9)]
@@ -83,7 +83,7 @@ class Cell:
             **({"OMPI_MCA_mpi_yield_when_idle": "1"} if waits else {}),
         }
 
-    def benchmark(self, sets: Mapping[str, str], collectives: tuple[str, ...]) -> list[Measurement]:
+    def benchmark(self, sets: Mapping[str, str], collectives: tuple[str, ...]) -> list[BenchmarkRow]:
         """One run of IMB-MPI1 with these variables; nothing where it gave a size up as too slow."""
         words = ["mpiexec", "-n", str(self.ranks)]
         words += ["--oversubscribe"] if self.stack == "openmpi" else []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotune.commands.history import print_or_write
 from autotune.errors import TableError, UserError
-from autotune.importers import Measurement, NamePattern, read, read_complete, read_noted
+from autotune.importers import BenchmarkRow, NamePattern, read, read_complete, read_noted
 from autotune.importers.table import as_delimited
 from autotune.resources import MOST_BYTES, decoded, user_text
 
@@ -86,7 +86,7 @@ def _below(directory: Path) -> Iterator[Path]:
 
 def measurements(
     paths: Sequence[Path], comm_size: int | None = None, collective: str | None = None
-) -> list[Measurement]:
+) -> list[BenchmarkRow]:
     """What stands in all files, with ranks and operation for rows that do not say.
 
     Raises:
@@ -105,7 +105,7 @@ def _text(path: Path) -> tuple[str, str]:
     return as_delimited(path) if path.suffix == ".parquet" else user_text(path, lenient=True), str(path)
 
 
-def _completed(measurement: Measurement, comm_size: int | None, collective: str | None) -> Measurement:
+def _completed(measurement: BenchmarkRow, comm_size: int | None, collective: str | None) -> BenchmarkRow:
     return replace(
         measurement,
         comm_size=measurement.comm_size or comm_size,

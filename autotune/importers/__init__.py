@@ -9,12 +9,12 @@ from types import ModuleType
 
 from autotune.errors import TableError
 from autotune.importers import delimited, imb, json_reports, osu, pico, reprompi
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.file_names import NamePattern
-from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log
 from autotune.importers.salvage import salvage
 
-__all__ = ["FORMATS", "Measurement", "NamePattern", "read", "read_complete", "read_noted"]
+__all__ = ["FORMATS", "BenchmarkRow", "NamePattern", "read", "read_complete", "read_noted"]
 
 FORMATS = {
     "OSU Micro-Benchmarks": osu,
@@ -27,7 +27,7 @@ FORMATS = {
 """Name of a format → its module, which has `announces(log)` and `read(log)`."""
 
 
-def read(text: str, name: str) -> list[Measurement]:
+def read(text: str, name: str) -> list[BenchmarkRow]:
     """All measurements in a text, in the order of its lines.
 
     A log may hold several runs of several benchmarks, with anything printed between and inside of them.
@@ -38,7 +38,7 @@ def read(text: str, name: str) -> list[Measurement]:
     return read_noted(text, name)[0]
 
 
-def read_noted(text: str, name: str) -> tuple[list[Measurement], list[str]]:
+def read_noted(text: str, name: str) -> tuple[list[BenchmarkRow], list[str]]:
     """As `read`, and what was left out because it says itself that it failed: rows of a campaign's history.
 
     Raises:
@@ -51,7 +51,7 @@ def read_noted(text: str, name: str) -> tuple[list[Measurement], list[str]]:
     return _some(log, [measurement for form in formats for measurement in form.read(log)]), failed
 
 
-def read_complete(text: str, name: str) -> tuple[list[Measurement], list[str]]:
+def read_complete(text: str, name: str) -> tuple[list[BenchmarkRow], list[str]]:
     """The measurements of all whole tables in a text, and why each of the others was left out.
 
     Raises:
@@ -71,7 +71,7 @@ def _formats(log: Log) -> list[ModuleType]:
     return found or [form for form in (json_reports, pico, delimited) if form.announces(log)][:1]
 
 
-def _some(log: Log, measurements: list[Measurement]) -> list[Measurement]:
+def _some(log: Log, measurements: list[BenchmarkRow]) -> list[BenchmarkRow]:
     if not measurements:
         raise TableError(
             f"{log.name}: no table of measurements in {len(log.lines)} lines",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from autotune.collectives import called
-from autotune.importers.measurement import Measurement
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import named_in
 from autotune.resources import MOST_COLUMNS
@@ -30,7 +30,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ColumnKind:
     """What a column can hold, and how people call it."""
 
     names: str
@@ -45,38 +45,38 @@ class Kind:
     """Those of the names that mean nothing without a unit."""
 
 
-SHARED: Mapping[str, Kind] = {
-    "collective": Kind("collective operation benchmark function", text=True),
-    "comm_size": Kind(
+SHARED: Mapping[str, ColumnKind] = {
+    "collective": ColumnKind("collective operation benchmark function", text=True),
+    "comm_size": ColumnKind(
         "processes procs process nprocs numprocs num_procs num_processes np ranks nranks comm_size"
         " communicator_size number_of_processes",
         whole=True,
     ),
-    "message_bytes": Kind(
+    "message_bytes": ColumnKind(
         "size message_size msg_size msize message_bytes bytes message_length", _BYTES, whole=True
     ),
 }
 """Columns that tables of measurements and of calls have in common."""
 
-MEASURED: Mapping[str, Kind] = {
+MEASURED: Mapping[str, ColumnKind] = {
     **SHARED,
-    "latency_us": Kind(
+    "latency_us": ColumnKind(
         "latency avg_latency average_latency mean_latency median_latency avg average mean median t_avg",
         TIME_US,
         unit_needed="time avg_time runtime duration",
     ),
-    "min_us": Kind("min min_latency minimum t_min", TIME_US, unit_needed="min_time"),
-    "max_us": Kind("max max_latency maximum t_max", TIME_US, unit_needed="max_time"),
-    "iterations": Kind("iterations repetitions reps nrep samples", whole=True),
-    "bandwidth_MBps": Kind("bandwidth bw", _MBPS),
+    "min_us": ColumnKind("min min_latency minimum t_min", TIME_US, unit_needed="min_time"),
+    "max_us": ColumnKind("max max_latency maximum t_max", TIME_US, unit_needed="max_time"),
+    "iterations": ColumnKind("iterations repetitions reps nrep samples", whole=True),
+    "bandwidth_MBps": ColumnKind("bandwidth bw", _MBPS),
 }
 """Columns of a table of measurements."""
 
-_OURS: Mapping[str, Kind] = {
-    "source": Kind("source", text=True),
-    "line": Kind("line", whole=True),
-    "benchmark": Kind("benchmark", text=True),
-    "version": Kind("version", text=True),
+_OURS: Mapping[str, ColumnKind] = {
+    "source": ColumnKind("source", text=True),
+    "line": ColumnKind("line", whole=True),
+    "benchmark": ColumnKind("benchmark", text=True),
+    "version": ColumnKind("version", text=True),
 }
 """Columns that a table which was imported before begins with; its further ones have the names of fields."""
 
@@ -109,7 +109,7 @@ def column_of(title: str) -> tuple[str, float]:
     return column.name, column.unit
 
 
-def announces(log: Log, kinds: Mapping[str, Kind] = MEASURED) -> bool:
+def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
     """Whether the first line of the table names a size and one more of the kinds that are not shared."""
     return _readable(_header(log, kinds)[2])
 
@@ -135,7 +135,7 @@ def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
     return replace(log, lines=tuple(lines)), [said] if failed else []
 
 
-def read(log: Log) -> list[Measurement]:
+def read(log: Log) -> list[BenchmarkRow]:
     """A record per row.
 
     Raises:
@@ -155,7 +155,7 @@ def read(log: Log) -> list[Measurement]:
     return measurements
 
 
-def _imported_before(log: Log) -> list[Measurement]:
+def _imported_before(log: Log) -> list[BenchmarkRow]:
     """The records of a table that was written from records: the same again, of the same files and lines."""
     empty = {"benchmark": "", "version": "", "collective": "", "comm_size": None, "latency_us": None}
     exact = {name: replace(kind, names=name.lower(), unit_needed="") for name, kind in MEASURED.items()}
@@ -169,7 +169,7 @@ def _imported_before(log: Log) -> list[Measurement]:
 
 
 def rows(
-    log: Log, kinds: Mapping[str, Kind]
+    log: Log, kinds: Mapping[str, ColumnKind]
 ) -> Iterator[tuple[int, dict[str, str | float], tuple[tuple[str, str], ...]]]:
     """The rows of a table.
 
@@ -216,7 +216,7 @@ def rows(
         log.fail(start, "a table without rows")
 
 
-def _value(log: Log, number: int, column: _Column, kind: Kind, cell: str) -> str | float:
+def _value(log: Log, number: int, column: _Column, kind: ColumnKind, cell: str) -> str | float:
     """A cell in this project's unit."""
     if kind.text:
         return cell
@@ -233,7 +233,7 @@ def _value(log: Log, number: int, column: _Column, kind: Kind, cell: str) -> str
     return int(value) if kind.whole else value
 
 
-def _header(log: Log, kinds: Mapping[str, Kind]) -> tuple[int, str, tuple[_Column, ...]]:
+def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[_Column, ...]]:
     """Line of the header, delimiter, columns; line 0 for an empty log."""
     for number, line in enumerate(log.lines, 1):
         text = line.lstrip("\ufeff").strip()
@@ -264,7 +264,7 @@ def _split(line: str, delimiter: str) -> list[str]:
     return [cell.strip().strip("'\"").strip() for cell in cells]
 
 
-def _column(title: str, kinds: Mapping[str, Kind]) -> _Column:
+def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
     """Meaning of a title, with or without a unit."""
     words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
     whole, stem = "_".join(words).lower(), "_".join(words[:-1]).lower()

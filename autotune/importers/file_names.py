@@ -8,8 +8,8 @@ from typing import Self
 
 from autotune.collectives import called
 from autotune.errors import TableError, UserError
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.delimited import meaning
-from autotune.importers.measurement import Measurement
 
 _FIELD = re.compile(r"\{(\w+)\}")
 _KILO = {"": 0, "k": 10, "m": 20, "g": 30}
@@ -55,7 +55,7 @@ class NamePattern:
         found = self.expression.fullmatch("/".join(PurePath(path).parts[-depth:]))
         return found.groupdict() if found else None
 
-    def completed(self, records: list[Measurement]) -> list[Measurement]:
+    def completed(self, records: list[BenchmarkRow]) -> list[BenchmarkRow]:
         """Records with what the names of their files say.
 
         Raises:
@@ -63,7 +63,7 @@ class NamePattern:
         """
         return [self._completed(record) for record in records]
 
-    def _completed(self, record: Measurement) -> Measurement:
+    def _completed(self, record: BenchmarkRow) -> BenchmarkRow:
         said = self.fields(record.source)
         if said is None:
             raise TableError(f"{record.source} does not fit --from-name {self.text}")

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from autotune.collectives import called
-from autotune.importers.measurement import Measurement
-from autotune.importers.runlog import Log, Table, first, measurement
+from autotune.importers.benchmark_row import BenchmarkRow
+from autotune.importers.runlog import Log, LogTable, first, measurement
 
 _SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-)?(\S+) part")
 _PARTS = {"1": "MPI1", "2": "EXT", "4": "MPI4"}
@@ -28,7 +28,7 @@ _USER_LENGTHS = "# Message lengths were user defined"
 
 
 @dataclass(slots=True)
-class _Run:
+class _Suite:
     """What is known of the suite whose lines are being read."""
 
     line: int = 0
@@ -57,21 +57,21 @@ def announces(log: Log) -> bool:
     return any(_SUITE.search(line) or _BENCHMARK.match(line) for line in log.lines)
 
 
-def read(log: Log) -> list[Measurement]:
+def read(log: Log) -> list[BenchmarkRow]:
     """All rows of all tables of all suites.
 
     Raises:
         TableError: A run without its last line, a benchmark without a table, a sample that was not
             measured, defects, or a table with an incomplete or missing row or an unknown column.
     """
-    measurements: list[Measurement] = []
-    run, table, running = _Run(), None, False
+    measurements: list[BenchmarkRow] = []
+    run, table, running = _Suite(), None, False
     for number, line in enumerate(log.lines, 1):
         text = line.strip()
         if suite := _SUITE.search(line):
             if running:  # the run before never ended
                 _refuse_cut_off(log, run, number - 1)
-            run = _Run(line=number, version=suite[1], part=_PARTS.get(suite[2], suite[2]))
+            run = _Suite(line=number, version=suite[1], part=_PARTS.get(suite[2], suite[2]))
             table, running = None, True
         elif benchmark := _BENCHMARK.match(line):
             _refuse_without_table(log, run)
@@ -90,7 +90,7 @@ def read(log: Log) -> list[Measurement]:
         elif running and text.startswith(("#bytes", "#repetitions", "Group")):
             if not run.announced:
                 log.fail(number, "a table without a title", "was something cut out of the log?")
-            table = Table(log, number, _columns(log, number, text))
+            table = LogTable(log, number, _columns(log, number, text))
             run.announced = 0
         elif text.startswith(END):
             _refuse_without_table(log, run)
@@ -107,14 +107,14 @@ def read(log: Log) -> list[Measurement]:
     return measurements
 
 
-def _refuse_cut_off(log: Log, run: _Run, last: int) -> None:
+def _refuse_cut_off(log: Log, run: _Suite, last: int) -> None:
     began = f" that began in line {run.line}" if run.line else ""
     log.fail(
         last, f"the run{began} was cut off in {run.benchmark or 'its head'}", f"it never came to {END!r}"
     )
 
 
-def _refuse_without_table(log: Log, run: _Run) -> None:
+def _refuse_without_table(log: Log, run: _Suite) -> None:
     if run.announced:
         log.fail(run.announced, f"{run.benchmark} has no table", "was the run cut off?")
 
@@ -127,7 +127,7 @@ def _columns(log: Log, number: int, text: str) -> tuple[str, ...]:
     return columns
 
 
-def _rows(run: _Run, table: Table | None) -> list[Measurement]:
+def _rows(run: _Suite, table: LogTable | None) -> list[BenchmarkRow]:
     """The records of a finished table."""
     if table is None:
         return []
@@ -157,14 +157,16 @@ def _rows(run: _Run, table: Table | None) -> list[Measurement]:
     return records
 
 
-def _check(run: _Run, table: Table) -> None:
+def _check(run: _Suite, table: LogTable) -> None:
     """Completeness; with several groups, of each group's rows by themselves."""
     if "Group" not in table.columns or not table.rows:
         table.check_sizes("#bytes", doubling=run.doubling)
         return
     by_group = sorted(table.rows, key=lambda row: int(row[1]["Group"]))
     for _, rows in groupby(by_group, key=lambda row: row[1]["Group"]):
-        Table(table.log, table.line, table.columns, list(rows)).check_sizes("#bytes", doubling=run.doubling)
+        LogTable(table.log, table.line, table.columns, list(rows)).check_sizes(
+            "#bytes", doubling=run.doubling
+        )
 
 
 def _operation(benchmark: str) -> str:

@@ -18,8 +18,8 @@ from typing import Any
 
 from autotune.collectives import called
 from autotune.errors import TableError
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.delimited import MEASURED, TIME_US, column_of
-from autotune.importers.measurement import Measurement
 from autotune.importers.osu import operation
 from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import named_in
@@ -38,7 +38,7 @@ class _Found:
     """What is read of one document."""
 
     log: Log
-    records: list[Measurement] = field(default_factory=list)
+    records: list[BenchmarkRow] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     def add(self, labels: Mapping[str, object], **fields: object) -> None:
@@ -58,7 +58,7 @@ def announces(log: Log) -> bool:
     return next((line.strip()[0] in "{[" for line in log.lines if line.strip()), False)
 
 
-def read(log: Log) -> list[Measurement]:
+def read(log: Log) -> list[BenchmarkRow]:
     """All records of a document.
 
     Raises:
@@ -74,7 +74,7 @@ def read(log: Log) -> list[Measurement]:
     return found.records
 
 
-def salvage(log: Log) -> tuple[list[Measurement], list[str]]:
+def salvage(log: Log) -> tuple[list[BenchmarkRow], list[str]]:
     """The records of what is whole, and what was left out; raises as ``read`` where there is no document."""
     found, cut = _read(log)
     return found.records, found.left_out + ([f"{log.name}: its end is cut off"] if cut else [])

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 
 from autotune.collectives import called
-from autotune.importers.measurement import Measurement
-from autotune.importers.runlog import Log, Table, first, measurement
+from autotune.importers.benchmark_row import BenchmarkRow
+from autotune.importers.runlog import Log, LogTable, first, measurement
 
 _TITLE = re.compile(r"^# (OSU .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
 _WITHOUT_TABLE = re.compile(r"\b(?:Hello World|Init) Test", re.IGNORECASE)
@@ -55,14 +55,14 @@ def announces(log: Log) -> bool:
     return any(_TITLE.match(line) for line in log.lines)
 
 
-def read(log: Log) -> list[Measurement]:
+def read(log: Log) -> list[BenchmarkRow]:
     """All rows of all tables.
 
     Raises:
         TableError: A title without a table, a table without rows, with an incomplete or missing row or an
             unknown column, or a failed validation.
     """
-    measurements: list[Measurement] = []
+    measurements: list[BenchmarkRow] = []
     section, table = _Section(), None
     for number, line in enumerate(log.lines, 1):
         if title := _TITLE.match(line):
@@ -74,7 +74,7 @@ def read(log: Log) -> list[Measurement]:
             if not section.announced:
                 log.fail(number, "a table without a title", "was something cut out of the log?")
             section.announced = False
-            table = Table(log, number, _columns(log, number, line))
+            table = LogTable(log, number, _columns(log, number, line))
         elif setting := _SETTING.match(line):
             measurements += _rows(section, table)
             table, section.announced = None, True
@@ -105,7 +105,7 @@ def _columns(log: Log, number: int, line: str) -> tuple[str, ...]:
     return tuple(name.replace(" (", "(") for name in _COLUMN.findall(text))
 
 
-def _rows(section: _Section, table: Table | None) -> list[Measurement]:
+def _rows(section: _Section, table: LogTable | None) -> list[BenchmarkRow]:
     """The records of a finished table."""
     if table is None:
         return []

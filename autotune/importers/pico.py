@@ -14,7 +14,7 @@ from pathlib import PurePath
 from statistics import median
 
 from autotune.collectives import called
-from autotune.importers.measurement import Measurement
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import named_in
 
@@ -32,7 +32,7 @@ def announces(log: Log) -> bool:
     return bool(_RAW.fullmatch(head)) or set(head.split(",")) >= _SUMMARY
 
 
-def read(log: Log) -> list[Measurement]:
+def read(log: Log) -> list[BenchmarkRow]:
     """The record of a raw file, or those of a summary.
 
     Raises:
@@ -41,7 +41,7 @@ def read(log: Log) -> list[Measurement]:
     return [_raw(log)] if _RAW.fullmatch(log.lines[0]) else _summary(log)
 
 
-def _raw(log: Log) -> Measurement:
+def _raw(log: Log) -> BenchmarkRow:
     name = _NAME.fullmatch(PurePath(log.name).stem)
     if not name or name["type"] not in _BYTES:
         known = f"a type is one of {', '.join(_BYTES)}"
@@ -75,7 +75,7 @@ def _raw(log: Log) -> Measurement:
     )
 
 
-def _summary(log: Log) -> list[Measurement]:
+def _summary(log: Log) -> list[BenchmarkRow]:
     records = []
     for number, row in enumerate(csv.DictReader(log.lines), 2):
         try:

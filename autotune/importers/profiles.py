@@ -26,7 +26,7 @@ from typing import TypeAlias
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size, called
 from autotune.errors import TableError, allowed
 from autotune.importers import delimited
-from autotune.importers.delimited import Kind
+from autotune.importers.delimited import ColumnKind
 from autotune.importers.recording import Recording, read_recording
 from autotune.importers.runlog import Log
 
@@ -153,9 +153,9 @@ def _recorded(found: Recording, name: str) -> CallProfile:
 
 # Tables.
 
-_COLUMNS: Mapping[str, Kind] = {
+_COLUMNS: Mapping[str, ColumnKind] = {
     **delimited.SHARED,
-    "count": Kind("count counts calls ncalls n_calls number executions"),
+    "count": ColumnKind("count counts calls ncalls n_calls number executions"),
 }
 _SECONDS = re.compile(r"^#\s*application_s\s*[:=]\s*(\S+)")
 

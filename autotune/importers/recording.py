@@ -86,7 +86,7 @@ class RecordedCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordedRun:
     """One of several runs; as in ``Recording``."""
 
     run_s: float
@@ -121,7 +121,7 @@ class Recording:
     """Kinds of calls for which there was no room."""
     calls: tuple[RecordedCalls, ...]
     """The most time first."""
-    runs: tuple[Run, ...] = ()
+    runs: tuple[RecordedRun, ...] = ()
     """Each, where there were several."""
 
     @property
@@ -229,7 +229,7 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
         clock_error_s=max(one.clock_error_s for one in recordings),
         not_kept=max(one.not_kept for one in recordings),
         calls=tuple(sorted(calls, key=order)),
-        runs=tuple(Run(one.run_s, one.mpi_s, one.ended, one.date) for one in recordings),
+        runs=tuple(RecordedRun(one.run_s, one.mpi_s, one.ended, one.date) for one in recordings),
     )
 
 
@@ -286,8 +286,10 @@ def _calls(values: Mapping[str, Any]) -> RecordedCalls:
     )
 
 
-def _run(values: Mapping[str, Any]) -> Run:
-    return Run(_number(values["run_s"]), _number(values["mpi_s"]), str(values["ended"]), str(values["date"]))
+def _run(values: Mapping[str, Any]) -> RecordedRun:
+    return RecordedRun(
+        _number(values["run_s"]), _number(values["mpi_s"]), str(values["ended"]), str(values["date"])
+    )
 
 
 def _number(value: Any, least: float = 0.0) -> float:

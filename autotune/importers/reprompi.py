@@ -18,7 +18,7 @@ from statistics import median
 from typing import TypeAlias
 
 from autotune.collectives import called
-from autotune.importers.measurement import Measurement
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.runlog import Log, measurement
 
 Row: TypeAlias = dict[str, str]
@@ -36,7 +36,7 @@ _END = "# Execution time"
 
 
 @dataclass(slots=True)
-class _Run:
+class _TimesTable:
     """A table with what stood before it."""
 
     settings: dict[str, str]
@@ -65,20 +65,20 @@ def announces(log: Log) -> bool:
     return any(_columns(line) for line in log.lines)
 
 
-def read(log: Log) -> list[Measurement]:
+def read(log: Log) -> list[BenchmarkRow]:
     """A record per call and size.
 
     Raises:
         TableError: A table without rows, rows that are incomplete, repetitions or processes missing, no
             valid repetition, or sizes in counts without the size of the data type.
     """
-    runs: list[_Run] = []
+    runs: list[_TimesTable] = []
     settings: dict[str, str] = {}
     for number, line in enumerate(log.lines, 1):
         if setting := _SETTING.match(line):
             settings[setting[1]] = setting[2].strip()
         elif columns := _columns(line):
-            runs.append(_Run(dict(settings), number, columns))
+            runs.append(_TimesTable(dict(settings), number, columns))
         elif line.startswith(_END) and runs:
             runs[-1].complete = True
         elif runs and (row := _row(log, runs[-1], number, line.split())):
@@ -94,7 +94,7 @@ def _columns(line: str) -> tuple[str, ...]:
     return names if is_header and known else ()
 
 
-def _row(log: Log, run: _Run, number: int, tokens: list[str]) -> Row | None:
+def _row(log: Log, run: _TimesTable, number: int, tokens: list[str]) -> Row | None:
     """Values by column; None for chatter, which is what neither has numbers nor is about an MPI function."""
     at_call = run.columns.index("test")
     call = tokens[at_call] if len(tokens) > at_call else ""
@@ -113,7 +113,7 @@ def _row(log: Log, run: _Run, number: int, tokens: list[str]) -> Row | None:
     return None
 
 
-def _records(log: Log, run: _Run) -> Iterator[Measurement]:
+def _records(log: Log, run: _TimesTable) -> Iterator[BenchmarkRow]:
     if not run.rows:
         log.fail(run.line, "a table without rows", "was the run cut off?")
     if "total_nrep" in run.columns:
@@ -129,7 +129,7 @@ def _records(log: Log, run: _Run) -> Iterator[Measurement]:
         yield _record(log, run, cell.line, row, (median(us), min(us), max(us)), len(us))
 
 
-def _summaries(log: Log, run: _Run) -> Iterator[Measurement]:
+def _summaries(log: Log, run: _TimesTable) -> Iterator[BenchmarkRow]:
     for number, row in run.rows:
         us = {k.removesuffix("_sec"): float(v) * 1e6 for k, v in row.items() if k.endswith("_sec")}
         location = us.get("median", us.get("mean"))
@@ -140,7 +140,7 @@ def _summaries(log: Log, run: _Run) -> Iterator[Measurement]:
         yield _record(log, run, number, row, (location, us.get("min"), us.get("max")), int(row["valid_nrep"]))
 
 
-def _single_times(log: Log, run: _Run) -> list[tuple[Row, _Cell]]:
+def _single_times(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
     """Cells of a table with one row per repetition."""
     cells: dict[tuple[str, int], tuple[Row, _Cell]] = {}
     for number, row in run.rows:
@@ -153,7 +153,7 @@ def _single_times(log: Log, run: _Run) -> list[tuple[Row, _Cell]]:
     return list(cells.values())
 
 
-def _from_stamps(log: Log, run: _Run) -> list[tuple[Row, _Cell]]:
+def _from_stamps(log: Log, run: _TimesTable) -> list[tuple[Row, _Cell]]:
     """Cells of a table with one row per repetition and process."""
     clock = "gl" if {"gl_tstart_sec", "gl_tend_sec"} <= set(run.columns) else "loc"
     cells: dict[tuple[str, int], tuple[Row, _Cell]] = {}
@@ -178,7 +178,7 @@ def _from_stamps(log: Log, run: _Run) -> list[tuple[Row, _Cell]]:
     return list(cells.values())
 
 
-def _refuse_cut_off(log: Log, run: _Run, cells: list[_Cell]) -> None:
+def _refuse_cut_off(log: Log, run: _TimesTable, cells: list[_Cell]) -> None:
     """A last cell with fewer repetitions than all others, in a log that does not come to its last line."""
     *others, last = cells
     least = min((cell.nrep for cell in others), default=0)
@@ -190,7 +190,7 @@ def _size(row: Row) -> int:
     return int(next(row[s] for s in _SIZES if s in row))
 
 
-def _setting(log: Log, run: _Run, *names: str) -> int:
+def _setting(log: Log, run: _TimesTable, *names: str) -> int:
     """The first of these settings that the log has, as a whole number; 0 without any."""
     for name in names:
         if name in run.settings:
@@ -203,12 +203,12 @@ def _setting(log: Log, run: _Run, *names: str) -> int:
 
 def _record(
     log: Log,
-    run: _Run,
+    run: _TimesTable,
     number: int,
     row: Row,
     times_us: tuple[float, float | None, float | None],
     iterations: int,
-) -> Measurement:
+) -> BenchmarkRow:
     """A record of (location, smallest, largest)."""
     unit = _setting(log, run, "datatype_size_bytes", "datatype_extent_bytes") if "count" in row else 1
     if not unit:

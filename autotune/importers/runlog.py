@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
 from autotune.errors import TableError
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.endings import ended_early, reporter
 from autotune.importers.launch_line import is_command, ranks
-from autotune.importers.measurement import Measurement
 
 # `mpirun --tag-output` of Open MPI 4 and 5, `srun --label`, `mpiexec -prepend-rank`; what a page puts in
 # front of a listing: the sign of a quotation, blanks before a comment.
@@ -76,7 +76,7 @@ class Log:
 
 
 @dataclass(slots=True)
-class Table:
+class LogTable:
     """A table while its rows come in."""
 
     log: Log
@@ -206,14 +206,14 @@ def first(row: dict[str, str], columns: tuple[str, ...]) -> float | None:
     return next((float(row[c]) for c in columns if c in row), None)
 
 
-def measurement(log: Log, number: int, **fields: object) -> Measurement:
+def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
     """A record of one line.
 
     Raises:
         TableError: Its values make no sense.
     """
     try:
-        return Measurement(source=log.name, line=number, **fields)  # type: ignore[arg-type]  # checked by Measurement itself
+        return BenchmarkRow(source=log.name, line=number, **fields)  # type: ignore[arg-type]  # checked by BenchmarkRow itself
     except ValueError as exc:
         log.fail(number, str(exc))
 

@@ -12,9 +12,9 @@ from types import ModuleType
 
 from autotune.errors import TableError
 from autotune.importers import delimited, imb
+from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.endings import ended_early
 from autotune.importers.launch_line import is_command
-from autotune.importers.measurement import Measurement
 from autotune.importers.runlog import Log
 
 _STARTS = {
@@ -29,9 +29,9 @@ _MOST_WORK = 100_000_000
 """Lines times tables: each piece is read with empty lines in place of all others, some µs each."""
 
 
-def salvage(log: Log, formats: Sequence[ModuleType]) -> tuple[list[Measurement], list[str]]:
+def salvage(log: Log, formats: Sequence[ModuleType]) -> tuple[list[BenchmarkRow], list[str]]:
     """The records of all whole tables, and why each of the others was left out."""
-    found: list[Measurement] = []
+    found: list[BenchmarkRow] = []
     left_out: list[str] = []
     for form in formats:
         pieces = [_rows_before_trouble(log)] if form is delimited else _pieces(log, form)

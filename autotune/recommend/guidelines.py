@@ -25,7 +25,7 @@ from autotune.collectives import COLLECTIVES
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Slot, job_setting, slot_of
 from autotune.history.trial import History, Observation, Rule, Subject
-from autotune.importers import Measurement
+from autotune.importers import BenchmarkRow
 from autotune.recommend.front import Recommendation
 from autotune.recommend.guideline_test import Guideline, GuidelineKind, Timed
 from autotune.space import Point, Space
@@ -97,7 +97,7 @@ def handed_over(guideline: Guideline, space: Space, chosen: Recommendation | Non
     return chosen.point == space.untouched and not choice_at(chosen.rules, guideline.left.slot)
 
 
-def of_table(measurements: Iterable[Measurement]) -> tuple[Guideline, ...]:
+def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
     """What can be tested of anybody's table: each setting by itself, and the default against each other one.
 
     Further columns tell settings apart; those that number launches tell launches apart. Rows of one plain

@@ -8,7 +8,7 @@ that a row of a rules file is compared with, which is not always the message siz
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-from autotune.collectives import COLLECTIVES, Lookup, OpenMpiChoices
+from autotune.collectives import COLLECTIVES, Lookup, OpenMpi
 from autotune.errors import UserError, allowed
 from autotune.history.lookup import last_up_to, table_starts
 from autotune.history.objectives import Slot
@@ -18,7 +18,7 @@ from autotune.space.parameter import Point, size_in_bytes
 DEFAULT = "default"
 """Leave the choice to the stack: id 0."""
 
-_OPEN_MPI: Mapping[str, OpenMpiChoices] = {c.name: c.openmpi for c in COLLECTIVES.values() if c.openmpi}
+_OPEN_MPI: Mapping[str, OpenMpi] = {c.name: c.openmpi for c in COLLECTIVES.values() if c.openmpi}
 
 COLLECTIVE_IDS: Mapping[str, int] = {name: known.id for name, known in _OPEN_MPI.items()}
 """The ids of all collectives; those that are not in ``ALGORITHMS`` have no choice in ``coll_tuned``."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from autotune.collectives import COLLECTIVES, MpichChoices
+from autotune.collectives import COLLECTIVES, Mpich
 from autotune.errors import StackError, UserError, allowed
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Placement
@@ -26,7 +26,7 @@ DEFAULT = "auto"
 Tree = dict[str, Any]
 """Conditions, in order, each with its subtree."""
 
-_MPICH: Mapping[str, MpichChoices] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
+_MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
 
 _INTEL: Mapping[str, tuple[str, ...]] = {c.name: c.intel for c in COLLECTIVES.values() if c.intel}
 """What Intel MPI, which is made from MPICH, calls its algorithms in ``I_MPI_ADJUST_*``."""

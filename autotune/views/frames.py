@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from autotune.campaign.costs import Share
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Cell, Estimate, History, Observation, Status
-from autotune.importers import Measurement
+from autotune.importers import BenchmarkRow
 from autotune.recommend.front import Recommendation
 from autotune.recommend.summary import size_rows
 from autotune.screening import Effects
@@ -105,10 +105,10 @@ def history_frame(history: History) -> pd.DataFrame:
     return frame.astype(kinds)
 
 
-def measurement_frame(measurements: Iterable[Measurement]) -> pd.DataFrame:
+def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:
     """A row for each imported measurement, in order.
 
-    Columns: the fields of ``Measurement`` up to ``bandwidth_MBps``, then one for each label. A label that
+    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. A label that
     carries the name of a field is called ``label.<name>``. What a benchmark did not print is missing.
     """
     import pandas as pd

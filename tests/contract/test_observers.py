@@ -24,7 +24,7 @@ from autotune.space import Level, Parameter, Point, Space
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import LaunchRequest, Placement, Rendering
 from autotune.structure import plain
-from hydra_plugins.autotune._command import Command
+from hydra_plugins.autotune._command import ProgramRuns
 from hydra_plugins.autotune._mpirun import Mpirun
 from hydra_plugins.autotune._replay import Replay
 from hydra_plugins.autotune._simulated import Simulated
@@ -123,7 +123,7 @@ def command(directory: Path, measured: Measurement = MEASURED) -> Case:
     program.write_text(PROGRAM)
     options = Program((sys.executable, str(program), "fate={fate}"), way="template")
     space = replace(BY_FATE, parameters=BY_FATE.parameters[:1])
-    return by_fate(Command(options, {"seconds": "min"}, measured, space, directory), space)
+    return by_fate(ProgramRuns(options, {"seconds": "min"}, measured, space, directory), space)
 
 
 def by_fate(observer: Observer, space: Space = BY_FATE) -> Case:
@@ -158,7 +158,7 @@ def world(directory: Path, measured: Measurement = MEASURED) -> Case:
 
 OBSERVERS: dict[str, Callable[..., Case]] = {
     "Launches": launches,
-    "Command": command,
+    "ProgramRuns": command,
     "Replay": replay,
     "Simulated": simulated,
     "World": world,

@@ -42,7 +42,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-
 
 
 @dataclass(frozen=True)
-class Command:
+class ProgramRuns:
     """Observes trials by running a program."""
 
     options: Program
@@ -207,7 +207,7 @@ def command_site(scenario: Scenario) -> Site:
     if (options.way != "template" or "{" not in options.run[0]) and shutil.which(options.run[0]) is None:
         raise ScenarioError(f"probe.options.run: {options.run[0]!r} is not a program that can be found")
     return Site(
-        observer=partial(Command, options, goals),
+        observer=partial(ProgramRuns, options, goals),
         space=space,
         placement=placement(scenario),
         description=f"command {' '.join(options.run)}",

@@ -9,7 +9,7 @@ from autotune.history.trial import Phase, Status, Trial
 from autotune.scenario import defaults, scenario_of
 from autotune.scenario.sections import Program
 from autotune.space import Parameter, Point, Space
-from hydra_plugins.autotune._command import Command, command_site, responses
+from hydra_plugins.autotune._command import ProgramRuns, command_site, responses
 from tests.contract.test_observers import MEASURED
 
 PROGRAM = Program(("true",))
@@ -89,7 +89,7 @@ def test_an_answer_that_is_no_file_is_a_failed_launch(tmp_path, monkeypatch, lef
     monkeypatch.chdir(tmp_path)
     program = Program(("python3", "-c", f"import os; {left}"), way="environment", file="answer")
     space = Space("mine", (Parameter("x", (1, 2), 1),))
-    its = Command(program, {"t": "min"}, MEASURED, space, tmp_path)
+    its = ProgramRuns(program, {"t": "min"}, MEASURED, space, tmp_path)
     for number in (1, 2):  # the second finds what the first left
         seen = its.observe(Trial(number, Phase.SEARCH, Point.of({"x": 1}), timeout_s=60))
         assert seen.status in (Status.INVALID, Status.CRASHED)
@@ -101,7 +101,7 @@ def test_a_template_has_a_place_for_what_is_not_active(tmp_path):
     space = Space("mine", (Parameter("x", (1, 2), 1), Parameter("y", (3, 4), 3, when={"x": (2,)})))
     words = ("python3", "-c", "import sys; print('{{\"t\": 1%s}}' % sys.argv[1])", "{y}")
     program = Program(words, way="template")
-    seen = Command(program, {"t": "min"}, MEASURED, space, tmp_path).observe(
+    seen = ProgramRuns(program, {"t": "min"}, MEASURED, space, tmp_path).observe(
         Trial(1, Phase.SEARCH, Point.of({"x": 1}), timeout_s=60)
     )
     assert seen.status is Status.OK, seen.reason

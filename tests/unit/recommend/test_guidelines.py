@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Rule, Status, Subject, Trial
-from autotune.importers import Measurement
+from autotune.importers import BenchmarkRow
 from autotune.recommend.front import Recommendation
 from autotune.recommend.guideline_test import Guideline, GuidelineKind, Timed, findings
 from autotune.recommend.guidelines import _COMPOSED, handed_over, of_campaign, of_table
@@ -19,7 +19,9 @@ P, N = 4, 4096
 def measured(times, run="1", **labels):
     """Rows of a table: (collective, ranks, bytes) → µs."""
     extra = (("run", run), *labels.items())
-    return [Measurement("t.csv", 1, "", "", c, p, s, time, labels=extra) for (c, p, s), time in times.items()]
+    return [
+        BenchmarkRow("t.csv", 1, "", "", c, p, s, time, labels=extra) for (c, p, s), time in times.items()
+    ]
 
 
 def compared(times, **labels):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class BenchmarkRow:
     """What a benchmark printed about one message size. None: the table does not say."""
 
     source: str
