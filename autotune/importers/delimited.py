@@ -145,25 +145,23 @@ def read(log: Log) -> list[BenchmarkRow]:
     titles = tuple(column.title for column in _header(log, MEASURED)[2])
     if titles[: len(_OURS)] == tuple(_OURS):
         return _imported_before(log)
-    unnamed = {"comm_size": None, "latency_us": None, "collective": named_in(log.name)}
     measurements = []
     for number, values, labels in rows(log, MEASURED):
         if isinstance(collective := values.get("collective"), str):
             values["collective"] = called(collective) or collective.lower().removeprefix("mpi_")
-        merged = {**unnamed, **values}
-        measurements.append(measurement(log, number, benchmark="", version="", labels=labels, **merged))
+        merged = {"collective": named_in(log.name), **values}
+        measurements.append(measurement(log, number, labels=labels, **merged))
     return measurements
 
 
 def _imported_before(log: Log) -> list[BenchmarkRow]:
     """The records of a table that was written from records: the same again, of the same files and lines."""
-    empty = {"benchmark": "", "version": "", "collective": "", "comm_size": None, "latency_us": None}
     exact = {name: replace(kind, names=name.lower(), unit_needed="") for name, kind in MEASURED.items()}
     measurements = []
     for number, values, cells in rows(log, {**_OURS, **exact}):
         its = {name: values.pop(name) for name in ("source", "line") if name in values}
         labels = tuple((title.removeprefix("label."), cell) for title, cell in cells if cell)
-        here = measurement(log, number, labels=labels, **(empty | values))
+        here = measurement(log, number, labels=labels, **values)
         measurements.append(replace(here, **its))  # type: ignore[arg-type]  # of `_OURS`
     return measurements
 

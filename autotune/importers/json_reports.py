@@ -45,8 +45,7 @@ class _Found:
         """Take a record; what is no number, word or truth of the labels is dropped."""
         words = tuple((name, _word(value)) for name, value in labels.items() if _is_word(value))
         number = len(self.records) + 1
-        known: dict[str, Any] = {"benchmark": "", "version": "", "collective": "", "comm_size": None}
-        self.records.append(measurement(self.log, number, **{**known, **fields}, labels=words))
+        self.records.append(measurement(self.log, number, **fields, labels=words))
 
     def leave_out(self, what: str) -> None:
         """Name what was not measured."""
@@ -83,18 +82,19 @@ def salvage(log: Log) -> tuple[list[BenchmarkRow], list[str]]:
 def _read(log: Log) -> tuple[_Found, bool]:
     document, cut = _document(log)
     found = _Found(log)
-    for is_it, take in _KINDS:
-        if is_it(document):
-            try:
-                take(document, found)
-            except (KeyError, TypeError, AttributeError, IndexError) as exc:
-                what = f"{log.name}: a document of {take.__name__.strip('_')} that lacks or changes {exc}"
-                raise TableError(what, "known are the formats that docs/import.md names") from exc
-            return found, cut
-    raise TableError(
-        f"{log.name}: JSON without a table of measurements",
-        "known: ReFrame's run reports, Kernel Tuner's caches and results, rows with a size and a latency",
-    )
+    keys = document.keys() if isinstance(document, dict) else set()
+    take = next((take for needed, take in _KINDS if needed <= keys), _rows)
+    if take is _rows and not any(True for _ in _row_lists(document, {})):
+        raise TableError(
+            f"{log.name}: JSON without a table of measurements",
+            "known: ReFrame's run reports, Kernel Tuner's caches and results, rows with a size and a latency",
+        )
+    try:
+        take(document, found)
+    except (KeyError, TypeError, AttributeError, IndexError) as exc:
+        what = f"{log.name}: a document of {take.__name__.strip('_')} that lacks or changes {exc}"
+        raise TableError(what, "known are the formats that docs/import.md names") from exc
+    return found, cut
 
 
 def _document(log: Log) -> tuple[Any, bool]:
@@ -116,10 +116,6 @@ def _document(log: Log) -> tuple[Any, bool]:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
-
-
-def _is_reframe(document: Any) -> bool:
-    return isinstance(document, dict) and {"session_info", "runs"} <= document.keys()
 
 
 def _reframe(document: Any, found: _Found) -> None:
@@ -181,10 +177,6 @@ def _collective(*texts: str) -> str:
     return next((name for text in texts if (name := called(text) or named_in(text))), "")
 
 
-def _is_cache(document: Any) -> bool:
-    return isinstance(document, dict) and {"kernel_name", "cache"} <= document.keys()
-
-
 def _cache_of_kernel_tuner(document: Any, found: _Found) -> None:
     names = document["tune_params_keys"]
     device = {"device": document.get("device_name", "")}
@@ -194,10 +186,6 @@ def _cache_of_kernel_tuner(document: Any, found: _Found) -> None:
             found.leave_out(f"configuration {key}: {result.get('time')}")
             continue
         _kernel(document["kernel_name"], {**device, **values}, result["time"], result.get("times"), found)
-
-
-def _is_t4(document: Any) -> bool:
-    return isinstance(document, dict) and {"results", "schema_version"} <= document.keys()
 
 
 def _results_of_kernel_tuner(document: Any, found: _Found) -> None:
@@ -227,10 +215,6 @@ def _kernel(
         max_us=max(us, default=None),
         iterations=len(us) or None,
     )
-
-
-def _is_rows(document: Any) -> bool:
-    return any(True for _ in _row_lists(document, {}))
 
 
 def _rows(document: Any, found: _Found) -> None:
@@ -288,9 +272,9 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any, _Found], None]], ...] = (
-    (_is_reframe, _reframe),
-    (_is_cache, _cache_of_kernel_tuner),
-    (_is_t4, _results_of_kernel_tuner),
-    (_is_rows, _rows),
+_KINDS: tuple[tuple[set[str], Callable[[Any, _Found], None]], ...] = (
+    ({"session_info", "runs"}, _reframe),
+    ({"kernel_name", "cache"}, _cache_of_kernel_tuner),
+    ({"results", "schema_version"}, _results_of_kernel_tuner),
 )
+"""Keys by which a document is told → what takes it; any other one can hold rows."""

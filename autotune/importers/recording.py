@@ -8,8 +8,8 @@ runs differ by more than the draw of what is timed lets a single one tell.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from autotune.collectives import COLLECTIVES, MEASURED, Size
@@ -174,19 +174,15 @@ def read_recording(text: str, name: str) -> Recording:
             f"{name} is no recording of calls", "make one: python -m autotune record -- mpirun …"
         )
     try:
-        found = Recording(
+        found: Recording = _made(
+            Recording,
+            document,
             command=tuple(map(str, document["command"])),
-            run_s=_number(document["run_s"]),
-            mpi_s=_number(document["mpi_s"]),
-            ranks=int(_number(document["ranks"], 1)),
-            nodes=int(_number(document["nodes"], 1)),
-            ended=str(document["ended"]),
-            library=str(document["library"]),
-            date=str(document["date"]),
-            clock_error_s=_number(document["clock_error_s"]),
-            not_kept=int(_number(document["not_kept"])),
-            calls=tuple(_calls(one) for one in document["calls"]),
-            runs=tuple(_run(one) for one in document.get("runs", ())),
+            calls=tuple(
+                _made(RecordedCalls, one, runs=tuple(_made(CallsOfRun, run) for run in one.get("runs", ())))
+                for one in document["calls"]
+            ),
+            runs=tuple(_made(RecordedRun, one) for one in document.get("runs", ())),
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise TableError(f"{name}: a damaged recording: {type(exc).__name__} {exc}") from exc
@@ -242,11 +238,11 @@ def _mean_calls(alike: Sequence[RecordedCalls | None]) -> RecordedCalls:
     made, n = [one for one in alike if one is not None], len(alike)
     calls = sum(one.calls for one in made)
 
-    def error(of: Callable[[RecordedCalls], float | None]) -> float | None:
-        """Of the mean, by draws that are independent of each other."""
-        known = [se for one in made if (se := of(one)) is not None]
-        return math.hypot(*known) / n if len(known) == len(made) else None
+    def known(name: str) -> list[float] | None:
+        values = [getattr(one, name) for one in made]
+        return None if None in values else values
 
+    timed, of_seconds, of_waiting = known("timed"), known("seconds_se"), known("waiting_se")
     return replace(
         made[0],
         message_bytes=math.fsum(one.message_bytes * one.calls for one in made) / calls,
@@ -254,42 +250,35 @@ def _mean_calls(alike: Sequence[RecordedCalls | None]) -> RecordedCalls:
         calls_per_rank=math.fsum(one.calls_per_rank for one in made) / n,
         seconds=math.fsum(one.seconds for one in made) / n,
         waiting_s=math.fsum(one.waiting_s for one in made) / n,
-        timed=None
-        if any(one.timed is None for one in made)
-        else round(sum(one.timed or 0 for one in made) / n),
-        seconds_se=error(lambda one: one.seconds_se),
-        waiting_se=error(lambda one: one.waiting_se),
+        timed=None if timed is None else round(sum(timed) / n),
+        # Of the mean, by draws that are independent of each other.
+        seconds_se=None if of_seconds is None else math.hypot(*of_seconds) / n,
+        waiting_se=None if of_waiting is None else math.hypot(*of_waiting) / n,
         runs=tuple(
-            CallsOfRun(0, 0.0, 0.0) if one is None else CallsOfRun(one.calls, one.seconds, one.waiting_s)
+            CallsOfRun(one.calls, one.seconds, one.waiting_s) if one else CallsOfRun(0, 0.0, 0.0)
             for one in alike
         ),
     )
 
 
-def _calls(values: Mapping[str, Any]) -> RecordedCalls:
-    return RecordedCalls(
-        collective=str(values["collective"]),
-        kind=str(values["kind"]),
-        comm_size=int(_number(values["comm_size"], 1)),
-        message_bytes=_number(values["message_bytes"]),
-        calls=int(_number(values["calls"])),
-        calls_per_rank=_number(values["calls_per_rank"]),
-        seconds=_number(values["seconds"]),
-        waiting_s=_number(values["waiting_s"]),
-        timed=None if values.get("timed") is None else int(_number(values["timed"])),
-        seconds_se=None if values.get("seconds_se") is None else _number(values["seconds_se"]),
-        waiting_se=None if values.get("waiting_se") is None else _number(values["waiting_se"]),
-        runs=tuple(
-            CallsOfRun(int(_number(one["calls"])), _number(one["seconds"]), _number(one["waiting_s"]))
-            for one in values.get("runs", ())
-        ),
-    )
+def _made(kind: Any, values: Mapping[str, Any], **given: object) -> Any:
+    """The dataclass in a mapping: words, and finite numbers of at least 0, or 1 of what must be there.
 
-
-def _run(values: Mapping[str, Any]) -> RecordedRun:
-    return RecordedRun(
-        _number(values["run_s"]), _number(values["mpi_s"]), str(values["ended"]), str(values["date"])
-    )
+    Raises:
+        KeyError: it lacks a field.
+        TypeError: a field holds no number at all.
+        ValueError: a number is out of range.
+    """
+    for its in fields(kind):
+        if its.name in given:
+            continue
+        value = values[its.name] if its.default is MISSING else values.get(its.name, its.default)
+        if its.type is str:
+            given[its.name] = str(value)
+        elif value is not None or its.default is not None:
+            number = _number(value, 1 if its.name in ("ranks", "nodes", "comm_size") else 0)
+            given[its.name] = int(number) if its.type in (int, int | None) else number
+    return kind(**given)
 
 
 def _number(value: Any, least: float = 0.0) -> float:

@@ -206,14 +206,17 @@ def first(row: dict[str, str], columns: tuple[str, ...]) -> float | None:
     return next((float(row[c]) for c in columns if c in row), None)
 
 
+_UNSAID = {"benchmark": "", "version": "", "collective": "", "comm_size": None, "latency_us": None}
+
+
 def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
-    """A record of one line.
+    """A record of one line; what is not given the line does not say.
 
     Raises:
         TableError: Its values make no sense.
     """
     try:
-        return BenchmarkRow(source=log.name, line=number, **fields)  # type: ignore[arg-type]  # checked by BenchmarkRow itself
+        return BenchmarkRow(log.name, number, **(_UNSAID | fields))  # type: ignore[arg-type]  # checked by BenchmarkRow itself
     except ValueError as exc:
         log.fail(number, str(exc))
 

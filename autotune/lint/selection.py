@@ -79,7 +79,7 @@ def _component(
 ) -> Iterator[Finding]:
     effect = FRAMEWORKS[a.name]
     known = (*here.get(a.name, ()), *_OTHER_NAMES.get(a.name, ())) if version >= (5, 0) else here.get(a.name)
-    of_any = RELEASED.get(a.name, ())
+    of_any, plain = RELEASED.get(a.name, ()), name.strip().lower()
     if found := gone(f"{a.name}_{name}", version):
         which = f"Open MPI {found[1][0]} has no {a.name} {name}"
         yield a.finding(f"{which}: {effect}", "leave it out" if "," in a.value else f"leave {a.name} out")
@@ -88,10 +88,5 @@ def _component(
         yield a.finding(
             f"there is no {a.name} {name!r} {where}: {effect}", allowed(name, sorted(here[a.name]))
         )
-    elif name not in of_any and (close := meant(name.strip().lower(), of_any) or _spelt(name, of_any)):
+    elif name not in of_any and (close := plain if plain in of_any else meant(plain, of_any)):
         yield a.finding(f"there is no {a.name} {name!r}: {effect}", f"did you mean {close}?")
-
-
-def _spelt(name: str, known: Collection[str]) -> str:
-    """The known name that one is but for blanks and capitals."""
-    return name.strip().lower() if name.strip().lower() in known else ""

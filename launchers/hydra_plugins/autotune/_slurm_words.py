@@ -8,34 +8,15 @@ WAITING = "waiting"
 RUNNING = "running"
 """What becomes of a job that has not ended."""
 
-VERDICTS = {
-    "PENDING": WAITING,
-    "CONFIGURING": WAITING,
-    "REQUEUED": WAITING,
-    "REQUEUE_FED": WAITING,
-    "REQUEUE_HOLD": WAITING,
-    "SPECIAL_EXIT": WAITING,
-    "RESV_DEL_HOLD": WAITING,
-    "RUNNING": RUNNING,
-    "COMPLETING": RUNNING,
-    "RESIZING": RUNNING,
-    "SIGNALING": RUNNING,
-    "STAGE_OUT": RUNNING,
-    "STOPPED": RUNNING,
-    "SUSPENDED": RUNNING,
-    "COMPLETED": "ok",
-    "FAILED": "crashed",
-    "OUT_OF_MEMORY": "crashed",
-    "TIMEOUT": "timeout",
-    "BOOT_FAIL": "lost",
-    "CANCELLED": "lost",
-    "DEADLINE": "lost",
-    "LAUNCH_FAILED": "lost",
-    "NODE_FAIL": "lost",
-    "PREEMPTED": "lost",
-    "RECONFIG_FAIL": "lost",
-    "REVOKED": "lost",
+_STATES = {
+    WAITING: "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
+    RUNNING: "RUNNING COMPLETING RESIZING SIGNALING STAGE_OUT STOPPED SUSPENDED",
+    "ok": "COMPLETED",
+    "crashed": "FAILED OUT_OF_MEMORY",
+    "timeout": "TIMEOUT",
+    "lost": "BOOT_FAIL CANCELLED DEADLINE LAUNCH_FAILED NODE_FAIL PREEMPTED RECONFIG_FAIL REVOKED",
 }
+VERDICTS = {state: verdict for verdict, states in _STATES.items() for state in states.split()}
 """State of a job → ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in it."""
 
 _TRANSIENT = (
