@@ -5,11 +5,17 @@
 
 from collections.abc import Callable
 from dataclasses import make_dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from hydra._internal.core_plugins.basic_launcher import BasicLauncher as Sequential
 from hydra.core.config_store import ConfigStore
 
-__all__ = ["Sequential", "offered"]
+if TYPE_CHECKING:
+    from autotune.campaign.site import Site
+    from autotune.scenario import Scenario
+
+__all__ = ["Sequential", "offered", "site_of"]
 
 
 def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type[Sequential]]:
@@ -22,3 +28,13 @@ def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type
         return launcher
 
     return stored
+
+
+def site_of(module: str, maker: str) -> "Callable[[Sequential, Scenario], Site]":
+    """A method ``connect``: the site is made by a function of a module, which is imported only then."""
+
+    def connect(self: Sequential, scenario: "Scenario") -> "Site":
+        site: Site = getattr(import_module(f"hydra_plugins.autotune.{module}"), maker)(scenario)
+        return site
+
+    return connect
