@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import NoReturn
 
 from autotune.lint import json_rules
 from autotune.lint.finding import IGNORED, Finding, Notes
@@ -32,25 +33,23 @@ class _Cut(Exception):  # noqa: N818 - ends the reading as the stack ends it
 
 @dataclass
 class _Reader:
-    notes: Notes
+    note: Callable[[int, str, str], None]
     version: tuple[int, int]
     tokens: Iterator[_Token]
     line: int = 1
     five: bool = False
 
-    @property
-    def note(self) -> Callable[[int, str, str], None]:
-        return self.notes.note
+    def cut(self, line: int, effect: str, remedy: str) -> NoReturn:
+        self.note(line, effect, remedy)
+        raise _Cut
 
     def next(self, what: str) -> _Token:
         token = next(self.tokens, None)
         if token is None:
-            self.note(self.line, f"the file ends where {what} should be: {IGNORED}", "check the counts above")
-            raise _Cut
+            self.cut(self.line, f"the file ends where {what} should be: {IGNORED}", "check the counts above")
         self.line = token.line
         if token.value < 0:
-            self.note(token.line, f"{token.value} as {what}: {IGNORED}", "no negative numbers")
-            raise _Cut
+            self.cut(token.line, f"{token.value} as {what}: {IGNORED}", "no negative numbers")
         return token
 
 
@@ -63,7 +62,7 @@ def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
     five = headed and lines[0].removeprefix(_HEADER).strip() != "1"
     notes = Notes(path)
     tokens = _tokens(lines[1:] if headed else lines, 2 if headed else 1)
-    reader = _Reader(notes, version, tokens, five=five)
+    reader = _Reader(notes.note, version, tokens, five=five)
     _notation(reader, lines, headed)
     try:
         widths = (len(_NUMBER.findall(line.partition("#")[0])) for line in lines)
@@ -119,8 +118,7 @@ def _file(reader: _Reader, widths: dict[int, int]) -> None:
             _no_row(reader, token, widths)
         name = _NAMES.get(token.value)
         if name is None:
-            reader.note(token.line, f"there is no collective {token.value}: {IGNORED}", "ids go from 0 to 16")
-            raise _Cut
+            reader.cut(token.line, f"there is no collective {token.value}: {IGNORED}", "ids go from 0 to 16")
         if name not in coll_tuned.ALGORITHMS:
             reader.note(
                 token.line, f"coll_tuned has no algorithms for {name}: its rules are ignored", "leave it out"
@@ -173,12 +171,11 @@ def _collective(reader: _Reader, name: str, widths: dict[int, int]) -> None:
 def _no_row(reader: _Reader, token: _Token, widths: dict[int, int]) -> None:
     """End the reading where a row stands in the place of an id or a size."""
     if widths.get(token.line, 1) >= len(_COLUMNS):
-        reader.note(
+        reader.cut(
             token.line,
             "wrong count: one row more than announced, or one communicator size; everything after is misread",
             "correct the counts above",
         )
-        raise _Cut
 
 
 def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:
@@ -194,28 +191,23 @@ def _rows(reader: _Reader, name: str, widths: dict[int, int]) -> int:
         line = bound.line
         width = widths.get(line, 4)
         if tabular and width < len(_COLUMNS):
-            reader.note(
+            reader.cut(
                 n_rows.line,
                 f"wrong count: {n_rows.value} rows of {name} are announced, and line {line} is not a row "
                 f"({k} come before it): the stack reads on across the lines, and everything after is misread",
                 f"write {k}, or correct the counts above",
             )
-            raise _Cut
         same_line = all(token.line == line for token in row)
         if width > 5 or (width == 5 and not reader.five and same_line):
-            reader.note(
+            reader.cut(
                 line,
                 f"{width} columns without the version header: the fifth is taken for the next message size",
                 "make rule-file-version-2 the first line, or leave the fifth column out",
             )
-            raise _Cut
         if reader.five and width == 5 and same_line:
             reader.next(f"the number of requests of a row of {name}")
         if k == 0 and bound.value != 0:
-            reader.note(
-                line, f"the first row is for {bound.value} bytes: {IGNORED}", "begin with a row for 0"
-            )
-            raise _Cut
+            reader.cut(line, f"the first row is for {bound.value} bytes: {IGNORED}", "begin with a row for 0")
         if last is not None and bound.value <= last.value:
             reader.note(
                 line,

@@ -50,6 +50,12 @@ PATHS = (
     *("objective.weights", "space", "warm_start"),
 )
 """Keys that name a file or a directory."""
+_RANGES: Mapping[str, float] = {
+    **dict.fromkeys(("baseline.launches", "baseline.every", "launch.patience_s", "seed"), inf),
+    **dict.fromkeys(("launch.queue_timeout_s", "stop.min_gain", "verify.launches"), inf),
+    **dict.fromkeys(("confirm.share", "discover.share", "discover.rate"), 1),
+}
+"""Keys of at least 0 → what they are at most."""
 LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"
 """Of a message: more than all memory of any node."""
 _POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
@@ -131,22 +137,10 @@ class Scenario:
                 "only an MPI's calls are timed in two loops, and a tight one needs probe.sync=barrier",
             )
         _among("launch.with", self.launch.tool, ("auto", "mpirun", "srun"))
-        for key, value, high in (
-            ("baseline.launches", self.baseline.launches, inf),
-            ("baseline.every", self.baseline.every, inf),
-            ("confirm.share", self.confirm.share, 1),
-            ("discover.share", self.discover.share, 1),
-            ("discover.rate", self.discover.rate, 1),
-            ("launch.patience_s", self.launch.patience_s, inf),
-            ("launch.queue_timeout_s", self.launch.queue_timeout_s, inf),
-            ("seed", self.seed, inf),
-            ("stop.min_gain", self.stop.min_gain, inf),
-            ("verify.launches", self.verify.launches, inf),
-        ):
-            if not 0 <= value <= high:
-                raise ScenarioError(
-                    f"{key}={value}", "allowed: 0 " + ("or more" if high == inf else f"… {high}")
-                )
+        for key, high in _RANGES.items():
+            if not 0 <= (value := attrgetter(key)(self)) <= high:
+                most = "or more" if high == inf else f"… {high}"
+                raise ScenarioError(f"{key}={value}", f"allowed: 0 {most}")
         for key in PATHS:
             _path(key, attrgetter(key)(self) or "")
 
