@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from autotune.collectives import COLLECTIVES, Pattern
 from autotune.errors import TableError, needing
-from autotune.importers.recording import KINDS, RecordedCalls, Recording, order
+from autotune.importers.recording import KINDS, RecordedCalls, Recording, even_block, of_tool
 
 _DAMAGED = (
     *(OSError, tarfile.TarError, ParseError, struct.error, zlib.error, EOFError, RecursionError),
@@ -108,19 +108,7 @@ def _read(cube: Any, path: Path) -> Recording:
         )
         for (name, kind, comm_size, _), (calls, n_bytes, seconds) in totals.items()
     ]
-    return Recording(
-        command=(),
-        run_s=run_s,
-        mpi_s=run_s,
-        ranks=len(threads),
-        nodes=max(1, _nodes(machine)),
-        ended="finalized",
-        library="as in a CubeX profile",
-        date="",
-        clock_error_s=0.0,
-        not_kept=0,
-        calls=tuple(sorted(found, key=order)),
-    )
+    return of_tool("as in a CubeX profile", run_s, len(threads), max(1, _nodes(machine)), found)
 
 
 def _collective(region: str) -> tuple[str, str]:
@@ -138,13 +126,9 @@ def _size(name: str, ranks: int, sent: NDArray[np.float64], received: NDArray[np
 
     Of calls with a root what every rank gives, or gets, is one block, the root's own included.
     """
-    pattern = COLLECTIVES[name].pattern
-    if name in ("scan", "exscan"):
-        blocks = (sent + received) / max(ranks + (1 if name == "scan" else -1), 1)
-    elif pattern is Pattern.ALL_TO_ALL:
-        blocks = (sent + received) / (2 * ranks)
-    else:
-        blocks = received if pattern is Pattern.ONE_TO_ALL else sent
+    blocks = even_block(name, ranks, sent + received)
+    if blocks is None:
+        blocks = received if COLLECTIVES[name].pattern is Pattern.ONE_TO_ALL else sent
     some = blocks[blocks > 0]  # in place the root counts none
     return float(some.mean()) if some.size else 0.0
 

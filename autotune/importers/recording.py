@@ -8,11 +8,11 @@ runs differ by more than the draw of what is timed lets a single one tell.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
-from autotune.collectives import COLLECTIVES, MEASURED, Size
+from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import TableError
 
 FORMAT = "autotune calls 3"
@@ -157,6 +157,36 @@ class Recording:
     def document(self) -> dict[str, Any]:
         """As JSON keeps it."""
         return {"format": FORMAT, **asdict(self)}
+
+
+def of_tool(
+    library: str, run_s: float, ranks: int, nodes: int, calls: Iterable[RecordedCalls], date: str = ""
+) -> Recording:
+    """The recording in what another tool kept of a run that ended well; it timed every call."""
+    return Recording(
+        command=(),
+        run_s=run_s,
+        mpi_s=run_s,
+        ranks=ranks,
+        nodes=nodes,
+        ended=ENDS[1],
+        library=library,
+        date=date,
+        clock_error_s=0.0,
+        not_kept=0,
+        calls=tuple(sorted(calls, key=order)),
+    )
+
+
+def even_block(name: str, ranks: int, moved: Any) -> Any:
+    """The message size, as in ``collectives``, of what each rank sent and received together in a call of it.
+
+    None where one rank gives or gets more than the others.
+    """
+    if name in ("scan", "exscan"):
+        return moved / max(ranks + (1 if name == "scan" else -1), 1)
+    pattern = COLLECTIVES[name].pattern if name in COLLECTIVES else Pattern.ALL_TO_ALL
+    return moved / (2 * ranks) if pattern is Pattern.ALL_TO_ALL else None  # a block to and from each
 
 
 def read_recording(text: str, name: str) -> Recording:

@@ -24,7 +24,7 @@ import numpy as np
 from autotune.collectives import COLLECTIVES, Pattern
 from autotune.errors import TableError, needing
 from autotune.importers.rank_files import SAMPLE, waits
-from autotune.importers.recording import KINDS, RecordedCalls, Recording, order
+from autotune.importers.recording import KINDS, RecordedCalls, Recording, even_block, of_tool
 
 
 def read_trace(path: Path) -> Recording:
@@ -80,19 +80,9 @@ class _Trace:
         stamp: int = getattr(clock, "realtime_timestamp", None) or 2**64
         known = stamp < 2**63  # where it is not, all bits are set
         date = datetime.fromtimestamp(stamp / 1e9, UTC).isoformat(timespec="seconds") if known else ""
-        return Recording(
-            command=(),
-            run_s=run_s,
-            mpi_s=run_s,
-            ranks=len(callers),
-            nodes=len({group.system_tree_parent for group in callers}),
-            ended="finalized",
-            library="as in an OTF2 trace",
-            date=date,
-            clock_error_s=0.0,
-            not_kept=0,
-            calls=tuple(sorted(self._calls(len(callers)), key=order)),
-        )
+        nodes = len({group.system_tree_parent for group in callers})
+        calls = self._calls(len(callers))
+        return of_tool("as in an OTF2 trace", run_s, len(callers), nodes, calls, date)
 
     def _add(self, place: Any, event: Any, begin_s: float, end_s: float, kind: int) -> None:
         name = _word(event.collective_op)
@@ -150,12 +140,11 @@ def _word(value: Any) -> str:
 
 def _block(name: str, ranks: int, is_root: bool, sent: int, received: int) -> float:
     """The message size, as in ``collectives``, of a call that counts so many bytes sent and received."""
-    pattern = COLLECTIVES[name].pattern if name in COLLECTIVES else Pattern.ALL_TO_ALL
-    if name in ("scan", "exscan"):
-        return (sent + received) / max(ranks + (1 if name == "scan" else -1), 1)
-    if pattern is Pattern.ALL_TO_ALL:
-        return (sent + received) / (2 * ranks)  # a block to and from each
-    given, taken = (sent, received) if pattern is Pattern.ONE_TO_ALL else (received, sent)
+    block: float | None = even_block(name, ranks, sent + received)
+    if block is not None:
+        return block
+    one_to_all = COLLECTIVES[name].pattern is Pattern.ONE_TO_ALL
+    given, taken = (sent, received) if one_to_all else (received, sent)
     if not is_root:
         return taken
     return given / (ranks if taken else max(ranks - 1, 1))  # in place the root's own block is not counted

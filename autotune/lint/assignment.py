@@ -56,7 +56,9 @@ ENV_LIST = "mca_base_env_list"
 
 
 def listed(of: Assignment) -> list[Assignment]:
-    """The variables in a value of ``mca_base_env_list``."""
+    """The variables in a value of ``mca_base_env_list``; none in that of any other parameter."""
+    if of.name != ENV_LIST or of.variable:
+        return []
     items = re.split(r"\\?;", of.value.strip("'\""))  # Tcl and csh want a backslash there
     pairs = (item.strip().partition("=") for item in items if item.strip())
     return [

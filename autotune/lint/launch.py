@@ -37,16 +37,13 @@ def launched(path: PurePath, line: int, words: Sequence[Word], version: tuple[in
         if name in _SETS and len(values) == 2:
             key, value = values
             literal = key.literal and value.literal
-            assigned.append(
-                Assignment(path, line, key.text, value.text, source=Source.COMMAND, literal=literal)
-            )
-            if key.text == ENV_LIST:
-                assigned += listed(assigned[-1])
+            sets = Assignment(path, line, key.text, value.text, False, Source.COMMAND, literal)
+            assigned += [sets, *listed(sets)]
         elif name == "x":
-            key_text, equals, text = values[0].text.partition("=")
+            variable, equals, text = values[0].text.partition("=")
             if equals:
                 assigned.append(
-                    Assignment(path, line, key_text, text, True, Source.COMMAND, values[0].literal)
+                    Assignment(path, line, variable, text, True, Source.COMMAND, values[0].literal)
                 )
         elif name in PLACES and values[0].literal:
             findings += _place(path, line, name, values[0].text, version)

@@ -3,7 +3,7 @@
 import re
 from pathlib import PurePath
 
-from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
+from autotune.lint.assignment import Assignment, Read, Source, listed
 from autotune.lint.finding import Notes
 
 
@@ -36,8 +36,7 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         notes.commented(number, name, value, r"(^|\s)(#|//)")
         notes.quoted(number, name, value)
         assigned.append(Assignment(path, number, name, value))
-        if name == ENV_LIST:
-            assigned += listed(assigned[-1])
+        assigned += listed(assigned[-1])
     return assigned, notes.findings
 
 
@@ -80,6 +79,5 @@ def tune_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             notes.note(number, f"{name} was already set in line {seen[name]}: {lost}", "keep one of them")
         seen[name] = number
         assigned.append(Assignment(path, number, name, value, variable=option == "x", source=Source.TUNE))
-        if name == ENV_LIST and option == "mca":
-            assigned += listed(assigned[-1])
+        assigned += listed(assigned[-1])
     return assigned, notes.findings
