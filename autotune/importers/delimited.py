@@ -16,15 +16,10 @@ from autotune.collectives import called
 from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import named_in
-from autotune.resources import MOST_COLUMNS
+from autotune.resources import MOST_COLUMNS, facts
 
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
-TIME_US = {"ns": 1e-3, "nsec": 1e-3, "us": 1.0, "usec": 1.0, "µs": 1.0, "μs": 1.0, "microseconds": 1.0}
-TIME_US |= {"ms": 1e3, "msec": 1e3, "milliseconds": 1e3, "s": 1e6, "sec": 1e6, "seconds": 1e6}
-"""Unit of time → µs."""
-_MBPS = {"MB/s": 1.0, "mb/s": 1.0, "Mbytes/sec": 1.0, "MiB/s": 1.048576, "GB/s": 1e3, "GiB/s": 1073.741824}
-_MBPS |= {"B/s": 1e-6, "Mb/s": 0.125, "Mbit/s": 0.125, "Gb/s": 125.0, "Gbit/s": 125.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _DELIMITERS = (",", ";", "\t", "|")
 
@@ -34,7 +29,7 @@ class ColumnKind:
     """What a column can hold, and how people call it."""
 
     names: str
-    """Names, lower case, words joined by underscores, separated by blanks."""
+    """Lower case, words joined by underscores, separated by blanks."""
     units: Mapping[str, float] = field(default_factory=dict)
     """Unit → factor to this project's."""
     whole: bool = False
@@ -45,39 +40,22 @@ class ColumnKind:
     """Those of the names that mean nothing without a unit."""
 
 
-SHARED: Mapping[str, ColumnKind] = {
-    "collective": ColumnKind("collective operation benchmark function", text=True),
-    "comm_size": ColumnKind(
-        "processes procs process nprocs numprocs num_procs num_processes np ranks nranks comm_size"
-        " communicator_size number_of_processes",
-        whole=True,
-    ),
-    "message_bytes": ColumnKind(
-        "size message_size msg_size msize message_bytes bytes message_length", _BYTES, whole=True
-    ),
-}
+_TABLE = facts("importers/columns")
+_UNITS: Mapping[str, Mapping[str, float]] = _TABLE["units"] | {"bytes": _BYTES, "": {}}
+TIME_US = _UNITS["time_us"]
+"""Unit of time → µs."""
+
+
+def _kinds(table: str) -> dict[str, ColumnKind]:
+    columns = _TABLE[table].items()
+    return {name: ColumnKind(**its | {"units": _UNITS[its.get("units", "")]}) for name, its in columns}
+
+
+SHARED: Mapping[str, ColumnKind] = _kinds("shared")
 """Columns that tables of measurements and of calls have in common."""
-
-MEASURED: Mapping[str, ColumnKind] = {
-    **SHARED,
-    "latency_us": ColumnKind(
-        "latency avg_latency average_latency mean_latency median_latency avg average mean median t_avg",
-        TIME_US,
-        unit_needed="time avg_time runtime duration",
-    ),
-    "min_us": ColumnKind("min min_latency minimum t_min", TIME_US, unit_needed="min_time"),
-    "max_us": ColumnKind("max max_latency maximum t_max", TIME_US, unit_needed="max_time"),
-    "iterations": ColumnKind("iterations repetitions reps nrep samples", whole=True),
-    "bandwidth_MBps": ColumnKind("bandwidth bw", _MBPS),
-}
+MEASURED: Mapping[str, ColumnKind] = {**SHARED, **_kinds("measured")}
 """Columns of a table of measurements."""
-
-_OURS: Mapping[str, ColumnKind] = {
-    "source": ColumnKind("source", text=True),
-    "line": ColumnKind("line", whole=True),
-    "benchmark": ColumnKind("benchmark", text=True),
-    "version": ColumnKind("version", text=True),
-}
+_OURS: Mapping[str, ColumnKind] = _kinds("imported")
 """Columns that a table which was imported before begins with; its further ones have the names of fields."""
 
 _HISTORY = ("trial", "phase", "subject", "status", "reason")
