@@ -16,10 +16,11 @@ import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from zlib import crc32
 
 from autotune.errors import JournalError, LockedError, StorageError
@@ -74,7 +75,7 @@ def as_read(event: Mapping[str, Any]) -> Mapping[str, Any]:
     return opened(sealed(event, 1)[:-1]).event
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """The journal of one campaign, opened by its only writer."""
 
     def __init__(self, directory: Path) -> None:
@@ -133,9 +134,6 @@ class Journal:
     def close(self) -> None:
         """Release the lock."""
         os.close(self._file)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -8,7 +8,7 @@ Everything that comes out is stamped ``SIMULATED``.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,8 @@ class Simulated:
         cells = list(self._cells(trial, point, fabric, rng))
         if fate == "wrong_result" and cells:
             at = int(rng.integers(len(cells)))
-            cells[at] = _failed(cells[at], "wrong_result", "rank 0 found other data than expected")
+            wrong = "rank 0 found other data than expected"
+            cells[at] = replace(cells[at], samples_s=np.empty(0), status="wrong_result", reason=wrong)
         result = ProbeResult(
             "ok",
             cells=tuple(cells),
@@ -165,12 +166,6 @@ def _deployed(
     for choice, at in chosen.items():
         curve[at] = _curve(fabric, collective, comm_size, choice, tuple(sizes[i] for i in at))
     return curve
-
-
-def _failed(cell: CellSamples, status: str, reason: str) -> CellSamples:
-    """The cell without its samples."""
-    where = (cell.collective, cell.comm_size, cell.message_bytes, cell.values)
-    return CellSamples(*where, np.empty(0), status, reason)
 
 
 def simulated_site(scenario: Scenario) -> Site:
