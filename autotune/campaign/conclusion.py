@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from autotune.campaign.description import Description
 from autotune.campaign.drift import levelled
-from autotune.campaign.strategy import Strategy
+from autotune.campaign.plan import Plan
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import Checked, Provenance, Recommendation, recommend
@@ -48,15 +48,14 @@ class Conclusion:
 
 
 def conclude(campaign: Description, history: History, date: str) -> Conclusion:
-    """What a campaign has found so far, the date being that of its last launch.
+    """What a campaign, as it is by now, has found so far, the date being that of its last launch.
 
     Raises:
         ScenarioError: a verification with a rate out of its range.
     """
-    strategy = Strategy(campaign).informed(history)
-    campaign, history = strategy.campaign, levelled(history)
-    effects, screening = strategy.screening(history) or ((), None)
-    verifier, one_row = strategy.verifier, dialect(campaign.space.stack).one_row
+    plan, history = Plan(campaign), levelled(history)
+    effects, screening = plan.screening(history) or ((), None)
+    verifier, one_row = plan.verifier, dialect(campaign.space.stack).one_row
     verdict = verifier.verdict(history) if verifier and len(history.of(Phase.VERIFY)) else None
     found: Recommendation | None
     if verdict:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from autotune.campaign.plan import Plan
 from autotune.campaign.strategy import Strategy
 
 
@@ -35,28 +36,28 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
     A round of the verification ends earlier where fewer launches tell enough; where what was found does not
     hold, the next best is verified in another round.
     """
-    scenario = strategy.campaign.scenario
-    n_screening = strategy.design.n_runs if strategy.design and not strategy.discovery else 0
-    search = max(0, strategy.budget.launches - strategy.n_baseline - n_screening)
+    plan, scenario = strategy.plan(), strategy.campaign.scenario
+    n_screening = plan.design.n_runs if plan.design and not strategy.discovery else 0
+    search = max(0, plan.budget.launches - plan.n_baseline - n_screening)
     n_discovery = strategy.discovery.course.launches if strategy.discovery else 0
     counts = {
-        "baseline": strategy.n_baseline,
+        "baseline": plan.n_baseline,
         "discovery": n_discovery,
         "screening": n_screening,
         "search": search,
     }
-    round_launches = strategy.verifier.design.launches if strategy.verifier else 0
+    round_launches = plan.verifier.design.launches if plan.verifier else 0
     probe_s, discover_s = scenario.probe.budget_s, scenario.discover.probe_s
     if not n_discovery:
         del counts["discovery"]
     return (
         *(Share(phase, n, n, discover_s if phase == "discovery" else probe_s) for phase, n in counts.items()),
-        Share("verification", round_launches, _most(strategy, sum(counts.values())), probe_s),
+        Share("verification", round_launches, _most(plan, sum(counts.values())), probe_s),
     )
 
 
-def _most(strategy: Strategy, before: int) -> int:
+def _most(plan: Plan, before: int) -> int:
     """Launches of all rounds of the verification, as far as ``budget.total_launches`` has room for them."""
-    most = strategy.verifier.design.most if strategy.verifier else 0
-    total = strategy.budget.total_launches
+    most = plan.verifier.design.most if plan.verifier else 0
+    total = plan.budget.total_launches
     return most if total is None else min(most, total - before)

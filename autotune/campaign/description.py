@@ -12,7 +12,7 @@ from autotune.errors import AutotuneError, JournalError
 from autotune.history.objectives import Objective
 from autotune.scenario import Scenario, defaults, restored
 from autotune.screening.discovery import Found
-from autotune.space import Space
+from autotune.space import Point, Space
 from autotune.space.joined import joined
 from autotune.space.loader import space_document, space_of
 from autotune.structure import Document, plain
@@ -89,6 +89,10 @@ class Description:
     """With ``space=discover``: what the stack says can be turned, beside the space."""
     discovered: Found | None = None
     """What the discovery found, once it is complete; the space is then what is left to search."""
+    suggested: tuple[Point, ...] = ()
+    """Points to search first."""
+    confirmed: tuple[Point, ...] = ()
+    """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""
 
     @property
     def whole(self) -> Space:

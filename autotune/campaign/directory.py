@@ -92,7 +92,7 @@ def read_campaign(directory: Path) -> CampaignDirectory:
     if begun is None:
         raise UserError(f"{directory} holds no campaign", f"expected a directory with a {FILE}")
     history, pending = replayed(events)
-    about = Strategy(begun).informed(history).campaign
+    about = Strategy(begun).plan(history).campaign
     return CampaignDirectory(directory, about, history, *_state(directory, events), pending, len(events))
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from autotune.campaign.time_left import PLENTY, TimeLeft
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.measure.machine import cores_in, often_apart
-from autotune.recommend.front import Same
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import (
     CONFIRMING,
@@ -95,7 +94,10 @@ class Discovery:
 
         The history has some good observations of the untouched stack among others.
         """
-        planned = self._next_run(history, time)
+        made = history.of(Phase.DISCOVERY).observations
+        if made and history.observations[-1].trial.phase is not Phase.DISCOVERY:
+            return None  # it was followed by what comes after it, whatever time there is by now
+        planned = self._planned_run(history, made, time)
         if planned is None:
             return None
         run, stage = planned
@@ -110,26 +112,12 @@ class Discovery:
             timeout_s=self._timeout_s(history),
         )
 
-    def complete(self, history: History, time: TimeLeft = PLENTY) -> bool:
-        """Whether nothing is left to launch for it."""
-        return self._next_run(history, time) is None
-
-    def _next_run(self, history: History, time: TimeLeft) -> tuple[Run, Stage] | None:
-        """What its launches so far lead to; computed once after each of them."""
-        made = Same(history.of(Phase.DISCOVERY))
-        if not made:
-            return self.course.next_run(())
-        if history.observations[-1].trial.phase is not Phase.DISCOVERY:
-            return None  # it was followed by what comes after it, whatever time there is by now
-        if made not in self._planned:
-            self._planned.clear()
-            self._planned[made] = self._planned_run(history, made, time)
-        return self._planned[made]
-
     def _planned_run(
         self, history: History, made: Sequence[Observation], time: TimeLeft
     ) -> tuple[Run, Stage] | None:
         """The next run of this cycle; of more, while nothing is confirmed that gains without a price."""
+        if not made:
+            return self.course.next_run(())
         runs = self.runs(history)
         begin = cycle(runs)
         spent_s, now_s = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
@@ -152,11 +140,6 @@ class Discovery:
         """Whether something was confirmed that gains more than a verification can miss, and has no price."""
         gains = [float(np.mean(e.log_ratio)) for e in self._harmless(self.found(history))]
         return min(gains, default=0.0) < -_TOLD
-
-    @cached_property
-    def _planned(self) -> dict[Same[Observation], tuple[Run, Stage] | None]:
-        """The last answer."""
-        return {}
 
     def found(self, history: History) -> Found:
         """What the launches so far say."""

@@ -25,17 +25,16 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import product
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.history.memory import remembered
 from autotune.history.trial import History, Observation, Phase, Status, Subject
 from autotune.measure.location import normal_scale
 from autotune.measure.machine import often_apart
-from autotune.recommend.front import REMEMBERED, Same
 from autotune.recommend.repeats import repeated
 
 _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
@@ -97,7 +96,7 @@ def _without(history: History, offsets: Mapping[int, float]) -> History:
     """The history with times lower by these logarithms, by number of a trial."""
     if not offsets:
         return history
-    moved = (_moved(Same((o,)), round(offsets.get(o.trial.number, 0.0), 4)) for o in history)
+    moved = (_moved(o, round(offsets.get(o.trial.number, 0.0), 4)) for o in history)
     return History(tuple(moved))
 
 
@@ -107,11 +106,11 @@ def _alike(history: History) -> History:
     return _without(steady, _by_speed(steady))
 
 
-def _told(history: History) -> Same[Observation]:
+def _told(history: History) -> tuple[Observation, ...]:
     """The launches before the verification, up to the last one of the baseline."""
     searched = history.of(*_SEARCHED).observations
     last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
-    return Same(searched[: last + 1])
+    return searched[: last + 1]
 
 
 def _by_speed(history: History) -> dict[int, float]:
@@ -128,8 +127,8 @@ def _by_speed(history: History) -> dict[int, float]:
     return {number: slope * (math.log(loop_s) - usual) for number, loop_s in loops.items() if loop_s}
 
 
-@lru_cache(16)
-def _slope(made: Same[Observation]) -> tuple[float, float]:
+@remembered
+def _slope(made: tuple[Observation, ...]) -> tuple[float, float]:
     """How far ln t follows the logarithm of the core loop, 0 if that is not sure; and the latter's median."""
     groups: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for i, setting, mean in _repeated(made):
@@ -155,12 +154,12 @@ def _steady(history: History) -> History:
     moved = {o.trial.number for o in searched if o.ok and o.apart}
     if not moved or often_apart([o.extra for o in searched]):
         return history
-    return History(tuple(_lost(Same((o,))) if o.trial.number in moved else o for o in history))
+    return History(tuple(_lost(o) if o.trial.number in moved else o for o in history))
 
 
-@lru_cache(2 * REMEMBERED)
-def _lost(one: Same[Observation]) -> Observation:
-    return replace(one[0], status=Status.LOST, estimates=(), reason="its cores were further apart than usual")
+@remembered
+def _lost(one: Observation) -> Observation:
+    return replace(one, status=Status.LOST, estimates=(), reason="its cores were further apart than usual")
 
 
 def drift(history: History) -> Drift:
@@ -182,8 +181,8 @@ def _walked(history: History) -> Drift:
     return found
 
 
-@lru_cache(16)
-def _drift(made: Same[Observation]) -> Drift:
+@remembered
+def _drift(made: tuple[Observation, ...]) -> Drift:
     rows = _repeated(made)
     if len(rows) < _FEWEST:
         return Drift()
@@ -284,10 +283,10 @@ def _likelihood(y: Array, covariance: Array) -> float:
     return float(-0.5 * whitened @ whitened - np.log(np.diag(lower)).sum())
 
 
-@lru_cache(2 * REMEMBERED)
-def _moved(one: Same[Observation], by: float) -> Observation:
+@remembered
+def _moved(observation: Observation, by: float) -> Observation:
     """A launch whose times are lower by this logarithm."""
-    observation, factor = one[0], math.exp(-by)
+    factor = math.exp(-by)
     if not by:
         return observation
     names, others = ("median_s", "sem_s", "low_s", "high_s"), {"other_loop_s", "mean_s"}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autotune.campaign.failures import broken
+from autotune.campaign.plan import Plan
 from autotune.campaign.ports import Listener, Store
 from autotune.campaign.strategy import Strategy
 from autotune.campaign.time_left import TimeLeft, expected_s, verified_s
@@ -40,9 +41,15 @@ class Campaign:
     """Is given the history after each launch."""
     cut: bool = False
     """Whether time was up before the verification was done."""
+    plan: Plan = field(init=False)
+    """What is planned by now."""
     _shown: set[Phase] = field(default_factory=set)
     _discovery_s: float = 0.0
     """What the discovery took, also between its launches: it has a budget of its own."""
+
+    def __post_init__(self) -> None:
+        """Begin with what is planned before any launch."""
+        self.plan = self.strategy.plan()
 
     def run(self, history: History | None = None, begun: Sequence[Trial] = ()) -> History:
         """The history at the end of the budget, or when nothing more is worth a launch.
@@ -58,8 +65,8 @@ class Campaign:
         if history is None:
             history, begun = replayed(self.store.read())
         pending = list(begun)
-        self.strategy = self.strategy.informed(history)
-        tally = Tally(self.strategy.objectives, self.strategy.space)
+        self.plan = self.strategy.plan(history)
+        tally = Tally(self.plan.objectives, self.plan.space)
         for observation in history:
             tally.add(observation)
         self._shown |= {o.trial.phase for o in history}
@@ -73,9 +80,10 @@ class Campaign:
             self.cut = trial is not None and self._left_s(started, history) < time.launch_s
             if trial is None or self.cut:
                 break
-            if (strategy := self.strategy.informed(history, time)) is not self.strategy:
-                self.strategy = strategy
-                self.listener.discovered(strategy.campaign, history)
+            searching = trial.phase is not Phase.DISCOVERY
+            if searching and (plan := self.strategy.plan(history, time)) is not self.plan:
+                self.plan = plan
+                self.listener.discovered(plan.campaign, history)
             self._announce(trial, history, started)
             if announced is None:
                 self.store.append(trial_event(trial))
@@ -91,57 +99,57 @@ class Campaign:
         return history
 
     def _announce(self, trial: Trial, history: History, started: float) -> None:
-        budget, design = self.strategy.budget, self.strategy.design
+        plan, discovery = self.plan, self.strategy.discovery
         if trial.phase not in self._shown:
             self._shown.add(trial.phase)
-            if trial.phase is Phase.SEARCH and (found := self.strategy.screening(history)):
+            if trial.phase is Phase.SEARCH and (found := plan.screening(history)):
                 self.listener.screened(*found)
             self.listener.phase(trial.phase, self._expected(trial.phase, history))
-            if trial.phase is Phase.SCREENING and design is not None:
-                self.listener.designed(design)
-        total, left_s = budget.launches + len(history.of(Phase.DISCOVERY)), math.inf
-        if trial.phase is Phase.DISCOVERY and self.strategy.discovery is not None:
-            total += self.strategy.discovery.course.launches - len(history.of(Phase.DISCOVERY))
-        if trial.phase is Phase.VERIFY and self.strategy.verifier is not None:
-            total = trial.number - 1 + self.strategy.verifier.launches_left(history)
+            if trial.phase is Phase.SCREENING and plan.design is not None:
+                self.listener.designed(plan.design)
+        total, left_s = plan.budget.launches + len(history.of(Phase.DISCOVERY)), math.inf
+        if trial.phase is Phase.DISCOVERY and discovery is not None:
+            total += discovery.course.launches - len(history.of(Phase.DISCOVERY))
+        if trial.phase is Phase.VERIFY and plan.verifier is not None:
+            total = trial.number - 1 + plan.verifier.launches_left(history)
         if len(history):
             left_s = (self.clock() - started) / len(history) * (total - len(history))
-        if budget.seconds is not None and trial.phase not in (Phase.VERIFY, Phase.DISCOVERY):
-            left_s = min(left_s, started + budget.seconds + self._discovery_s - self.clock())
+        if plan.budget.seconds is not None and trial.phase not in (Phase.VERIFY, Phase.DISCOVERY):
+            left_s = min(left_s, started + plan.budget.seconds + self._discovery_s - self.clock())
         left_s = min(left_s, self._left_s(started, history))
         self.listener.launching(trial, trial.number, total, left_s)
 
     def _expected(self, phase: Phase, history: History) -> int:
         """Launches of a phase, 0 where the budget decides."""
-        design, verifier = self.strategy.design, self.strategy.verifier
-        if phase is Phase.DISCOVERY and self.strategy.discovery is not None:
-            return self.strategy.discovery.course.launches
+        design, verifier, discovery = self.plan.design, self.plan.verifier, self.strategy.discovery
+        if phase is Phase.DISCOVERY and discovery is not None:
+            return discovery.course.launches
         if phase is Phase.SCREENING and design is not None:
             return design.n_runs
         return verifier.launches_left(history) if phase is Phase.VERIFY and verifier is not None else 0
 
     def _time(self, started: float, history: History) -> TimeLeft:
         """What is left before the verification, for whose launches time is kept back."""
-        campaign = self.strategy.campaign
+        campaign = self.plan.campaign
         launch_s, fresh_s = expected_s(history, campaign.scenario), verified_s(history, campaign)
         left_s = self._left_s(started, history)
         raced = left_s // fresh_s if fresh_s else math.inf
-        kept_s = self.strategy.kept_launches(history, raced) * fresh_s
-        if (total_s := self.strategy.budget.total_seconds) is not None:
+        kept_s = self.plan.kept_launches(history, raced) * fresh_s
+        if (total_s := self.plan.budget.total_seconds) is not None:
             kept_s = min(kept_s, total_s / 2)  # where launches take long there is nothing to verify else
         all_s = left_s - kept_s
-        limit, spent = self.strategy.budget.seconds, self.clock() - started - self._discovery_s
+        limit, spent = self.plan.budget.seconds, self.clock() - started - self._discovery_s
         return TimeLeft(all_s, all_s if limit is None else min(all_s, limit - spent), launch_s, raced)
 
     def _left_s(self, started: float, history: History) -> float:
         """Time for all that is to come."""
-        budget = self.strategy.budget
+        budget = self.plan.budget
         left_s = self.deadline - self.clock()
         if budget.total_seconds is not None:
             left_s = min(left_s, started + budget.total_seconds - self.clock())
         if budget.node_hours is None:
             return left_s
-        granted_s = 3600 * budget.node_hours / max(self.strategy.campaign.site.nodes, 1)
+        granted_s = 3600 * budget.node_hours / max(self.plan.campaign.site.nodes, 1)
         return min(left_s, granted_s - sum(o.duration_s for o in history))
 
 

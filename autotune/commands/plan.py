@@ -50,14 +50,14 @@ def plan(scenario: Scenario, site: Site) -> int:
     )
     if strategy.discovery is not None:
         screen.print(_discovering(strategy.discovery), highlight=False)
-    elif strategy.design is not None:
-        screen.print(design_table(strategy.design))
+    elif (design := strategy.plan().design) is not None:
+        screen.print(design_table(design))
     return 0
 
 
 def _resolved(strategy: Strategy) -> str:
     """Which difference the verification could tell, by what is known before anything runs."""
-    remark = resolution(strategy.campaign, RECORDED) if strategy.verifier else None
+    remark = resolution(strategy.campaign, RECORDED) if strategy.plan().verifier else None
     return f"as on recorded machines, {remark.text}\n" if remark else ""
 
 

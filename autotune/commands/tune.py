@@ -86,12 +86,12 @@ def tune(scenario: Scenario, site: Site) -> int:
         read = _begin(journal, strategy.campaign)
         if read is None:
             ended = _say_complete(console, directory)
-            CampaignConsole(console, strategy.objectives).stamped(str(site.stamp))
+            CampaignConsole(console, strategy.campaign.objectives).stamped(str(site.stamp))
             return ended
         begun, before, announced = read
         with (
             notifying(scenario.campaign.notify, directory) as ending,
-            CampaignConsole(console, strategy.objectives) as screen,
+            CampaignConsole(console, strategy.campaign.objectives) as screen,
             _endings(journal, directory),
         ):
             if site.chosen:
@@ -104,10 +104,10 @@ def tune(scenario: Scenario, site: Site) -> int:
             deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
             keeper = Keeper(directory, journal)
             campaign = Campaign(strategy, observe, journal, screen, clock, deadline)
-            campaign.noted = lambda history: keeper.keep(campaign.strategy.campaign, history)
+            campaign.noted = lambda history: keeper.keep(campaign.plan.campaign, history)
             history = campaign.run(before, announced)
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
-            recommendation = _finish(begun, history, formats, directory, screen)
+            recommendation = _finish(campaign.plan.campaign, history, formats, directory, screen)
             proof = None
             if site.stack is not None:  # files have an effect
                 proof = check_export(formats, recommendation, folder, site.observer, measurement, site.whole)
@@ -129,7 +129,7 @@ def tune(scenario: Scenario, site: Site) -> int:
             console.print(why, highlight=False, soft_wrap=True)
         else:
             journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
-            keeper.keep(campaign.strategy.campaign, history, State.COMPLETE)
+            keeper.keep(campaign.plan.campaign, history, State.COMPLETE)
     return ending.code
 
 
@@ -299,7 +299,6 @@ def _finish(
         CampaignError: there is none, because no setting could be measured completely, or the budget ended
             before any was searched.
     """
-    campaign = Strategy(campaign).informed(history).campaign
     recommendation = conclude(campaign, history, last_written(directory)).recommendation
     if recommendation is None:
         if any(o.ok for o in history) and not len(history.of(Phase.SCREENING, Phase.SEARCH)):

@@ -58,6 +58,9 @@ class Objective:
                 f"objective {self.name}: max_bytes={self.max_bytes} below min_bytes={self.min_bytes}"
             )
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.min_bytes, self.max_bytes))
+
     @property
     def maximise(self) -> bool:
         """Whether more is better."""

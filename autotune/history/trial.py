@@ -220,6 +220,9 @@ class Observation:
     notes: tuple[str, ...] = ()
     """What the probe reported beside the figures, e.g. how calls were timed."""
 
+    def __hash__(self) -> int:
+        return hash((self.trial.number, self.trial.seed, self.status))
+
     @property
     def ok(self) -> bool:
         """Whether the launch may be used."""

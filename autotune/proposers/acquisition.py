@@ -88,15 +88,15 @@ class SearchState:
         """
         good = [o for o in seen if o.ok]
         groups = by_setting(problem.known, good)
-        own = [curve_of(problem.known, [o]) for o in good]
-        joint = {j: curve_of(problem.known, group) for j, group in groups.items()}
+        own = [curve_of(problem.known, (o,)) for o in good]
+        joint = {j: curve_of(problem.known, tuple(group)) for j, group in groups.items()}
         measured = sorted({slot for curve in own for slot in curve})
         slots = tuple(s for s in measured if any(o.covers(s) for o in problem.objectives))
         if any(o.name == "memory" for o in problem.objectives):
             slots = (*slots, MEMORY)
         among = any(o.trial.subject is Subject.UNTOUCHED for o in good)
         beside = [] if among else [o for o in untouched if o.ok]
-        own += [curve_of(problem.known, [o]) for o in beside]
+        own += [curve_of(problem.known, (o,)) for o in beside]
         arrays = [_arrays(curve, [o], slots) for curve, o in zip(own, [*good, *beside], strict=True)]
         logs, sems = (np.array(a).reshape(len(own), len(slots)) for a in zip(*arrays, strict=True))
         some = ~np.isnan(logs).all(axis=1) if slots else np.zeros(len(own), bool)
@@ -320,7 +320,7 @@ def _limit(
     good = [o for o in untouched if o.ok]
     if problem.max_loss is None or not good:
         return nowhere, nowhere
-    times, _ = _arrays(curve_of(problem.known, good), [], slots)
+    times, _ = _arrays(curve_of(problem.known, tuple(good)), [], slots)
     known = np.where(np.isnan(times), np.inf, times)
     lucky = optimism(problem.known, [*good, *(o for o in seen if o.ok)])
     least = np.array([lucky.get(slot, 0.0) for slot in slots])
@@ -331,7 +331,7 @@ def _apart(space: Space, launches: Sequence[Observation]) -> float:
     """How far whole launches of one setting lie apart, on the log scale; 0 as long as none was repeated."""
     means: dict[tuple[Subject, Point], list[float]] = {}
     for o in launches:
-        times = [math.log(e.median_s) for e in curve_of(space, [o]).values()] if o.ok else []
+        times = [math.log(e.median_s) for e in curve_of(space, (o,)).values()] if o.ok else []
         if times:
             means.setdefault((o.trial.subject, o.trial.point), []).append(sum(times) / len(times))
     squares = sum(float(np.var(of)) * len(of) for of in means.values())

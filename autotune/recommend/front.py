@@ -5,15 +5,14 @@ candidates that no other beats in every objective.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
 from itertools import product
-from operator import is_, itemgetter, le
-from typing import TypeVar
+from operator import itemgetter, le
 
 from autotune.history.lookup import choice_at
+from autotune.history.memory import remembered
 from autotune.history.objectives import (
     Alternatives,
     Envelope,
@@ -33,11 +32,6 @@ from autotune.history.trial import History, Observation, Phase, Rule
 from autotune.recommend.posterior import posterior
 from autotune.recommend.rules import rules_of
 from autotune.space import Point, Space, check_words
-
-T = TypeVar("T")
-
-REMEMBERED = 8192
-"""Settings whose candidates are kept: each launch adds one, and all the others are as they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +188,9 @@ class Provenance:
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:
     """All job-wide settings whose curves are complete, in order of appearance."""
     sweeps = history.of_points(space)
-    wanted = tuple(sorted({slot for o in sweeps for slot in _slots(Same((o,)))}))
+    wanted = tuple(sorted({slot for o in sweeps for slot in _slots(o)}))
     groups = by_setting(space, sweeps).values()
-    judged = (_candidate(Same(objectives), Same((space,)), Same(group), wanted) for group in groups)
+    judged = (_candidate(tuple(objectives), space, tuple(group), wanted) for group in groups)
     return tuple(one for one in judged if one is not None)
 
 
@@ -208,39 +202,26 @@ def untouched(objectives: Sequence[Objective], space: Space, history: History) -
     return Candidate(space.default, curve, own, len(made)) if own else None
 
 
-class Same(tuple[T, ...]):
-    """Things by which results are remembered: the very same ones, since comparing them would take as long."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(tuple(map(id, self)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and len(self) == len(other) and all(map(is_, self, other))
+@remembered
+def curve_of(space: Space, launches: tuple[Observation, ...]) -> Envelope:
+    """The envelope of these launches, which share their job-wide setting."""
+    return envelope(space, launches)
 
 
-def curve_of(space: Space, launches: Iterable[Observation]) -> Envelope:
-    """The envelope of these launches, which share their job-wide setting; remembered: do not change it."""
-    return _curve_of(Same((space,)), Same(launches))
+@remembered
+def _slots(launch: Observation) -> tuple[Slot, ...]:
+    return slots([launch])
 
 
-@lru_cache(2 * REMEMBERED)
-def _curve_of(space: Same[Space], launches: Same[Observation]) -> Envelope:
-    return envelope(space[0], launches)
-
-
-@lru_cache(REMEMBERED)
-def _slots(launches: Same[Observation]) -> tuple[Slot, ...]:
-    return slots(launches)
-
-
-@lru_cache(REMEMBERED)
+@remembered
 def _candidate(
-    objectives: Same[Objective], space: Same[Space], group: Same[Observation], wanted: tuple[Slot, ...]
+    objectives: tuple[Objective, ...],
+    space: Space,
+    group: tuple[Observation, ...],
+    wanted: tuple[Slot, ...],
 ) -> Candidate | None:
     """What these launches of one setting come to; asked again after each further launch of any setting."""
-    curve = _curve_of(space, group)
+    curve = curve_of(space, group)
     judged = scores_of(objectives, curve, group, wanted)
     return Candidate(group[0].trial.point, curve, judged, len(group)) if judged else None
 
@@ -288,9 +269,9 @@ def leaders(objectives: Sequence[Objective], space: Space, history: History) -> 
         for told in History((observation,)).of_points(space) if observation.ok else ():
             setting = job_setting(space, told.trial.point)
             groups.setdefault(setting, []).append(told)
-            before, wanted = wanted, tuple(sorted({*wanted, *_slots(Same((told,)))}))
+            before, wanted = wanted, tuple(sorted({*wanted, *_slots(told)}))
             for changed in groups if wanted != before else (setting,):
-                one = _candidate(Same(objectives), Same((space,)), Same(groups[changed]), wanted)
+                one = _candidate(tuple(objectives), space, tuple(groups[changed]), wanted)
                 judged[changed] = one
                 losses[changed] = loss(objectives, one) if one else math.inf
             if wanted != before or setting == best:

@@ -3,14 +3,13 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.history.memory import remembered
 from autotune.history.objectives import Slot, alternatives
 from autotune.history.trial import Observation, Subject
-from autotune.recommend.front import REMEMBERED, Same
 from autotune.space import Point, Space
 
 _CELL_SD, _CELL_FREEDOM = 0.02, 4
@@ -46,17 +45,17 @@ def optimism(space: Space, launches: Iterable[Observation]) -> Mapping[Slot, flo
     noise = _cell_noise(made)
     shown: dict[Slot, list[float]] = defaultdict(list)
     for one in made:
-        for slot, behind in _behind(Same((space,)), Same((one,))).items():
+        for slot, behind in _behind(space, one).items():
             shown[slot].append(float(np.average(behind, weights=np.exp(-((behind / noise) ** 2) / 4))))
     return {slot: float(np.mean(of)) for slot, of in shown.items()}
 
 
-@lru_cache(2 * REMEMBERED)
-def _behind(space: Same[Space], one: Same[Observation]) -> Mapping[Slot, NDArray[np.float64]]:
+@remembered
+def _behind(space: Space, one: Observation) -> Mapping[Slot, NDArray[np.float64]]:
     """How far each choice of a launch is behind the best, on the log scale, in each slot."""
     logs = {
         slot: np.log([winner.median_s for winner in choices.values()])
-        for slot, choices in alternatives(space[0], one).items()
+        for slot, choices in alternatives(space, [one]).items()
     }
     return {slot: of - of.min() for slot, of in logs.items()}
 

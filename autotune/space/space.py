@@ -65,6 +65,9 @@ class Space:
                     seen[parent].check(value)
             seen[parameter.name] = parameter
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.stack, len(self.parameters)))
+
     def __getitem__(self, name: str) -> Parameter:
         for parameter in self.parameters:
             if parameter.name == name:

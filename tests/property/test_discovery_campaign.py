@@ -12,7 +12,6 @@ from autotune.campaign.conclusion import conclude
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.loop import Campaign
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.strategy import Strategy
 from autotune.commands.tune import strategy_of
 from autotune.history.events import history_of
 from autotune.history.trial import History, Phase, Subject
@@ -79,7 +78,7 @@ def on_cores_apart(observation):
 
 def test_cores_that_are_far_apart_at_times_hide_nothing():
     history = run(Memory(), on_cores_apart)
-    found = Strategy(strategy_of(WANTED, SITE).campaign).informed(history).campaign.discovered
+    found = strategy_of(WANTED, SITE).plan(history).campaign.discovered
     assert {e.change for e in found.active} >= {("helps", "a"), ("large", "a")}
     assert ("slows", "a") in {e.change for e in found.harmful}
     assert {change for _, change in found.set_aside} == {("fatal", "a"), ("hangs", "a")}
@@ -93,7 +92,7 @@ def whole():
 
 def test_the_discovery_finds_what_was_planted_and_the_search_goes_on_with_it(whole):
     _, history = whole
-    about = Strategy(strategy_of(WANTED, SITE).campaign).informed(history).campaign
+    about = strategy_of(WANTED, SITE).plan(history).campaign
     found = about.discovered
     assert {e.change for e in found.active} >= {("helps", "a"), ("large", "a")}
     assert ("slows", "a") in {e.change for e in found.harmful}
@@ -122,7 +121,7 @@ def test_a_disturbed_launch_does_not_lose_what_was_confirmed():
 
     history = run(Memory(), disturb)
     assert sum(o.trial.point == first[0] for o in history.of(Phase.SEARCH)) >= 3
-    about = Strategy(strategy_of(WANTED, SITE).campaign).informed(history).campaign
+    about = strategy_of(WANTED, SITE).plan(history).campaign
     point = conclude(about, history, "").recommendation.point
     assert point["helps"] == point["large"] == "a"
 
@@ -205,7 +204,7 @@ def test_killed_anywhere_and_resumed_equals_uninterrupted(whole, kill):
 
 def test_what_was_found_is_a_file_that_loads(whole):
     _, history = whole
-    about = Strategy(strategy_of(WANTED, SITE).campaign).informed(history).campaign
+    about = strategy_of(WANTED, SITE).plan(history).campaign
     text = space_text_of(about.space, ["of a test"], {"helps": ["a: 1.43"]})
     back = load_space(text, about.space.name)
     assert back.fingerprint == load_space(space_text_of(back, [], {}), "again").fingerprint

@@ -90,18 +90,18 @@ def ended(fails):
 def test_after_a_verification_that_came_to_nothing_the_search_goes_on_while_time_is_left():
     planned, history = ended(lambda trial: Status.WRONG_RESULT if trial.subject is Subject.DEPLOYED else None)
     assert len(history.of(Phase.VERIFY)) > 0
-    assert not planned.verifier.holds(history)
+    assert not planned.plan().verifier.holds(history)
     assert planned.next_trial(history, TimeLeft(9.0, 9.0, 1.0)).phase is Phase.SEARCH
-    assert planned.kept_launches(history) == planned.verifier.design.launches
-    while not planned.verifier.wants(history):
+    assert planned.plan().kept_launches(history) == planned.plan().verifier.design.launches
+    while not planned.plan().verifier.wants(history):
         history = history.plus([World().observe(planned.next_trial(history, TimeLeft(9.0, 9.0, 1.0)))])
-    assert planned.kept_launches(history) > planned.verifier.design.launches
+    assert planned.plan().kept_launches(history) > planned.plan().verifier.design.launches
     assert planned.next_trial(history, TimeLeft(0.0, 0.0, 1.0)).phase is Phase.VERIFY  # newly promising
 
 
 def test_after_one_that_held_nothing_more_is_launched():
     planned, history = ended(lambda trial: None)
-    assert planned.verifier.holds(history)
+    assert planned.plan().verifier.holds(history)
     assert planned.next_trial(history, TimeLeft(90.0, 90.0, 1.0)) is None
 
 

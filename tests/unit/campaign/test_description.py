@@ -6,6 +6,7 @@ import pytest
 
 from autotune.campaign.description import SiteKind, Stamp, campaign_event, campaign_of
 from autotune.campaign.freeing import next_freed
+from autotune.campaign.plan import Plan
 from autotune.history.events import history_of
 from autotune.scenario import defaults
 from autotune.structure import plain
@@ -67,7 +68,7 @@ def test_notes_decide_nothing():
     """What comes next is the same whatever the notes say, in the middle of freeing factors above all."""
     noted = [e for e in events("simulated") if e["event"] in ("trial", "observation")]
     silent = [{**e, "note": "words"} if e["event"] == "trial" else e for e in noted]
-    planned = type(strategy())(campaign_of(events("simulated")[1]))
+    planned = Plan(campaign_of(events("simulated")[1]))
     fixed = planned.screening(history_of(noted))[1].fixed
     room = planned.budget.launches - planned.n_baseline - planned.design.n_runs
     ordered = [f for f in planned.design.factors if f.name in fixed]

@@ -118,6 +118,6 @@ def test_after_the_discovery_it_is_complete_whatever_time_there_is():
     alone = Discovery(KNOBS, WANTED, 1)
     first = observed(Trial(1, Phase.BASELINE, KNOBS.default), {})
     second = observed(Trial(2, Phase.DISCOVERY, KNOBS.default, Subject.DEPLOYED), {})
-    assert not alone.complete(History((first, second)), TimeLeft(1000.0))
+    assert alone.next_trial(History((first, second)), 0, TimeLeft(1000.0)) is not None
     after = observed(Trial(3, Phase.BASELINE, KNOBS.default, Subject.UNTOUCHED), {})
-    assert alone.complete(History((first, second, after)), TimeLeft(1000.0))
+    assert alone.next_trial(History((first, second, after)), 0, TimeLeft(1000.0)) is None

@@ -160,7 +160,7 @@ def test_the_screening_is_judged_on_the_second_tries():
     history = run(fails, screening={})
     clean = run(lambda trial: None, screening={})
     assert sum(bool(o.trial.repeats) for o in history.of(Phase.SCREENING)) >= 2
-    (found, screening), (wanted, unharmed) = one.screening(history), one.screening(clean)
+    (found, screening), (wanted, unharmed) = one.plan().screening(history), one.plan().screening(clean)
     assert screening.active == unharmed.active
     assert len(found) == len(wanted)
 

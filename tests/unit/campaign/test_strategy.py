@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from autotune.campaign.loop import Campaign
+from autotune.campaign.strategy import Strategy
 from autotune.errors import CampaignError
 from autotune.history.trial import Phase, Status, Subject
 from autotune.recommend.front import recommend
@@ -58,7 +59,7 @@ def test_the_best_setting_of_the_landscape_is_recommended():
 def test_inert_factors_leave_the_search_and_are_tried_again_at_the_best_setting():
     one = campaign(launches=24)
     history = one.run()
-    _, screening = one.strategy.screening(history)
+    _, screening = one.plan.screening(history)
     assert "tls" in screening.active
     assert "bind" in screening.fixed
     searched = [o.trial for o in history.of(Phase.SEARCH)]
@@ -80,7 +81,8 @@ def test_what_was_suggested_is_launched_twice_and_thrice_where_the_launches_diff
                 seen = replace(seen, estimates=tuple(slow))
             return seen
 
-    planned = replace(strategy(12, screening={"enabled": False}), suggested=points)
+    planned = strategy(12, screening={"enabled": False})
+    planned = Strategy(replace(planned.campaign, suggested=points), planned.proposer)
     history = Campaign(planned, Disturbed().observe, Memory(), Silent(), lambda: 0.0).run()
     first, second = points
     searched = [o.trial.point for o in history.of(Phase.SEARCH)]
@@ -93,7 +95,8 @@ def test_what_was_suggested_is_launched_twice_and_thrice_where_the_launches_diff
 def test_where_nothing_is_left_to_propose_leaders_are_launched_again():
     points = tuple(SPACE.complete({"tls": "posix", "bind": bind}) for bind in ("core", "none"))
     exhausted = SimpleNamespace(propose=lambda problem, history, seed: None)
-    planned = replace(strategy(30, screening={"enabled": False}), suggested=points, proposer=exhausted)
+    asked = strategy(30, screening={"enabled": False}).campaign
+    planned = Strategy(replace(asked, suggested=points), exhausted)
     history = Campaign(planned, World(noise=0.02).observe, Memory(), Silent(), lambda: 0.0).run()
     again = [o.trial for o in history.of(Phase.SEARCH) if "nothing else is left" in o.trial.note]
     assert again

@@ -56,7 +56,7 @@ def directory(tmp_path):
 def test_the_screening_is_that_of_the_campaign(directory):
     path, planned, history = directory(14)
     inputs = report_input(read_campaign(path))
-    found = planned.screening(history)
+    found = planned.plan().screening(history)
     assert found is not None
     assert (inputs.effects, inputs.screening) == found
     assert inputs.stamp == "SIMULATED"
