@@ -39,7 +39,7 @@ from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import connected
 from autotune.history.objectives import by_setting, envelope
 from autotune.history.trial import Observation, Phase, Rule, Subject, Trial
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering

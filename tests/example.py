@@ -10,7 +10,8 @@ import numpy as np
 
 from autotune.history.objectives import Envelope, Objective, Score, envelope, scores
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.front import Provenance, Recommendation, recommend
+from autotune.recommend.front import recommend
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.screening import (
     Effects,
     ScreeningDesign,

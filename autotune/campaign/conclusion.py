@@ -8,7 +8,8 @@ from autotune.campaign.drift import levelled
 from autotune.campaign.plan import Plan
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
-from autotune.recommend.front import Checked, Provenance, Recommendation, recommend
+from autotune.recommend.front import recommend
+from autotune.recommend.recommendation import Checked, Provenance, Recommendation
 from autotune.recommend.summary import speedup_interval
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Level, Point

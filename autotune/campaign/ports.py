@@ -25,7 +25,7 @@ from autotune.space import Point, Space
 
 if TYPE_CHECKING:
     from autotune.campaign.description import Description
-    from autotune.recommend.front import Recommendation
+    from autotune.recommend.recommendation import Recommendation
     from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 
 

@@ -36,7 +36,7 @@ from autotune.errors import ScenarioError, UserError
 from autotune.exporters.files import export_files
 from autotune.history.events import State
 from autotune.history.folder import FILE
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.space import Space

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from autotune.campaign.description import Description
 from autotune.errors import ScenarioError, TableError
 from autotune.importers.recording import RecordedCalls, Recording, read_recording
-from autotune.recommend.front import Checked, Recommendation
 from autotune.recommend.reach import Ends, savings
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.resources import user_text
 from autotune.stacks.application import is_launcher
 from autotune.verification.application import predicted

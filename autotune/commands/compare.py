@@ -9,7 +9,7 @@ from typing import Any
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.commands.terminal import console
-from autotune.recommend.front import Checked, Provenance
+from autotune.recommend.recommendation import Checked, Provenance
 from autotune.views.documents import json_text
 from autotune.views.text import advice_text, ratio_text
 

@@ -8,9 +8,9 @@ from autotune.campaign.directory import read_campaign
 from autotune.commands.import_ import measurements
 from autotune.errors import ExitCode, UserError
 from autotune.history.trial import History
-from autotune.recommend.front import Recommendation
 from autotune.recommend.guideline_test import Findings, findings
 from autotune.recommend.guidelines import of_campaign, of_table
+from autotune.recommend.recommendation import Recommendation
 from autotune.views.documents import json_text
 from autotune.views.guidelines import ADVICE, concerning, findings_document, findings_lines
 

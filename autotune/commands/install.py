@@ -16,7 +16,7 @@ from autotune.exporters.user_files import (
     remove_empty_folders,
 )
 from autotune.exporters.writing import write_files
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 
 
 def install(directory: Path, unasked: bool = False) -> None:

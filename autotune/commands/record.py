@@ -17,8 +17,8 @@ from autotune.importers.cubex import read_cubex
 from autotune.importers.rank_files import joined
 from autotune.importers.recording import Recording, mean_of
 from autotune.importers.traces import read_trace
-from autotune.recommend.front import Recommendation
 from autotune.recommend.reach import reachable_s
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.application import Ran, installation_of, passed_on, recorder, recording, run, why_nothing
 from autotune.stacks.installation import Installation
 from autotune.views.documents import json_text

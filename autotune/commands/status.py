@@ -20,7 +20,7 @@ from autotune.history.events import State
 from autotune.history.folder import FILE
 from autotune.history.journal import Journal, content
 from autotune.history.trial import History
-from autotune.recommend.front import Provenance
+from autotune.recommend.recommendation import Provenance
 from autotune.structure import plain
 from autotune.verification.choices import Choice
 from autotune.views.discovery import discovery_document, headline

@@ -49,7 +49,7 @@ from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.importers.profiles import read_profile
 from autotune.proposers import proposer
 from autotune.proposers.warm_start import FinishedCampaign
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks import dialect

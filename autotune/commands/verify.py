@@ -19,7 +19,7 @@ from autotune.exporters.writing import write_files
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.lint import environment_of, kind_of
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.verification.blocks import blocks_of, order
 from autotune.verification.comparison import Comparison, SlotDecision, compare, decided, overall

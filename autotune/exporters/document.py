@@ -12,7 +12,7 @@ from autotune.exporters.launch_line import placed
 from autotune.exporters.origin import remarks
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
-from autotune.recommend.front import Gain, Part, Provenance, Recommendation
+from autotune.recommend.recommendation import Gain, Part, Provenance, Recommendation
 from autotune.space import Point
 from autotune.views.documents import json_text
 from autotune.views.text import figure_text, other_text, ratio_text, size_text

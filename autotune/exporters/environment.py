@@ -15,7 +15,7 @@ from autotune.exporters.openmpi import recipe
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.script_check import values_in
 from autotune.exporters.settings import RULES_FILE, settings
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
 SCRIPT = "autotune-env.sh"

@@ -24,7 +24,7 @@ from autotune.exporters import exporter
 from autotune.exporters.writing import write_files
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.resources import user_text
 from autotune.space import Space
 from autotune.stacks.ports import Rendering

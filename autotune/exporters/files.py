@@ -8,7 +8,7 @@ from autotune.exporters.launch_line import parted
 from autotune.exporters.origin import is_ours
 from autotune.exporters.settings import FAMILIES
 from autotune.exporters.writing import write_files
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 
 

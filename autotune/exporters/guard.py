@@ -10,7 +10,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 
 _UCX = (
     'lib=$(dirname "$(readlink -f "$(command -v mpirun)")")/../lib; '

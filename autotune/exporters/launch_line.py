@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 
 PROGRAM = "… your_program"
 """Where the user's own words go."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autotune.errors import UserError
-from autotune.recommend.front import Part, Recommendation
+from autotune.recommend.recommendation import Part, Recommendation
 from autotune.space import Point
 
 Pairs = Sequence[tuple[str, str]]

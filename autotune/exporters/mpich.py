@@ -14,7 +14,7 @@ from autotune.exporters.settings import (
     check_family,
     exports,
 )
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import mpich, mpich_tree
 from autotune.stacks.installation import find
 from autotune.stacks.intel_ranges import adjustments

@@ -12,7 +12,7 @@ from autotune.exporters.openmpi_files import UCX_FILE, ucx_text
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.script_check import values_in
 from autotune.exporters.settings import RULES_FILE, settings
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
 

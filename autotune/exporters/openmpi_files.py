@@ -10,7 +10,7 @@ from autotune.exporters.origin import commented, remarks
 from autotune.exporters.settings import RULES_FILE, DeployedSettings, job_wide, settings
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.tables import tables
 

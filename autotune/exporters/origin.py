@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from autotune.exporters.launch_line import placed
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 
 UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"
 """What files of libraries say that were not at hand."""

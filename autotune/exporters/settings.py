@@ -11,7 +11,7 @@ from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.origin import commented, remarks
 from autotune.history.lookup import rule_at
 from autotune.history.trial import Rule
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.tables import algorithm_of, tables
 

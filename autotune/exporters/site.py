@@ -18,7 +18,7 @@ from autotune.exporters.launch_line import sourced
 from autotune.exporters.origin import commented, remarks, verified_in
 from autotune.exporters.settings import RULES_FILE, check_family, settings
 from autotune.exporters.user_files import Changes, content
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 
 KEPT = "replaced"
 """Below a prefix, where what was replaced is kept by date."""

@@ -14,7 +14,7 @@ from autotune.exporters.openmpi import CONF_FILE
 from autotune.exporters.openmpi_files import UCX_FILE
 from autotune.exporters.origin import verified_in
 from autotune.exporters.settings import RULES_FILE, check_family, settings
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_bytes
 from autotune.stacks.installation import find
 from autotune.stacks.ucx import detect, site_file

@@ -26,8 +26,8 @@ from autotune.history.lookup import choice_at
 from autotune.history.objectives import Slot, job_setting, slot_of
 from autotune.history.trial import History, Observation, Rule, Subject
 from autotune.importers import BenchmarkRow
-from autotune.recommend.front import Recommendation
 from autotune.recommend.guideline_test import Guideline, GuidelineKind, Timed
+from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point, Space
 
 DEFAULT, EXPORTED = "default", "exported"

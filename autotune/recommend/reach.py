@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from autotune.history.lookup import reached
 from autotune.importers.profiles import CallProfile, Calls
 from autotune.importers.recording import RecordedCalls, Recording
-from autotune.recommend.front import Gain
+from autotune.recommend.recommendation import Gain
 
 Ends = tuple[float, float, float]
 """A value, and the ends of its interval."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective, Score, Slot, job_setting, ratio_of, scores, slots
 from autotune.history.trial import Observation, Subject
-from autotune.recommend.front import Gain, Recommendation
+from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space
 
 

@@ -22,7 +22,8 @@ from autotune.history.objectives import (
     slot_of,
 )
 from autotune.history.trial import Estimate, History, Observation
-from autotune.recommend.front import Candidate, Gain, Recommendation, ranked
+from autotune.recommend.front import Candidate, ranked
+from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space
 
 _Z95 = 1.96

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from autotune.errors import TableError, UserError
 from autotune.history.lookup import reached
 from autotune.importers.profiles import CallProfile
-from autotune.recommend.front import Gain
+from autotune.recommend.recommendation import Gain
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from statistics import fmean
 
 from autotune.history.objectives import Envelope, Objective, Slot, envelope
 from autotune.history.trial import History, Phase
-from autotune.recommend.front import Checked, Gain, Recommendation, recommendations
+from autotune.recommend.front import recommendations
+from autotune.recommend.recommendation import Checked, Gain, Recommendation
 from autotune.space import Point, Space
 from autotune.verification.deployed import deploys
 from autotune.verification.failed import NO_FAILURES, Failures

@@ -19,7 +19,7 @@ from dataclasses import replace
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Slot, ratio_of
 from autotune.history.trial import History, Observation, Rule, Subject
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
 from autotune.verification.blocks import Block, blocks_of
 from autotune.verification.comparison import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Slot, Winner, alternatives, by_setting, envelope, job_setting
 from autotune.history.trial import History, Phase, Rule
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point, Space
 
 

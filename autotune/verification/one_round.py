@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from autotune.history.objectives import Slot
 from autotune.history.trial import Observation, Subject
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.verification.blocks import Block
 from autotune.verification.comparison import Comparison, overall
 from autotune.verification.failed import NO_FAILURES, Failures

@@ -25,7 +25,7 @@ from itertools import groupby
 import numpy as np
 
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point, Space
 from autotune.verification.course import Course
 from autotune.verification.known import Known

@@ -18,16 +18,8 @@ import numpy as np
 
 from autotune.history.objectives import Objective, envelope, ratio_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
-from autotune.recommend.front import (
-    Candidate,
-    Gain,
-    Recommendation,
-    believed,
-    candidates,
-    loss,
-    recommendations,
-    untouched,
-)
+from autotune.recommend.front import Candidate, believed, candidates, loss, recommendations, untouched
+from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.recommend.repeats import optimism
 from autotune.space import Point, Space
 from autotune.verification.comparison import overall

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from autotune.history.objectives import ratio_of
-from autotune.recommend.front import Checked, Recommendation
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.recommend.summary import speedup_interval
 from autotune.space import Point
 from autotune.verification.comparison import Comparison, launches_for

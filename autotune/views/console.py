@@ -13,7 +13,8 @@ from autotune.campaign.discovery import sizes_of
 from autotune.campaign.noise import Remark, disturbed
 from autotune.history.objectives import Objective, Score
 from autotune.history.trial import History, Phase, Subject, Trial
-from autotune.recommend.front import Recommendation, candidates, pareto_front
+from autotune.recommend.front import candidates, pareto_front
+from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import Step, ratio_to, speedup_interval
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Space

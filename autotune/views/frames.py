@@ -15,7 +15,7 @@ from autotune.campaign.costs import Share
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Cell, Estimate, History, Observation, Status
 from autotune.importers import BenchmarkRow
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import size_rows
 from autotune.screening import Effects
 from autotune.space import Value

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from autotune.recommend.front import Recommendation
 from autotune.recommend.guideline_test import Findings, GuidelineKind, Timed, Violation
 from autotune.recommend.guidelines import EXPORTED, handed_over
+from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
 from autotune.views.text import figure_text, size_text
 

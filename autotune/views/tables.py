@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.history.objectives import Objective, Score
-from autotune.recommend.front import Candidate, Recommendation
+from autotune.recommend.front import Candidate
+from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import ratio_to, size_rows
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Point

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # words need nothing heavy
     from collections.abc import Sequence
 
     from autotune.campaign.costs import Share
-    from autotune.recommend.front import Gain, Recommendation
+    from autotune.recommend.recommendation import Gain, Recommendation
     from autotune.screening.decision import FactorDecision
     from autotune.space import Point, Value
 

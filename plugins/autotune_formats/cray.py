@@ -17,7 +17,7 @@ from autotune.exporters.settings import EVERYWHERE, check_family, everywhere, on
 from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding, meant
 from autotune.lint.traps import Traps
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.tables import tables
 
 SCRIPT = "cray-mpich-env.sh"

@@ -20,7 +20,7 @@ from autotune.history.trial import Rule
 from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding
 from autotune.lint.traps import Traps
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 
 TABLE_FILE = "nccl_tuner.conf"
 """Name of the table: the plugin looks for it in the working directory too."""

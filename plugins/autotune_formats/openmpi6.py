@@ -7,7 +7,7 @@ from pathlib import Path
 from autotune.exporters.launch_line import mpirun, stated
 from autotune.exporters.origin import UNTRIED, remarks
 from autotune.exporters.settings import settings
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 
 JSON_FILE = "coll_tuned_rules.json"

@@ -19,7 +19,7 @@ from autotune.history.trial import Rule
 from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding
 from autotune.lint.traps import Traps
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.tables import tables
 from autotune_formats import ucc_grammar as ucc
 

@@ -7,7 +7,7 @@ import pytest
 
 from autotune.exporters import exporter
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 
 from .campaigns import SITE, Tuning, wait_until
@@ -80,7 +80,7 @@ from autotune.commands.hydra_bridge import run_task
 from autotune.exporters.export_check import check_export
 from autotune.exporters.files import export_files
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 
 def check(scenario, site):

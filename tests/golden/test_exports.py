@@ -14,7 +14,7 @@ import pytest
 from autotune.exporters import FORMATS, exporter
 from autotune.exporters.mpich import MpichSelection
 from autotune.history.trial import Rule
-from autotune.recommend.front import Gain, Provenance, Recommendation
+from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.space import Point
 
 GOLDEN = Path(__file__).with_name("exports")

@@ -17,7 +17,7 @@ from autotune.exporters import export_check
 from autotune.exporters.export_check import check_export
 from autotune.exporters.files import export_files, how_to_use
 from autotune.exporters.launch_line import PROGRAM
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.integration.mpirun import ROOT
 from tests.integration.test_exported_files import rule

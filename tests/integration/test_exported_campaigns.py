@@ -18,7 +18,7 @@ from autotune.commands.hydra_bridge import run_task
 from autotune.exporters.export_check import check_export
 from autotune.exporters.files import export_files
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned, dialect
 

@@ -16,7 +16,7 @@ import pytest
 from autotune.exporters import exporter
 from autotune.exporters.launch_line import PROGRAM
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks import coll_tuned
 from tests.integration.mpirun import ROOT

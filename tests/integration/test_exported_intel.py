@@ -10,7 +10,7 @@ import pytest
 from autotune.exporters import exporter
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.mpich import intel_id
 

@@ -14,7 +14,7 @@ from autotune.exporters import exporter
 from autotune.exporters.mpich import SCRIPT, TREE_FILE, MpichSelection
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.mpich import algorithms, installed_tree, leaf
 

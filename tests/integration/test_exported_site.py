@@ -15,7 +15,7 @@ import pytest
 from autotune.exporters.files import export_files
 from autotune.exporters.site import site_tree
 from autotune.exporters.writing import write_files
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.integration.mpirun import ROOT, launcher
 from tests.integration.test_exported_files import CALLS, UCX, rule

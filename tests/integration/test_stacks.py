@@ -17,7 +17,7 @@ from autotune.exporters import exporter
 from autotune.exporters.export_check import check_export
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Phase, Rule, Status, Subject, Trial
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.scenario import defaults, scenario_of
 from autotune.space import Point
 from autotune.stacks import dialect

@@ -10,7 +10,7 @@ import pytest
 
 from autotune.cli import main
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Trial
-from autotune.recommend.front import Gain
+from autotune.recommend.recommendation import Gain
 from autotune.space import Point
 from tests.golden.test_campaigns import CAMPAIGNS, GOLDEN
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autotune.history.objectives import Objective
-from autotune.recommend.front import Gain
+from autotune.recommend.recommendation import Gain
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -7,7 +7,7 @@ from typing import Any
 from autotune.campaign.noise import Remark
 from autotune.history.objectives import Envelope, Objective
 from autotune.history.trial import History
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Space
 from autotune.verification.one_round import VerificationRound

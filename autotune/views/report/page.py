@@ -17,7 +17,8 @@ from typing import Any
 from autotune.history.objectives import Objective, Score, score
 from autotune.history.trial import Subject
 from autotune.recommend.contours import contours, strongest
-from autotune.recommend.front import Candidate, Recommendation, candidates, pareto_front
+from autotune.recommend.front import Candidate, candidates, pareto_front
+from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Space
 from autotune.verification.one_round import VerificationRound, fresh_launches

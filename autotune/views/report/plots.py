@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autotune.history.objectives import Objective, Score, ratio_of
-from autotune.recommend.front import Candidate, Gain
+from autotune.recommend.front import Candidate
+from autotune.recommend.recommendation import Gain
 from autotune.space import Point
 from autotune.verification.blocks import Block
 from autotune.verification.comparison import Comparison

@@ -14,7 +14,7 @@ from autotune.cli import main
 from autotune.commands import export
 from autotune.exporters.files import export_files
 from autotune.history.trial import Rule
-from autotune.recommend.front import Checked
+from autotune.recommend.recommendation import Checked
 from autotune.space import Point
 from autotune.verification.choices import Choice, ChoiceKind
 from tests.unit.commands.test_install import DOUBTFUL, GOOD

@@ -13,7 +13,7 @@ from autotune.cli import main
 from autotune.commands import install, lint
 from autotune.errors import ExitCode, StackError
 from autotune.exporters import user_files
-from autotune.recommend.front import Checked, Recommendation
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.space import Point
 from autotune.stacks.installation import Installation
 from autotune.stacks.ucx import Ucx

@@ -10,7 +10,7 @@ from autotune.exporters.mpich import MpichSelection
 from autotune.exporters.settings import EVERYWHERE
 from autotune.history.objectives import Winner
 from autotune.history.trial import Rule
-from autotune.recommend.front import Gain, Provenance, Recommendation
+from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.recommend.rules import rules_of
 from autotune.space import Point
 from autotune.stacks import dialect

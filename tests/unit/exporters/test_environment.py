@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autotune.exporters import exporter
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 
 NASTY = {"UCX_A": "it's $HOME", "UCX_B": 'a "b" \\n', "UCX_C": "x!y{z}[w]#", "UCX_D": "--"}

@@ -13,7 +13,7 @@ from autotune.exporters.export_check import PROOF_FILE, check_export, refuted
 from autotune.exporters.files import export_files
 from autotune.history.trial import Rule, Status
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point, Space
 from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
 from tests.asking import probe_request

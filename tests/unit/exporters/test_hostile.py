@@ -11,7 +11,7 @@ import pytest
 from autotune.errors import AutotuneError, SpaceError, UserError
 from autotune.exporters import exporter
 from autotune.exporters.document import recommendation_of
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Parameter, Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks.words import targets

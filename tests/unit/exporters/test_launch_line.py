@@ -13,7 +13,7 @@ from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.launch_line import PROGRAM
 from autotune.exporters.mpich import MpichSelection
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.golden.test_exports import OPENMPI, OURS, SITE, SMALL_TREE, SUBJECTS
 

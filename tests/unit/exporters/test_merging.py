@@ -10,7 +10,7 @@ from autotune.exporters import exporter
 from autotune.exporters.document import recommendation_of
 from autotune.exporters.merging import merged
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 
 LINEAR = Point.of({"algorithm": "linear"})

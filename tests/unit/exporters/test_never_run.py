@@ -10,7 +10,7 @@ from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune_formats import nccl
 from autotune_formats import ucc_grammar as ucc

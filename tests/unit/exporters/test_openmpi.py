@@ -8,7 +8,7 @@ from autotune.errors import UserError
 from autotune.exporters import exporter, listing
 from autotune.exporters.mpich import MpichSelection
 from autotune.history.trial import Rule
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.golden.test_exports import OURS, SMALL_TREE, SUBJECTS
 

@@ -3,7 +3,7 @@
 import pytest
 
 from autotune.exporters.origin import commented, is_ours, nodes_of, remarks
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.golden.test_exports import OURS, SUBJECTS, exported
 

@@ -6,7 +6,7 @@ import pytest
 
 from autotune.errors import UserError
 from autotune.exporters import exporter
-from autotune.recommend.front import Provenance, Recommendation
+from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.golden.test_exports import rule
 

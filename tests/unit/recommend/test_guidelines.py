@@ -7,9 +7,9 @@ import pytest
 
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.importers import BenchmarkRow
-from autotune.recommend.front import Recommendation
 from autotune.recommend.guideline_test import Guideline, GuidelineKind, Timed, findings
 from autotune.recommend.guidelines import _COMPOSED, handed_over, of_campaign, of_table
+from autotune.recommend.recommendation import Recommendation
 from autotune.space import Level, Parameter, Point, Space
 from benchmarks.guideline_rates import PLANTED, found
 

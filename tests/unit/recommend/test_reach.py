@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from autotune.importers.recording import RecordedCalls, Recording, mean_of
-from autotune.recommend.front import Gain
 from autotune.recommend.reach import reachable_s, savings
+from autotune.recommend.recommendation import Gain
 
 
 def run(*calls):

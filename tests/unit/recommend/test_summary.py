@@ -6,7 +6,7 @@ import pytest
 
 from autotune.history.objectives import Objective, Score
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
-from autotune.recommend.front import Gain, Recommendation
+from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.recommend.summary import ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Parameter, Point, Space
 

@@ -6,7 +6,8 @@ import pytest
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.front import Recommendation, candidates
+from autotune.recommend.front import candidates
+from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.winners import winners
 from autotune.space import Level, Parameter, Point, Space
 

@@ -6,7 +6,7 @@ import pytest
 
 from autotune.errors import TableError, UserError
 from autotune.importers.profiles import CallProfile, Calls
-from autotune.recommend.front import Gain
+from autotune.recommend.recommendation import Gain
 from autotune.recommend.worth import worth
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import Phase, Subject
-from autotune.recommend.front import Checked
+from autotune.recommend.recommendation import Checked
 from autotune.space import Point
 from autotune.verification.choices import ChoiceKind, choices
 from tests.unit.verification.test_rounds import (

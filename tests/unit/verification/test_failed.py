@@ -6,7 +6,7 @@ from math import comb
 import pytest
 
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
-from autotune.recommend.front import Checked
+from autotune.recommend.recommendation import Checked
 from autotune.space import Point
 from autotune.verification.failed import Failures
 from tests.unit.verification.test_choices import told

@@ -9,7 +9,7 @@ import pytest
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Phase, Status, Subject, Trial
-from autotune.recommend.front import Recommendation
+from autotune.recommend.recommendation import Recommendation
 from autotune.space import Parameter, Space
 from autotune.verification.race import sides
 from autotune.verification.rounds import Verifier

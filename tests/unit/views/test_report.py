@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Rule, Status, Subject, Trial
-from autotune.recommend.front import Checked, Gain, Provenance, Recommendation
+from autotune.recommend.recommendation import Checked, Gain, Provenance, Recommendation
 from autotune.space import Dropped, Parameter, Point, Space
 from autotune.verification.blocks import Block
 from autotune.verification.comparison import compare

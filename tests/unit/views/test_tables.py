@@ -7,7 +7,8 @@ from rich.console import Console
 
 from autotune.history.objectives import Objective, Score
 from autotune.history.trial import Rule
-from autotune.recommend.front import Candidate, Gain, Recommendation
+from autotune.recommend.front import Candidate
+from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.screening import ScreeningDesign
 from autotune.screening.design import Factor
 from autotune.space import Dropped, Point

@@ -6,7 +6,7 @@ import pytest
 
 from autotune.campaign.costs import Share
 from autotune.history.trial import Rule
-from autotune.recommend.front import Gain, Recommendation
+from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point
 from autotune.views.text import (
     advice_text,

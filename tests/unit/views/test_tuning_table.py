@@ -2,7 +2,7 @@
 
 import re
 
-from autotune.recommend.front import Gain
+from autotune.recommend.recommendation import Gain
 from autotune.recommend.winners import Place
 from autotune.space import Point
 from autotune.views.tuning_table import Entry, tuning_page, tuning_rows, tuning_text
