@@ -13,12 +13,11 @@ from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.drift import drift, levelled
 from autotune.campaign.failures import never_applied
 from autotune.history.trial import History, Observation, Phase
-from autotune.measure.location import normal_scale
+from autotune.measure.location import Z95, normal_scale
 from autotune.measure.machine import Disturbance, worst
 from autotune.recommend.repeats import repeated
 from autotune.verification.known import search_noise
 
-_Z = 1.96
 _PAIR = 4
 """Launches that come together in a verification."""
 _ENOUGH = 4
@@ -64,14 +63,14 @@ def resolution(campaign: Description, sigma: float) -> Remark | None:
     wanted = campaign.scenario.verify
     if not wanted.enabled or not wanted.launches:
         return None
-    told = _Z * sigma * math.sqrt(2 / (wanted.launches / 2))
+    told = Z95 * sigma * math.sqrt(2 / (wanted.launches / 2))
     text = (
         f"launches of one setting lie {_percent(sigma)} apart: {wanted.launches} fresh ones tell "
         f"{_percent(told)} at one size (95 %)"
     )
     if not 0 < wanted.max_loss < told:
         return Remark("resolution", text)
-    needed = math.ceil(4 * (_Z * sigma / wanted.max_loss) ** 2 / _PAIR) * _PAIR
+    needed = math.ceil(4 * (Z95 * sigma / wanted.max_loss) ** 2 / _PAIR) * _PAIR
     asked = f"; verify.max_loss={wanted.max_loss:g} would take verify.launches={needed}"
     return Remark("resolution", text + asked, grave=True)
 

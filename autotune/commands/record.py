@@ -17,6 +17,7 @@ from autotune.importers.cubex import read_cubex
 from autotune.importers.rank_files import joined
 from autotune.importers.recording import Recording, mean_of
 from autotune.importers.traces import read_trace
+from autotune.measure.location import Z95
 from autotune.recommend.reach import reachable_s
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.application import Ran, installation_of, passed_on, recorder, recording, run, why_nothing
@@ -26,8 +27,6 @@ from autotune.views.text import size_text
 
 _TOP = 10
 """Calls that the terminal shows."""
-_SIGMAS = 1.96
-"""Half of a 95 % interval in standard errors."""
 
 
 def of_traces(
@@ -196,7 +195,7 @@ def summary(found: Recording, best: Recommendation | None = None) -> str:
         timed, calls = sum(c.timed or 0 for c in some), sum(c.calls for c in some)
         lines.append(
             f"of {calls} short calls {timed} were timed, drawn by lot: all seconds together are within "
-            f"{_SIGMAS * found.collectives_se:.2g} s"
+            f"{Z95 * found.collectives_se:.2g} s"
         )
     lines += [
         f"runs differ in {one.collective} of {size_text(round(one.message_bytes))}: "

@@ -58,6 +58,7 @@ class JsonDocument(_Unread):
                     **dict(zip(_SLOT, gain.slot, strict=True)),
                     **{name: getattr(gain, name) for name in _TIMES},
                     **({"other_loop": gain.other_loop} if gain.other_loop else {}),
+                    **({"compared": gain.compared} if gain.compared else {}),
                 }
                 for gain in recommendation.gains
             ],
@@ -119,6 +120,7 @@ def recommendation_of(text: str, name: str = "recommendation.json") -> Recommend
                 g["default_s"],
                 math.inf if g["default_sem_s"] is None else g["default_sem_s"],
                 _known(g.get("other_loop")),
+                _known(g.get("compared")),
             )
             for g in document["gains"]
         )

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.history.objectives import Objective
+from autotune.measure.location import Z95
 from autotune.recommend.front import Candidate
 from autotune.recommend.posterior import Process, distances, inverted
 from autotune.space import Point, Space
@@ -96,7 +97,7 @@ def learnt(objective: Objective, index: int, space: Space, judged: Sequence[Cand
     spread = 1.0 / np.diag(inverse)
     mean = y - alpha * spread
     left_out = tuple(
-        LeftOut(one, *(math.exp(centre + m + z * math.sqrt(s)) for z in (0.0, -1.96, 1.96)))
+        LeftOut(one, *(math.exp(centre + m + z * math.sqrt(s)) for z in (0.0, -Z95, Z95)))
         for one, m, s in zip(chosen, mean, spread, strict=True)
     )
     explained = 1 - float(np.sum((y - mean) ** 2) / np.sum((y - y.mean()) ** 2))

@@ -6,36 +6,48 @@ from enum import StrEnum
 
 from autotune.history.objectives import Slot, ratio_of
 from autotune.history.trial import Rule
+from autotune.measure.location import Z95
 from autotune.space import Point, check_words
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Default against tuned in one slot, tuned time first."""
+    """Default against tuned in one slot: the times as measured, and the speed-up as far as it is believed."""
 
     slot: Slot
     """Where."""
     tuned_s: float
-    """Time of the recommendation."""
+    """Measured time of the recommendation."""
     tuned_sem_s: float
     """Its standard error."""
     default_s: float
-    """Time of the stack's own defaults."""
+    """Measured time of the stack's own defaults."""
     default_sem_s: float
     """Its standard error."""
     other_loop: tuple[float, float, float] | None = None
     """Default / tuned in the probe's other loop with its 95 % interval; None: not measured."""
+    compared: tuple[float, float, float] | None = None
+    """Default / tuned with its 95 % interval by fresh launches side by side; None: both times alone tell."""
 
     @property
     def ratio(self) -> float:
         """Default / tuned: above one means faster than the default."""
-        return self.default_s / self.tuned_s
+        return self.compared[0] if self.compared else self.default_s / self.tuned_s
 
     @property
     def interval(self) -> tuple[float, float]:
-        """About 95 % for the ratio, from the standard errors of both logarithms."""
-        spread = 1.96 * math.hypot(self.tuned_sem_s / self.tuned_s, self.default_sem_s / self.default_s)
-        return self.ratio * ratio_of(-spread), self.ratio * ratio_of(spread)
+        """About 95 % for the ratio."""
+        if self.compared:
+            return self.compared[1:]
+        return self.ratio * ratio_of(-Z95 * self.error), self.ratio * ratio_of(Z95 * self.error)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the logarithm of the ratio, by the interval or by those of both times."""
+        if self.compared:
+            _, low, high = self.compared
+            return math.log(high / low) / (2 * Z95) if low > 0 else math.inf
+        return math.hypot(self.tuned_sem_s / self.tuned_s, self.default_sem_s / self.default_s)
 
 
 @dataclass(frozen=True, slots=True)

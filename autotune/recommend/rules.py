@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from autotune.history.lookup import size_reach
 from autotune.history.objectives import Alternatives, Envelope, Winner
 from autotune.history.trial import Rule
+from autotune.measure.location import Z95
 from autotune.space import Point
 
-_NOISE = 1.96
-"""Standard errors that a loss must exceed before it counts."""
 _WORTH = 0.01
 """Least gain of a rule, on the log scale."""
 
@@ -165,7 +164,7 @@ def _costs(mine: Winner, best: Winner, worth: float) -> tuple[float, float]:
     # Single samples (a recorded table) say nothing about noise; then a difference is taken as it is.
     alone = mine.n == 1 or best.n == 1
     spread = 0.0 if alone else math.hypot(mine.sem_s / mine.median_s, best.sem_s / best.median_s)
-    return max(loss - _NOISE * spread, 0.0), loss
+    return max(loss - Z95 * spread, 0.0), loss
 
 
 def _best(choices: Mapping[Point, Winner]) -> Winner:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective, Score, Slot, job_setting, ratio_of, scores, slots
 from autotune.history.trial import Observation, Subject
+from autotune.measure.location import Z95
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space
 
@@ -98,8 +99,7 @@ def speedup_interval(recommendation: Recommendation) -> tuple[float, float]:
     gains = recommendation.gains
     if not gains:
         return math.nan, math.nan
-    variances = ((g.tuned_sem_s / g.tuned_s) ** 2 + (g.default_sem_s / g.default_s) ** 2 for g in gains)
-    spread = 1.96 * math.sqrt(sum(variances)) / len(gains)
+    spread = Z95 * math.hypot(*(gain.error for gain in gains)) / len(gains)
     return recommendation.speedup * ratio_of(-spread), recommendation.speedup * ratio_of(spread)
 
 

@@ -22,11 +22,10 @@ from autotune.history.objectives import (
     slot_of,
 )
 from autotune.history.trial import Estimate, History, Observation
+from autotune.measure.location import Z95
 from autotune.recommend.front import Candidate, ranked
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space
-
-_Z95 = 1.96
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +104,4 @@ def _apart(first: Mapping[int, Estimate], other: Mapping[int, Estimate]) -> bool
     errors = np.array([math.hypot(f.sem_s / f.median_s, o.sem_s / o.median_s) for f, o in pairs])
     within = float(np.sqrt(np.sum(errors**2))) / len(logs)
     between = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0
-    return float(logs.mean()) > _Z95 * max(within, between)
+    return float(logs.mean()) > Z95 * max(within, between)

@@ -220,24 +220,23 @@ def _same(one: Iterable[Observation], other: Iterable[Observation]) -> bool:
 def freshly_measured(space: Space, setting: Recommendation, last: VerificationRound) -> Recommendation:
     """A setting with what fresh launches showed: its gains by size and on the whole.
 
-    Gains are shrunken, with standard errors that give their interval. Where the setting, that of the last
-    round or what is left of it, makes the stack's own calls, there is nothing to gain.
+    Gains are shrunken, and so are their intervals. Where the setting, that of the last round or what is left
+    of it, makes the stack's own calls, there is nothing to gain.
     """
-    reference = envelope(space, [o for o in last.launches if o.trial.subject is Subject.UNTOUCHED])
+    reference, tuned = (
+        envelope(space, [o for o in last.launches if o.trial.subject is side])
+        for side in (Subject.UNTOUCHED, Subject.DEPLOYED)
+    )
     alike = same_calls(space, setting, reference)
     otherwise = {c.slot: c for c in last.judged_otherwise if c.slot not in alike}
     gains = []
     for c in last.judged:
-        default = reference[c.slot]
-        tuned_s = default.median_s / (1.0 if c.slot in alike else math.exp(c.shrunk))
-        # The two standard errors together give the interval of the paired comparison.
-        whole = (c.high - c.low) / (2 * 1.96)
-        share = min(default.sem_s / default.median_s, whole / math.sqrt(2))
-        rest = math.sqrt(whole**2 - share**2) if math.isfinite(whole) else math.inf
-        o = otherwise.get(c.slot)
+        ours, default, o = tuned[c.slot], reference[c.slot], otherwise.get(c.slot)
         other = (ratio_of(o.gain), ratio_of(o.low), ratio_of(o.high)) if o else None
-        gain = Gain(c.slot, tuned_s, tuned_s * rest, default.median_s, default.median_s * share, other)
-        gains.append(gain)
+        shown, half = 0.0 if c.slot in alike else c.shrunk, (c.high - c.low) / 2
+        compared = (ratio_of(shown), ratio_of(shown - half), ratio_of(shown + half))
+        times = (ours.median_s, ours.sem_s, default.median_s, default.sem_s)
+        gains.append(Gain(c.slot, *times, other, compared))
     differing = frozenset(c.slot for c in last.judged) - alike
     total = overall(last.blocks, differing)
     if not total.launches:

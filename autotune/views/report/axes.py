@@ -23,8 +23,6 @@ VIOLET, PINK, GREEN, BROWN, CYAN = "#9b72cf", "#cf6fa6", "#6fa63a", "#a5795a", "
 _LONG = re.compile(r"(?<=[\[,:])-?\d+\.\d{7,}(?:e[+-]?\d+)?(?=[\],}])")
 """Numbers of JSON with more digits than anybody sees; those of plotly have no space around them."""
 
-Z95 = 1.96
-"""Standard errors on each side of a 95 % interval."""
 _LOG_FROM = 5.0
 """Axes become logarithmic where the largest value is so many times the smallest."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import Phase, Subject
+from autotune.measure.location import Z95
 from autotune.recommend.course import Lead, Moment
 from autotune.recommend.summary import Step
 from autotune.views.report import axes
@@ -51,7 +52,7 @@ def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Seque
             figure.add_scatter(
                 x=[s.observation.trial.number for s in mine],
                 y=[s.scores[i].value for s in mine if s.scores is not None],
-                error_y=axes.bars([axes.Z95 * s.scores[i].sem for s in mine if s.scores is not None], colour),
+                error_y=axes.bars([Z95 * s.scores[i].sem for s in mine if s.scores is not None], colour),
                 mode="markers",
                 name=str(phase or "default"),
                 legendgroup=str(phase or "default"),
@@ -170,7 +171,7 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
         figure.add_scatter(
             x=[axes.rounded(hour) for hour, _ in default],
             y=[axes.rounded(scores[i].value / middle) for _, scores in default],
-            error_y=axes.bars([axes.Z95 * scores[i].sem / middle for _, scores in default], colour),
+            error_y=axes.bars([Z95 * scores[i].sem / middle for _, scores in default], colour),
             mode="lines+markers",
             name=f"default, {objective.name}",
             line={"color": colour, "width": 1, "dash": "dot"},

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autotune.history.objectives import Objective, Score, ratio_of
+from autotune.measure.location import Z95
 from autotune.recommend.front import Candidate
 from autotune.recommend.recommendation import Gain
 from autotune.space import Point
@@ -36,7 +37,7 @@ def curves(gains: Sequence[Gain]) -> str:
         figure.add_scatter(
             x=sizes,
             y=[t * _US for t in times],
-            error_y=axes.bars([axes.Z95 * s * _US for s in sems], colour),
+            error_y=axes.bars([Z95 * s * _US for s in sems], colour),
             mode="lines+markers",
             name=name,
             line={"color": colour, "width": 2},
@@ -173,8 +174,8 @@ def _plane(
 ) -> None:
     colour = style.get("line", style["marker"]).get("color", GREY)
     bars = {
-        "error_x": axes.bars([axes.Z95 * s[0].sem for s in scores], colour),
-        "error_y": axes.bars([axes.Z95 * s[1].sem for s in scores], colour),
+        "error_x": axes.bars([Z95 * s[0].sem for s in scores], colour),
+        "error_y": axes.bars([Z95 * s[1].sem for s in scores], colour),
     }
     figure.add_scatter(
         x=[s[0].value for s in scores],
