@@ -12,8 +12,9 @@ import numpy as np
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.drift import drift, levelled
 from autotune.campaign.failures import never_applied
+from autotune.history.objectives import Z95
 from autotune.history.trial import History, Observation, Phase
-from autotune.measure.location import Z95, normal_scale
+from autotune.measure.location import normal_scale
 from autotune.measure.machine import Disturbance, worst
 from autotune.recommend.repeats import repeated
 from autotune.verification.known import search_noise

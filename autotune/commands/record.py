@@ -13,11 +13,11 @@ from autotune.campaign.interruption import alarm, check, heeded
 from autotune.commands.application import sentence
 from autotune.errors import ExitCode, Interrupted, StorageError, UserError
 from autotune.exporters.writing import write_files
+from autotune.history.objectives import Z95
 from autotune.importers.cubex import read_cubex
 from autotune.importers.rank_files import joined
 from autotune.importers.recording import Recording, mean_of
 from autotune.importers.traces import read_trace
-from autotune.measure.location import Z95
 from autotune.recommend.reach import reachable_s
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.application import Ran, installation_of, passed_on, recorder, recording, run, why_nothing

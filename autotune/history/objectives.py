@@ -23,6 +23,9 @@ Slot = tuple[str, int, int]
 _REACH = 700.0
 """Close to the logarithm of the largest number there is."""
 
+Z95 = 1.96
+"""Standard errors to either side of a normal estimate that make an interval of 95 %."""
+
 UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}
 """Every objective there is, with its unit."""
 

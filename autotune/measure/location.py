@@ -35,8 +35,6 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 _CONFIDENCE = 0.95
 """Of all intervals of ``estimate``."""
-Z95 = 1.96
-"""Standard errors to either side of a normal estimate that make an interval of 95 %."""
 _NORMAL = NormalDist()
 _EXACT_UP_TO = 1000
 """Above this many samples the normal approximation gives the same rank to within one or two."""

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.history.objectives import Objective
-from autotune.measure.location import Z95
+from autotune.history.objectives import Z95, Objective
 from autotune.recommend.front import Candidate
 from autotune.recommend.posterior import Process, distances, inverted
 from autotune.space import Point, Space

@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from autotune.history.objectives import Slot, ratio_of
+from autotune.history.objectives import Z95, Slot, ratio_of
 from autotune.history.trial import Rule
-from autotune.measure.location import Z95
 from autotune.space import Point, check_words
 
 

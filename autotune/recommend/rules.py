@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.history.lookup import size_reach
-from autotune.history.objectives import Alternatives, Envelope, Winner
+from autotune.history.objectives import Z95, Alternatives, Envelope, Winner
 from autotune.history.trial import Rule
-from autotune.measure.location import Z95
 from autotune.space import Point
 
 _WORTH = 0.01

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autotune.history.lookup import choice_at
-from autotune.history.objectives import Objective, Score, Slot, job_setting, ratio_of, scores, slots
+from autotune.history.objectives import Z95, Objective, Score, Slot, job_setting, ratio_of, scores, slots
 from autotune.history.trial import Observation, Subject
-from autotune.measure.location import Z95
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space
 

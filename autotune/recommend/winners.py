@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.history.objectives import (
+    Z95,
     Objective,
     Slot,
     alternatives,
@@ -22,7 +23,6 @@ from autotune.history.objectives import (
     slot_of,
 )
 from autotune.history.trial import Estimate, History, Observation
-from autotune.measure.location import Z95
 from autotune.recommend.front import Candidate, ranked
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.space import Point, Space

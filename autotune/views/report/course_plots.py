@@ -8,9 +8,8 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from autotune.history.objectives import Objective
+from autotune.history.objectives import Z95, Objective
 from autotune.history.trial import Phase, Subject
-from autotune.measure.location import Z95
 from autotune.recommend.course import Lead, Moment
 from autotune.recommend.summary import Step
 from autotune.views.report import axes

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autotune.history.objectives import Objective, Score, ratio_of
-from autotune.measure.location import Z95
+from autotune.history.objectives import Z95, Objective, Score, ratio_of
 from autotune.recommend.front import Candidate
 from autotune.recommend.recommendation import Gain
 from autotune.space import Point
