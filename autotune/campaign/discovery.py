@@ -13,6 +13,7 @@ from itertools import chain
 
 import numpy as np
 
+from autotune.campaign.failures import enough_s
 from autotune.campaign.time_left import PLENTY, TimeLeft
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.measure.machine import cores_in, often_apart
@@ -35,9 +36,6 @@ from autotune.space.joined import narrowed
 
 _CROWD = 8
 """Parameters that one value of another puts into effect from which on it is an arm of its own."""
-_SHORTEST_TIMEOUT_S = 10.0
-"""A launch is given this long, or ``_TIMES_BASELINE`` times the untouched one."""
-_TIMES_BASELINE = 8.0
 _ADDS = 0.005
 """Mean of ln over the sizes from which on another level is expected to add to those before it."""
 _TOLD = 0.05
@@ -101,6 +99,7 @@ class Discovery:
         if planned is None:
             return None
         run, stage = planned
+        baseline_s = [o.duration_s for o in history.of(Phase.BASELINE) if o.ok]
         return Trial(
             history.next_number,
             Phase.DISCOVERY,
@@ -109,7 +108,7 @@ class Discovery:
             block=run.block,
             seed=seed,
             note=str(stage),
-            timeout_s=self._timeout_s(history),
+            timeout_s=enough_s(min(baseline_s, default=0.0)),
         )
 
     def _planned_run(
@@ -247,10 +246,6 @@ class Discovery:
         return Run(
             fits[-1], changes, trial.block, curve if len(curve) == sizes else (), cores_in(extra), apart
         )
-
-    def _timeout_s(self, history: History) -> float:
-        made = [o.duration_s for o in history.of(Phase.BASELINE) if o.ok]
-        return max(_SHORTEST_TIMEOUT_S, _TIMES_BASELINE * min(made, default=0.0))
 
 
 def _active(found: Found, arm: int) -> list[Effect]:

@@ -28,7 +28,8 @@ points of a value that were never as asked make the value one that cannot be app
 _IN_VAIN, _SHARE_IN_VAIN = 2, 0.05
 """So many launches, and so much of all, may be second ones that fail too, beside those that do not."""
 _SHORTEST_S, _TIMES = 10.0, 8.0
-"""A launch is given so long, or so many times the longest that ended well."""
+"""A launch is given so long, in seconds, or so many times the longest that ended well: on a busy machine it
+takes several times as long, and what hangs costs no more than that."""
 
 
 def second_try(history: History) -> Trial | None:
@@ -169,6 +170,11 @@ def limit_s(scenario: Scenario) -> float:
     return scenario.launch.timeout_s or 60.0 + 5 * scenario.probe.budget_s
 
 
+def enough_s(longest_s: float) -> float:
+    """How long a launch may take where others took so long at most."""
+    return max(_SHORTEST_S, _TIMES * longest_s)
+
+
 def patient(trial: Trial, scenario: Scenario, space: Space, history: History) -> Trial:
     """The trial with a time limit that follows from launches of its kind, unless the scenario names one.
 
@@ -178,7 +184,7 @@ def patient(trial: Trial, scenario: Scenario, space: Space, history: History) ->
     made = [o.duration_s for o in alike if o.ok and o.trial.phase is not Phase.DISCOVERY]
     if scenario.launch.timeout_s or trial.timeout_s or not made:
         return trial
-    longest_s = max(_SHORTEST_S, _TIMES * max(made)) * (2 if trial.repeats else 1)
+    longest_s = enough_s(max(made)) * (2 if trial.repeats else 1)
     return replace(trial, timeout_s=longest_s) if longest_s < limit_s(scenario) else trial
 
 

@@ -1,10 +1,10 @@
 """What the screening fixed, set free again one factor at a time (step 9 of the flow)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Phase
-from autotune.recommend.front import Candidate, leaders
+from autotune.recommend.front import leader
 from autotune.screening import Factor
 from autotune.space import Point, Space, Value
 
@@ -31,26 +31,20 @@ def next_freed(
         room: Launches of the whole search.
     """
     tried: set[str] = set()
-    best = list(leaders(objectives, space, history))
+
+    def freed(before: History) -> tuple[str, Point] | None:
+        """The best setting by then with the first factor that was not tried at its other level."""
+        best = leader(objectives, space, before)
+        for factor in factors if best else ():
+            if factor.name not in tried and best and factor.name in best.point:
+                other = factor.low if fixed[factor.name] == factor.high else factor.high
+                return factor.name, space.complete({**best.point, factor.name: other})
+        return None
+
     searched = [i for i, o in enumerate(history) if o.trial.phase is Phase.SEARCH]
     for i in searched[-(-room // 2) :]:
         point = history.observations[i].trial.point
         if any(point.get(name, value) != value for name, value in fixed.items() if name not in tried):
-            one = _freed(space, best[i], factors, fixed, tried)
+            one = freed(History(history.observations[:i]))
             tried |= {one[0]} if one is not None and one[1] == point else set()
-    return _freed(space, best[-1], factors, fixed, tried)
-
-
-def _freed(
-    space: Space,
-    best: Candidate | None,
-    factors: Sequence[Factor],
-    fixed: Mapping[str, Value],
-    tried: Collection[str],
-) -> tuple[str, Point] | None:
-    """The best setting so far with the first fixed factor that was not tried at its other level."""
-    for factor in factors if best else ():
-        if factor.name not in tried and best and factor.name in best.point:
-            other = factor.low if fixed[factor.name] == factor.high else factor.high
-            return factor.name, space.complete({**best.point, factor.name: other})
-    return None
+    return freed(history)

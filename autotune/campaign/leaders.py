@@ -7,8 +7,8 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import History, Phase
 from autotune.recommend.front import candidates, loss, untouched
 from autotune.recommend.posterior import posterior
+from autotune.recommend.repeats import two_that_differ
 from autotune.space import Point, Space
-from autotune.verification.blocks import two_that_differ
 from autotune.verification.rounds import Verifier
 
 _WORTH_A_LAUNCH = 1e-3

@@ -23,8 +23,6 @@ _PAIR = 4
 """Launches that come together in a verification."""
 _ENOUGH = 4
 """Launches of one setting from which on their spread tells."""
-RECORDED = 0.03
-"""σ where nothing is known: recorded campaigns show 2 to 5 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,8 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
     fresh, searched = spread(judged.of(Phase.VERIFY)), search_noise(judged)
     if fresh is not None:  # what tells, and as it is judged: one disturbed launch in five is no matter
         found.append(resolution(campaign, fresh))
-    elif searched.freedom > 1:
-        found.append(resolution(campaign, math.sqrt(searched.squares / searched.freedom)))
+    elif searched.repeats > 1:
+        found.append(resolution(campaign, searched.sd))
     return tuple(one for one in found if one is not None)
 
 

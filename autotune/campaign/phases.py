@@ -13,8 +13,8 @@ from autotune.campaign.leaders import doubtful, unproved
 from autotune.campaign.plan import Plan, Standing
 from autotune.campaign.ports import Problem, Proposer
 from autotune.history.trial import Phase, Trial
+from autotune.recommend.repeats import two_that_differ
 from autotune.space import Point
-from autotune.verification.blocks import two_that_differ
 
 
 class CampaignPhase(Protocol):
@@ -27,9 +27,9 @@ class CampaignPhase(Protocol):
 
 def phases_before_verification(plan: Plan, proposer: Proposer | None) -> tuple[CampaignPhase, ...]:
     """All of them, whichever comes first is heard first; None: nothing is searched."""
+    before = (_FirstBaseline(plan), _Failures(plan), _Drift(plan), _ScreeningRuns(plan))
     searching = () if proposer is None else (_Suggested(plan), _Search(plan, proposer))
-    return (_FirstBaseline(plan), _Failures(plan), _Drift(plan), _ScreeningRuns(plan), _SecondBaseline(plan),
-            *searching, _LastBaseline(plan))  # fmt: skip
+    return (*before, _Baseline(plan, False), *searching, _Baseline(plan, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +87,16 @@ class _ScreeningRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class _SecondBaseline:
-    """The baseline between screening and search: all but one, which ends the search, unless two differ."""
+class _Baseline:
+    """What the baseline still lacks: before the search all but one launch, unless two differ; then it too."""
 
     plan: Plan
+    searched: bool
 
     def next(self, now: Standing) -> Trial | None:
-        left = self.plan.n_baseline - now.n_baseline
-        wanted = left > 1 or (left == 1 and two_that_differ(now.history.of(Phase.BASELINE)))
+        left, made = self.plan.n_baseline - now.n_baseline, now.history.of(Phase.BASELINE)
+        wanted = left > 1 or (left == 1 and (self.searched or two_that_differ(made)))
         return self.plan.baseline(now.number) if wanted else None
-
-
-@dataclass(frozen=True, slots=True)
-class _LastBaseline:
-    """What is left of the baseline, after the search."""
-
-    plan: Plan
-
-    def next(self, now: Standing) -> Trial | None:
-        return self.plan.baseline(now.number) if now.n_baseline < self.plan.n_baseline else None
 
 
 @dataclass(frozen=True, slots=True)

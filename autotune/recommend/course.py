@@ -11,6 +11,8 @@ drawn blindly is Σᵢ v₍ᵢ₎ C(n − i, k − 1) / C(n, k).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from autotune.history.objectives import Objective, Score, job_setting, scores, slots
 from autotune.history.trial import Observation, Phase, Subject
 from autotune.recommend.summary import Step
@@ -73,23 +75,14 @@ def leads(
     return tuple(found)
 
 
-_NEVER = 1e-18
-"""A chance that no digit of a sum of thousands shows; those of worse values are smaller still."""
-
-
 def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
     """The expected best of 1, 2, … n of these values drawn blindly, shape ``(n,)``."""
-    ordered = sorted(values, reverse=maximise)
-    n = len(ordered)
+    ordered = np.array(sorted(values, reverse=maximise))
+    n, worse = len(ordered), np.arange(len(ordered) - 1, 0, -1.0)  # than the i-th, but for the worst
     best = []
     for k in range(1, n + 1):
-        chance, total = k / n, 0.0  # that the best is the i-th: C(n − i, k − 1) / C(n, k)
-        for i, value in enumerate(ordered[: n - k + 1], start=1):
-            total += chance * value
-            if chance < _NEVER:
-                break
-            chance *= (n - i - k + 1) / (n - i) if n > i else 0.0
-        best.append(total)
+        ratios = (worse - k + 1).clip(min=0) / worse  # C(n − i − 1, k − 1) / C(n − i, k − 1)
+        best.append(float(k / n * np.cumprod([1.0, *ratios]) @ ordered))
     return tuple(best)
 
 

@@ -5,7 +5,7 @@ candidates that no other beats in every objective.
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import itemgetter, le
@@ -120,28 +120,9 @@ def loss(objectives: Sequence[Objective], candidate: Candidate) -> float:
     return sum(-math.log(score.value) if o.maximise else math.log(score.value) for o, score in pairs)
 
 
-def leaders(objectives: Sequence[Objective], space: Space, history: History) -> Iterator[Candidate | None]:
-    """The first of ``ranked`` of each beginning of a history, the empty one first, in one pass."""
-    groups: dict[Point, list[Observation]] = {}
-    judged: dict[Point, Candidate | None] = {}
-    losses: dict[Point, float] = {}
-    wanted: tuple[Slot, ...] = ()
-    best = Point()
-    yield None
-    for observation in history:
-        for told in History((observation,)).of_points(space) if observation.ok else ():
-            setting = job_setting(space, told.trial.point)
-            groups.setdefault(setting, []).append(told)
-            before, wanted = wanted, tuple(sorted({*wanted, *_slots(told)}))
-            for changed in groups if wanted != before else (setting,):
-                one = _candidate(tuple(objectives), space, tuple(groups[changed]), wanted)
-                judged[changed] = one
-                losses[changed] = loss(objectives, one) if one else math.inf
-            if wanted != before or setting == best:
-                best = min(losses, key=losses.__getitem__)
-            elif losses[setting] < losses.get(best, math.inf):
-                best = setting
-        yield judged.get(best)
+def leader(objectives: Sequence[Objective], space: Space, history: History) -> Candidate | None:
+    """The first of ``ranked`` of all settings; None before any was measured completely."""
+    return next(iter(ranked(objectives, candidates(objectives, space, history))), None)
 
 
 def in_force(rules: Sequence[Rule], curves: Alternatives) -> Envelope:

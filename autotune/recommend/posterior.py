@@ -38,8 +38,10 @@ _UNLIKE = 0.7
 """Prior median of θ, over √D."""
 _SPREADS = (1.5, 1.0, 0.7)
 """Prior standard deviations of the logarithms of θ, √a and noise."""
-_FITTED, _JUDGED = 128, 512
-"""So many settings are fitted to, from the best to the worst, and so many judged: the others are too bad."""
+FITTED = 128
+"""Settings that hyperparameters are fitted to, from best to worst: it takes the cube of their number."""
+_JUDGED = 512
+"""Settings that are judged, the best: one inversion of so many takes a tenth of a second."""
 
 Array = NDArray[np.float64]
 
@@ -134,7 +136,7 @@ class Process:
         from scipy.optimize import minimize
 
         n = len(self.y)
-        some = np.linspace(0, n - 1, min(n, _FITTED)).round().astype(int)
+        some = np.linspace(0, n - 1, min(n, FITTED)).round().astype(int)
         part = Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some])
         start = np.zeros(len(self.distances) + 2)
         bounds = [(-3 * s, 3 * s) for s in self._spreads()]

@@ -64,12 +64,7 @@ def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
 
 def _share_saved(near: Sequence[tuple[Gain, float]]) -> Ends:
     """Of the time of calls whose gains are these, with their shares."""
-    return _total([(share, _saved(gain)) for gain, share in near])
-
-
-def _saved(gain: Gain) -> Ends:
-    least, most = gain.interval
-    return 1.0 - 1.0 / gain.ratio, 1.0 - 1.0 / least if least > 0 else -math.inf, 1.0 - 1.0 / most
+    return _total([(share, gain.saved) for gain, share in near])
 
 
 def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:

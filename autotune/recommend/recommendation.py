@@ -41,6 +41,12 @@ class Gain:
         return self.ratio * ratio_of(-Z95 * self.error), self.ratio * ratio_of(Z95 * self.error)
 
     @property
+    def saved(self) -> tuple[float, float, float]:
+        """Share of the default's time that is saved, with the ends of its interval."""
+        low, high = self.interval
+        return 1.0 - 1.0 / self.ratio, 1.0 - 1.0 / low if low > 0 else -math.inf, 1.0 - 1.0 / high
+
+    @property
     def error(self) -> float:
         """Standard error of the logarithm of the ratio, by the interval or by those of both times."""
         if self.compared:

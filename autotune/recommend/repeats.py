@@ -1,8 +1,14 @@
-"""What launches of one setting tell of each other, and of their noise (beside step 10 of the flow)."""
+"""What launches of one setting tell of each other, and of their noise (beside step 10 of the flow).
+
+Launches of one setting differ by more than their samples say. The variance of one launch is estimated from
+all that were repeated, s̃² = (ν₀ s₀² + SS) / (ν₀ + ν): the conjugate scaled inverse χ² prior, SS and ν of the
+launches (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2).
+"""
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +18,52 @@ from autotune.history.objectives import Slot, alternatives
 from autotune.history.trial import Observation, Subject
 from autotune.space import Point, Space
 
-_CELL_SD, _CELL_FREEDOM = 0.02, 4
-"""Prior of how far cells of a launch lie apart by chance, and how many degrees of freedom it is worth."""
+RECORDED_SD = 0.03
+"""s₀, on the log scale: launches of recorded campaigns lie 2 to 5 % apart."""
+_CELL_SD = 0.02
+"""The same of cells of a launch, beside what they have in common: they lie nearer to each other."""
+_FREEDOM = 4
+"""ν₀, degrees of freedom that either is worth: with as many repeated launches both count alike."""
+_DISTURBED = 0.1
+"""Two launches that lie so far apart on the log scale, three to five times s₀, were not both undisturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNoise:
+    """How far launches of one setting lie apart."""
+
+    squares: float = 0.0
+    """SS: sum of squared deviations of ln t from the mean of setting and cell, as a mean over the cells."""
+    repeats: int = 0
+    """ν: launches less settings, of those that were launched more than once."""
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of ln t of one launch."""
+        return math.sqrt((_FREEDOM * RECORDED_SD**2 + self.squares) / self.freedom)
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom behind it."""
+        return _FREEDOM + self.repeats
+
+
+def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
+    """The noise that the baseline and whatever else was launched more than once show.
+
+    Launches of the baseline are spread over the campaign, so slow drift is in it.
+    """
+    squares, repeats = 0.0, 0
+    for _, logs in repeated(observations):
+        squares += float(((logs - logs.mean(axis=0)) ** 2).sum(axis=0).mean())
+        repeats += len(logs) - 1
+    return LaunchNoise(squares, repeats)
+
+
+def two_that_differ(launches: Iterable[Observation]) -> bool:
+    """Whether these are two of one setting, and a third one has to tell which was disturbed."""
+    seen = launch_noise(launches)
+    return seen.repeats == 1 and math.sqrt(2 * seen.squares) > _DISTURBED
 
 
 def repeated(observations: Iterable[Observation]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
@@ -62,7 +112,7 @@ def _behind(space: Space, one: Observation) -> Mapping[Slot, NDArray[np.float64]
 
 def _cell_noise(launches: Iterable[Observation]) -> float:
     """How far a cell lies from what its launch and its setting have in common, on the log scale."""
-    squares, freedom = _CELL_FREEDOM * _CELL_SD**2, _CELL_FREEDOM
+    squares, freedom = _FREEDOM * _CELL_SD**2, _FREEDOM
     for _, logs in repeated(launches):
         left = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
         squares += float((left**2).sum())

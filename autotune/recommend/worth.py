@@ -88,12 +88,10 @@ def worth(
     alike = (c for c in profile.calls if any(map(c.means, collectives)))
     other_sizes = {c.comm_size for c in alike if c.comm_size} - {slot[1] for slot in slots}
     shares = replace(profile, calls=tuned).weights(slots)
-    saved = low = high = 0.0
-    for gain in gains:
-        n = covered * shares[gain.slot]
-        least, most = gain.interval
-        saved += n * gain.default_s * (1.0 - 1.0 / gain.ratio)
-        low += n * gain.default_s * (1.0 - 1.0 / least if least > 0 else -math.inf)
-        high += n * gain.default_s * (1.0 - 1.0 / most)
+    spent_s = [covered * shares[gain.slot] * gain.default_s for gain in gains]
+    saved, low, high = (
+        sum(by_default_s * gain.saved[end] for by_default_s, gain in zip(spent_s, gains, strict=True))
+        for end in range(3)
+    )
     others = math.fsum(c.count for c in profile.calls) - covered
     return Worth(covered, others, saved, low, high, run_s, campaign_s, tuple(sorted(other_sizes)))

@@ -1,4 +1,4 @@
-"""Fresh launches in blocks, and how far launches of one setting lie apart (step 11 of the flow).
+"""Fresh launches in blocks (step 11 of the flow).
 
 A *block* is launched in an order that is drawn at random, with as many launches of each side: that draw is
 all that the comparison rests on (see ``evidence``). Launches whose cores the host of a virtual machine had
@@ -18,13 +18,10 @@ import numpy as np
 
 from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import Estimate, Observation
-from autotune.recommend.repeats import repeated
 from autotune.verification.sequential import EACH
 
 _FIRST = 5
 """The same of the first block where one setting alone is compared: 252 orders may tell by themselves."""
-_DISTURBED = 0.1
-"""So far apart on the log scale two launches are not by chance: one was disturbed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,34 +97,6 @@ def blocks_of(
         )
         found.append(Block(sides, *((others, ()) if other_loop else (medians, means)), apart))
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchNoise:
-    """How far launches of the same setting lay apart in the search."""
-
-    squares: float = 0.0
-    """Sum of squared deviations of ln t from the mean of their setting and slot, as a mean over the slots."""
-    freedom: int = 0
-    """Launches less settings, of those that were launched more than once."""
-
-
-def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
-    """The noise that the baseline and whatever else was launched more than once show.
-
-    Launches of the baseline are spread over the campaign, so slow drift is in it.
-    """
-    squares, freedom = 0.0, 0
-    for _, logs in repeated(observations):
-        squares += float(((logs - logs.mean(axis=0)) ** 2).sum(axis=0).mean())
-        freedom += len(logs) - 1
-    return LaunchNoise(squares, freedom)
-
-
-def two_that_differ(launches: Iterable[Observation]) -> bool:
-    """Whether these are two of one setting, and a third one has to tell which was disturbed."""
-    seen = launch_noise(launches)
-    return seen.freedom == 1 and math.sqrt(2 * seen.squares) > _DISTURBED
 
 
 def _logs(observation: Observation, of: Callable[[Estimate], float]) -> tuple[tuple[Slot, float], ...]:

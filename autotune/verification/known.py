@@ -5,10 +5,8 @@ not launched again, but told as a choice with a price.
 
 Posterior of the difference to the defaults in a slot, these known from n₀ launches: ln t₀ − ln t ±
 √(σ² + s̃²/n₀) · t. The setting's own ln t ± σ is ``recommend.posterior``'s over all settings: what a family
-loses, launch after launch, is not left to the one launch that each of its settings had. The variance of a
-launch s̃² = (ν₀ s₀² + SS) / (ν₀ + ν) has the conjugate scaled inverse χ² prior (Gelman et al., Bayesian Data
-Analysis, 3rd ed., section 3.2), SS and ν of the launches that the search repeated. Prior: launches of one
-setting differ by 3 %, worth ν₀ = 4 degrees of freedom; recorded campaigns show 2 to 5 %.
+loses, launch after launch, is not left to the one launch that each of its settings had. s̃ is that of the
+launches that the search repeated, see ``recommend.repeats``.
 """
 
 import math
@@ -21,12 +19,11 @@ from autotune.history.objectives import Envelope, Slot, envelope
 from autotune.history.trial import History, Observation, Phase
 from autotune.recommend.front import Candidate, against, gains
 from autotune.recommend.posterior import pooled
+from autotune.recommend.repeats import LaunchNoise, launch_noise
 from autotune.space import Point, Space
-from autotune.verification.blocks import LaunchNoise, launch_noise
 from autotune.verification.comparison import Comparison
 from autotune.verification.sequential import SequentialDesign
 
-_PRIOR_SD, _PRIOR_FREEDOM = 0.03, 4
 _FAR, _APART = 0.5, 0.3
 """On the log scale: how much more a setting gains is no hint for others, nor is any loss of so much."""
 
@@ -98,10 +95,10 @@ class Known:
             return self
         points, slower, launches = zip(*rows, strict=True)
         curves = np.array(slower)
-        mean, sd = np.clip(curves, -_FAR, _FAR), self.launch_sd / np.sqrt(launches)
+        mean, sd = np.clip(curves, -_FAR, _FAR), self.noise.sd / np.sqrt(launches)
         near = np.flatnonzero((curves < _APART).all(axis=1))
         mean[near], sd[near] = pooled(
-            self.space, [points[i] for i in near], mean[near], [launches[i] for i in near], self.launch_sd
+            self.space, [points[i] for i in near], mean[near], [launches[i] for i in near], self.noise.sd
         )
         mean[curves == 0] = 0.0  # the untouched stack's own calls
         believed = {
@@ -120,10 +117,8 @@ class Known:
         ratios = {
             slot: math.log(self.baseline[slot].median_s / mine.median_s) for slot, mine in curve.items()
         }
-        mean, sd = self.believed.get(
-            candidate.point, (ratios, self.launch_sd / math.sqrt(candidate.launches))
-        )
-        reach = float(t.isf(self.design.alpha / 2 / len(curve), self._freedom)) * self._spread(sd)
+        mean, sd = self.believed.get(candidate.point, (ratios, self.noise.sd / math.sqrt(candidate.launches)))
+        reach = float(t.isf(self.design.alpha / 2 / len(curve), self.noise.freedom)) * self._spread(sd)
         return tuple(slot for slot, own in ratios.items() if own and mean[slot] + reach < self.design.least)
 
     def chance(self, point: Point) -> float:
@@ -133,24 +128,14 @@ class Known:
         """
         from scipy.stats import t
 
-        mean, sd = self.believed.get(point, ({}, self.launch_sd))
+        mean, sd = self.believed.get(point, ({}, self.noise.sd))
         differing = [ratio for ratio in mean.values() if ratio] or [0.0]
-        worst = float(t.cdf((min(differing) - self.design.least) / self._spread(sd), self._freedom))
+        worst = float(t.cdf((min(differing) - self.design.least) / self._spread(sd), self.noise.freedom))
         return float(1.0 - (1.0 - worst) ** math.sqrt(len(differing)))
-
-    @property
-    def launch_sd(self) -> float:
-        """Standard deviation of ln t of one launch."""
-        squares = _PRIOR_FREEDOM * _PRIOR_SD**2 + self.noise.squares
-        return math.sqrt(squares / self._freedom)
-
-    @property
-    def _freedom(self) -> int:
-        return _PRIOR_FREEDOM + self.noise.freedom
 
     def _spread(self, sd: float) -> float:
         """Scale of a difference to the baseline."""
-        return math.hypot(sd, self.launch_sd / math.sqrt(max(self.launches, 1)))
+        return math.hypot(sd, self.noise.sd / math.sqrt(max(self.launches, 1)))
 
     def seen_slower(self, candidate: Candidate) -> bool:
         """Whether a setting is slower somewhere by its own interval, and by more than ``max_loss``."""

@@ -7,7 +7,7 @@ import pytest
 
 from autotune.history.objectives import envelope
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.repeats import optimism, repeated
+from autotune.recommend.repeats import LaunchNoise, launch_noise, optimism, repeated, two_that_differ
 from autotune.space import Level, Parameter, Point, Space
 
 NAMES = ("default", "a", "b", "c", "d", "e", "f", "g", "h")
@@ -50,3 +50,29 @@ def test_a_single_choice_cannot_be():
     [(places, logs)] = repeated(made)
     assert places == [0, 1, 2, 3]
     assert logs.shape == (4, len(SLOTS))
+
+
+def untouched(number, *away):
+    """A launch of the defaults whose cells take a microsecond, but for so much on the log scale."""
+    estimates = tuple(
+        Estimate(Cell(*slot, Point()), 1e-6 * math.exp(by), 1e-9, 20)
+        for slot, by in zip(SLOTS, away, strict=False)
+    )
+    return Observation(Trial(number, Phase.BASELINE, SPACE.default, Subject.UNTOUCHED), Status.OK, estimates)
+
+
+def test_the_noise_of_repeated_launches_is_that_within_a_setting():
+    launches = [untouched(n, d, 3 + d) for n, d in enumerate((0.0, 0.1, 0.2))]
+    alone = launch(np.random.default_rng(5), 4, np.ones(3), 0.5)
+    seen = launch_noise([*launches, alone])
+    assert seen == LaunchNoise(pytest.approx(0.02), 2)
+    assert launch_noise([alone]).sd == pytest.approx(0.03)  # what recorded campaigns show
+    assert 0.03 < seen.sd < 0.1
+    assert seen.freedom == 6
+
+
+@pytest.mark.parametrize(("away", "wanted"), [((0.0,), False), ((0.0, 0.05), False), ((0.0, 0.2), True)])
+def test_two_launches_that_lie_far_apart_need_a_third(away, wanted):
+    launches = [untouched(n, by) for n, by in enumerate(away)]
+    assert two_that_differ(launches) == wanted
+    assert not two_that_differ([*launches, untouched(8, 0.4), untouched(9, 0.0)])

@@ -9,7 +9,7 @@ import pytest
 
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point
-from autotune.verification.blocks import LaunchNoise, blocks_of, launch_noise, order
+from autotune.verification.blocks import blocks_of, order
 
 SLOT = ("allreduce", 2, 1024)
 
@@ -56,10 +56,3 @@ def test_launches_on_cores_far_apart_are_compared_among_themselves():
     (block,) = blocks_of([near, apart], [tuned])
     assert block.apart == (False, True, True)
     assert block.gains(SLOT) == pytest.approx([math.log(2)])
-
-
-def test_the_noise_of_repeated_launches_is_that_within_a_setting():
-    launches = [launch(n, Subject.UNTOUCHED, 0, {16: math.exp(d), 1024: math.exp(3 + d)})
-                for n, d in enumerate((0.0, 0.1, 0.2))]  # fmt: skip
-    alone = launch(4, Subject.SWEEP, 0, {16: 9.0})
-    assert launch_noise([*launches, alone]) == LaunchNoise(pytest.approx(0.02), 2)
