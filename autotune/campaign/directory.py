@@ -20,8 +20,8 @@ from autotune.history.events import State, replayed
 from autotune.history.folder import FILE
 from autotune.history.journal import Journal, is_locked, read_events
 from autotune.history.trial import History, Phase, Trial
-from autotune.scenario import Scenario
 from autotune.recommend.recommendation import Recommendation
+from autotune.scenario import Scenario
 from autotune.verification.choices import ChoiceKind
 
 

@@ -13,8 +13,8 @@ from autotune.errors import UserError
 from autotune.exporters import FORMATS, GROUP, exporter
 from autotune.exporters.mpich import MpichSelection
 from autotune.history.trial import Rule
-from autotune.resources.plugins import offers
 from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.resources.plugins import offers
 from autotune.space import Point
 from tests.contract.implementations import implementations
 from tests.golden.test_exports import OURS, SMALL_TREE, SUBJECTS
