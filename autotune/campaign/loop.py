@@ -22,7 +22,7 @@ Clock = Callable[[], float]
 
 
 @dataclass
-class Campaign:
+class CampaignLoop:
     """The loop over a strategy."""
 
     strategy: Strategy

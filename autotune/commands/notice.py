@@ -12,7 +12,7 @@ from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError
 
 
 @dataclass
-class Ending:
+class CampaignEnding:
     """How a campaign ended, as far as is known."""
 
     text: str = ""
@@ -22,7 +22,7 @@ class Ending:
 
 
 @contextmanager
-def notifying(command: Sequence[str], directory: Path) -> Iterator[Ending]:
+def notifying(command: Sequence[str], directory: Path) -> Iterator[CampaignEnding]:
     """Have the command told how the work inside ends: it gets the directory, one line and the exit code.
 
     It is run as it stands, by no shell. What goes wrong with it is one warning and changes nothing.
@@ -35,18 +35,18 @@ def notifying(command: Sequence[str], directory: Path) -> Iterator[Ending]:
             f"campaign.notify={list(command)}: there is no program {command[0]!r}",
             "expected a program and its words, e.g. campaign.notify=[mail,-s,autotune,me]",
         )
-    ending = Ending()
+    ending = CampaignEnding()
     try:
         yield ending
     except HandedOver:  # another job goes on
         raise
     except AutotuneError as error:
-        _tell(command, directory, Ending(error.on_one_line, error.exit_code))
+        _tell(command, directory, CampaignEnding(error.on_one_line, error.exit_code))
         raise
     _tell(command, directory, ending)
 
 
-def _tell(command: Sequence[str], directory: Path, ending: Ending) -> None:
+def _tell(command: Sequence[str], directory: Path, ending: CampaignEnding) -> None:
     if not command:
         return
     notice = import_module("hydra_plugins.autotune._notice")

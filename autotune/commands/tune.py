@@ -19,7 +19,7 @@ from autotune.campaign.description import Description, campaign_event, campaign_
 from autotune.campaign.directory import last_written, read_campaign, start_over
 from autotune.campaign.drift import levelled
 from autotune.campaign.interruption import check
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
 from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.sealing import is_sealed, seal
@@ -103,7 +103,7 @@ def tune(scenario: Scenario, site: Site) -> int:
             observe, clock = _unless_interrupted(observer), time.monotonic
             deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
             keeper = Keeper(directory, journal)
-            campaign = Campaign(strategy, observe, journal, screen, clock, deadline)
+            campaign = CampaignLoop(strategy, observe, journal, screen, clock, deadline)
             campaign.noted = lambda history: keeper.keep(campaign.plan.campaign, history)
             history = campaign.run(before, announced)
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import pytest
 from rich.console import Console
 
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.ports import Listener
 from autotune.history.trial import Phase, Status
 from autotune.views.console import CampaignConsole
@@ -51,7 +51,7 @@ def play(listener: object, events: list[dict[str, object]] | None = None) -> Mem
     planned = strategy(16, seed=11, verify={"launches": 12})
     world = World(fails=lambda t: Status.CRASHED if t.point.get("tls") == "tcp" and t.seed % 3 == 0 else None)
     store = Memory(events or ())
-    Campaign(planned, world.observe, store, listener, lambda: 0.0).run()
+    CampaignLoop(planned, world.observe, store, listener, lambda: 0.0).run()
     return store
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.discovery import Discovery
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.observing import measurement_of
 from autotune.commands.tune import strategy_of
 from autotune.history.events import history_of
@@ -52,7 +52,7 @@ def run(store, disturb=lambda observation: observation) -> History:
     def observe(trial):
         return disturb(observer.observe(trial))
 
-    return Campaign(strategy_of(WANTED, SITE), observe, store, Silent(), lambda: 0.0).run()
+    return CampaignLoop(strategy_of(WANTED, SITE), observe, store, Silent(), lambda: 0.0).run()
 
 
 def test_time_between_the_launches_of_a_discovery_is_not_the_searchs():
@@ -63,7 +63,7 @@ def test_time_between_the_launches_of_a_discovery_is_not_the_searchs():
         now[0] += 3.0
         return replace(observer.observe(trial), duration_s=0.5)
 
-    history = Campaign(strategy_of(wanted, SITE), observe, Memory(), Silent(), lambda: now[0]).run()
+    history = CampaignLoop(strategy_of(wanted, SITE), observe, Memory(), Silent(), lambda: now[0]).run()
     assert len(history.of(Phase.DISCOVERY)) > 100  # three times what the search has
     assert len(history.of(Phase.SEARCH)) > 5
 

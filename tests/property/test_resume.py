@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.history.events import history_of, observation_event, observation_of, trial_of
 from autotune.history.journal import Journal, read_events
 from autotune.history.trial import Phase, Status
@@ -40,7 +40,7 @@ def run(store, name="random"):
     def fails(t):
         return Status.CRASHED if t.point.get("tls") == "tcp" and t.seed % 3 == 0 else None
 
-    return Campaign(planned, World(fails=fails).observe, store, Silent(), lambda: 0.0).run()
+    return CampaignLoop(planned, World(fails=fails).observe, store, Silent(), lambda: 0.0).run()
 
 
 WHOLE = Memory()

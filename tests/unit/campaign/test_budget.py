@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from autotune.campaign.description import SiteFacts
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.time_left import PLENTY, TimeLeft, expected_s, verified_s
 from autotune.commands.tune import seconds_until
 from autotune.errors import ScenarioError
@@ -32,7 +32,7 @@ class Clock:
 
 def run(planned, events=(), deadline=float("inf")):
     world = World()
-    loop = Campaign(planned, world.observe, Memory(events), Silent(), Clock(world), deadline)
+    loop = CampaignLoop(planned, world.observe, Memory(events), Silent(), Clock(world), deadline)
     return loop.run(), loop
 
 
@@ -109,7 +109,7 @@ def test_a_search_that_has_found_nothing_to_verify_has_all_the_time():
     """At the end of what was its share it had stopped, with half of the time left and nothing to show."""
     nothing = World(fails=lambda trial: Status.CRASHED if trial.phase is Phase.SEARCH else None)
     planned = strategy(1000, budget={"total_seconds": 24.5}, screening={"enabled": False}, **MORE)
-    history = Campaign(planned, nothing.observe, Memory(), Silent(), Clock(nothing)).run()
+    history = CampaignLoop(planned, nothing.observe, Memory(), Silent(), Clock(nothing)).run()
     assert len(history) == 24
 
 
@@ -123,7 +123,7 @@ def test_a_baseline_that_took_long_does_not_end_a_campaign_before_its_search():
         return replace(world.observe(trial), duration_s=took)
 
     planned = strategy(1000, budget={"total_seconds": 40.5}, screening={"enabled": False}, **MORE)
-    history = Campaign(planned, slow, Memory(), Silent(), lambda: seconds[0]).run()
+    history = CampaignLoop(planned, slow, Memory(), Silent(), lambda: seconds[0]).run()
     assert len(history.of(Phase.SEARCH)) > 0
 
 
@@ -135,7 +135,7 @@ def test_no_time_is_kept_back_for_what_a_verification_may_wait():
         return replace(world.observe(trial), duration_s=2.0, extra={"waited_s": 1.0})
 
     planned = strategy(1000, budget={"total_seconds": 100.5}, screening={"enabled": False}, **MORE)
-    history = Campaign(planned, waits, Memory(), Silent(), lambda: seconds[0]).run()
+    history = CampaignLoop(planned, waits, Memory(), Silent(), lambda: seconds[0]).run()
     assert len(history) - len(history.of(Phase.VERIFY)) == (100 - 5 * 8) / 2
 
 
@@ -159,7 +159,7 @@ def test_launches_that_take_long_leave_the_search_half_of_the_time():
         return replace(world.observe(trial), duration_s=10.0)
 
     planned = strategy(1000, budget={"total_seconds": 240}, **MORE)
-    history = Campaign(planned, slow, Memory(), Silent(), lambda: seconds[0]).run()
+    history = CampaignLoop(planned, slow, Memory(), Silent(), lambda: seconds[0]).run()
     assert len(history) - len(history.of(Phase.VERIFY)) == 12
     assert len(history.of(Phase.VERIFY)) > 0
 
@@ -194,7 +194,7 @@ def test_a_campaign_that_was_cut_goes_on_with_the_verification():
     planned = strategy(60, **VERIFIED)
     world, store = World(), Memory()
     for deadline in (14.5, float("inf")):
-        loop = Campaign(planned, world.observe, store, Silent(), Clock(world), deadline)
+        loop = CampaignLoop(planned, world.observe, store, Silent(), Clock(world), deadline)
         history = loop.run()
     assert not loop.cut
     assert len(history) > 14

@@ -7,7 +7,7 @@ import pytest
 
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.description import SiteFacts
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.exporters import exporter
 from autotune.exporters.files import how_to_use
 from autotune.space import Level
@@ -26,7 +26,7 @@ def concluded(space, launches=8, fixed=FIXED):
     """What a campaign in this space concludes."""
     planned = strategy(launches, space=space, site=SiteFacts(fixed=fixed, ranks=2))
     store = Memory()
-    history = Campaign(planned, World().observe, store, Silent(), lambda: 0.0).run()
+    history = CampaignLoop(planned, World().observe, store, Silent(), lambda: 0.0).run()
     return conclude(planned.campaign, history, "2026-11-22").recommendation
 
 
@@ -48,7 +48,7 @@ def test_a_fixed_setting_that_is_better_is_handed_over():
 
 def test_where_nothing_is_swept_a_fixed_setting_is_not_what_the_baseline_measured():
     without = replace(SPACE, parameters=SPACE.parameters[:3])
-    launches = Campaign(strategy(4, space=without), World().observe, Memory(), Silent(), lambda: 0.0).run()
+    launches = CampaignLoop(strategy(4, space=without), World().observe, Memory(), Silent(), lambda: 0.0).run()
     assert len(launches.of_points(without)) == len(launches)
     assert len(launches.of_points(without.fix({"tls": "tcp"}))) == len(launches.sweeps)
 

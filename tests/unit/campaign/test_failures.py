@@ -6,7 +6,7 @@ import pytest
 
 from autotune.campaign.drift import drift, levelled
 from autotune.campaign.failures import applicable, broken, settled
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
 from autotune.errors import CampaignError, ExitCode
 from autotune.history.events import trial_event
@@ -19,7 +19,7 @@ def run(fails, store=None, launches=24, world=None, **changes):
     made = world or World()
     made.fails = fails
     store = store or Memory()
-    return Campaign(strategy(launches, **changes), made.observe, store, Silent(), lambda: 0.0).run()
+    return CampaignLoop(strategy(launches, **changes), made.observe, store, Silent(), lambda: 0.0).run()
 
 
 def at_first_sight(status):
@@ -78,7 +78,7 @@ def run_where_cores_move(moved):
         return replace(seen, estimates=longer, extra={"cores_apart": 4.5})
 
     made = strategy(24, screening={"enabled": False})
-    return Campaign(made, observe, Memory(), Silent(), lambda: 0.0).run()
+    return CampaignLoop(made, observe, Memory(), Silent(), lambda: 0.0).run()
 
 
 def test_what_was_measured_on_cores_far_apart_is_measured_once_more():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.strategy import Strategy
 from autotune.errors import CampaignError
 from autotune.history.trial import Phase, Status, Subject
@@ -17,7 +17,7 @@ from tests.campaigns import OBJECTIVES, SPACE, Memory, Silent, World, strategy
 
 def campaign(world=None, store=None, clock=lambda: 0.0, launches=20, **changes):
     planned = strategy(launches, **changes)
-    return Campaign(planned, (world or World()).observe, store or Memory(), Silent(), clock)
+    return CampaignLoop(planned, (world or World()).observe, store or Memory(), Silent(), clock)
 
 
 def test_phases_come_in_order_and_the_budget_is_kept():
@@ -83,7 +83,7 @@ def test_what_was_suggested_is_launched_twice_and_thrice_where_the_launches_diff
 
     planned = strategy(12, screening={"enabled": False})
     planned = Strategy(replace(planned.campaign, suggested=points), planned.proposer)
-    history = Campaign(planned, Disturbed().observe, Memory(), Silent(), lambda: 0.0).run()
+    history = CampaignLoop(planned, Disturbed().observe, Memory(), Silent(), lambda: 0.0).run()
     first, second = points
     searched = [o.trial.point for o in history.of(Phase.SEARCH)]
     assert searched[:4] == [first, second, first, second]
@@ -97,7 +97,7 @@ def test_where_nothing_is_left_to_propose_leaders_are_launched_again():
     exhausted = SimpleNamespace(propose=lambda problem, history, seed: None)
     asked = strategy(30, screening={"enabled": False}).campaign
     planned = Strategy(replace(asked, suggested=points), exhausted)
-    history = Campaign(planned, World(noise=0.02).observe, Memory(), Silent(), lambda: 0.0).run()
+    history = CampaignLoop(planned, World(noise=0.02).observe, Memory(), Silent(), lambda: 0.0).run()
     again = [o.trial for o in history.of(Phase.SEARCH) if "nothing else is left" in o.trial.note]
     assert again
     assert {t.point for t in again} <= set(points)
@@ -156,7 +156,7 @@ def test_a_trial_is_written_before_it_is_launched():
         return World().observe(trial)
 
     one = campaign(store=store, launches=4)
-    Campaign(one.strategy, observe, store, Silent(), lambda: 0.0).run()
+    CampaignLoop(one.strategy, observe, store, Silent(), lambda: 0.0).run()
     assert seen == [("trial", n) for n in (1, 2, 3, 4)]
 
 

@@ -12,11 +12,11 @@ def test_node_hours_from_measuring_alone_to_every_launch_timing_out():
 
 
 def test_a_campaign_makes_the_launches_that_were_planned(tmp_path):
-    from autotune.campaign.loop import Campaign
+    from autotune.campaign.loop import CampaignLoop
 
     planned_by = strategy(14, seed=1)
     with Journal(tmp_path) as journal:
-        history = Campaign(planned_by, World().observe, journal, Silent(), lambda: 0.0).run()
+        history = CampaignLoop(planned_by, World().observe, journal, Silent(), lambda: 0.0).run()
     made = {phase: len(history.of(Phase(phase))) for phase in ("baseline", "screening", "search", "verify")}
     planned = {one.phase.replace("verification", "verify"): one.launches for one in shares(planned_by)}
     assert made == planned

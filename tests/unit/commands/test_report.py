@@ -7,7 +7,7 @@ import pytest
 
 from autotune.campaign.description import SiteFacts, SiteKind, Stamp, campaign_event
 from autotune.campaign.directory import read_campaign
-from autotune.campaign.loop import Campaign
+from autotune.campaign.loop import CampaignLoop
 from autotune.commands.report import report, report_input
 from autotune.errors import UserError
 from autotune.exporters import exporter
@@ -46,7 +46,7 @@ def directory(tmp_path):
         )
         with Journal(tmp_path) as journal:
             journal.append(campaign_event(planned.campaign))
-            history = Campaign(planned, observe, journal, Silent(), lambda: 0.0).run()
+            history = CampaignLoop(planned, observe, journal, Silent(), lambda: 0.0).run()
             journal.append({"event": "ended", "state": "complete", "launches": launches})
         return tmp_path, planned, history
 
