@@ -48,7 +48,8 @@ def test_a_fixed_setting_that_is_better_is_handed_over():
 
 def test_where_nothing_is_swept_a_fixed_setting_is_not_what_the_baseline_measured():
     without = replace(SPACE, parameters=SPACE.parameters[:3])
-    launches = CampaignLoop(strategy(4, space=without), World().observe, Memory(), Silent(), lambda: 0.0).run()
+    wanted = strategy(4, space=without)
+    launches = CampaignLoop(wanted, World().observe, Memory(), Silent(), lambda: 0.0).run()
     assert len(launches.of_points(without)) == len(launches)
     assert len(launches.of_points(without.fix({"tls": "tcp"}))) == len(launches.sweeps)
 
