@@ -1,7 +1,7 @@
 """``verify``: a recommendation against the defaults, or against another tuning, on fresh launches."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,13 +66,10 @@ def verify(
     recommendation, about = campaign.recommended(), campaign.about
     if about.site.stamp.kind is SiteKind.REPLAYED:
         raise UserError(f"{directory} replayed a table", "there is nothing that could be launched again")
-    asked = about.scenario.verify
-    design = SequentialDesign.of(
-        launches or 2 * asked.launches, asked.error_rate, asked.max_loss, asked.margin
-    )
+    asked, design = about.scenario.verify, design_of(about, launches)
     check_trusted(directory, about, unasked)
     site = connected(about.site.launcher, about.scenario)
-    target = directory / "verifications" / datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    target = folder_now(directory)
     measurement = measurement_of(about.scenario, site.placement.ranks)
     ours = site.observer(measurement, about.space, target)
     here = _changed(str(directory), campaign, site)
@@ -81,18 +78,14 @@ def verify(
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     failures = NO_FAILURES
     judged: tuple[Comparison, ...] = ()
-    rng = np.random.default_rng()
-    wanted = order(design.own, rng)
-    for number, (block, tuned) in enumerate(wanted, start=1):
-        check()
+    for number, block, tuned, seed, complete in in_turn(design):
         side = tuned_side if tuned else reference
-        observation = side.observe(number, block, int(rng.integers(2**31)))
+        observation = side.observe(number, block, seed)
         sides[tuned].append(observation)
         how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
         sys.stderr.write(f"launch {number} of at most {design.launches}  {side.name}  {how}\n")
-        failures = Failures.between(*reversed(sides))
-        if number == len(wanted) or wanted[number][0] != block:
-            judged = compare(blocks_of(*sides), design)
+        if complete:
+            failures, judged = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
             if judged and decided(judged) and not failures.more:
                 break
     if not (judged or failures.more):
@@ -113,13 +106,44 @@ def verify(
         "overall": _document(total, bool(had)) if total else None,
         "slots": [_document(c, c.slot in had, otherwise.get(c.slot)) for c in judged],
     }
-    write_files({target / RESULT: json_text(document)}, parents=True)
-    text = _text(document, (tuned_side.name, reference.name))
-    sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
+    keep(document, target / RESULT, _text(document, (tuned_side.name, reference.name)), as_json)
     gone = any(c.decision is SlotDecision.NO_LONGER and c.slot in had for c in judged)
     counting = [*judged, *(otherwise.values() if asked.other_loop == "counts" else ())]
     worse = gone or failures.more or any(c.loses for c in counting)
     return ExitCode.FINDING if worse else ExitCode.WELL
+
+
+def design_of(about: Description, launches: int | None) -> SequentialDesign:
+    """How many launches, and what may be said by chance, as the scenario asks or in so many launches."""
+    asked = about.scenario.verify
+    return SequentialDesign.of(launches or 2 * asked.launches, asked.error_rate, asked.max_loss, asked.margin)
+
+
+def folder_now(directory: Path, kind: str = "") -> Path:
+    """Where what is verified now is kept."""
+    return directory / "verifications" / datetime.now(UTC).strftime(f"{kind}%Y-%m-%dT%H-%M-%SZ")
+
+
+def in_turn(design: SequentialDesign) -> Iterator[tuple[int, int, bool, int, bool]]:
+    """Of each launch: number, block, whether it is the tuned side's, seed, whether it completes its block.
+
+    The order is drawn; whoever knows enough after a complete block takes no more.
+
+    Raises:
+        Interrupted: the user ended it.
+    """
+    rng = np.random.default_rng()
+    wanted = order(design.own, rng)
+    for number, (block, tuned) in enumerate(wanted, start=1):
+        check()
+        complete = number == len(wanted) or wanted[number][0] != block
+        yield number, block, tuned, int(rng.integers(2**31)), complete
+
+
+def keep(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
+    """Write what was found into a file, and print it."""
+    write_files({path: json_text(document)}, parents=True)
+    sys.stdout.write(json_text(document) if as_json else f"{text}kept in {path.parent}\n")
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,16 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
 from autotune.commands.application import predicted_share, worth_text
+from autotune.commands.verify import design_of, folder_now, in_turn, keep
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
-from autotune.exporters.writing import write_files
 from autotune.history.folder import check_ours, make_empty
 from autotune.lint import environment_of
 from autotune.resources import user_text
@@ -26,9 +23,6 @@ from autotune.stacks import dialect, implementations
 from autotune.stacks.application import installation_of, is_launcher, run
 from autotune.stacks.installation import Installation
 from autotune.verification.application import ApplicationVerdict, Said, difference, judged
-from autotune.verification.blocks import order
-from autotune.verification.sequential import SequentialDesign
-from autotune.views.documents import json_text
 from autotune.views.text import duration_text, ratio_text
 
 RESULT = "application.json"
@@ -59,22 +53,16 @@ def verify_application(
     _check_figure(figure, more_is_better)
     campaign = read_campaign(directory)
     check_ours(campaign.path)
-    asked = campaign.about.scenario.verify
-    design = SequentialDesign.of(
-        launches or 2 * asked.launches, asked.error_rate, asked.max_loss, asked.margin
-    )
+    design = design_of(campaign.about, launches)
     installation = installation_of(command)
     _check_same_mpi(campaign, installation)
-    target = directory / "verifications" / datetime.now(UTC).strftime("application-%Y-%m-%dT%H-%M-%SZ")
+    target = folder_now(directory, "application-")
     make_empty(target)
     env = _in_force(campaign, target / "files")
     words = _placed(campaign, installation, command)
     runs: list[tuple[int, bool, float]] = []
-    rng = np.random.default_rng()
     verdict: ApplicationVerdict | None = None
-    wanted = order(design.own, rng)
-    for number, (block, tuned) in enumerate(wanted, start=1):
-        check()
+    for number, block, tuned, _, complete in in_turn(design):
         out = target / f"{number:04d}.{'files' if tuned else 'default'}.out"
         with out.open("xb") as file:
             ran = run(words if tuned else command, installation, env if tuned else {}, check, alarm(), file)
@@ -90,7 +78,7 @@ def verify_application(
         sys.stderr.write(
             f"run {number} of at most {design.launches}  {('default', 'files')[tuned]:8}{value:.6g}{unit}\n"
         )
-        if number == len(wanted) or wanted[number][0] != block:
+        if complete:
             verdict = judged(runs, more_is_better, design)
             if verdict.said is not Said.UNTOLD:
                 break
@@ -114,9 +102,7 @@ def verify_application(
         "predicted": worth_text(campaign.about, campaign.recommended()),
         **(_compared(campaign, verdict) if figure is None else {}),
     }
-    write_files({target / RESULT: json_text(document)}, parents=True)
-    text = _text(document, verdict, figure is None)
-    sys.stdout.write(json_text(document) if as_json else f"{text}kept in {target}\n")
+    keep(document, target / RESULT, _text(document, verdict, figure is None), as_json)
     return ExitCode.FINDING if verdict.said is Said.WORSE else ExitCode.WELL
 
 
