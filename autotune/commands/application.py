@@ -9,6 +9,7 @@ import math
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,23 +63,21 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
     collectives = _largest(chosen, lambda c: c.collective, _MOST["collectives"])
     chosen = [one for one in chosen if one.collective in collectives]
     comm_sizes = sorted(_largest(chosen, lambda c: c.comm_size, _MOST["communicators"]))
-    cluster = dict(filled.get("cluster") or {})
-    for key, value in (("nodes", recorded.nodes), ("comm_sizes", comm_sizes)):
-        if cluster.get(key) is None:
-            cluster[key] = value
-    if cluster.get("ranks") is None and cluster.get("ppn") is None:
-        cluster["ranks"] = recorded.ranks
-    mpi = dict(filled.get("mpi") or {})
+    cluster, mpi, objective = (dict(filled.get(name) or {}) for name in ("cluster", "mpi", "objective"))
+    _fill(cluster, nodes=recorded.nodes, comm_sizes=comm_sizes)
+    if cluster.get("ppn") is None:
+        _fill(cluster, ranks=recorded.ranks)
     if mpi.get("mpirun") is None and recorded.command and is_launcher(recorded.command[0]):
         mpi["mpirun"] = _own_launcher(path, recorded.command[0])
-    objective = dict(filled.get("objective") or {})
-    if objective.get("weights") is None:
-        objective["weights"] = str(path)
+    _fill(objective, weights=str(path))
     filled |= {"cluster": cluster, "mpi": mpi, "objective": objective}
-    for key, values in (("collective", list(collectives)), ("sizes", _sizes(chosen))):
-        if filled.get(key) is None:
-            filled[key] = values
+    _fill(filled, collective=list(collectives), sizes=_sizes(chosen))
     return filled
+
+
+def _fill(section: dict[str, Any], **values: Any) -> None:
+    """What a section leaves open."""
+    section |= {key: value for key, value in values.items() if section.get(key) is None}
 
 
 def _own_launcher(recording: Path, word: str) -> str:
@@ -113,10 +112,9 @@ def worth_text(about: Description, recommendation: Recommendation | None) -> str
     if path.suffix != ".json" or recommendation is None or not recommendation.gains:
         return ""
     try:
-        recorded = read_calls(path)
+        return sentence(read_calls(path), recommendation)
     except TableError as exc:
         return f"what it is worth to the application cannot be said: {exc.message}"
-    return sentence(recorded, recommendation)
 
 
 def predicted_share(about: Description, recommendation: Recommendation) -> tuple[Ends, int] | None:
@@ -160,31 +158,25 @@ def _largest(calls: Iterable[RecordedCalls], by: Callable[[RecordedCalls], K], m
         sums[by(one)] += one.busy_s
     kept: list[K] = []
     held, total = 0.0, math.fsum(sums.values())
-    for key in sorted(sums, key=lambda k: -sums[k]):
-        if len(kept) == most or held >= _ENOUGH * total:
-            break
-        kept.append(key)
-        held += sums[key]
+    for key in sorted(sums, key=lambda k: -sums[k])[:most]:
+        if held < _ENOUGH * total:
+            kept.append(key)
+            held += sums[key]
     return kept
 
 
 def _sizes(calls: Iterable[RecordedCalls]) -> list[int]:
     """Message sizes where the time is: neighbours become one, at the mean of their logarithms by time."""
-    sized = sorted((c for c in calls if c.sized), key=lambda c: c.message_bytes)
-    groups: list[list[RecordedCalls]] = []
-    for one in sized:
-        if groups and one.message_bytes <= _ALIKE * groups[-1][0].message_bytes:
-            groups[-1].append(one)
-        else:
-            groups.append([one])
-    groups.sort(key=lambda group: -math.fsum(c.busy_s for c in group))
-    kept: list[int] = []
-    held, total = 0.0, math.fsum(c.busy_s for c in sized)
-    for group in groups[: _MOST["sizes"]]:
-        if held >= _ENOUGH * total:
-            break
-        weight = math.fsum(c.busy_s for c in group)
-        mean = math.fsum(c.busy_s * math.log(max(c.message_bytes, 1.0)) for c in group) / weight
-        kept.append(max(_ELEMENT, _ELEMENT * round(math.exp(mean) / _ELEMENT)))
-        held += weight
-    return sorted(set(kept)) or [0]
+    groups: dict[float, list[RecordedCalls]] = {}
+    start = -1.0
+    for one in sorted((c for c in calls if c.sized), key=lambda c: c.message_bytes):
+        if start < 0 or one.message_bytes > _ALIKE * start:
+            start = one.message_bytes
+        groups.setdefault(start, []).append(one)
+    starts = {c.message_bytes: start for start, group in groups.items() for c in group}
+    kept: set[int] = set()
+    for start in _largest(chain(*groups.values()), lambda c: starts[c.message_bytes], _MOST["sizes"]):
+        weight = math.fsum(c.busy_s for c in groups[start])
+        mean = math.fsum(c.busy_s * math.log(max(c.message_bytes, 1.0)) for c in groups[start]) / weight
+        kept.add(max(_ELEMENT, _ELEMENT * round(math.exp(mean) / _ELEMENT)))
+    return sorted(kept) or [0]

@@ -7,9 +7,10 @@ fit does not see them, and how well it predicts them is what is reported.
 
 import sys
 import tempfile
-import time
+import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -110,24 +111,19 @@ def _pingpong(seen: Observation, settings: JobSettings) -> Series:
 
 def _timed(operation: str, sizes: Sequence[int]) -> Series:
     """Copies or sums of doubles on one core, the median of several timings of many repetitions each."""
-    sizes_bytes, seconds = [], []
-    for size in sizes:
-        if size < 1024:  # below that the call of the library is what is timed
-            continue
+    measured = [size for size in sizes if size >= 1024]  # below that the call of the library is what is timed
+    seconds = []
+    for size in measured:
         source, target = np.ones(size // 8), np.ones(size // 8)
         loops = max(3, int(2**24 // size))
-        samples = []
-        for _ in range(_REPEATS):
-            started = time.perf_counter()
-            for _ in range(loops):
-                if operation == "copy":
-                    np.copyto(target, source)
-                else:
-                    np.add(source, target, out=target)
-            samples.append((time.perf_counter() - started) / loops)
-        sizes_bytes.append(float(size))
-        seconds.append(float(np.median(samples)))
-    return Series(operation, tuple(sizes_bytes), tuple(seconds))
+        work = (
+            partial(np.copyto, target, source)
+            if operation == "copy"
+            else partial(np.add, source, target, target)
+        )
+        samples = timeit.repeat(work, number=loops, repeat=_REPEATS)
+        seconds.append(float(np.median(samples)) / loops)
+    return Series(operation, tuple(map(float, measured)), tuple(seconds))
 
 
 def _written(

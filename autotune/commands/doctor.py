@@ -8,7 +8,7 @@ from autotune.commands.terminal import console
 from autotune.resources import space_text
 from autotune.space import Parameter, Space
 from autotune.space.loader import load_space
-from autotune.views.documents import json_text
+from autotune.views.documents import fields_of, json_text
 
 
 def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> None:
@@ -30,18 +30,10 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
                 {"parameter": p.name, "values": list(p.values), "reason": _has(declared[p.name], p)}
                 for p in offered.parameters
             ],
-            "dropped": [
-                {"parameter": d.parameter, "value": d.value, "reason": d.reason} for d in offered.dropped
-            ],
+            "dropped": [fields_of(one, "parameter", "value", "reason") for one in offered.dropped],
             "knobs": [
-                {
-                    "name": d.knob.knob.name,
-                    "layer": d.knob.knob.layer,
-                    "value": d.value,
-                    "kept": d.kept,
-                    "reason": d.reason,
-                }
-                for d in decided(here, stack, nodes)
+                fields_of(one.knob.knob, "name", "layer") | fields_of(one, "value", "kept", "reason")
+                for one in decided(here, stack, nodes)
             ],
         }
         sys.stdout.write(json_text(document))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autotune.campaign.directory import read_campaign
+from autotune.commands.terminal import agreed_to
 from autotune.errors import AutotuneError
 from autotune.exporters.export_check import refuted
 from autotune.exporters.user_files import (
@@ -52,13 +53,11 @@ def uninstall() -> None:
     changes = removals()
     copies = write_files(changes.contents, changes.keep)
     for path in dict.fromkeys([*changes.cleaned, *changes.keep]):
+        said = ": as it was before"
         if path in copies:
-            sys.stdout.write(f"{path} was edited since: it was kept as {copies[path]}")
-            sys.stdout.write(
-                ", and the edits outside of our lines stay\n" if path in changes.cleaned else "\n"
-            )
-        else:
-            sys.stdout.write(f"{path}: as it was before\n")
+            stay = ", and the edits outside of our lines stay" if path in changes.cleaned else ""
+            said = f" was edited since: it was kept as {copies[path]}{stay}"
+        sys.stdout.write(f"{path}{said}\n")
     remove_empty_folders()
 
 
@@ -70,8 +69,12 @@ def agreed(
     Raises:
         AutotuneError: no, or nobody is there to be asked.
     """
-    if doubts := [*_doubts(recommendation, directories, changes)]:
-        _ask(doubts, unasked)
+    doubts = "; ".join(_doubts(recommendation, directories, changes))
+    if doubts and unasked:
+        sys.stdout.write(f"{doubts}\n")
+    elif doubts and not agreed_to(f"{doubts}\ninstall them all the same?", sys.stdout):
+        hint = "nothing was written; --yes installs them all the same"
+        raise AutotuneError(f"not installed: {doubts}", hint)
 
 
 def _doubts(recommendation: Recommendation, directories: Sequence[Path], changes: Changes) -> Iterator[str]:
@@ -84,21 +87,3 @@ def _doubts(recommendation: Recommendation, directories: Sequence[Path], changes
     if any(refuted(directory / "export") for directory in directories):
         yield "on fresh launches the exported files did not do what they say"
     yield from changes.doubts
-
-
-def _ask(doubts: list[str], unasked: bool) -> None:
-    """Go on if the user wants that.
-
-    Raises:
-        AutotuneError: no, or nobody is there to be asked.
-    """
-    said = "; ".join(doubts)
-    if unasked:
-        sys.stdout.write(f"{said}\n")
-        return
-    if sys.stdin.isatty():
-        sys.stdout.write(f"{said}\ninstall them all the same? [y/N] ")
-        sys.stdout.flush()
-        if sys.stdin.readline().strip().lower() in ("y", "yes"):
-            return
-    raise AutotuneError(f"not installed: {said}", "nothing was written; --yes installs them all the same")

@@ -1,7 +1,6 @@
 """``knobs``: what the libraries of an MPI declare, and which of it may be turned."""
 
 import csv
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from autotune.errors import UserError
 from autotune.space import size_in_bytes
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Class, Classed, Listing, levels, listings
+from autotune.views.documents import fields_of, json_text
 
 _COLUMNS = ("layer", "version", "name", "class", "default", "levels", "reason", "rule", "kind", "component",
             "set_by", "inherits", "documentation")  # fmt: skip
@@ -25,9 +25,7 @@ def knobs(
     measured = [_bytes(word) for word in sizes.split(",") if word.strip()]
     listed = listings(find(mpirun), layers)
     if as_json:
-        sys.stdout.write(
-            json.dumps([_document(one, everything, measured) for one in listed], indent=1) + "\n"
-        )
+        sys.stdout.write(json_text([_document(one, everything, measured) for one in listed]))
     elif as_csv:
         writer = csv.DictWriter(sys.stdout, _COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -61,16 +59,13 @@ def _rows(listing: Listing, everything: bool, sizes: Sequence[int]) -> Iterator[
         if everything or classed.klass is Class.PERFORMANCE:
             knob = classed.knob
             yield {
-                "layer": knob.layer,
-                "version": knob.version,
-                "name": knob.name,
+                **fields_of(knob, "layer", "version", "name"),
                 "class": str(classed.klass),
                 "default": knob.default,
                 "levels": _levels(classed, sizes),
                 "reason": classed.reason,
                 "rule": classed.rule.name if classed.rule else "",
-                "kind": str(knob.kind),
-                "component": knob.component,
+                **fields_of(knob, "kind", "component"),
                 "set_by": knob.variable,
                 "inherits": list(knob.inherits),
                 "documentation": knob.documentation,

@@ -32,25 +32,23 @@ def plan(scenario: Scenario, site: Site) -> int:
     total = Share("together", sum(one.launches for one in phases), sum(one.most for one in phases))
     for one in (*phases, total):
         table.add_row(*one.row(nodes, asked.probe.budget_s, measurement.timeout_s))
-    screen = console(soft_wrap=False)
+    screen = console(soft_wrap=False, highlight=False)
     if site.chosen:
-        screen.print(site.chosen, highlight=False)
+        screen.print(site.chosen)
     screen.print(machine_table(site.findings, site.space.dropped))
     screen.print(
         f"\n{', '.join(asked.collective)}: {len(asked.sizes)} sizes, {site.placement.ranks} ranks on {nodes} "
-        f"node(s); {len(site.space.job)} parameters of a launch, {len(site.space.call)} swept inside\n",
-        highlight=False,
+        f"node(s); {len(site.space.job)} parameters of a launch, {len(site.space.call)} swept inside\n"
     )
     screen.print(table)
     screen.print(
         f"\n{cost_text(phases, scenario.budget.total_seconds)}\n"
         f"a launch measures for {asked.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
         f"{_resolved(strategy)}"
-        f"campaign: {asked.directory}\n",
-        highlight=False,
+        f"campaign: {asked.directory}\n"
     )
     if strategy.discovery is not None:
-        screen.print(_discovering(strategy.discovery), highlight=False)
+        screen.print(_discovering(strategy.discovery))
     elif (design := strategy.plan().design) is not None:
         screen.print(design_table(design))
     return 0

@@ -46,7 +46,9 @@ def report(directory: Path, out: Path | None, figures: Path | None = None, follo
         StorageError: the disk is full or read-only.
     """
     if directory.is_file():
-        _report_table(directory, out, figures)
+        inputs, target = table_input(directory), out or directory.with_suffix(".html")
+        _write_page(inputs, target, links=out is not None)
+        sys.stdout.writelines(f"{path}\n" for path in (target, *(_drawn(inputs, figures) if figures else ())))
         return
     target = out or directory / "report.html"
     campaign = read_campaign(directory)
@@ -68,20 +70,13 @@ def report(directory: Path, out: Path | None, figures: Path | None = None, follo
 
 def write_page(campaign: CampaignDirectory, target: Path) -> None:
     """Write the page of a campaign; raises as ``report``."""
+    _write_page(report_input(campaign), target)
+
+
+def _write_page(inputs: "ReportInput", target: Path, links: bool = True) -> None:
     from autotune.views.report import page
 
-    write_files({target: page(report_input(campaign))})
-
-
-def _report_table(table: Path, out: Path | None, folder: Path | None) -> None:
-    """Write the page of a recorded or imported table, beside it; raises as ``report``, and ``TableError``."""
-    from autotune.views.report import page
-
-    inputs = table_input(table)
-    target = out or table.with_suffix(".html")
-    write_files({target: page(inputs)}, links=out is not None)
-    written = _drawn(inputs, folder) if folder is not None else ()
-    sys.stdout.writelines(f"{path}\n" for path in (target, *written))
+    write_files({target: page(inputs)}, links=links)
 
 
 def table_input(table: Path) -> "ReportInput":

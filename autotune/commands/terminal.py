@@ -40,6 +40,15 @@ def bare(stream: TextIO) -> TextIO:
     return stream.bare if isinstance(stream, Plain) else stream
 
 
+def agreed_to(question: str, out: TextIO) -> bool:
+    """Whether somebody is there and says yes."""
+    if not sys.stdin.isatty():
+        return False
+    out.write(f"{question} [y/N] ")
+    out.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 @contextmanager
 def plain_output() -> Iterator[None]:
     """Nothing but plain text by ``sys.stdout`` and ``sys.stderr`` meanwhile."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from autotune.campaign.description import Description
 from autotune.campaign.sealing import is_sealed
+from autotune.commands.terminal import agreed_to
 from autotune.errors import JournalError
 from autotune.history.folder import check_ours
 from autotune.history.journal import read_events
@@ -27,14 +28,10 @@ def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
         sys.stderr.write(told)
         return
     told = f"this user has not run the campaign; {told}"
-    if sys.stdin.isatty():
-        sys.stderr.write(f"{told}start it? [y/N] ")
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() in ("y", "yes"):
-            return
-    raise JournalError(
-        f"nothing was started: {told}".rstrip(), "look at it; --yes (yes=True) starts it all the same"
-    )
+    if not agreed_to(f"{told}start it?", sys.stderr):
+        raise JournalError(
+            f"nothing was started: {told}".rstrip(), "look at it; --yes (yes=True) starts it all the same"
+        )
 
 
 def _words(about: Description) -> str:

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from autotune.campaign.conclusion import conclude
 from autotune.campaign.costs import shares
@@ -72,20 +71,17 @@ def tune(scenario: Scenario, site: Site) -> int:
     """
     directory = scenario.directory
     console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
+    line = partial(console.print, highlight=False, soft_wrap=True)  # never broken by us
     strategy = strategy_of(scenario, site)
     measurement = measurement_of(scenario, site.placement.ranks)
     start_over(scenario)
     observer = site.observer(measurement, site.whole, directory)
     with Journal(directory) as journal:
         if journal.torn_bytes:
-            console.print(
-                f"{directory}: a last line was cut off and is dropped ({journal.torn_bytes} bytes)",
-                highlight=False,
-                soft_wrap=True,
-            )
+            line(f"{directory}: a last line was cut off and is dropped ({journal.torn_bytes} bytes)")
         read = _begin(journal, strategy.campaign)
         if read is None:
-            ended = _say_complete(console, directory)
+            ended = _say_complete(line, directory)
             CampaignConsole(console, strategy.campaign.objectives).stamped(str(site.stamp))
             return ended
         begun, before, announced = read
@@ -97,9 +93,7 @@ def tune(scenario: Scenario, site: Site) -> int:
             if site.chosen:
                 console.print(site.chosen, highlight=False)
             screen.opening(_title(scenario, site), str(site.stamp), site.findings, site.space.dropped)
-            console.print(
-                cost_text(shares(strategy), scenario.budget.total_seconds), highlight=False, soft_wrap=True
-            )
+            line(cost_text(shares(strategy), scenario.budget.total_seconds))
             observe, clock = _unless_interrupted(observer), time.monotonic
             deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
             keeper = Keeper(directory, journal)
@@ -112,12 +106,12 @@ def tune(scenario: Scenario, site: Site) -> int:
             if site.stack is not None:  # files have an effect
                 proof = check_export(formats, recommendation, folder, site.observer, measurement, site.whole)
             if proof is not None:
-                console.print(str(proof), highlight=False, soft_wrap=True)
+                line(str(proof))
             sound = proof is None or not proof.refutes
             if sound and formats:
                 screen.usable(how_to_use(recommendation, formats, folder), unused(recommendation, folder))
             if text := worth_text(begun, recommendation):
-                console.print(text, highlight=False, soft_wrap=True)
+                line(text)
             screen.stamped(str(site.stamp))
             ending.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
             ending.code = ExitCode.WELL if sound else ExitCode.FINDING
@@ -126,7 +120,7 @@ def tune(scenario: Scenario, site: Site) -> int:
                 "no time is left (budget.total_seconds, until, node_hours); with more this command continues"
             )
             journal.append(ended_event(State.INTERRUPTED, reason=why))
-            console.print(why, highlight=False, soft_wrap=True)
+            line(why)
         else:
             journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
             keeper.keep(campaign.plan.campaign, history, State.COMPLETE)
@@ -215,9 +209,8 @@ def _begin(journal: Journal, campaign: Description) -> tuple[Description, Histor
         events = (*events, as_read(event))
     else:
         changed = _changes(campaign, begun)
-        if not changed and events[-1] == ended_event(
-            State.COMPLETE, launches=campaign.scenario.budget.launches
-        ):
+        complete = ended_event(State.COMPLETE, launches=campaign.scenario.budget.launches)
+        if not changed and events[-1] == complete:
             return None
         if changed:
             event = changed_event(changed)
@@ -287,11 +280,7 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
 
 
 def _finish(
-    campaign: Description,
-    history: History,
-    formats: Sequence[str],
-    directory: Path,
-    screen: CampaignConsole,
+    campaign: Description, history: History, formats: Sequence[str], directory: Path, screen: CampaignConsole
 ) -> Recommendation:
     """Show the result and write its files.
 
@@ -333,16 +322,14 @@ def _title(scenario: Scenario, site: Site) -> str:
     return f"{scenario.title}: {what}{where}"
 
 
-def _say_complete(console: Console, directory: Path) -> ExitCode:
+def _say_complete(line: Callable[[str], None], directory: Path) -> ExitCode:
     """Say what there is, and end like the first time."""
     files = directory / "export"
     wrong = refuted(files)
-    console.print(
+    line(
         f"{directory} is complete; its files are in {files}"
         f"{f', but do not do what they say: {files / PROOF_FILE}' if wrong else ''}\n"
         f"  python -m autotune report {directory}     the page that shows why\n"
-        f"  campaign.fresh=true                       starts over and keeps this one aside",
-        highlight=False,
-        soft_wrap=True,
+        f"  campaign.fresh=true                       starts over and keeps this one aside"
     )
     return ExitCode.FINDING if wrong else ExitCode.WELL

@@ -27,6 +27,8 @@ from autotune.views.text import duration_text, ratio_text
 
 RESULT = "application.json"
 """What it leaves in its directory."""
+_SIDES = ("default", "files")
+"""Without the files, and with them."""
 _LEAST_S = 1e-3
 """A run that is over sooner has not begun."""
 
@@ -63,7 +65,7 @@ def verify_application(
     runs: list[tuple[int, bool, float]] = []
     verdict: ApplicationVerdict | None = None
     for number, block, tuned, _, complete in in_turn(design):
-        out = target / f"{number:04d}.{'files' if tuned else 'default'}.out"
+        out = target / f"{number:04d}.{_SIDES[tuned]}.out"
         with out.open("xb") as file:
             ran = run(words if tuned else command, installation, env if tuned else {}, check, alarm(), file)
         if ran.exit_code:
@@ -75,9 +77,7 @@ def verify_application(
         value = max(ran.seconds, _LEAST_S) if figure is None else _figure(figure, out)
         runs.append((block, tuned, value))
         unit = " s" if figure is None else ""
-        sys.stderr.write(
-            f"run {number} of at most {design.launches}  {('default', 'files')[tuned]:8}{value:.6g}{unit}\n"
-        )
+        sys.stderr.write(f"run {number} of at most {design.launches}  {_SIDES[tuned]:8}{value:.6g}{unit}\n")
         if complete:
             verdict = judged(runs, more_is_better, design)
             if verdict.said is not Said.UNTOLD:
@@ -93,8 +93,7 @@ def verify_application(
         "more_is_better": more_is_better,
         "environment": env,
         "runs": {
-            name: [value for _, side, value in runs if side is tuned]
-            for name, tuned in (("default", False), ("files", True))
+            name: [value for _, side, value in runs if side == tuned] for tuned, name in enumerate(_SIDES)
         },
         **asdict(verdict),
         "saved": list(verdict.saved) if figure is None else None,

@@ -31,13 +31,13 @@ def screening_document(screening: TableScreening) -> dict[str, Any]:
     """The report of ``screen TABLE``."""
     pairs = zip(screening.responses, screening.analyses, strict=True)
     document = {
-        **_fields(screening, "table", "rows", "scale", "block"),
-        "factors": [_fields(factor, "name", "low", "high") for factor in screening.design.factors],
+        **fields_of(screening, "table", "rows", "scale", "block"),
+        "factors": [fields_of(factor, "name", "low", "high") for factor in screening.design.factors],
         "aliases": _aliases(max(screening.analyses, key=lambda analysis: analysis.n_runs)),
         "responses": {response.name: _response(response, analysis) for response, analysis in pairs},
         "decisions": [
             {
-                **_fields(decision, "factor", "verdict"),
+                **fields_of(decision, "factor", "verdict"),
                 "better": decision.value,
                 "advice": decision_text(decision),
                 "reason": decision.reason,
@@ -52,7 +52,7 @@ def follow_up_document(fitted: FollowUp) -> dict[str, Any]:
     """The report of ``screen TABLE --surface``."""
     pairs = zip(fitted.responses, fitted.surfaces, strict=True)
     document = {
-        **_fields(fitted, "table", "rows", "scale"),
+        **fields_of(fitted, "table", "rows", "scale"),
         "surfaces": {response.name: _surface(surface, fitted) for response, surface in pairs},
         "overlay": fitted.overlay
         and {
@@ -62,7 +62,7 @@ def follow_up_document(fitted: FollowUp) -> dict[str, Any]:
                 its.name: {
                     "value": fitted.overlay.values[its.name],
                     "desirability": fitted.overlay.each[its.name],
-                    **_fields(its, "goal", "weight"),
+                    **fields_of(its, "goal", "weight"),
                 }
                 for its in fitted.responses
             },
@@ -76,13 +76,13 @@ def _surface(surface: Surface, fitted: FollowUp) -> dict[str, Any]:
     ends = [fitted.numbers({name: pair[i] for name, pair in best.intervals.items()}) for i in (0, 1)]
     return {
         "coefficients": [
-            {"term": list(its.factors), **_fields(its, "value", "std_err", "p_value")}
+            {"term": list(its.factors), **fields_of(its, "value", "std_err", "p_value")}
             for its in surface.coefficients
         ],
         "left_out": [list(term) for term in surface.left_out],
-        **_fields(surface, "r_squared", "adjusted_r_squared", "predicted_r_squared"),
+        **fields_of(surface, "r_squared", "adjusted_r_squared", "predicted_r_squared"),
         "curvature": list(surface.curvature),
-        **_fields(surface, "shape", "std_dev", "df"),
+        **fields_of(surface, "shape", "std_dev", "df"),
         "optimum": {
             "at": fitted.numbers(best.codes),
             "intervals": {name: [end[name] for end in ends] for name in best.codes},
@@ -103,33 +103,33 @@ def _response(response: Response, analysis: Effects) -> dict[str, Any]:
         "effects": [_effect(effect, analysis) for effect in analysis.effects],
         "curvature": None if curvature is None else _effect(curvature, analysis),
         "aliases": _aliases(analysis),
-        "blocks": [_fields(block, "block", "effect", "std_err") for block in analysis.blocks],
+        "blocks": [fields_of(block, "block", "effect", "std_err") for block in analysis.blocks],
         "noise": {
             "std_dev": math.sqrt(analysis.noise.variance),
-            **_fields(analysis.noise, "df", "source"),
+            **fields_of(analysis.noise, "df", "source"),
         },
-        "lenth": _fields(analysis.lenth, "pse", "margin", "simultaneous_margin"),
-        "efficiency": _fields(analysis.efficiency, "d", "a", "g"),
+        "lenth": fields_of(analysis.lenth, "pse", "margin", "simultaneous_margin"),
+        "efficiency": fields_of(analysis.efficiency, "d", "a", "g"),
         "r_squared": analysis.r_squared,
         "notes": list(analysis.notes),
     }
 
 
 def _aliases(analysis: Effects) -> list[dict[str, Any]]:
-    return [
-        {"factor": a.factor, "interaction": list(a.interaction), "coefficient": a.coefficient}
-        for a in analysis.aliases
-    ]
+    return [fields_of(alias, "factor", "interaction", "coefficient") for alias in analysis.aliases]
 
 
 def _effect(effect: Effect, analysis: Effects) -> dict[str, Any]:
     return {
-        **_fields(effect, "factor", "low", "high", "effect", "std_err", "p_value", "contribution", "active"),
+        **fields_of(
+            effect, "factor", "low", "high", "effect", "std_err", "p_value", "contribution", "active"
+        ),
         "interval": list(effect.interval()),
-        **_fields(effect, "df", "half_normal", "n_low", "n_high"),
+        **fields_of(effect, "df", "half_normal", "n_low", "n_high"),
         **({"ratio": ratio_of(effect.effect)} if analysis.scale == "log" else {}),
     }
 
 
-def _fields(item: object, *names: str) -> dict[str, Any]:
+def fields_of(item: object, *names: str) -> dict[str, Any]:
+    """Some of its fields by name."""
     return {name: getattr(item, name) for name in names}

@@ -7,9 +7,8 @@ from autotune.recommend.guideline_test import Findings, GuidelineKind, Timed, Vi
 from autotune.recommend.guidelines import EXPORTED, handed_over
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
-from autotune.views.text import figure_text, size_text
+from autotune.views.text import microseconds_text, size_text
 
-_US = 1e6
 _ROWS = 12
 """Of violations that do not concern what is handed over, the worst are shown."""
 
@@ -17,12 +16,12 @@ _ROWS = 12
 def violation_text(violation: Violation) -> str:
     """What is slower than what, by how much: the ratio with the lower end of its interval."""
     guideline = violation.guideline
-    right = " + ".join(
+    faster = " + ".join(
         (f"{k} × " if k > 1 else "") + _call(timed, guideline.left) for k, timed in guideline.right
     )
-    times = f"{figure_text(violation.left_s * _US)} µs against {figure_text(violation.right_s * _US)} µs"
+    slow, fast = (microseconds_text(one, unit="µs") for one in (violation.left_s, violation.right_s))
     ratio = f"{violation.ratio:.2f}× (at least {violation.low:.2f}×)"
-    return f"{_call(guideline.left)} is slower than {right}: {ratio}, {times}"
+    return f"{_call(guideline.left)} is slower than {faster}: {ratio}, {slow} against {fast}"
 
 
 def concerning(found: Findings, space: Space, chosen: Recommendation | None) -> tuple[Violation, ...]:
@@ -69,7 +68,7 @@ def findings_document(found: Findings, concerned: Sequence[Violation] | None = N
 
     def row(one: Violation) -> dict[str, Any]:
         guideline = one.guideline
-        document: dict[str, Any] = {
+        return {
             "kind": guideline.kind,
             "setting": guideline.left.setting,
             "slower": list(guideline.left.slot),
@@ -83,10 +82,8 @@ def findings_document(found: Findings, concerned: Sequence[Violation] | None = N
             "ratio_low": one.low,
             "p_value": one.p_value,
             "launches": one.launches,
+            **({} if concerned is None else {"handed_over": one in concerned}),
         }
-        if concerned is not None:
-            document["handed_over"] = one in concerned
-        return document
 
     return {
         "tested": found.tested,

@@ -21,6 +21,7 @@ from autotune.views.text import (
     decision_text,
     figure_text,
     loops_disagree,
+    microseconds_text,
     other_text,
     p_text,
     ratio_text,
@@ -30,8 +31,6 @@ from autotune.views.text import (
 
 VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}
 """How a speed-up is coloured."""
-
-_US = 1e6
 
 
 def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]) -> Table:
@@ -139,8 +138,8 @@ def size_tables(recommendation: Recommendation) -> RenderableType:
             table.add_row(
                 size_text(gain.slot[2]),
                 *(Text(str(row.choice.get(name, "·"))) for name in names),
-                figure_text(gain.tuned_s * _US, gain.tuned_sem_s * _US),
-                figure_text(gain.default_s * _US, gain.default_sem_s * _US),
+                microseconds_text(gain.tuned_s, gain.tuned_sem_s),
+                microseconds_text(gain.default_s, gain.default_sem_s),
                 Text(ratio_text(gain.ratio, gain.interval), VERDICT_STYLE[verdict(gain)]),
                 *([Text(other_text(gain), "" if loops_disagree(gain) else "dim")] if both else []),
             )

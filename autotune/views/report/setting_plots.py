@@ -70,21 +70,13 @@ def winners(places: Sequence[Place]) -> str:
             hovertemplate="%{text}<extra></extra>",
         )
     figure.update_layout(barmode="overlay", bargap=0, margin={"b": 64})
-    ticks = {"tickmode": "array", "showgrid": False}
-    figure.update_xaxes(
-        title_text="message size",
-        tickvals=list(range(len(sizes))),
-        ticktext=[size_text(size) for size in sizes],
-        range=[-0.5, len(sizes) - 0.5],
-        **ticks,
-    )
-    figure.update_yaxes(
-        title_text="ranks",
-        tickvals=list(range(len(ranks))),
-        ticktext=[str(n) for n in ranks],
-        range=[-0.5, len(ranks) - 0.5],
-        **ticks,
-    )
+    for update, title, labels in (
+        (figure.update_xaxes, "message size", [size_text(size) for size in sizes]),
+        (figure.update_yaxes, "ranks", [str(n) for n in ranks]),
+    ):
+        places_at, ends = list(range(len(labels))), [-0.5, len(labels) - 0.5]
+        ticks = {"tickmode": "array", "tickvals": places_at, "ticktext": labels, "showgrid": False}
+        update(title_text=title, range=ends, **ticks)
     return axes.as_json(figure, f"winners-{places[0].slot[0]}")
 
 
