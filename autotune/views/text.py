@@ -48,6 +48,11 @@ def figure_text(value: float, sem: float = math.nan, unit: str = "") -> str:
     return f"{value:.{decimals}f}{error}{' ' if unit else ''}{unit}"
 
 
+def microseconds_text(seconds: float, sem_s: float = math.nan, unit: str = "") -> str:
+    """A time in microseconds, as ``figure_text`` words it."""
+    return figure_text(seconds * 1e6, sem_s * 1e6, unit)
+
+
 def ratio_text(ratio: float, interval: tuple[float, float] | None = None) -> str:
     """A speed-up, with its interval where one is given: ``1.34× (1.31 … 1.37)``."""
     if not math.isfinite(ratio):
