@@ -52,7 +52,7 @@ from autotune.campaign.site import Site
 from autotune.commands.hydra_bridge import run_task
 from autotune.history.journal import read_events
 from autotune.history.trial import Phase, Rule, Subject, Trial
-from autotune.measure.machine import NEAR, cores_in, usual_s
+from autotune.measure.machine import LIMITS, cores_in, usual_s
 from autotune.scenario import Scenario
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import Arm, Change, Run
@@ -219,7 +219,7 @@ def near(measured: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Floats, Floats
     cores = [np.array(row["cores"] or np.zeros((0, 2, 1)), dtype=float) for row in measured]
     usual = usual_s(np.exp(np.concatenate([of[:, :, 0].ravel() for of in cores])).tolist())
     for row, of in zip(measured, cores, strict=True):
-        good = (of[:, :, 0] <= math.log(NEAR * usual)).all(axis=1)
+        good = (of[:, :, 0] <= math.log(LIMITS.near * usual)).all(axis=1)
         yield np.array(row["pairs"], dtype=float)[good], (of[:, 1] - of[:, 0])[good]
 
 

@@ -33,18 +33,30 @@ from autotune.errors import UserError, allowed
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-_CONFIDENCE = 0.95
-"""Of all intervals of ``estimate``."""
-_NORMAL = NormalDist()
-_EXACT_UP_TO = 1000
-"""Above this many samples the normal approximation gives the same rank to within one or two."""
-_UPPER_QUARTILE = _NORMAL.inv_cdf(0.75)
-"""The median of |x| of a standard normal x."""
-_OUTLIER_SCORE = 3.5
-_BATCHES = 12
-_LEAST_BATCH = 4
-_MOST_MEDIANS = 10.0
-"""Samples in a batch; with fewer than _BATCHES · _LEAST_BATCH samples independence is taken for granted."""
+NORMAL = NormalDist()
+"""The standard normal distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocationRule:
+    """What an estimate rests on."""
+
+    confidence: float = 0.95
+    """Of all intervals."""
+    exact_up_to: int = 1000
+    """Samples above which the normal approximation gives the same rank to within one or two."""
+    outlier_score: float = 3.5
+    """Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin)."""
+    batches: int = 12
+    """Parts of a row of samples whose means tell how far neighbours resemble each other."""
+    least_batch: int = 4
+    """Samples in a batch; of fewer in all, independence is taken for granted."""
+    most_medians: float = 10.0
+    """A sample counts in the mean for so many medians at most: one call in which the system ran something
+    else for a thousand times as long is not the setting's."""
+
+
+RULE = LocationRule()
 
 
 class Estimator(StrEnum):
@@ -100,11 +112,10 @@ def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN
 def bounded_mean(samples_s: ArrayLike) -> float:
     """The mean of samples `(n,)`, of which none counts for more than ten medians.
 
-    A fifth of the calls that take three times as long is seen; one call in which the system ran something
-    else for a thousand times as long is not the setting's.
+    A fifth of the calls that take three times as long is seen.
     """
     x = np.asarray(samples_s, dtype=np.float64)
-    return float(np.minimum(x, _MOST_MEDIANS * np.median(x)).mean())
+    return float(np.minimum(x, RULE.most_medians * np.median(x)).mean())
 
 
 @lru_cache(maxsize=16384)
@@ -114,10 +125,10 @@ def median_ranks(n: int, alpha: float) -> tuple[int, float]:
     Alpha is the accepted probability that the interval misses the median, both sides together; k goes from 1
     to ⌈n/2⌉. With too few samples for alpha, k = 1 and coverage < 1 − alpha.
     """
-    if n > _EXACT_UP_TO:
-        z = -_NORMAL.inv_cdf(alpha / 2)
+    if n > RULE.exact_up_to:
+        z = -NORMAL.inv_cdf(alpha / 2)
         k = max(1, math.floor((n + 1 - z * math.sqrt(n)) / 2))
-        return k, 1 - 2 * _NORMAL.cdf((2 * k - 1 - n) / math.sqrt(n))
+        return k, 1 - 2 * NORMAL.cdf((2 * k - 1 - n) / math.sqrt(n))
     # 2 · tail(k − 1) / 2ⁿ ≤ alpha in integers, alpha being the fraction numerator / denominator.
     numerator, denominator = float(alpha).as_integer_ratio()
     limit = (numerator << n) // (2 * denominator)
@@ -134,9 +145,10 @@ def median_ranks(n: int, alpha: float) -> tuple[int, float]:
 def normal_scale(deviations: ArrayLike) -> FloatArray:
     """Standard deviations `(...)` of normal errors with absolute deviations `(n, ...)`: 1.4826 · median.
 
-    As `scipy.stats.median_abs_deviation(scale="normal")`, whose import `status` would have to pay for.
+    The one robust scale of the package; `scipy.stats.median_abs_deviation` is the same, but `status` would
+    have to pay for its import.
     """
-    scale: FloatArray = np.median(np.asarray(deviations, dtype=np.float64), axis=0) / _UPPER_QUARTILE
+    scale: FloatArray = np.median(np.asarray(deviations, dtype=np.float64), axis=0) / NORMAL.inv_cdf(0.75)
     return scale
 
 
@@ -153,10 +165,10 @@ def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
     deviation = np.abs(x - np.median(x))
     scale = float(normal_scale(deviation))
     if scale == 0.0:
-        scale = 1.253314 * float(np.mean(deviation))
+        scale = math.sqrt(math.pi / 2) * float(np.mean(deviation))
     if scale == 0.0:
         return np.zeros(x.shape, dtype=np.bool_)
-    marked: NDArray[np.bool_] = deviation > _OUTLIER_SCORE * scale
+    marked: NDArray[np.bool_] = deviation > RULE.outlier_score * scale
     return marked
 
 
@@ -175,18 +187,18 @@ def design_effect(values: FloatArray, n: NDArray[np.int64]) -> FloatArray:
         `(n_rows,)`, at least 1; 1 for rows with fewer than 48 samples or without variance.
     """
     effect = np.ones(n.size)
-    enough = np.flatnonzero(n >= _BATCHES * _LEAST_BATCH)
+    enough = np.flatnonzero(n >= RULE.batches * RULE.least_batch)
     if not enough.size:
         return effect
-    x = values[np.repeat(n >= _BATCHES * _LEAST_BATCH, n)]
+    x = values[np.repeat(n >= RULE.batches * RULE.least_batch, n)]
     n = n[enough]
     start = np.cumsum(n) - n
-    edges = start[:, None] + n[:, None] * np.arange(_BATCHES) // _BATCHES
+    edges = start[:, None] + n[:, None] * np.arange(RULE.batches) // RULE.batches
     length = np.diff(edges, axis=1, append=(start + n)[:, None])
     sums = np.add.reduceat(x, edges.ravel()).reshape(edges.shape)
     mean = sums.sum(axis=1) / n
     variance = np.maximum(np.add.reduceat(x * x, start) / n - mean**2, 0.0)
-    between = (length * (sums / length - mean[:, None]) ** 2).sum(axis=1) / (_BATCHES - 1)
+    between = (length * (sums / length - mean[:, None]) ** 2).sum(axis=1) / (RULE.batches - 1)
     varies = variance > 1e-12 * mean**2
     effect[enough[varies]] = np.maximum(1.0, between[varies] / variance[varies])
     return effect
@@ -205,11 +217,11 @@ def _median(x: FloatArray) -> _Figures:
     """
     n, median = len(x), float(np.median(x))
     effective = max(1, math.floor(_effective((x > median) + 0.5 * (x == median))))
-    k, coverage = median_ranks(effective, 1 - _CONFIDENCE)
+    k, coverage = median_ranks(effective, 1 - RULE.confidence)
     k = k * n // effective
     ordered = np.sort(x)
     low, high = ordered[k - 1], ordered[n - k]
-    z = _NORMAL.inv_cdf((1 + coverage) / 2)
+    z = NORMAL.inv_cdf((1 + coverage) / 2)
     sem = (high - low) / (2 * z) if effective > 1 else math.nan
     return median, sem, low, high
 
@@ -228,7 +240,7 @@ def _mean(x: FloatArray) -> _Figures:
         return value, math.nan, value, value
     effective = _effective(x - value)
     sem = float(np.std(x, ddof=1)) / math.sqrt(effective)
-    half = float(stdtrit(max(1, math.floor(effective) - 1), (1 + _CONFIDENCE) / 2)) * sem
+    half = float(stdtrit(max(1, math.floor(effective) - 1), (1 + RULE.confidence) / 2)) * sem
     return value, sem, value - half, value + half
 
 
@@ -242,4 +254,4 @@ def _minimum(x: FloatArray) -> _Figures:
     if len(x) == 1:
         return smallest, math.nan, smallest, smallest
     gap = float(np.partition(x, 1)[1]) - smallest
-    return smallest, gap, smallest - gap * _CONFIDENCE / (1 - _CONFIDENCE), smallest
+    return smallest, gap, smallest - gap * RULE.confidence / (1 - RULE.confidence), smallest

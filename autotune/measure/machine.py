@@ -5,34 +5,48 @@ Notation: a *core* is a logical processor of the kernel; loads are in cores: 1.0
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-QUIET_CORES, QUIET_SHARE = 0.1, 0.05
-"""Other work up to so many cores, or to so much of all, is any machine's own."""
-STOLEN_CORES = 0.05
-"""Time that a virtual machine's host gave to others, from which on it is told."""
-SLOW_CLOCK = 0.75
-"""Share of its highest frequency below which a core that measures is held back."""
-NEAR = 2.0
-"""Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
-FAST = 1.15
-"""Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
-_OFTEN = 0.5
-"""A share of launches on cores far apart that is no exception."""
-_MOMENT_S = 0.5
-"""How long a launch of the search waits for cores that are slow: most of what they cost can be taken out."""
-_DAY_S = 86400.0
-"""As long as a launch may wait at all."""
-_LONGER_S = 5.0
-"""The same of a launch of the verification: times on slow cores vary ten times as much."""
-_SLOW_TOLD = 1.3
-"""From here on it is told: beside another thread of its core a loop takes so long now and then."""
-_REMEMBERED, _FEWEST, _QUANTILE = 24, 3, 0.25
-"""So many launches tell what is usual, so many at least, and this quantile of theirs is it."""
-_WAITING_SHARE = 0.5
-"""Of the time that launches took, what may be waited in all."""
+
+@dataclass(frozen=True, slots=True)
+class CoreLimits:
+    """From where on a machine is disturbed, and how long a launch waits for better cores."""
+
+    quiet_cores: float = 0.1
+    """Other work up to so many cores is any machine's own: daemons, the timer."""
+    quiet_share: float = 0.05
+    """The same as a share of all cores."""
+    stolen_cores: float = 0.05
+    """Cores' worth of time that a virtual machine's host gave to others, from which on it is said."""
+    clock_share: float = 0.75
+    """Share of its highest frequency below which a core that measures is held back."""
+    near: float = 2.0
+    """Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
+    fast: float = 1.15
+    """Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
+    slow: float = 1.3
+    """The ratio from which on it is said: beside another thread of its core a loop takes so long at times."""
+    often: float = 0.5
+    """Share of launches on cores far apart from which on it is no exception."""
+    moment_s: float = 0.5
+    """How long a launch of the search waits for slow cores: most of what they cost can be taken out."""
+    longer_s: float = 5.0
+    """The same of a launch of the verification: times on slow cores vary ten times as much."""
+    day_s: float = 86400.0
+    """As long as a launch may wait at all."""
+    remembered: int = 24
+    """Launches of a placement that tell what is usual for it."""
+    fewest: int = 3
+    """Launches without which nothing is usual."""
+    quantile: float = 0.25
+    """Of the times of these launches: the usual one; low, for most of them may have been disturbed."""
+    waiting_share: float = 0.5
+    """Of the time that launches took, what may be waited in all."""
+
+
+LIMITS = CoreLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +71,7 @@ class Disturbance:
 
     cores: float
     """That are there."""
-    other_load_cores: float
+    other_load_cores: float = 0.0
     """Busy with other work than the ranks'."""
     stolen_cores: float = 0.0
     """Kept by the host of a virtual machine."""
@@ -81,68 +95,49 @@ class Disturbance:
     @property
     def figures(self) -> dict[str, float]:
         """By name, for the journal."""
-        return {
-            "machine_cores": self.cores,
-            "other_load_cores": self.other_load_cores,
-            "stolen_cores": self.stolen_cores,
-            "throttled_times": self.throttled,
-            "clock_share": self.clock_share,
-            "crowded_ranks": self.crowded_ranks,
-            "core_latency_s": self.core_latency_s,
-            "core_loop_s": self.core_loop_s,
-            "cores_apart": self.cores_apart,
-            "cores_slow": self.cores_slow,
-            "waited_s": self.waited_s,
-        }
+        return {_figure(field.name): getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def of(cls, figures: Mapping[str, float]) -> "Disturbance | None":
         """Out of what a launch reported; None: it did not."""
-        if "machine_cores" not in figures:
-            return None
-        return cls(
-            figures["machine_cores"],
-            figures.get("other_load_cores", 0.0),
-            figures.get("stolen_cores", 0.0),
-            figures.get("throttled_times", 0.0),
-            figures.get("clock_share", 1.0),
-            figures.get("crowded_ranks", 0.0),
-            figures.get("core_latency_s", 0.0),
-            figures.get("core_loop_s", 0.0),
-            figures.get("cores_apart", 1.0),
-            figures.get("cores_slow", 1.0),
-            figures.get("waited_s", 0.0),
-        )
+        names = {field.name: _figure(field.name) for field in fields(cls)}
+        known = {name: figures[figure] for name, figure in names.items() if figure in figures}
+        return cls(**known) if "cores" in known else None
 
     @property
     def words(self) -> tuple[str, ...]:
         """What is more than any machine's own; nothing on a quiet one."""
         said = []
-        if self.other_load_cores > max(QUIET_CORES, QUIET_SHARE * self.cores):
+        if self.other_load_cores > max(LIMITS.quiet_cores, LIMITS.quiet_share * self.cores):
             said.append(f"other work on {self.other_load_cores:.1f} of {self.cores:g} cores")
-        if self.stolen_cores > STOLEN_CORES:
+        if self.stolen_cores > LIMITS.stolen_cores:
             said.append(f"{self.stolen_cores:.2f} cores taken by the host of this virtual machine")
         if self.throttled:
             said.append(f"cores slowed down {self.throttled:g} times for heat or power")
-        if self.clock_share < SLOW_CLOCK:
+        if self.clock_share < LIMITS.clock_share:
             said.append(f"a core at {100 * self.clock_share:.0f} % of its frequency")
         if self.crowded_ranks:
             said.append(f"{self.crowded_ranks:g} ranks more than cores")
-        if self.cores_apart > NEAR:
+        if self.cores_apart > LIMITS.near:
             said.append(f"cores {self.cores_apart:.1f} times as far apart as usual")
-        if self.cores_slow > _SLOW_TOLD:
+        if self.cores_slow > LIMITS.slow:
             said.append(f"cores {self.cores_slow:.2f} times as slow as usual")
         return tuple(said)
 
 
+def _figure(name: str) -> str:
+    """Name in the journal of a field of ``Disturbance``."""
+    return {"cores": "machine_cores", "throttled": "throttled_times"}.get(name, name)
+
+
 def far_apart(figures: Mapping[str, float]) -> bool:
     """Whether a launch tells of cores further apart than usual."""
-    return figures.get("cores_apart", 1.0) > NEAR
+    return figures.get("cores_apart", 1.0) > LIMITS.near
 
 
 def often_apart(launches: Sequence[Mapping[str, float]]) -> bool:
     """Whether so many launches tell of cores further apart than usual that it is no exception."""
-    return sum(map(far_apart, launches)) > _OFTEN * len(launches)
+    return sum(map(far_apart, launches)) > LIMITS.often * len(launches)
 
 
 def cores_in(figures: Mapping[str, float]) -> tuple[float, ...]:
@@ -167,24 +162,16 @@ def disturbance(before: Counters, after: Counters, own_s: float, clock_share: fl
 
 def worst(found: Sequence[Disturbance]) -> Disturbance:
     """Of several machines, one at least, the worst of each."""
-    return Disturbance(
-        min(one.cores for one in found),
-        max(one.other_load_cores for one in found),
-        max(one.stolen_cores for one in found),
-        max(one.throttled for one in found),
-        min(one.clock_share for one in found),
-        max(one.crowded_ranks for one in found),
-        max(one.core_latency_s for one in found),
-        max(one.core_loop_s for one in found),
-        max(one.cores_apart for one in found),
-        max(one.cores_slow for one in found),
-        max(one.waited_s for one in found),
+    least, most = (
+        {field.name: pick(getattr(one, field.name) for one in found) for field in fields(Disturbance)}
+        for pick in (min, max)
     )
+    return Disturbance(**most | {name: least[name] for name in ("cores", "clock_share")})
 
 
 def usual_s(times_s: Sequence[float]) -> float:
     """What is usual among the times of some launches; 0 where they are too few to tell."""
-    return float(np.quantile(times_s, _QUANTILE)) if len(times_s) >= _FEWEST else 0.0
+    return float(np.quantile(times_s, LIMITS.quantile)) if len(times_s) >= LIMITS.fewest else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +182,16 @@ class UsualCore:
     """Core to core."""
     loop_s: float = 0.0
     """Of the core loop."""
-    moment_s: float = _MOMENT_S
+    moment_s: float = LIMITS.moment_s
     """How long slow cores may be waited for."""
-    spell_s: float = _DAY_S
+    spell_s: float = LIMITS.day_s
     """How long those far apart may be."""
 
     def worth_s(self, latency_s: float, loop_s: float, patience_s: float) -> float:
         """How long a launch may wait for other cores than those so near and so fast; 0: they are as usual."""
-        if self.latency_s and latency_s > NEAR * self.latency_s:
+        if self.latency_s and latency_s > LIMITS.near * self.latency_s:
             return min(patience_s, self.spell_s)
-        return min(patience_s, self.moment_s) if self.loop_s and loop_s > FAST * self.loop_s else 0.0
+        return min(patience_s, self.moment_s) if self.loop_s and loop_s > LIMITS.fast * self.loop_s else 0.0
 
     def figures(self, latency_s: float, loop_s: float, waited_s: float) -> dict[str, float]:
         """What a launch tells, by the names of ``Disturbance``."""
@@ -224,7 +211,7 @@ class UsualCores:
         """Nothing is known yet."""
         self._earned_s = 0.0
         self._seen: dict[tuple[str, ...], deque[tuple[float, float]]] = defaultdict(
-            lambda: deque(maxlen=_REMEMBERED)
+            lambda: deque(maxlen=LIMITS.remembered)
         )
 
     def of(
@@ -237,11 +224,11 @@ class UsualCores:
         """
         latencies, loops = zip(*self._seen[placement], strict=True) if self._seen[placement] else ((), ())
         left_s = min(patience_s, max(0.0, patience_s + self._earned_s))
-        waits = (_LONGER_S, _MOMENT_S) if proving else (_MOMENT_S, _DAY_S)
+        waits = (LIMITS.longer_s, LIMITS.moment_s) if proving else (LIMITS.moment_s, LIMITS.day_s)
         return UsualCore(usual_s(latencies), usual_s(loops), *waits), left_s
 
     def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
         """Learn from a launch."""
         if loop_s := figures.get("best_core_loop_s", 0.0):
             self._seen[placement].append((figures["best_core_latency_s"], loop_s))
-        self._earned_s += _WAITING_SHARE * duration_s - figures.get("waited_s", 0.0)
+        self._earned_s += LIMITS.waiting_share * duration_s - figures.get("waited_s", 0.0)

@@ -49,13 +49,6 @@ from autotune.measure.location import design_effect, median_ranks
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
-_UNKNOWN_NEED = 4
-"""Samples a cell is expected to need before its interval says more, in units of `min_samples`."""
-_LEAST_WEIGHT = 1e-3
-"""Root of the smallest weight, where a coarse clock shows 0 s for the best."""
-_LAST_PART = 0.02
-"""The last part of the budget, which a single round may take whole."""
-
 
 class CellStatus(IntEnum):
     """Where a cell stands after the samples so far. Values are written to files: only ever add."""
@@ -90,6 +83,12 @@ class StoppingRule:
     """Samples before a cell's interval is believed, and the handful that a hopeless cell gets; n₀."""
     max_samples: int = 4000
     """Samples after which a cell is left as it is."""
+    unknown_need: float = 4
+    """Samples a cell is expected to need before its interval says more, in units of `min_samples`."""
+    least_weight: float = 1e-3
+    """Root of the smallest weight, where a coarse clock shows 0 s for the best."""
+    last_part: float = 0.02
+    """The last part of the budget, which a single round may take whole."""
 
     def __post_init__(self) -> None:
         """Check.
@@ -178,21 +177,21 @@ def next_round(
     status[(n >= rule.min_samples) & (half_width <= rule.half_width)] = CellStatus.PRECISE
     active = status == CellStatus.ACTIVE
 
-    need = np.full(n.size, float(_UNKNOWN_NEED * rule.min_samples))
+    need = np.full(n.size, float(rule.unknown_need * rule.min_samples))
     known = (n >= rule.min_samples) & np.isfinite(half_width)
     need[known] = n[known] * (half_width[known] / rule.half_width) ** 2
     need = np.clip(np.ceil(need), np.maximum(n + 1, rule.min_samples), rule.max_samples)
     best = _best(high, group_of)
     weight = np.ones(n.size)
     slower = low > best
-    weight[slower] = np.maximum(best[slower] / low[slower], _LEAST_WEIGHT) ** 2
+    weight[slower] = np.maximum(best[slower] / low[slower], rule.least_weight) ** 2
 
     wanted = np.where(active, np.minimum(need, np.maximum(2 * n, rule.min_samples)) - n, 0.0)
     unknown = active & ~(cost > 0)
     price = np.where(unknown, 0.0, cost)
     left = max(0.0, rule.budget_s - elapsed_s)
     share = _fair_shares(np.where(active, need - n, 0.0) * price, weight, left)
-    cap = max(left / 2, min(left, _LAST_PART * rule.budget_s))
+    cap = max(left / 2, min(left, rule.last_part * rule.budget_s))
     more = state.more
     more[:] = _affordable(wanted, price, share, weight, left, cap)
     more[unknown] = int(left > 0)

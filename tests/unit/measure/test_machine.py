@@ -3,8 +3,7 @@
 import pytest
 
 from autotune.measure.machine import (
-    FAST,
-    NEAR,
+    LIMITS,
     Counters,
     Disturbance,
     UsualCore,
@@ -38,7 +37,7 @@ def test_every_hindrance_is_said():
     assert Disturbance(2, 0.0, crowded_ranks=2).words == ("2 ranks more than cores",)
     assert Disturbance(2, 0.0, cores_apart=4.4).words == ("cores 4.4 times as far apart as usual",)
     assert Disturbance(2, 0.0, cores_slow=1.4).words == ("cores 1.40 times as slow as usual",)
-    assert Disturbance(2, 0.0, cores_apart=NEAR, cores_slow=FAST).words == ()
+    assert Disturbance(2, 0.0, cores_apart=LIMITS.near, cores_slow=LIMITS.fast).words == ()
 
 
 def test_a_clock_that_stands_still_says_nothing():
