@@ -19,7 +19,7 @@ from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.measure.machine import cores_in, often_apart
 from autotune.scenario.sections import Discover
 from autotune.screening.discovery import (
-    CONFIRMING,
+    RULE,
     Arm,
     Change,
     Course,
@@ -121,7 +121,7 @@ class Discovery:
         begin = cycle(runs)
         spent_s, now_s = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
         limit_s = self._limit_s(spent_s, time.all_s + now_s)
-        enough, over = now_s >= limit_s * (1 - CONFIRMING), now_s >= limit_s
+        enough, over = now_s >= limit_s * (1 - RULE.confirming), now_s >= limit_s
         planned = self.course.next_run(runs, enough, over)
         if planned is not None:
             return planned

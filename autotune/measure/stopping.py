@@ -44,9 +44,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autotune.errors import UserError
-from autotune.measure.location import design_effect, median_ranks
+from autotune.measure.location import FloatArray, design_effect, median_ranks
 
-FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
 

@@ -22,12 +22,11 @@ References:
 
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from autotune.measure.location import FloatArray
 
 
 class Validity(IntFlag):

@@ -15,9 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-_NEGLIGIBLE = 0.05
-"""Alias coefficients below this are not listed; unbalanced tables have many tiny ones."""
-_MAX_CLIMBS = 1000
+from autotune.screening.model import RULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +59,21 @@ def aliases(
     The mean stands in the first nuisance column (which holds the weights, if any). Where main effects were
     not estimated jointly, others leak in as well and are listed like interactions.
     """
-    weight = nuisance[:, :1]
-    unfitted = {
-        (names[i], names[j]): main[:, i] * main[:, j] / weight[:, 0]
+    unfitted: dict[tuple[str, ...], NDArray[np.float64]] = {
+        (names[i], names[j]): main[:, i] * main[:, j] / nuisance[:, 0]
         for i, j in combinations(range(len(names)), 2)
     }
-    leaking: list[Alias] = []
     columns: list[int] = np.flatnonzero(estimable).tolist()
-    if joint and columns and unfitted:
-        matrix = np.hstack([nuisance, main[:, columns]])
-        leaks = np.linalg.pinv(matrix) @ np.column_stack(list(unfitted.values()))
-        for column, row in zip(columns, leaks[nuisance.shape[1] :], strict=True):
-            leaking += _listed(names[column], list(unfitted), row)
-    elif not joint:
-        for column in columns:
-            others = {(names[i],): main[:, i] for i in range(len(names)) if i != column}
-            labels = [*others, *unfitted]
-            matrix = np.column_stack([nuisance, main[:, column]])
-            leaks = np.linalg.pinv(matrix) @ np.column_stack([*others.values(), *unfitted.values()])
-            leaking += _listed(names[column], labels, leaks[-1])
+    leaking: list[Alias] = []
+    for fitted in [columns] if joint else [[column] for column in columns]:
+        others = [i for i in range(len(names)) if not joint and i not in fitted]
+        leaks: dict[tuple[str, ...], NDArray[np.float64]] = {(names[i],): main[:, i] for i in others}
+        leaks |= unfitted
+        if fitted and leaks:
+            matrix = np.hstack([nuisance, main[:, fitted]])
+            rows = (np.linalg.pinv(matrix) @ np.column_stack(list(leaks.values())))[nuisance.shape[1] :]
+            for column, row in zip(fitted, rows, strict=True):
+                leaking += _listed(names[column], list(leaks), row)
     return tuple(leaking)
 
 
@@ -109,18 +103,19 @@ def efficiency(main: NDArray[np.float64]) -> Efficiency:
 def _climb(dispersion: NDArray[np.float64], corner: NDArray[np.float64]) -> float:
     """The variance of a prediction (times runs) at the local maximum that is reached from a corner."""
     at = np.append(1.0, corner)
-    for _ in range(_MAX_CLIMBS):
+    while True:
         # Flipping coordinate i changes a'Da by −4·aᵢ·(Da)ᵢ + 4·Dᵢᵢ.
         gain = 4 * (np.diag(dispersion) - at * (dispersion @ at))
         gain[0] = 0.0
         best = int(np.argmax(gain))
         if gain[best] <= 1e-9:
-            break
+            return float(at @ dispersion @ at)
         at[best] = -at[best]
-    return float(at @ dispersion @ at)
 
 
 def _listed(factor: str, labels: Sequence[tuple[str, ...]], row: NDArray[np.float64]) -> list[Alias]:
-    large = np.flatnonzero(np.abs(row) >= _NEGLIGIBLE).tolist()
-    listed = [Alias(factor, labels[i], float(row[i])) for i in large]
-    return sorted(listed, key=lambda alias: -round(abs(alias.coefficient), 9))
+    large = np.flatnonzero(np.abs(row) >= RULE.listed).tolist()
+    return sorted(
+        (Alias(factor, labels[i], float(row[i])) for i in large),
+        key=lambda alias: -round(abs(alias.coefficient), 9),
+    )

@@ -1,10 +1,17 @@
 """The analysis of a two-level design: each factor's effect on a response, and how sure that is (step 3).
 
 Notation: as in ``effects`` and ``model``.
+
+References:
+    Hamada & Wu (1992), Analysis of designed experiments with complex aliasing, Journal of Quality Technology
+    24, 130–137 (suspicions).
 """
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,14 +19,19 @@ from numpy.typing import ArrayLike, NDArray
 from autotune.errors import UserError
 from autotune.screening.alias import aliases, efficiency
 from autotune.screening.design import ScreeningDesign
-from autotune.screening.effects import BlockEffect, Effect, Effects, Scale
+from autotune.screening.effects import BlockEffect, Effect, Effects, Scale, Suspicion
 from autotune.screening.lenth import half_normal_scores, lenth
-from autotune.screening.model import Fit, fit, independent, nuisance_columns, plot_columns, rank, tied_factors
+from autotune.screening.model import (
+    RULE,
+    Fit,
+    fit,
+    independent,
+    nuisance_columns,
+    plot_columns,
+    rank,
+    tied_factors,
+)
 from autotune.screening.noise import NoiseEstimate, noise_of, pure_error, run_variance, smallest_error
-from autotune.screening.suspicion import suspicions
-
-_MAX_LEFT_OUT = 200
-"""In larger tables a single run hides nothing, and leaving each one out would take minutes."""
 
 
 def analyse(
@@ -69,29 +81,28 @@ def analyse(
     fitted = fit(nuisance * weight[:, None], main * weight[:, None], y * weight)
     groups = [(*row, centre) for row, centre in zip(main.tolist(), design.centre, strict=True)]
     noise = noise_of(fitted, groups, floor)
-    plots = _plot_noise(fitted, plot_differences.shape[1])
-    optimistic = _optimistic(fitted, groups, floor)
     total = float(np.sum((fitted.y - weight * (weight @ fitted.y) / (weight @ weight)) ** 2))
+    its = _Judged(design, fitted, noise, _plot_noise(fitted, plot_differences.shape[1]), total, alpha)
     unexplained = float(fitted.residual @ fitted.residual)
     return Effects(
         response=name,
         scale=scale,
         alpha=alpha,
         mean=middle + float(fitted.nuisance_beta[0]),
-        effects=_effects(design, fitted, noise, plots, optimistic, total, alpha),
-        blocks=_block_effects(design, fitted, noise),
-        curvature=_curvature(design, fitted, noise, total, alpha) if n_centre else None,
+        effects=its.effects(_optimistic(fitted, groups, floor)),
+        blocks=its.blocks(),
+        curvature=its.curvature() if n_centre else None,
         noise=noise,
         lenth=lenth(2 * fitted.beta[fitted.estimable], alpha),
         aliases=aliases(design.names, fitted.nuisance, fitted.main, fitted.estimable, fitted.joint),
-        suspicions=suspicions(
+        suspicions=_suspicions(
             design.names, fitted, np.sqrt(noise.variance * fitted.unit_variance), floor, alpha
         ),
         efficiency=efficiency(main[:, fitted.estimable]),
         r_squared=1 - unexplained / total if total > 0 and fitted.joint else math.nan,
         n_runs=design.n_runs,
         n_missing=n_planned - design.n_runs,
-        notes=_notes(design, fitted, tied, noise, plots),
+        notes=its.notes(tied),
     )
 
 
@@ -155,7 +166,7 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
     pure_ss, pure_df = pure_error(fitted, groups)
     if pure_df:
         consider(fitted, NoiseEstimate(max(pure_ss / pure_df, floor), pure_df, "pure error"))
-    for left_out in range(len(groups) if len(groups) <= _MAX_LEFT_OUT else 0):
+    for left_out in range(len(groups) if len(groups) <= RULE.most_left_out else 0):
         kept = [run for run in range(len(groups)) if run != left_out]
         nuisance = fitted.nuisance[kept]
         if len(kept) < 3 or rank(nuisance) < nuisance.shape[1]:
@@ -165,115 +176,151 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
     return best
 
 
-def _effects(
-    design: ScreeningDesign,
-    fitted: Fit,
-    noise: NoiseEstimate,
-    plots: NoiseEstimate,
-    optimistic: list[tuple[float, float]],
-    total: float,
-    alpha: float,
-) -> tuple[Effect, ...]:
-    scores = half_normal_scores(fitted.beta / np.sqrt(fitted.unit_variance))
-    effects = []
-    for column, factor in enumerate(design.factors):
-        beta, unit = float(fitted.beta[column]), float(fitted.unit_variance[column])
-        used = noise
-        if factor.whole_plot and plots.df and plots.variance > noise.variance:
-            used = plots
-        std_err = 2 * math.sqrt(used.variance * unit)
-        p_value = float(_p_values(2 * beta, std_err, used.df))
-        effects.append(
-            Effect(
+def _suspicions(
+    names: Sequence[str], fitted: Fit, std_errs: NDArray[np.float64], floor: float, alpha: float
+) -> tuple[Suspicion, ...]:
+    """Interactions that stand out beside the main effects that may matter, the most striking first.
+
+    A Plackett–Burman design cannot establish an interaction, since each is spread over main effects. But
+    where few factors matter, one interaction of a factor that matters may explain nearly all that is left,
+    and then neither of its two factors should be given up. This is the analysis of Hamada & Wu, used for
+    doubt alone.
+
+    Standard errors are those of ``fitted.beta``, (n_factors,); ``floor`` is the smallest variance of a run
+    that can be true, in whitened units, and ``alpha`` a level over all interactions that are tried.
+    """
+    if not fitted.joint:
+        return ()
+    with np.errstate(invalid="ignore"):
+        leading = np.flatnonzero(np.abs(fitted.beta) > RULE.leading * std_errs).tolist()
+    pairs = [pair for pair in combinations(range(len(names)), 2) if set(pair) & set(leading)]
+    mains = np.hstack([fitted.nuisance, fitted.main[:, leading]])
+    striking = []
+    for i, j in pairs:
+        product = fitted.main[:, i] * fitted.main[:, j] / fitted.nuisance[:, 0]
+        refit = fit(mains, product[:, None], fitted.y)
+        if not refit.estimable[0] or refit.residual_df < RULE.min_residual_df:
+            continue
+        variance = float(refit.residual @ refit.residual) / refit.residual_df
+        error = math.sqrt(max(variance, floor) * float(refit.unit_variance[0]))
+        p_value = len(pairs) * float(_p_values(refit.beta[0], error, refit.residual_df))
+        if p_value < alpha:
+            striking.append(Suspicion((names[i], names[j]), p_value))
+    return tuple(sorted(striking, key=lambda suspicion: suspicion.p_value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A fit, and what its estimates are judged by."""
+
+    design: ScreeningDesign
+    fitted: Fit
+    noise: NoiseEstimate
+    """Of a run."""
+    plots: NoiseEstimate
+    """Between whole plots."""
+    total: float
+    """Sum of squares of the response about its mean."""
+    alpha: float
+
+    def effects(self, optimistic: Sequence[tuple[float, float]]) -> tuple[Effect, ...]:
+        """The main effects; ``optimistic``: the smallest p-value of other readings, and the effect there."""
+        scores = half_normal_scores(self.fitted.beta / np.sqrt(self.fitted.unit_variance))
+        return tuple(
+            self._effect(
+                2 * float(self.fitted.beta[column]),
+                4 * float(self.fitted.unit_variance[column]),
+                self.plots
+                if factor.whole_plot and self.plots.df and self.plots.variance > self.noise.variance
+                else self.noise,
                 factor=factor.name,
                 low=factor.low,
                 high=factor.high,
-                effect=2 * beta,
-                std_err=std_err,
-                df=used.df,
-                p_value=p_value,
                 p_optimistic=optimistic[column][0],
                 effect_optimistic=optimistic[column][1],
-                contribution=100 * beta**2 / unit / total if total > 0 else 0.0,
-                active=p_value < alpha,
                 half_normal=float(scores[column]),
-                n_low=int(np.sum(design.coded[:, column] < 0)),
-                n_high=int(np.sum(design.coded[:, column] > 0)),
+                n_low=int(np.sum(self.design.coded[:, column] < 0)),
+                n_high=int(np.sum(self.design.coded[:, column] > 0)),
             )
+            for column, factor in enumerate(self.design.factors)
         )
-    return tuple(effects)
 
-
-def _block_effects(design: ScreeningDesign, fitted: Fit, noise: NoiseEstimate) -> tuple[BlockEffect, ...]:
-    names = list(dict.fromkeys(design.blocks))
-    n = len(names) - 1
-    if n < 1:
-        return ()
-    codes = np.vstack([np.eye(n), -np.ones(n)])
-    effects = codes @ fitted.nuisance_beta[1 : n + 1]
-    variances = np.einsum("ij,jk,ik->i", codes, fitted.nuisance_covariance[1 : n + 1, 1 : n + 1], codes)
-    return tuple(
-        BlockEffect(name, float(effect), math.sqrt(noise.variance * variance))
-        for name, effect, variance in zip(names, effects, variances, strict=True)
-    )
-
-
-def _curvature(
-    design: ScreeningDesign, fitted: Fit, noise: NoiseEstimate, total: float, alpha: float
-) -> Effect:
-    column = len(set(design.blocks))
-    effect, unit = float(fitted.nuisance_beta[column]), float(fitted.nuisance_covariance[column, column])
-    std_err = math.sqrt(noise.variance * unit)
-    p_value = float(_p_values(effect, std_err, noise.df))
-    n_centre = sum(design.centre)
-    return Effect(
-        factor="curvature",
-        low="corners",
-        high="centre",
-        effect=effect,
-        std_err=std_err,
-        df=noise.df,
-        p_value=p_value,
-        p_optimistic=p_value,
-        effect_optimistic=effect,
-        contribution=100 * effect**2 / unit / total if total > 0 else 0.0,
-        active=p_value < alpha,
-        half_normal=math.nan,
-        n_low=design.n_runs - n_centre,
-        n_high=n_centre,
-    )
-
-
-def _notes(
-    design: ScreeningDesign, fitted: Fit, tied: NDArray[np.bool_], noise: NoiseEstimate, plots: NoiseEstimate
-) -> tuple[str, ...]:
-    notes: list[str] = []
-    for column, factor in enumerate(design.factors):
-        if not fitted.estimable[column] and not tied[column]:
-            codes = design.coded[:, column]
-            why = "all runs have the same level" if np.ptp(codes) == 0 else "it changes only with the blocks"
-            notes.append(f"{factor.name}: no effect can be estimated, {why}")
-    if np.any(tied):
-        together = ", ".join(factor.name for factor, its in zip(design.factors, tied, strict=True) if its)
-        notes.append(f"{together}: they change together in these runs, so their effects cannot be told apart")
-    if not fitted.joint:
-        notes.append(
-            "there are too few runs to separate all factors: each effect is a plain difference of means, "
-            "and what leaks into it is listed among the aliases"
+    def curvature(self) -> Effect:
+        """Centre points against corners."""
+        column, n_centre = len(set(self.design.blocks)), sum(self.design.centre)
+        return self._effect(
+            float(self.fitted.nuisance_beta[column]),
+            float(self.fitted.nuisance_covariance[column, column]),
+            self.noise,
+            factor="curvature",
+            low="corners",
+            high="centre",
+            p_optimistic=math.nan,
+            effect_optimistic=math.nan,
+            half_normal=math.nan,
+            n_low=self.design.n_runs - n_centre,
+            n_high=n_centre,
         )
-    if noise.source == "lenth":
-        notes.append("standard errors are Lenth's: they assume that most factors are inert")
-    elif noise.source == "lack of fit":
-        notes.append(
-            "replicates agree better than the model fits: interactions or curvature are present, and "
-            "standard errors were widened by what they may add to main effects; "
-            "a foldover would separate them"
+
+    def _effect(self, value: float, unit_variance: float, noise: NoiseEstimate, **known: Any) -> Effect:
+        """An estimate of so much variance where that of a run is 1, with what follows from its noise."""
+        std_err = math.sqrt(noise.variance * unit_variance)
+        p_value = float(_p_values(value, std_err, noise.df))
+        return Effect(
+            effect=value,
+            std_err=std_err,
+            df=noise.df,
+            p_value=p_value,
+            contribution=100 * value**2 / unit_variance / self.total if self.total > 0 else 0.0,
+            active=p_value < self.alpha,
+            **known,
         )
-    elif noise.source == "none":
-        notes.append("there are too few runs for a standard error")
-    boot = ", ".join(factor.name for factor in design.factors if factor.whole_plot)
-    if boot and not plots.df:
-        notes.append(
-            f"{boot}: too few reboots to see how much reboots alone differ; errors are those of runs"
-        )
-    return tuple(notes)
+
+    def blocks(self) -> tuple[BlockEffect, ...]:
+        """What each block differs by."""
+        names = list(dict.fromkeys(self.design.blocks))
+        n = len(names) - 1
+        if n < 1:
+            return ()
+        codes = np.vstack([np.eye(n), -np.ones(n)])
+        effects = codes @ self.fitted.nuisance_beta[1 : n + 1]
+        covariance = codes @ self.fitted.nuisance_covariance[1 : n + 1, 1 : n + 1] @ codes.T
+        errors = np.sqrt(self.noise.variance * np.diag(covariance))
+        return tuple(map(BlockEffect, names, effects.tolist(), errors.tolist()))
+
+    def notes(self, tied: NDArray[np.bool_]) -> tuple[str, ...]:
+        """What a reader should know; ``tied``: factors that change together."""
+        design, fitted = self.design, self.fitted
+        notes: list[str] = []
+        for column, factor in enumerate(design.factors):
+            if not fitted.estimable[column] and not tied[column]:
+                same = np.ptp(design.coded[:, column]) == 0
+                why = "all runs have the same level" if same else "it changes only with the blocks"
+                notes.append(f"{factor.name}: no effect can be estimated, {why}")
+        if np.any(tied):
+            together = ", ".join(name for name, its in zip(design.names, tied, strict=True) if its)
+            notes.append(
+                f"{together}: they change together in these runs, so their effects cannot be told apart"
+            )
+        if not fitted.joint:
+            notes.append(
+                "there are too few runs to separate all factors: each effect is a plain difference of means, "
+                "and what leaks into it is listed among the aliases"
+            )
+        if self.noise.source in _SOURCES:
+            notes.append(_SOURCES[self.noise.source])
+        boot = ", ".join(factor.name for factor in design.factors if factor.whole_plot)
+        if boot and not self.plots.df:
+            notes.append(
+                f"{boot}: too few reboots to see how much reboots alone differ; errors are those of runs"
+            )
+        return tuple(notes)
+
+
+_SOURCES = {
+    "lenth": "standard errors are Lenth's: they assume that most factors are inert",
+    "lack of fit": "replicates agree better than the model fits: interactions or curvature are present, and "
+    "standard errors were widened by what they may add to main effects; a foldover would separate them",
+    "none": "there are too few runs for a standard error",
+}
+"""Source of the noise → what is to be said of it."""

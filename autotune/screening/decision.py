@@ -1,18 +1,9 @@
 """Which factors a screening keeps and which it fixes (step 3 of the flow).
 
-The rule, made so that a wrong decision costs launches rather than performance:
-
-1. A factor is *active*, and stays, when its effect on any objective is significant and not negligible.
-2. It stays as *undecided* when it may yet matter: its effect cannot be estimated; one of its levels has
-   fewer than three results; its estimate is not negligible and larger than 1.28 standard errors; it would be
-   significant without one of the runs (one noisy run must not hide an effect) or against replicates alone; it
-   is aliased, with a coefficient of at least one half, with the interaction of two active factors, which may
-   hide it; an interaction of it would explain what the main effects do not; or the centre points show
-   curvature, which may be that of any factor with something between its levels.
-3. Otherwise it is *inert* and fixed at the level that was better over all objectives (in standard errors),
-   whichever that is: at equal cost the better estimate is the better bet.
-
-A fixed factor is not lost: its reason stays with it, and the search may free it again.
+The rule (docs/screening.md, "The decision") is made so that a wrong decision costs launches rather than
+performance: an *active* factor stays; one that may yet matter stays as *undecided*; an *inert* one is fixed
+at the level that was better over all objectives (in standard errors), whichever that is: at equal cost the
+better estimate is the better bet. It is not lost: its reason stays with it, and the search may free it again.
 """
 
 import math
@@ -23,18 +14,15 @@ from typing import Literal
 from autotune.errors import UserError
 from autotune.screening.design import Factor
 from autotune.screening.effects import Effects
-from autotune.screening.suspicion import LEADING_RATIO
+from autotune.screening.model import RULE
 from autotune.space import Value
 
 Goal = Literal["min", "max"]
 """What is better of a response."""
 
 Verdict = Literal["active", "undecided", "inert"]
-
-_MIN_RESULTS = 3
-_HIDING = 0.5
-_NEGLIGIBLE = 0.01
-"""The relative change of a response that nobody would tune for."""
+_FIRST: Sequence[Verdict] = ("active", "undecided", "inert")
+"""The first of these that a response leads to is the factor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +90,11 @@ def _decision(factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, G
             advantage += ratio if goals[analysis.response] == "max" else -ratio
     better = factor.high if advantage > 0 else factor.low
     judged = [_judge(factor, analysis) for analysis in analyses]
-    for verdict in ("active", "undecided"):
-        reasons = [reason for its, reason in judged if its == verdict]
-        if reasons:
-            return FactorDecision(factor.name, verdict, better, "; ".join(reasons))
-    reasons = [reason for _, reason in judged]
-    return FactorDecision(
-        factor.name, "inert", better, f"{'; '.join(reasons)}; {better} was the better level"
-    )
+    verdict = min((its for its, _ in judged), key=_FIRST.index)
+    reasons = [reason for its, reason in judged if its == verdict]
+    if verdict == "inert":
+        reasons.append(f"{better} was the better level")
+    return FactorDecision(factor.name, verdict, better, "; ".join(reasons))
 
 
 def _judge(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
@@ -117,14 +102,14 @@ def _judge(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
     size = f"{analysis.response}: {analysis.text(effect)} (p = {effect.p_value:.2g})"
     if not math.isfinite(effect.p_value):
         return "undecided", f"{analysis.response}: the runs cannot tell its effect"
-    threshold = _NEGLIGIBLE if analysis.scale == "log" else _NEGLIGIBLE * abs(analysis.mean)
+    threshold = RULE.negligible if analysis.scale == "log" else RULE.negligible * abs(analysis.mean)
     matters = abs(effect.effect) > threshold
     hiding = _hiding(factor.name, analysis)
     if matters and effect.active:
         return "active", f"{size}, or that of {hiding}" if hiding else size
-    if min(effect.n_low, effect.n_high) < _MIN_RESULTS:
-        return "undecided", f"{size}, but a level has fewer than {_MIN_RESULTS} results"
-    if matters and abs(effect.effect) > LEADING_RATIO * effect.std_err:
+    if min(effect.n_low, effect.n_high) < RULE.min_results:
+        return "undecided", f"{size}, but a level has fewer than {RULE.min_results} results"
+    if matters and abs(effect.effect) > RULE.leading * effect.std_err:
         return "undecided", f"{size}, too large to call noise"
     if abs(effect.effect_optimistic) > threshold and effect.p_optimistic < analysis.alpha:
         return "undecided", f"{size}, but significant without one of the runs or against replicates alone"
@@ -146,7 +131,7 @@ def _hiding(factor: str, analysis: Effects) -> str:
         alias.label
         for alias in analysis.aliases
         if alias.factor == factor
-        and abs(alias.coefficient) >= _HIDING
+        and abs(alias.coefficient) >= RULE.hiding
         and len(alias.interaction) == 2
         and active.issuperset(alias.interaction)
     )

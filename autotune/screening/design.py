@@ -21,10 +21,20 @@ from numpy.typing import NDArray
 from autotune.errors import UserError
 from autotune.space import Value
 
-MOST_FACTORS, MOST_RUNS = 100, 10_000
-"""Of a design, centre points and replicates counted. Every pair of factors is looked at, for its aliases and
-by a fit: of 80 factors that takes 16 s and 110 MB, of 300 a list of aliases alone has millions."""
-_HADAMARD_BASES = (1, 12, 20)
+
+@dataclass(frozen=True, slots=True)
+class DesignRoom:
+    """How large a design may be."""
+
+    factors: int = 100
+    """Every pair of them is looked at, for its aliases and by a fit: of 80 that takes 16 s and 110 MB, of 300
+    a list of aliases alone has millions."""
+    runs: int = 10_000
+    """Centre points and replicates counted."""
+
+
+MOST = DesignRoom()
+_HADAMARD_BASES = frozenset({1, 12, 20})
 """pyDOE3 builds Hadamard matrices of order base · 2^e from these."""
 
 
@@ -95,7 +105,7 @@ class ScreeningDesign:
         _check_room(len(self.factors), n_runs)
         if coded.shape != (n_runs, len(self.factors)):
             raise UserError(f"{coded.shape} codes for {n_runs} runs of {len(self.factors)} factors")
-        if {len(self.blocks), len(self.whole_plots), len(self.centre)} != {n_runs}:
+        if {len(getattr(self, name)) for name in _OF_RUNS} != {n_runs}:
             raise UserError(f"blocks, whole plots and centre must be given for each of the {n_runs} runs")
         names = [factor.name for factor in self.factors]
         if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -128,10 +138,8 @@ class ScreeningDesign:
         """
         if later.factors != self.factors:
             raise UserError("only designs of the same factors can be joined")
-        names: dict[tuple[bool, int | str], int] = {}
         blocks = [(False, block) for block in self.blocks] + [(True, block) for block in later.blocks]
-        for block in blocks:
-            names.setdefault(block, len(names))
+        names = {block: number for number, block in enumerate(dict.fromkeys(blocks))}
         shift = 1 + max(self.whole_plots, default=-1) - min(later.whole_plots, default=0)
         plots = _whole_plot_columns(self.factors)
         if self.n_runs and later.n_runs and np.array_equal(self.coded[-1, plots], later.coded[0, plots]):
@@ -147,14 +155,12 @@ class ScreeningDesign:
 
     def subset(self, runs: Sequence[int]) -> ScreeningDesign:
         """Some of the runs, in the order given."""
-        return replace(
-            self,
-            coded=self.coded[list(runs)],
-            order=tuple(self.order[run] for run in runs),
-            blocks=tuple(self.blocks[run] for run in runs),
-            whole_plots=tuple(self.whole_plots[run] for run in runs),
-            centre=tuple(self.centre[run] for run in runs),
-        )
+        picked = {name: tuple(getattr(self, name)[run] for run in runs) for name in _OF_RUNS}
+        return replace(self, coded=self.coded[list(runs)], **picked)
+
+
+_OF_RUNS = ("order", "blocks", "whole_plots", "centre")
+"""Fields of a design with an entry for each run, beside the codes."""
 
 
 def plackett_burman(
@@ -215,12 +221,12 @@ def foldover(design: ScreeningDesign, rng: np.random.Generator) -> ScreeningDesi
 
 def _check_room(n_factors: int, n_runs: int) -> None:
     """Refuse what takes more memory or time than there is, before anything is made of it."""
-    if n_factors > MOST_FACTORS:
+    if n_factors > MOST.factors:
         raise UserError(
-            f"a design of {n_factors} factors", f"at most {MOST_FACTORS}; space=discover tells among hundreds"
+            f"a design of {n_factors} factors", f"at most {MOST.factors}; space=discover tells among hundreds"
         )
-    if n_runs > MOST_RUNS:
-        raise UserError(f"a design of {n_runs} runs", f"at most {MOST_RUNS}")
+    if n_runs > MOST.runs:
+        raise UserError(f"a design of {n_runs} runs", f"at most {MOST.runs}")
 
 
 def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> NDArray[np.float64]:

@@ -11,8 +11,8 @@ from typing import Literal
 
 from autotune.screening.alias import Alias, Efficiency
 from autotune.screening.lenth import Lenth
+from autotune.screening.model import RULE
 from autotune.screening.noise import NoiseEstimate
-from autotune.screening.suspicion import Suspicion
 from autotune.space import Value
 
 Scale = Literal["linear", "log"]
@@ -52,14 +52,24 @@ class Effect:
     n_high: int
     """Runs with a result at the high level."""
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The confidence interval of the effect."""
+    def interval(self) -> tuple[float, float]:
+        """The 95 % confidence interval of the effect."""
         from scipy import stats
 
         if not math.isfinite(self.std_err):
             return (-math.inf, math.inf)
-        half = float(stats.t.ppf((1 + level) / 2, self.df)) * self.std_err if self.std_err else 0.0
+        half = float(stats.t.ppf(1 - RULE.alpha / 2, self.df)) * self.std_err if self.std_err else 0.0
         return (self.effect - half, self.effect + half)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """An interaction that may be there."""
+
+    factors: tuple[str, str]
+    """The two factors; one at least seems to matter by itself."""
+    p_value: float
+    """Of its not being there if nothing else interacts, times the number of interactions that were tried."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,15 @@
 """After a screening: response surfaces over the factors that matter, and the point that suits all responses.
 
-Notation: as in ``surface`` and ``desirability``; all numbers are on the scale of the analysis (logarithms on
-log scale). A response is wanted as good as its best run (d = 1) and not as bad as its worst (d = 0).
+Notation: as in ``surface``; all numbers are on the scale of the analysis (logarithms on log scale). d in
+[0, 1] is the desirability of one response, 1 as good as its best run and 0 as bad as its worst; D is the
+geometric mean of the d's, weighted by importance, so that one unacceptable response spoils everything.
+
+References:
+    Derringer & Suich (1980), Simultaneous optimization of several response variables, Journal of Quality
+    Technology 12, 214–219, eqs. 1–4; importance as in Derringer (1994), Quality Progress 27, 51–58.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.errors import TableError, UserError
-from autotune.screening.desirability import Desire, desirability
 from autotune.screening.effects import Scale
 from autotune.screening.surface import Surface, response_surface
 from autotune.screening.table import Response, Table
 
-_SEED = 0
+
+@dataclass(frozen=True, slots=True)
+class Desire:
+    """What is wanted of one response."""
+
+    worst: float
+    """Here and beyond it is unacceptable."""
+    best: float
+    """Here and beyond it is as good as wanted."""
+    weight: float = 1.0
+    """Importance against the other responses."""
+
+    def of(self, value: float) -> float:
+        """The desirability of a value."""
+        return min(max((value - self.worst) / (self.best - self.worst), 0.0), 1.0)
+
+
+def desirability(desires: Mapping[str, Desire], values: Mapping[str, float]) -> float:
+    """D in [0, 1] of values by response."""
+    total = sum(desire.weight for desire in desires.values())
+    return float(math.prod(its.of(values[name]) ** (its.weight / total) for name, its in desires.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +108,7 @@ def follow_up(
     if scale == "log":
         measured = {name: np.log(values) for name, values in measured.items()}
     surfaces = tuple(
-        response_surface(factors, codes, measured[its.name], np.random.default_rng(_SEED), goal=its.goal)
+        response_surface(factors, codes, measured[its.name], np.random.default_rng(0), goal=its.goal)
         for its in responses
     )
     desires = {its.name: _desire(its, measured[its.name]) for its in responses} if overlaid else {}
@@ -101,17 +126,17 @@ def overlaid_optimum(surfaces: Sequence[Surface], desires: Mapping[str, Desire])
         }
 
     def loss(codes: NDArray[np.float64]) -> float:
-        return -float(desirability(desires, predicted(codes)))
+        return -desirability(desires, predicted(codes))
 
     names = surfaces[0].names
     ends = np.ones(len(names))
-    search = differential_evolution(loss, Bounds(-ends, ends), rng=np.random.default_rng(_SEED), tol=1e-8)
+    search = differential_evolution(loss, Bounds(-ends, ends), rng=np.random.default_rng(0), tol=1e-8)
     best = np.asarray(search.x, dtype=np.float64)
     values = predicted(best)
     return Overlay(
         codes=dict(zip(names, best.tolist(), strict=True)),
         desirability=float(-search.fun),
-        each={name: float(desire.of(values[name])) for name, desire in desires.items()},
+        each={name: desire.of(values[name]) for name, desire in desires.items()},
         values=values,
     )
 
@@ -120,6 +145,5 @@ def _desire(response: Response, measured: NDArray[np.float64]) -> Desire:
     low, high = float(np.nanmin(measured)), float(np.nanmax(measured))
     if low == high:
         raise UserError(f"{response.name} is {low:g} in every run", "there is nothing to improve")
-    if response.goal == "min":
-        return Desire(target=low, high=high, weight=response.weight)
-    return Desire(target=high, low=low, weight=response.weight)
+    worst, best = (high, low) if response.goal == "min" else (low, high)
+    return Desire(worst, best, response.weight)

@@ -40,21 +40,21 @@ def lenth(contrasts: NDArray[np.float64], alpha: float = 0.05) -> Lenth:
     """
     from scipy import stats
 
-    sizes = np.abs(contrasts)
-    m = len(sizes)
+    m = len(contrasts)
     if m == 0:
         return Lenth(math.nan, 0.0, math.nan, math.nan)
-    first = 1.5 * float(np.median(sizes))
-    inert = sizes[sizes < 2.5 * first]
-    pse = 1.5 * float(np.median(inert)) if len(inert) else first
-    df = m / 3
+    pse, df = float(pseudo_error(contrasts)), m / 3
     simultaneous = (1 + (1 - alpha) ** (1 / m)) / 2
-    return Lenth(
-        pse=pse,
-        df=df,
-        margin=float(stats.t.ppf(1 - alpha / 2, df)) * pse,
-        simultaneous_margin=float(stats.t.ppf(simultaneous, df)) * pse,
-    )
+    margin, widest = (float(stats.t.ppf(level, df)) * pse for level in (1 - alpha / 2, simultaneous))
+    return Lenth(pse, df, margin, widest)
+
+
+def pseudo_error(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lenth's pseudo standard error (...) of sets (..., m) of contrasts, m ≥ 1."""
+    sizes = np.abs(contrasts)
+    first = 1.5 * np.median(sizes, axis=-1, keepdims=True)
+    inert = sizes < np.maximum(2.5 * first, np.finfo(float).tiny)
+    return np.asarray(1.5 * np.nanmedian(np.where(inert, sizes, math.nan), axis=-1))
 
 
 def half_normal_scores(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:

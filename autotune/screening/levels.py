@@ -1,6 +1,7 @@
 """From the space to a two-level design and back (steps 2 to 4 of the flow)."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -61,14 +62,12 @@ def gates_of(space: Space) -> dict[str, Value]:
     A design that varied such a parameter would spend half of its runs where the others cannot be seen. It
     is held open; whether it is worth opening is for the search, which knows the baseline behind it.
     """
-    opening: dict[str, dict[Value, int]] = {}
+    opening: dict[str, Counter[Value]] = {}
     for child in space.job:
         for parent, wanted in child.when.items():
             gate = space[parent]
             if len(child.values) > 1 and gate.level is not Level.CALL and gate.default not in wanted:
-                counts = opening.setdefault(parent, {})
-                for value in wanted:
-                    counts[value] = counts.get(value, 0) + 1
+                opening.setdefault(parent, Counter()).update(wanted)
     best = {name: max(counts, key=counts.__getitem__) for name, counts in opening.items()}
     return {name: value for name, value in best.items() if opening[name][value] > 1}
 

@@ -15,8 +15,38 @@ from autotune.screening.design import ScreeningDesign
 
 Matrix = NDArray[np.float64]
 
-_TOLERANCE = 1e-7
-"""A column of which less than this share is its own belongs to the others."""
+
+@dataclass(frozen=True, slots=True)
+class ScreeningRule:
+    """What an analysis of a screening takes for granted."""
+
+    alpha: float = 0.05
+    """Level of all tests."""
+    tolerance: float = 1e-7
+    """A column of which less than this share is its own belongs to the others."""
+    min_residual_df: int = 3
+    """Below this the residuals say too little (t quantiles beyond 4)."""
+    tiny: float = 1e-100
+    """Smaller errors are zero: their squares are."""
+    most_left_out: int = 200
+    """In tables of more runs a single one hides nothing, and leaving each one out would take minutes."""
+    leading: float = 1.28
+    """Standard errors beyond which an effect may matter: one inert factor in five is beyond them."""
+    hiding: float = 0.5
+    """Alias coefficient from which on the interaction of two active factors may hide a main effect."""
+    listed: float = 0.05
+    """Alias coefficients below this are not listed; unbalanced tables have many tiny ones."""
+    min_results: int = 3
+    """Results of a level without which no factor is fixed."""
+    negligible: float = 0.01
+    """The relative change of a response that nobody would tune for."""
+    power: float = 0.8
+    """Probability with which an effect is called active that counts as detectable."""
+    simulated: int = 4000
+    """Sets of contrasts for the power of Lenth's method: a standard error of at most 0.01."""
+
+
+RULE = ScreeningRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +112,7 @@ def plot_columns(design: ScreeningDesign, nuisance: Matrix) -> Matrix:
     indicators = np.array([[float(plot == its) for plot in plots] for its in design.whole_plots])
     free = free_of(np.column_stack([nuisance, design.coded[:, boot]]), indicators)
     basis, size, _ = np.linalg.svd(free, full_matrices=False)
-    return np.asarray(basis[:, size > _TOLERANCE], dtype=np.float64)
+    return np.asarray(basis[:, size > RULE.tolerance], dtype=np.float64)
 
 
 def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
@@ -92,37 +122,28 @@ def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
     """
     columns = free_of(nuisance, main)
     sizes, free = np.linalg.norm(main, axis=0), np.linalg.norm(columns, axis=0)
-    alive = np.flatnonzero(free > _TOLERANCE * sizes)
+    alive = np.flatnonzero(free > RULE.tolerance * sizes)
     tied = np.zeros(main.shape[1], dtype=bool)
     if len(main) < nuisance.shape[1] + len(alive) or not len(alive):
         return tied
     _, singular, rows = np.linalg.svd(columns[:, alive] / free[alive], full_matrices=False)
-    tied[alive] = np.linalg.norm(rows[singular <= _TOLERANCE], axis=0) > math.sqrt(_TOLERANCE)
+    tied[alive] = np.linalg.norm(rows[singular <= RULE.tolerance], axis=0) > math.sqrt(RULE.tolerance)
     return tied
 
 
 def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
     """Estimate all main effects together, or each alone where there are fewer runs than parameters."""
     rest = free_of(nuisance, main)
-    estimable = np.linalg.norm(rest, axis=0) > _TOLERANCE * np.linalg.norm(main, axis=0)
+    estimable = np.linalg.norm(rest, axis=0) > RULE.tolerance * np.linalg.norm(main, axis=0)
     columns = rest[:, estimable]
     joint = rank(columns) == columns.shape[1]
-    beta: Matrix = np.full(main.shape[1], math.nan)
-    unit_variance: Matrix = np.full(main.shape[1], math.nan)
+    inverse = dispersion(columns) if joint else np.diag(1 / np.sum(columns**2, axis=0))
     free_y = free_of(nuisance, y[:, None])[:, 0]
-    if joint:
-        inverse = dispersion(columns)
-        beta[estimable] = inverse @ columns.T @ free_y
-        unit_variance[estimable] = np.diag(inverse)
-        residual = free_y - columns @ beta[estimable]
-        residual_df = len(y) - nuisance.shape[1] - columns.shape[1]
-    else:
-        squares = np.sum(columns**2, axis=0)
-        beta[estimable] = columns.T @ free_y / squares
-        unit_variance[estimable] = 1 / squares
-        residual, residual_df = np.zeros(len(y)), 0
+    beta, unit_variance = np.full((2, main.shape[1]), math.nan)
+    beta[estimable] = inverse @ columns.T @ free_y
+    unit_variance[estimable] = np.diag(inverse)
     whole = np.hstack([nuisance, main[:, estimable]]) if joint else nuisance
-    inverse = dispersion(whole)
+    covariance = dispersion(whole)
     n_nuisance = nuisance.shape[1]
     return Fit(
         nuisance,
@@ -132,31 +153,27 @@ def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
         joint,
         beta,
         unit_variance,
-        (inverse @ whole.T @ y)[:n_nuisance],
-        inverse[:n_nuisance, :n_nuisance],
-        residual,
-        residual_df,
+        nuisance_beta=(covariance @ whole.T @ y)[:n_nuisance],
+        nuisance_covariance=covariance[:n_nuisance, :n_nuisance],
+        residual=free_y - columns @ beta[estimable] if joint else np.zeros(len(y)),
+        residual_df=len(y) - n_nuisance - columns.shape[1] if joint else 0,
     )
 
 
 def rank(columns: Matrix, scale: Matrix | None = None) -> int:
     """Number of columns that are not made of others; ``scale``: their sizes before anything was taken off."""
-    if not columns.size:
-        return 0
     sizes = np.linalg.norm(columns, axis=0) if scale is None else scale
-    sound = sizes > 0
-    if not np.any(sound):
-        return 0
-    return int(np.sum(np.linalg.svd(columns[:, sound] / sizes[sound], compute_uv=False) > _TOLERANCE))
+    sound = columns[:, sizes > 0] / sizes[sizes > 0]
+    return int(np.sum(np.linalg.svd(sound, compute_uv=False) > RULE.tolerance)) if sound.size else 0
 
 
 def independent(columns: Matrix) -> Matrix:
     """The columns without those that are made of earlier ones."""
-    kept: list[int] = []
-    for column in range(columns.shape[1]):
-        if rank(columns[:, [*kept, column]]) > len(kept):
-            kept.append(column)
-    return columns[:, kept]
+    kept = columns[:, :0]
+    for column in columns.T:
+        longer = np.column_stack([kept, column])
+        kept = longer if rank(longer) > kept.shape[1] else kept
+    return kept
 
 
 def dispersion(columns: Matrix) -> Matrix:
@@ -171,6 +188,6 @@ def free_of(nuisance: Matrix, columns: Matrix) -> Matrix:
     """The part of columns that is orthogonal to the nuisance columns."""
     sizes = np.linalg.norm(nuisance, axis=0)
     basis, singular, _ = np.linalg.svd(nuisance[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
-    basis = basis[:, singular > _TOLERANCE]
+    basis = basis[:, singular > RULE.tolerance]
     once = columns - basis @ (basis.T @ columns)
     return np.asarray(once - basis @ (basis.T @ once))  # twice is enough against rounding

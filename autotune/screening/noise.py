@@ -15,13 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from autotune.screening.lenth import lenth
-from autotune.screening.model import Fit, Matrix, fit, free_of, rank
-
-MIN_RESIDUAL_DF = 3
-"""Below this the residuals say too little (t quantiles beyond 4) and Lenth's method takes their place."""
-_LACK_OF_FIT_ALPHA = 0.05
-_TINY = 1e-100
-"""Smaller numbers are zero: their squares are."""
+from autotune.screening.model import RULE, Fit, Matrix, fit, free_of, rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +50,17 @@ def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEsti
 
     def exceeds_pure_error(variance: float, its_df: float) -> bool:
         ratio = variance / max(pure_ss / pure_df, floor)
-        return bool(stats.f.sf(ratio, its_df, pure_df) < _LACK_OF_FIT_ALPHA)
+        return bool(stats.f.sf(ratio, its_df, pure_df) < RULE.alpha)
 
-    if df >= MIN_RESIDUAL_DF and fit_df >= MIN_RESIDUAL_DF:
+    if df >= RULE.min_residual_df and fit_df >= RULE.min_residual_df:
         if pure_df and exceeds_pure_error(fit_ss / fit_df, fit_df):
             return NoiseEstimate(max(fit_ss / fit_df, floor), fit_df, "lack of fit")
         return NoiseEstimate(max(rss / df, floor), df, "residual")
     scaled = fitted.beta[fitted.estimable] / np.sqrt(fitted.unit_variance[fitted.estimable])
     yardstick = lenth(np.append(scaled, _misfit(fitted, fit_ss, fit_df)))
-    if pure_df >= MIN_RESIDUAL_DF and df and not exceeds_pure_error(yardstick.pse**2, yardstick.df):
+    if pure_df >= RULE.min_residual_df and df and not exceeds_pure_error(yardstick.pse**2, yardstick.df):
         return NoiseEstimate(max(rss / df, floor), df, "residual")
-    if len(scaled) + fit_df < MIN_RESIDUAL_DF:
+    if len(scaled) + fit_df < RULE.min_residual_df:
         return NoiseEstimate(math.nan, 0.0, "none")
     return NoiseEstimate(max(yardstick.pse**2, floor), yardstick.df, "lenth")
 
@@ -89,7 +83,7 @@ def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matr
     def excess(between: float) -> float:
         root = np.sqrt(own + between)
         fitted = fit(nuisance / root[:, None], main / root[:, None], y / root)
-        if fitted.residual_df < MIN_RESIDUAL_DF:
+        if fitted.residual_df < RULE.min_residual_df:
             return -1.0
         return float(fitted.residual @ fitted.residual) / fitted.residual_df - 1
 
@@ -104,7 +98,7 @@ def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matr
 def smallest_error(deviations: Matrix, mean: float) -> float:
     """The error below which differences between responses are rounding; positive."""
     error = 1e-9 * float(np.std(deviations)) + 1e-12 * abs(mean)
-    return error if error > _TINY else 1.0
+    return error if error > RULE.tiny else 1.0
 
 
 def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
@@ -121,11 +115,10 @@ def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
         return np.asarray(column - weight * (np.bincount(group, weight * column) / squares)[group])
 
     rest = np.column_stack([within(column) for column in fitted.nuisance.T])
-    residual = within(fitted.y)
-    if rank(rest, np.linalg.norm(fitted.nuisance, axis=0)):
+    lost, residual = rank(rest, np.linalg.norm(fitted.nuisance, axis=0)), within(fitted.y)
+    if lost:
         residual = free_of(rest, residual[:, None])[:, 0]
-    df = len(groups) - len(numbers) - rank(rest, np.linalg.norm(fitted.nuisance, axis=0))
-    return float(residual @ residual), df
+    return float(residual @ residual), len(groups) - len(numbers) - lost
 
 
 def _misfit(fitted: Fit, fit_ss: float, fit_df: int) -> Matrix:
@@ -138,17 +131,12 @@ def _misfit(fitted: Fit, fit_ss: float, fit_df: int) -> Matrix:
 
     if fit_df == 0:
         return np.zeros(0)
-    pairs = list(combinations(range(fitted.main.shape[1]), 2))
-    contrasts = np.zeros(0)
-    if pairs:
-        products = (
-            np.column_stack([fitted.main[:, i] * fitted.main[:, j] for i, j in pairs])
-            / fitted.nuisance[:, :1]
-        )
-        free = free_of(fitted.matrix, products)
-        basis = linalg.qr(free, mode="economic", pivoting=True)[0]
-        n_contrasts = min(rank(free, np.linalg.norm(products, axis=0)), fit_df)
-        contrasts = basis[:, :n_contrasts].T @ fitted.residual
-    left = fit_df - len(contrasts)
+    products = np.array([i * j for i, j in combinations(fitted.main.T, 2)]).reshape(-1, len(fitted.y)).T
+    products = products / fitted.nuisance[:, :1]
+    free = free_of(fitted.matrix, products)
+    n_contrasts = min(rank(free, np.linalg.norm(products, axis=0)), fit_df)
+    basis = linalg.qr(free, mode="economic", pivoting=True)[0] if n_contrasts else free
+    contrasts = basis[:, :n_contrasts].T @ fitted.residual
+    left = fit_df - n_contrasts
     rest = max(fit_ss - float(contrasts @ contrasts), 0.0)
     return np.append(contrasts, np.full(left, math.sqrt(rest / max(left, 1))))

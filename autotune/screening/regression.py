@@ -16,7 +16,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +26,24 @@ from numpy.typing import NDArray
 from autotune.errors import TableError, UserError, allowed, needing
 from autotune.importers.delimited import meaning
 from autotune.screening.cost_terms import CostModel, cheapest
+from autotune.screening.model import RULE
 from autotune.screening.table import Table
 
 INTERCEPT = "Intercept"
 """Name of the constant among the terms."""
-_LEVEL = 0.05
-_MAX_STEPS = 3
-_MIN_SIDE = 2
-"""Distinct values of a term on each side of a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRule:
+    """Where a model is searched for steps."""
+
+    most: int = 3
+    """Steps that are named: each takes two coefficients."""
+    min_side: int = 2
+    """Distinct values of a term on each side of a step: a line takes so many."""
+
+
+STEPS = StepRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +157,7 @@ class Regression:
     @property
     def heteroscedastic(self) -> bool:
         """Whether rows surely scatter differently, so that ``std_err`` does not hold."""
-        return self.breusch_pagan_p < _LEVEL
+        return self.breusch_pagan_p < RULE.alpha
 
 
 def fit(table: Table, formula: Formula) -> Regression:
@@ -171,7 +181,7 @@ def fit(table: Table, formula: Formula) -> Regression:
     # With as many rows as terms plus one, a leverage of 1 leaves HC3 undefined: then it is not a number.
     with np.errstate(divide="ignore", invalid="ignore"):
         robust = np.sqrt(np.diag(result.cov_HC3))
-    interval = result.conf_int(_LEVEL)
+    interval = result.conf_int(RULE.alpha)
     figures = np.column_stack([result.params, result.bse, result.tvalues, result.pvalues, interval, robust])
     estimates = {name: TermEstimate(*row) for name, row in zip(names, figures.tolist(), strict=True)}
     auxiliary = design if formula.intercept else np.column_stack([np.ones(len(y)), design])
@@ -262,13 +272,14 @@ def _steps(
     """
     from scipy.stats import f as f_distribution
 
+    side, values = STEPS.min_side, {term: np.unique(columns[term]) for term in formula.terms}
     places = [
         (term, float(below), float(above))
-        for term in formula.terms
-        for below, above in _between(np.unique(columns[term]))
+        for term, its in values.items()
+        for below, above in zip(its[side - 1 : -side], its[side : len(its) - side + 1], strict=True)
     ]
     found: list[Step] = []
-    while places and len(found) < _MAX_STEPS:
+    while places and len(found) < STEPS.most:
         rest, _, rank = _least_squares(design, y)
         candidates = []
         for place in places:
@@ -280,18 +291,12 @@ def _steps(
                 p = float(f_distribution.sf(ratio, its_rank - rank, df)) * len(places)
                 candidates.append((p, -ratio, place, float(beta[design.shape[1]])))
         p, _, place, jump = min(candidates, default=(1.0, 0.0, ("", 0.0, 0.0), 0.0))
-        if p >= _LEVEL:
+        if p >= RULE.alpha:
             break
         found.append(Step(*place, jump, p))
         design = np.column_stack([design, *_broken(formula, columns, place)])
         places.remove(place)
     return tuple(found)
-
-
-def _between(values: NDArray[np.float64]) -> Sequence[tuple[float, float]]:
-    """Neighbouring values with enough others on both sides."""
-    last = len(values) - _MIN_SIDE
-    return [(values[i - 1], values[i]) for i in range(_MIN_SIDE, last + 1)]
 
 
 def _broken(

@@ -15,20 +15,32 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from autotune.errors import UserError
+from autotune.screening.model import RULE, Matrix
 
-Matrix = NDArray[np.float64]
 Term = tuple[int, ...]
 """Columns that are multiplied: () the mean, (i,) linear, (i, i) bent, (i, j) an interaction."""
 
-_MIN_RESIDUAL_DF = 3
-_N_DRAWS = 1000
-_N_CANDIDATES = 2000
-_N_SWEEPS = 200
-_FLAT = 0.02
-"""An eigenvalue below this share of the largest coefficient counts as no curvature."""
+
+@dataclass(frozen=True, slots=True)
+class SurfaceRule:
+    """How the optimum of a surface is searched."""
+
+    draws: int = 1000
+    """Sets of coefficients redrawn within their errors: ends of a 95 % interval rest on 25 of them."""
+    candidates: int = 2000
+    """Random places from the best of which each descent begins, beside the runs and the corners."""
+    sweeps: int = 200
+    """Passes over the factors after which a descent ends in any case."""
+    cornered: int = 8
+    """Factors up to which all corners are candidates."""
+    flat: float = 0.02
+    """An eigenvalue below this share of the largest coefficient counts as no curvature."""
+
+
+SURFACE = SurfaceRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +135,12 @@ def response_surface(
     if not np.all(np.abs(x) <= 1):
         raise UserError("a code lies outside of [−1, 1]")
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
-    if len(y) < len(names) + 1 + _MIN_RESIDUAL_DF:
+    if len(y) < len(names) + 1 + RULE.min_residual_df:
         raise UserError(
             f"{len(y)} runs with a result are too few for a surface over {len(names)} factors",
-            f"at least {len(names) + 1 + _MIN_RESIDUAL_DF} are needed",
+            f"at least {len(names) + 1 + RULE.min_residual_df} are needed",
         )
-    terms, left_out = _told_apart(x)
+    terms, left_out = _estimable(x)
     matrix = _columns(x, terms)
     inverse = np.asarray(np.linalg.inv(matrix.T @ matrix), dtype=np.float64)
     beta = inverse @ matrix.T @ y
@@ -139,7 +151,9 @@ def response_surface(
     leverage = np.einsum("ij,jk,ik->i", matrix, inverse, matrix)
     press = float(np.sum((residual / np.maximum(1 - leverage, 1e-9)) ** 2))
     errors = np.sqrt(variance * np.diag(inverse))
-    eigenvalues = np.asarray(np.linalg.eigvalsh(_second_order(terms, beta, len(names))), dtype=np.float64)
+    eigenvalues = np.asarray(
+        np.linalg.eigvalsh(_second_order(terms, beta[None], len(names))[0]), dtype=np.float64
+    )
 
     def share(unexplained: float) -> float:
         return 1 - unexplained / total if total > 0 else math.nan
@@ -164,7 +178,7 @@ def response_surface(
     )
 
 
-def _told_apart(x: Matrix) -> tuple[list[Term], list[Term]]:
+def _estimable(x: Matrix) -> tuple[list[Term], list[Term]]:
     """Terms that can be estimated from these runs, and the others."""
     n = x.shape[1]
     bent = [(i, i) for i in range(n) if len(np.unique(x[:, i])) > 2]
@@ -172,7 +186,7 @@ def _told_apart(x: Matrix) -> tuple[list[Term], list[Term]]:
     left_out: list[Term] = []
     for term in [*((i,) for i in range(n)), *bent, *combinations(range(n), 2)]:
         tried = _columns(x, [*terms, term])
-        fits = len(x) - len(terms) - 1 >= _MIN_RESIDUAL_DF
+        fits = len(x) - len(terms) - 1 >= RULE.min_residual_df
         if fits and np.linalg.matrix_rank(tried, tol=1e-8 * math.sqrt(len(x))) == tried.shape[1]:
             terms.append(term)
         else:
@@ -185,24 +199,24 @@ def _columns(x: Matrix, terms: Sequence[Term]) -> Matrix:
     return np.column_stack([np.prod(x[:, list(term)], axis=1) for term in terms])
 
 
-def _second_order(terms: Sequence[Term], beta: Matrix, n_factors: int) -> Matrix:
-    matrix = np.zeros((n_factors, n_factors))
-    for term, value in zip(terms, beta.tolist(), strict=True):
+def _second_order(terms: Sequence[Term], betas: Matrix, n_factors: int) -> Matrix:
+    """(n, n_factors, n_factors): B of n quadratics with coefficients (n, n_terms)."""
+    matrix = np.zeros((len(betas), n_factors, n_factors))
+    for term, values in zip(terms, betas.T, strict=True):
         if len(term) == 2:
-            matrix[term[0], term[1]] += value / 2
-            matrix[term[1], term[0]] += value / 2
+            matrix[:, term[0], term[1]] += values / 2
+            matrix[:, term[1], term[0]] += values / 2
     return matrix
 
 
 def _shape(eigenvalues: Matrix, largest: float) -> Literal["minimum", "maximum", "saddle", "ridge", "plane"]:
-    up = bool(np.any(eigenvalues > _FLAT * largest))
-    down = bool(np.any(eigenvalues < -_FLAT * largest))
-    flat = bool(np.any(np.abs(eigenvalues) <= _FLAT * largest))
+    bends = np.abs(eigenvalues) > SURFACE.flat * largest
+    up, down = np.any(eigenvalues[bends] > 0), np.any(eigenvalues[bends] < 0)
     if up and down:
         return "saddle"
-    if not (up or down):
+    if not np.any(bends):
         return "plane"
-    if flat:
+    if not np.all(bends):
         return "ridge"
     return "minimum" if up else "maximum"
 
@@ -225,9 +239,9 @@ def _optimum(
     # Cholesky's factor is unique; eigenvectors have signs that differ between processors.
     scales = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     factor = np.linalg.cholesky(covariance / np.outer(scales, scales)) if covariance.any() else 0 * covariance
-    draws = rng.standard_normal((_N_DRAWS, len(beta))) @ (factor.T * scales)
-    draws = beta + draws / np.sqrt(rng.chisquare(df, size=(_N_DRAWS, 1)) / df)
-    candidates = np.vstack([x, rng.uniform(-1, 1, size=(_N_CANDIDATES, n)), _corners(n)])
+    draws = rng.standard_normal((SURFACE.draws, len(beta))) @ (factor.T * scales)
+    draws = beta + draws / np.sqrt(rng.chisquare(df, size=(SURFACE.draws, 1)) / df)
+    candidates = np.vstack([x, rng.uniform(-1, 1, size=(SURFACE.candidates, n)), _corners(n)])
     heights = sign * (_columns(candidates, terms) @ np.vstack([beta, draws]).T)
     places = _descended(terms, sign * np.vstack([beta, draws]), candidates[np.argmin(heights, axis=0)])
     best, others = places[0], places[1:]
@@ -250,16 +264,12 @@ def _optimum(
 def _descended(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
     """(n, n_factors): for each of n quadratics the minimum reached from a point, one factor at a time."""
     n = points.shape[1]
-    points = points.copy()
+    points, mixed = points.copy(), _second_order(terms, betas, n)
     linear = np.zeros(points.shape)
-    mixed = np.zeros((*points.shape, n))
-    for term, value in zip(terms, betas.T, strict=True):
+    for term, values in zip(terms, betas.T, strict=True):
         if len(term) == 1:
-            linear[:, term[0]] = value
-        elif term:
-            mixed[:, term[0], term[1]] += value / 2
-            mixed[:, term[1], term[0]] += value / 2
-    for _ in range(_N_SWEEPS):
+            linear[:, term[0]] = values
+    for _ in range(SURFACE.sweeps):
         before = points.copy()
         for i in range(n):
             bend = mixed[:, i, i]
@@ -272,7 +282,7 @@ def _descended(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
 
 
 def _corners(n_factors: int) -> Matrix:
-    """All corners of up to eight factors, else none."""
-    if n_factors > 8:
+    """All corners of a few factors, else none."""
+    if n_factors > SURFACE.cornered:
         return np.zeros((0, n_factors))
     return np.array(np.meshgrid(*[[-1.0, 1.0]] * n_factors)).reshape(n_factors, -1).T

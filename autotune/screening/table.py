@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,6 @@ _SCALES: Mapping[str, Scale] = {"linear": "linear", "log": "log"}
 _GOALS: Mapping[str, Goal] = {"min": "min", "max": "max"}
 _LOW_WORDS = frozenset({"low", "lo", "off", "no", "false", "none", "minus", "-", "−", "disabled", "default"})
 """Of two words, one of these is the low level."""
-_MIDDLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +87,8 @@ def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
     responses: dict[str, Response] = {}
     for word in words:
         head, _, last = word.rpartition(":")
-        weight = "1"
+        weight = "1" if last in _GOALS else last
         if last not in _GOALS:
-            weight = last
             head, _, last = head.rpartition(":")
         if not head or last not in _GOALS:
             raise UserError(
@@ -193,18 +191,13 @@ class Table:
         Raises:
             TableError: a field that is not a finite number, or on log scale not above 0.
         """
-        values = np.full(len(self.rows), math.nan)
-        for index, row in enumerate(self.rows):
-            text = row[column]
-            if not text:
-                continue
+        values, hint = np.full(len(self.rows), math.nan), "leave it empty if the run failed"
+        for index, text in self._given(column):
             value = _number(text)
             if value is None:
-                raise self._wrong(
-                    index, column, f"{text!r} is not a number", "leave it empty if the run failed"
-                )
+                raise self._wrong(index, column, f"{text!r} is not a number", hint)
             if not math.isfinite(value):
-                raise self._wrong(index, column, f"{text} is not finite", "leave it empty if the run failed")
+                raise self._wrong(index, column, f"{text} is not finite", hint)
             if scale == "log" and value <= 0:
                 raise self._wrong(index, column, f"{text} is not above 0", "use --scale linear")
             values[index] = value
@@ -216,20 +209,20 @@ class Table:
         Raises:
             TableError: a field that is no finite number, or not above 0 where it has to be.
         """
-        values = np.full(len(self.rows), math.nan)
-        for index, row in enumerate(self.rows):
-            if not (text := row[column]):
-                continue
+        values, hint = np.full(len(self.rows), math.nan), "leave it empty if it was not measured"
+        for index, text in self._given(column):
             value = _number(text)
             value = size_in_bytes(text) if value is None else value
             if value is None or not math.isfinite(value):
-                raise self._wrong(
-                    index, column, f"{text!r} is not a finite number", "leave it empty if it was not measured"
-                )
+                raise self._wrong(index, column, f"{text!r} is not a finite number", hint)
             if positive and value <= 0:
                 raise self._wrong(index, column, f"{text} has no logarithm", f"leave {column} out of --log2")
             values[index] = value
         return values
+
+    def _given(self, column: str) -> Iterator[tuple[int, str]]:
+        """The fields of a column that are not empty, each with its index."""
+        return ((index, row[column]) for index, row in enumerate(self.rows) if row[column])
 
     def where(self, column: str, text: str) -> Table:
         """The rows that have a text in a column; numbers are compared as numbers.
@@ -312,7 +305,7 @@ def _design(table: Table, factors: Sequence[str], block: str | None) -> Screenin
     columns = [table.factor(name) for name in factors]
     codes = np.array([column.codes for column in columns]).T
     graded = codes[:, [column.n_levels > 2 for column in columns]]
-    between = np.abs(graded) < 1 - _MIDDLE
+    between = np.abs(graded) < 1 - 1e-9
     three = all(column.n_levels <= 3 for column in columns)
     apart = np.array_equal(np.all(between, axis=1), np.any(between, axis=1))
     centred = graded.shape[1] > 1 and three and apart

@@ -2,12 +2,13 @@
 
 First random balance: each run makes few changes at once, those that were made least; or one alone, of those
 that may do something. A run that fails is followed by runs of half of what may have made it fail, until the
-level is found and set aside. What is told to help or to slow down is not made again, so that it hides
+level is found and set aside. What is seen to help or to slow down is not made again, so that it hides
 nothing else; what was made on cores far apart is; what has an effect only beside another change is made in
 runs of its own. Then the confirmation: what the screening suspects of a gain (after changes alone also what
 it suspects of a loss), one change at a time, against the arm's own default, in rounds on fresh launches.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,17 +17,8 @@ from itertools import chain, islice
 
 import numpy as np
 
-from autotune.screening.discovery.found import candidates, doubts, told
-from autotune.screening.discovery.runs import Arm, Change, Run, set_aside, suspects
-
-_TOLD_EVERY = 24
-"""After so many runs of the screening it is looked again at what is told."""
-CONFIRMING = 1 / 3
-"""Part of the launches, and of the time, kept for the confirmation."""
-_LAST = 9
-"""Tier of factors that no tier names: greater than any."""
-_SURELY = 3
-"""Launches of a change alone from which on it is believed what it does: two may tell it by a hair."""
+from autotune.screening.discovery.found import candidates, doubts, established
+from autotune.screening.discovery.runs import RULE, Arm, Change, Run, set_aside, suspects
 
 
 class Stage(StrEnum):
@@ -61,7 +53,7 @@ class Course:
     @property
     def screening(self) -> int:
         """Launches before the confirmation."""
-        return self.launches - round(CONFIRMING * self.launches)
+        return self.launches - round(RULE.confirming * self.launches)
 
     def next_run(
         self, runs: Sequence[Run], enough: bool = False, time_is_up: bool = False, go_on: bool = False
@@ -102,24 +94,23 @@ class Course:
         """
         made = Counter(run.arm for run in runs if not run.apart)
 
-        def behind(i: int) -> tuple[int, float]:
+        def behind(i: int) -> tuple[float, float]:
             tier = 0 if self.share else self._next_tier(i, _made(self.arms[i], i, runs))
             return tier, (made[i] + 0.5) * self.off(self.arms[i]) / max(len(self.arms[i].changes), 1)
 
         return min(range(len(self.arms)), key=behind)
 
-    def _next_tier(self, number: int, made: Counter[Change]) -> int:
+    def _next_tier(self, number: int, made: Counter[Change]) -> float:
         """The lowest tier of which an arm has a change of its own that was not made yet."""
-        left = (self._tier(c) for c in self._own(number) if not made[c])
-        return min(left, default=_LAST)
+        return min((self._tier(c) for c in self._own(number) if not made[c]), default=math.inf)
 
     def _own(self, number: int) -> list[Change]:
         """The changes of an arm that the default one does not have too."""
         elsewhere = set(self.arms[0].changes) if number else set()
         return [c for c in self.arms[number].changes if c not in elsewhere]
 
-    def _tier(self, change: Change) -> int:
-        return self.tiers.get(change[0], _LAST)
+    def _tier(self, change: Change) -> float:
+        return self.tiers.get(change[0], math.inf)
 
     def _screening(self, runs: Sequence[Run], number: int, rng: np.random.Generator) -> tuple[Run, Stage]:
         arm = self.arms[number]
@@ -129,8 +120,8 @@ class Course:
             half = [suspected[i] for i in rng.permutation(len(suspected))[: len(suspected) // 2]]
             return Run(number, arm.complete(frozenset(half))), Stage.BISECT
         guilty = set_aside(runs, number)
-        looked = runs[: len(runs) // _TOLD_EVERY * _TOLD_EVERY]
-        known = told(arm, number, looked, self.rate, self.seed)
+        looked = runs[: len(runs) // RULE.look_every * RULE.look_every]
+        known = established(arm, number, looked, self.rate, self.seed)
         made = _made(arm, number, runs)
         if self.share:
             left = [c for c in arm.changes if c not in guilty and c not in known]
@@ -139,13 +130,13 @@ class Course:
             # Alone, each once: what another arm has too comes last, lower tiers go first, and one level of
             # each factor goes before the second of any, since levels of a factor often do the same. Then what
             # may do something is worth more launches than the many that do nothing; one each time, since the
-            # next look may tell.
+            # next look may settle it.
             own = set(self._own(number))
             of_factor = Counter[str]()
             for (name, _), times in made.items():
                 of_factor[name] += times
             before, doubt = _made(arm, number, looked), doubts(arm, number, looked, self.seed)
-            left = [c for c in arm.changes if c not in guilty and (c not in known or made[c] < _SURELY)]
+            left = [c for c in arm.changes if c not in guilty and (c not in known or made[c] < RULE.surely)]
             order = sorted(
                 left,
                 key=lambda c: (

@@ -17,20 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from autotune.measure.location import normal_scale
+from autotune.screening.discovery.runs import RULE
 
-_CLIP = 3.0
-"""Standard deviations beyond which a residual counts no further."""
-_HUBER = 1.5
-"""Standard deviations beyond which a run counts less in the joint fit."""
-_FAMILY = 0.05
-"""Chance that a change enters the joint fit where none matters."""
-_DRAWS, _FINAL_DRAWS = 60, 200
-"""Permutations for each entry, and for the probabilities at the end."""
-_NEIGHBOURS = 41
-"""Launches over which the machine's speed is taken to be the same."""
-_LEAST = 1
-"""Runs of a change without which nothing is said about it."""
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +64,22 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | N
     cores = np.zeros((n, 0)) if cores is None else cores
     usual, first = np.median(cores, axis=0), 1 + cores.shape[1]
     counts = x.sum(axis=0)
-    usable = (counts >= _LEAST) & (counts <= n - _LEAST)
+    usable = (counts > 0) & (counts < n)
     scale = np.sqrt(np.maximum(counts * (1 - counts / n), 1e-9))[:, None]
     chosen: list[int] = []
+
+    def drawn(times: int) -> list[Floats]:
+        """Scores of usable changes where launches are permuted, so that none of them does anything."""
+        return [_scores(x, residuals[rng.permutation(n)] / sigma, scale)[usable] for _ in range(times)]
+
     while True:
         coefficients, residuals, sigma = _joint(np.column_stack([cores - usual, x[:, chosen]]), y)
         z = _scores(x, residuals / sigma, scale)
         z[~usable] = 0
         z[chosen] = 0
         best = int(np.abs(z).max(axis=1).argmax())
-        highest = [
-            np.abs(_scores(x, residuals[rng.permutation(n)] / sigma, scale)[usable]).max(initial=0)
-            for _ in range(_DRAWS)
-        ]
-        if len(chosen) >= n // 4 or np.abs(z[best]).max() <= np.quantile(highest, 1 - _FAMILY):
+        highest = [np.abs(scores).max(initial=0) for scores in drawn(RULE.draws)]
+        if len(chosen) >= n // 4 or np.abs(z[best]).max() <= np.quantile(highest, 1 - RULE.family):
             break
         chosen.append(best)
     effect = (x.T @ residuals) / np.maximum(counts, 1)[:, None]
@@ -95,15 +87,13 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | N
         kept = residuals + np.outer(x[:, change], coefficients[first + row])
         z[change] = _scores(x[:, [change]], kept / sigma, scale[[change]])[0]
         effect[change] = coefficients[first + row]
-    draws = [_scores(x, residuals[rng.permutation(n)] / sigma, scale)[usable] for _ in range(_FINAL_DRAWS)]
-    null_any = np.sort(np.concatenate([np.abs(d).max(axis=1) for d in draws]))
-    null_faster = np.sort(np.concatenate([(-d).max(axis=1) for d in draws]))
+    null = np.concatenate(drawn(RULE.final_draws))
     effect[~usable] = np.nan
     return Fit(
         effect,
         sigma / scale,
-        np.where(usable, _tail(null_any, np.abs(z).max(axis=1)), 1.0),
-        np.where(usable, _tail(null_faster, (-z).max(axis=1)), 1.0),
+        np.where(usable, _tail(np.abs(null).max(axis=1), np.abs(z).max(axis=1)), 1.0),
+        np.where(usable, _tail((-null).max(axis=1), (-z).max(axis=1)), 1.0),
         sigma,
         coefficients[0],
         coefficients[1:first],
@@ -120,8 +110,6 @@ def false_discovery_set(p: Floats, rate: float) -> NDArray[np.bool_]:
 
 def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
     """Huber's fit of each size on the chosen columns: coefficients, residuals, scales."""
-    from scipy.stats import median_abs_deviation
-
     n, design = len(y), np.column_stack([np.ones(len(y)), x])
     weights = np.ones_like(y)
     start = np.vstack([np.median(y, axis=0), np.zeros((x.shape[1], y.shape[1]))])
@@ -134,10 +122,8 @@ def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
         drift = _drift(y - design @ coefficients)
         residuals = y - drift - design @ coefficients
         freedom = max(n - design.shape[1], 1)
-        around_zero = np.vstack([residuals, -residuals])
-        scale = median_abs_deviation(around_zero, axis=0, scale="normal")
-        sigma = np.maximum(scale * np.sqrt(n / freedom), 1e-4)
-        weights = np.minimum(1, _HUBER / np.maximum(np.abs(residuals) / sigma, 1e-9))
+        sigma = np.maximum(normal_scale(np.abs(residuals)) * np.sqrt(n / freedom), 1e-4)
+        weights = np.minimum(1, RULE.huber / np.maximum(np.abs(residuals) / sigma, 1e-9))
     return coefficients, residuals, sigma
 
 
@@ -145,20 +131,18 @@ def _drift(residuals: Floats) -> Floats:
     """How the machine's speed changes: the median of each launch's neighbours, about that of all."""
     from scipy.ndimage import median_filter
 
-    if len(residuals) < 2 * _NEIGHBOURS:
+    if len(residuals) < 2 * RULE.neighbours:
         return np.zeros_like(residuals)
-    moving: Floats = median_filter(residuals, size=(_NEIGHBOURS, 1), mode="nearest")
+    moving: Floats = median_filter(residuals, size=(RULE.neighbours, 1), mode="nearest")
     return moving - np.median(moving, axis=0)
 
 
 def _scores(x: Floats, scaled: Floats, scale: Floats) -> Floats:
-    clipped = np.clip(scaled, -_CLIP, _CLIP)
-    z: Floats = (x.T @ (clipped - clipped.mean(axis=0))) / scale
-    return z
+    clipped = np.clip(scaled, -RULE.clip, RULE.clip)
+    return np.asarray((x.T @ (clipped - clipped.mean(axis=0))) / scale)
 
 
 def _tail(null: Floats, seen: Floats) -> Floats:
     """The share of the null that is as large, never zero."""
-    above = len(null) - np.searchsorted(null, seen, side="left")
-    tail: Floats = (above + 1) / (len(null) + 1)
-    return tail
+    above = len(null) - np.searchsorted(np.sort(null), seen, side="left")
+    return np.asarray((above + 1) / (len(null) + 1))

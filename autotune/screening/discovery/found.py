@@ -8,21 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.measure.location import normal_scale
 from autotune.screening.discovery.fit import Fit, Floats, false_discovery_set, sparse_fit
-from autotune.screening.discovery.runs import Arm, Change, Run, set_aside
-
-_RELAXED = 4
-"""What is confirmed on fresh launches may be suspected at so many times the rate of false discoveries."""
-_FEWEST = 8
-"""Good runs of an arm without which nothing is fitted."""
-_SURE = 2.5
-"""Standard errors by which a size counts as faster or slower."""
-_PLAIN = 5.0
-"""Standard errors from which on what was seen once is suspected, whatever else lies as far: the probabilities
-of a screening in which each change was made once or twice are those of its outliers."""
-_WON, _THERE = -0.03, 0.05
-"""Where an arm that gains on the whole does not gain so much (ln), what may help just there is suspected at
-this rate: it takes away the loss for which the arm would be refused."""
+from autotune.screening.discovery.runs import RULE, Arm, Change, Run, set_aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +31,7 @@ class Effect:
     @property
     def slower(self) -> bool:
         """Whether some size loses by more than chance."""
-        return any(e > _SURE * s for e, s in zip(self.log_ratio, self.error, strict=True))
+        return any(e > RULE.sure * s for e, s in zip(self.log_ratio, self.error, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +68,9 @@ def candidates(
         if fit is None:
             continue
         helping = _may_help(fit, rate, fits[0])
-        wanted = _may_slow(fit, rate) & ~helping if losses else helping
-        p = fit.p_any if losses else np.minimum(fit.p_faster, _p_there(fit, fits[0]))
-        towards = -1 if losses else 1
+        wanted, p, towards = helping, np.minimum(fit.p_faster, _p_there(fit, fits[0])), 1
+        if losses:
+            wanted, p, towards = _suspected(fit, 1, fit.p_any, rate) & ~helping, fit.p_any, -1
         suspected += [
             (p[i], np.nanmin(towards * fit.effect[i]), (number, arm.changes[i]))
             for i in np.flatnonzero(wanted)
@@ -92,31 +80,29 @@ def candidates(
 
 def _may_help(fit: Fit, rate: float, default: Fit | None) -> NDArray[np.bool_]:
     """Changes that are worth fresh launches for what they may gain, in an arm beside the default one."""
-    plain: NDArray[np.bool_] = np.nan_to_num(-fit.effect / fit.error).max(axis=1) > _PLAIN
-    return plain | (_p_there(fit, default) < _THERE) | false_discovery_set(fit.p_faster, _RELAXED * rate)
+    return _suspected(fit, -1, fit.p_faster, rate) | (_p_there(fit, default) < RULE.there)
 
 
 def _p_there(fit: Fit, default: Fit | None) -> Floats:
     """Probability of a gain as large where the arm does not gain itself, (n_changes,), if nothing did any."""
     apart = fit.level - default.level if default is not None else 0.0 * fit.level
-    lost = apart > _WON if apart.mean() < _WON else np.zeros(len(apart), dtype=bool)
+    lost = apart > RULE.won if apart.mean() < RULE.won else np.zeros(len(apart), dtype=bool)
     gains = np.nan_to_num(-fit.effect / fit.error)[:, lost]
     return np.array([_p_above(of) if len(of) else 1.0 for of in gains])
 
 
-def _may_slow(fit: Fit, rate: float) -> NDArray[np.bool_]:
-    """Changes that may do something, and are worth fresh launches for that."""
-    plain: NDArray[np.bool_] = np.nan_to_num(fit.effect / fit.error).max(axis=1) > _PLAIN
-    return plain | false_discovery_set(fit.p_any, _RELAXED * rate)
+def _suspected(fit: Fit, sign: int, p: Floats, rate: float) -> NDArray[np.bool_]:
+    """Changes that plainly move some size that way (-1: faster), or may move one by their probabilities."""
+    plain: NDArray[np.bool_] = np.nan_to_num(sign * fit.effect / fit.error).max(axis=1) > RULE.plain
+    return plain | false_discovery_set(p, RULE.relaxed * rate)
 
 
-def told(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> frozenset[Change]:
+def established(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> frozenset[Change]:
     """What surely does something, by the screening so far."""
     fit = _fitted(arm, number, screened, seed)
     if fit is None:
         return frozenset()
-    sure = false_discovery_set(fit.p_any, rate)
-    return frozenset(change for i, change in enumerate(arm.changes) if sure[i])
+    return frozenset(arm.changes[i] for i in np.flatnonzero(false_discovery_set(fit.p_any, rate)))
 
 
 def doubts(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Mapping[Change, float]:
@@ -148,7 +134,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
         alone = _launched_alone(arm, runs, number, fit)
         confirmed = _confirmed(number, {c: of for c, of in alone.items() if c in gains}, -1, rate)
         slower = _confirmed(number, {c: of for c, of in alone.items() if c not in gains}, 1, rate)
-        lose = {c for c, (e, error) in alone.items() if (e > _SURE * error).any()}
+        lose = {c for c, (e, error) in alone.items() if (e > RULE.sure * error).any()}
         active += [effect for effect in confirmed.values() if effect is not None]
         harmful += [effect for effect in slower.values() if effect is not None]
         for i, change in enumerate(arm.changes):
@@ -178,7 +164,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
 
 @lru_cache(maxsize=8)
 def _cached_fit(changes: tuple[Change, ...], runs: tuple[Run, ...], seed: int) -> Fit | None:
-    if len(runs) < _FEWEST:
+    if len(runs) < RULE.fewest:
         return None
     x = np.array([[float(change in run.changes) for change in changes] for run in runs])
     curves, rng = np.array([run.curve for run in runs]), np.random.default_rng([seed, 2])
@@ -194,7 +180,7 @@ def _cores(runs: Sequence[Run]) -> Floats:
 
 def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Fit | None:
     """The fit of the screening's good runs in one arm; None with too few."""
-    return _cached_fit(arm.changes, tuple(r for r in screened if r.arm == number and r.told), seed)
+    return _cached_fit(arm.changes, tuple(r for r in screened if r.arm == number and r.telling), seed)
 
 
 def _launched_alone(
@@ -227,19 +213,16 @@ def _spread(seen: Sequence[Floats]) -> Floats | float:
     Launches of a confirmation may lie further apart than those of the screening did, and all changes of a
     round share its defaults.
     """
-    from scipy.stats import median_abs_deviation
-
-    if not seen:
-        return 0.0
     left = [(of - np.median(of, axis=0)) * math.sqrt(len(of) / (len(of) - 1)) for of in seen]
-    apart = np.concatenate([sign * of for of in left for sign in (1, -1)])
-    return np.asarray(median_abs_deviation(apart, axis=0, scale="normal"))
+    return normal_scale(np.abs(np.concatenate(left))) if left else 0.0
 
 
 def _middle(differences: Floats, sigma: Floats) -> Floats:
     """Their mean without what lies far out."""
     middle = np.median(differences, axis=0)
-    return np.asarray(np.mean(np.clip(differences, middle - 3 * sigma, middle + 3 * sigma), axis=0))
+    return np.asarray(
+        np.mean(np.clip(differences, middle - RULE.clip * sigma, middle + RULE.clip * sigma), axis=0)
+    )
 
 
 def _confirmed(
@@ -263,7 +246,7 @@ def _differences(
     """
 
     def made(wanted: frozenset[Change], block: int) -> list[Floats]:
-        good = (r for r in rounds if r.block == block and r.told and r.changes == wanted)
+        good = (r for r in rounds if r.block == block and r.telling and r.changes == wanted)
         return [fit.steadied(r.curve, r.cores) for r in good]
 
     differences, errors = [], []

@@ -15,6 +15,47 @@ Change = tuple[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
+class DiscoveryRule:
+    """What a discovery takes for granted of launches and of the machine."""
+
+    confirming: float = 1 / 3
+    """Part of the launches, and of the time, kept for the confirmation."""
+    look_every: int = 24
+    """Launches of the screening after which it is looked again at what does something."""
+    surely: int = 3
+    """Launches of a change alone from which on it is believed what it does: two may show it by a hair."""
+    fewest: int = 8
+    """Good launches of an arm without which nothing is fitted."""
+    clip: float = 3.0
+    """Standard deviations beyond which a residual counts no further: launches have heavy tails."""
+    huber: float = 1.5
+    """Standard deviations beyond which a launch counts less in the joint fit: 96 % efficient if normal."""
+    family: float = 0.05
+    """Chance that a change enters the joint fit where none matters."""
+    draws: int = 60
+    """Permutations for each entry into the joint fit."""
+    final_draws: int = 200
+    """Permutations for the probabilities at the end."""
+    neighbours: int = 41
+    """Launches over which the machine's speed is taken to be the same."""
+    relaxed: float = 4
+    """What is confirmed on fresh launches may be suspected at so many times the rate of false discoveries."""
+    sure: float = 2.5
+    """Standard errors by which a size counts as faster or slower."""
+    plain: float = 5.0
+    """Standard errors from which on what was seen once is suspected, whatever else lies as far: the
+    probabilities of a screening in which each change was made once or twice are those of its outliers."""
+    won: float = -0.03
+    """Mean of ln over the sizes below which an arm gains on the whole."""
+    there: float = 0.05
+    """Rate at which is suspected what may help where such an arm does not gain so much: it takes away the
+    loss for which the arm would be refused."""
+
+
+RULE = DiscoveryRule()
+
+
+@dataclass(frozen=True, slots=True)
 class Arm:
     """One setting from which changes are counted."""
 
@@ -57,8 +98,8 @@ class Run:
     """Whether its cores were further apart than usual: what a change does elsewhere it may not do there."""
 
     @property
-    def told(self) -> bool:
-        """Whether it tells what its changes do."""
+    def telling(self) -> bool:
+        """Whether it shows what its changes do."""
         return self.ok and not self.apart
 
     @property
