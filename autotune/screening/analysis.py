@@ -189,6 +189,8 @@ def _suspicions(
     Standard errors are those of ``fitted.beta``, (n_factors,); ``floor`` is the smallest variance of a run
     that can be true, in whitened units, and ``alpha`` a level over all interactions that are tried.
     """
+    from scipy import stats
+
     if not fitted.joint:
         return ()
     with np.errstate(invalid="ignore"):
@@ -203,7 +205,7 @@ def _suspicions(
             continue
         variance = float(refit.residual @ refit.residual) / refit.residual_df
         error = math.sqrt(max(variance, floor) * float(refit.unit_variance[0]))
-        p_value = len(pairs) * float(_p_values(refit.beta[0], error, refit.residual_df))
+        p_value = len(pairs) * 2 * float(stats.t.sf(abs(float(refit.beta[0])) / error, refit.residual_df))
         if p_value < alpha:
             striking.append(Suspicion((names[i], names[j]), p_value))
     return tuple(sorted(striking, key=lambda suspicion: suspicion.p_value))
