@@ -61,7 +61,7 @@ def test_the_examples_of_a_page_run(page, tmp_path):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_blocks_have_a_language(page):
     fences = re.findall(r"^```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert all(re.match(r"(sh|python|yaml|csv|text)\b", fence) for fence in fences[::2])
+    assert all(re.match(r"(sh|python|toml|yaml|csv|text)\b", fence) for fence in fences[::2])
 
 
 def test_the_site_lists_every_key_of_a_scenario():

@@ -70,9 +70,10 @@ def test_effects_and_gains_are_those_of_the_campaign(ran):
     strongest = effects[effects["objective"] == "latency"].sort_values("p_value").iloc[0]
     assert strongest["effect_low"] < strongest["effect"] < strongest["effect_high"]
     assert list(gains["message_bytes"]) == [8, 4096, 1048576]
-    assert (gains["default_us"] / gains["tuned_us"]).tolist() == pytest.approx(
-        gains["speedup"].tolist(), rel=1e-4
-    )
+    assert (gains["speedup_low"] < gains["speedup"]).all()
+    assert (gains["speedup"] < gains["speedup_high"]).all()
+    measured = gains["default_us"] / gains["tuned_us"]  # medians of each side, not of pairs
+    assert measured.tolist() == pytest.approx(gains["speedup"].tolist(), rel=0.03)
     assert campaign.verdict is not None
     assert campaign.verdict.recommendation.point == campaign.recommendation.point
 
