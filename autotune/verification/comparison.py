@@ -20,7 +20,7 @@ comparison may spend, alpha:
   test of that slot must have missed it (intersection-union, Berger 1982).
 
 ``doubtful`` is a slot that was seen slower by more than ``max_loss``, where the statistic lies below its mean
-over the drawable orders by more than 1.645 standard deviations (one in twenty by chance): it is no claim, but
+over the drawable orders by more than some slot does by chance in one comparison of five: it is no claim, but
 what is in doubt is not handed over.
 
 Slots in which both sides make the same calls win or lose together: of those only the overhead can differ, so
@@ -54,7 +54,7 @@ from autotune.verification.evidence import (
     median,
     spread,
 )
-from autotune.verification.sequential import ONE_IN_TWENTY, SequentialDesign
+from autotune.verification.sequential import DOUBT, SequentialDesign
 
 _WHOLE: Slot = ("all", 0, 0)
 _REMEMBERED = 512
@@ -99,7 +99,7 @@ class Comparison:
     wins: bool = False
     """Whether it is faster, beyond the error rate of all slots together."""
     doubtful: bool = False
-    """Whether it was seen slower by more than ``max_loss``, less often by chance than one time in twenty."""
+    """Whether it was seen slower by more than ``max_loss``, more than some slot is by chance in one comparison of five."""
     at_least: float = -math.inf
     """What it is at least, one-sided."""
 
@@ -147,7 +147,7 @@ def claims(
     parts = [whole, *(each[differing] - share)]
     least = gain < design.least
     lost = least & (against - math.log(len(slots)) >= limit)
-    doubtful = least & (deviation(drawn, np.zeros(len(slots))) < _normal_quantile(ONE_IN_TWENTY))
+    doubtful = least & (deviation(drawn, np.zeros(len(slots))) < _normal_quantile(DOUBT / len(slots)))
     excluded = _at_least(drawn, _drawn(blocks, same, means=True)[1], design) > design.hidden
     wins = each - share - math.log(2) >= limit
 

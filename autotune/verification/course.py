@@ -86,11 +86,13 @@ class Course:
 
     @property
     def wanted(self) -> float:
-        """Launches of its own that would tell what is open, if all is as seen; infinite where in doubt."""
+        """Launches of its own that would tell what is open, if all is as seen; infinite where it loses."""
         last = self.rounds[-1]
         unsure = [c for c in last.counting if c.slot in last.open]
         needed = [launches_for(c, self.design.hidden, self.design.bound_alpha) for c in unsure]
-        return math.inf if self.doubtful else max(needed, default=0.0) / 2 - last.failures.n_deployed
+        if last.failures.more or last.lost:
+            return math.inf
+        return max(needed, default=0.0) / 2 - last.failures.n_deployed
 
     def verify(self, setting: Recommendation) -> None:
         """Walk through the rounds of a setting until it is refused, or holds, or wants another launch."""

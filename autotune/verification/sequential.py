@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from autotune.errors import ScenarioError
 
+DOUBT = 0.2
+"""In how many comparisons some size may be doubted by chance, which costs launches and claims nothing."""
 ONE_IN_TWENTY = 0.05
 """How often what is the same may be doubted by chance: refusing a setting claims nothing, so its rate is no
 part of the campaign's."""
