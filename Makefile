@@ -79,9 +79,10 @@ mpi-test: $(VENV)/.test ## the probe, campaigns and exports on other MPIs
 	AUTOTUNE_PYTHON_INTEL=$(CURDIR)/$(VENV)-intel/bin/python \
 	$(BIN)/python -m pytest -m "($(OTHER)) and not cluster"
 
+# They mostly wait, for what Slurm takes a minute to notice; each process has clusters of its own.
 cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; slurmctld slurmd slurm-client munge)
 	$(BIN)/python -m tests.cluster run -- true
-	$(BIN)/python -m pytest tests/cluster -m cluster
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/cluster -m cluster
 
 kill-test: $(VENV)/.test ## 200 kills of campaigns, simulated and real, at random moments
 	$(BIN)/python -m tests.kills

@@ -99,7 +99,7 @@ class Comparison:
     wins: bool = False
     """Whether it is faster, beyond the error rate of all slots together."""
     doubtful: bool = False
-    """Whether it was seen slower by more than ``max_loss``, more than some slot is by chance in one comparison of five."""
+    """Whether it was seen slower, by more than ``max_loss`` and than some slot is in one of five."""
     at_least: float = -math.inf
     """What it is at least, one-sided."""
 
