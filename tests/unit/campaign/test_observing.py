@@ -125,8 +125,8 @@ class Left:
         return outcome(request.directory, Ended(0, 1.0))
 
 
-def launched(tmp_path, leave, trial=TRIAL, **measured):
-    asked = probe_request(("allreduce",), (8, 1024), ranks=2)
+def launched(tmp_path, leave, trial=TRIAL, probe=None, **measured):
+    asked = probe or probe_request(("allreduce",), (8, 1024), ranks=2)
     measuring = Measurement(asked, 1.0, **measured)
     return Launches(Untouched(), Left(leave), Placement(2), measuring, Space("none", ()), tmp_path).observe(
         trial
@@ -151,6 +151,20 @@ def test_a_launch_waits_for_fast_cores_unless_it_is_a_discoverys(tmp_path, phase
         whole(directory)
 
     assert launched(tmp_path, leave, replace(TRIAL, phase=phase), patience_s=20.0).ok
+
+
+@pytest.mark.parametrize(
+    ("phase", "most", "least"),
+    [(Phase.SEARCH, 2000, 10), (Phase.VERIFY, 2000, 200), (Phase.VERIFY, 100, 100)],
+)
+def test_a_launch_that_verifies_shows_more_than_one_moment(tmp_path, phase, most, least):
+    def leave(directory):
+        assert json.loads((directory / REQUEST).read_text())["min_samples"] == least
+        whole(directory)
+
+    asked = probe_request(("allreduce",), (8, 1024), ranks=2, min_samples=10, max_samples=most)
+    trial = replace(TRIAL, phase=phase)
+    assert launched(tmp_path, leave, trial, probe=asked).ok
 
 
 @pytest.mark.parametrize(
