@@ -47,7 +47,7 @@ def place(request):
     )
     run_task(lambda scenario, site: found.append((scenario, site)) or 0, [*words, f"mpi.mpirun={mpirun}"])
     (scenario, site) = found[0]
-    assert site.stack.version.startswith(f"{request.param}.")
+    assert site.stack.installation.version.startswith(f"{request.param}.")
     return scenario, site
 
 
