@@ -95,6 +95,11 @@ class Description:
     """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""
 
     @property
+    def discovering(self) -> bool:
+        """Whether a discovery comes before the search, and is not complete."""
+        return self.knobs is not None and self.discovered is None
+
+    @property
     def whole(self) -> Space:
         """Everything that a launch of the campaign may set."""
         return joined(self.space, self.knobs) if self.knobs is not None else self.space

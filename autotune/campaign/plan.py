@@ -158,8 +158,7 @@ class Plan:
         one, own = self.verifier.design.launches, self.verifier.design.own
         # Two settings and the untouched stack, and one of them with it again where that did not tell.
         kept = one if self.budget.total_seconds is None else 5 * own
-        discovering = self.campaign.knobs is not None and self.campaign.discovered is None
-        if in_time > kept or discovering or self.verifier.wants(levelled(history)):
+        if in_time > kept or self.campaign.discovering or self.verifier.wants(levelled(history)):
             return kept
         return one if len(history.of(Phase.VERIFY)) else 0
 

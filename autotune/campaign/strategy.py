@@ -37,7 +37,7 @@ class Strategy:
         self._begun, self._later = Plan(campaign), (History(), Plan(campaign))
         self.discovery = None
         """What comes before the screening; None: nothing is to be discovered, or it was."""
-        if campaign.knobs is not None and campaign.discovered is None:
+        if campaign.discovering:
             named = frozenset(p.name for p in campaign.space.job)
             wanted = campaign.scenario
             self.discovery = Discovery(campaign.whole, wanted.discover, wanted.seed, named)

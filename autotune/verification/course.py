@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from autotune.history.lookup import choice_at
-from autotune.history.objectives import Slot, ratio_of
+from autotune.history.objectives import Z95, Slot, ratio_of
 from autotune.history.trial import History, Observation, Rule, Subject
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
@@ -63,6 +63,7 @@ class Course:
         """
         self._space, self._one_row, self._history = space, one_row, history
         self.design = design
+        self._each_loop = design.share(1 / 2) if both_count else design
         self._both_count, self._begun = both_count, begun
         self._blocks = list(blocks)
         self.rounds: list[VerificationRound] = []
@@ -88,10 +89,10 @@ class Course:
     def wanted(self) -> float:
         """Launches of its own that would tell what is open, if all is as seen; infinite where it loses."""
         last = self.rounds[-1]
-        unsure = [c for c in last.counting if c.slot in last.open]
-        needed = [launches_for(c, self.design.hidden, self.design.bound_alpha) for c in unsure]
         if last.failures.more or last.lost:
             return math.inf
+        unsure = (c for c in last.counting if c.slot in last.open)
+        needed = (launches_for(c, self.design.hidden, self.design.bound_alpha) for c in unsure)
         return max(needed, default=0.0) / 2 - last.failures.n_deployed
 
     def verify(self, setting: Recommendation) -> None:
@@ -174,8 +175,7 @@ class Course:
         ]
         measured = set().union(*(block.slots for block in loops[0]))
         alike = frozenset(same_calls(self._space, done.setting, measured))
-        design = self.design.share(1 / 2) if self._both_count else self.design
-        told = [claims(blocks, design, alike) for blocks in loops[: 1 + self._both_count]]
+        told = [claims(blocks, self._each_loop, alike) for blocks in loops[: 1 + self._both_count]]
         healed = ruled(self._space, done.setting, measured) - keeps
         untold: set[Slot] = set()
         if self._both_count:
@@ -198,12 +198,11 @@ class Course:
         """A round with every slot of it; what was launched most recently decides for all looks."""
         if not done.blocks:
             return done
-        design = self.design.share(1 / 2) if self._both_count else self.design
         alike = frozenset(same_calls(self._space, done.setting, _slots(done)))
         return replace(
             done,
-            judged=compare(done.blocks, design, alike),
-            judged_otherwise=compare(done.other_blocks, design, alike),
+            judged=compare(done.blocks, self._each_loop, alike),
+            judged_otherwise=compare(done.other_blocks, self._each_loop, alike),
         )
 
     def _ends(self, done: VerificationRound, keeps: set[Slot]) -> bool:
@@ -269,7 +268,7 @@ class Course:
         slower = set()
         for slot, (own, untouched) in own_choices(self._space, self._history, setting).items():
             spread = math.hypot(own.sem_s / own.median_s, untouched.sem_s / untouched.median_s)
-            if math.log(own.median_s / untouched.median_s) > 1.96 * spread:
+            if math.log(own.median_s / untouched.median_s) > Z95 * spread:
                 slower.add(slot)
         return slower
 
