@@ -48,12 +48,9 @@ _FEWEST = 24
 class Discovery:
     """Which of many parameters matter."""
 
-    space: Space
-    """All of them."""
-    wanted: Discover
-    """What it may cost."""
-    seed: int
-    """Of everything random."""
+    space: Space  # All of them.
+    wanted: Discover  # What it may cost.
+    seed: int  # Of everything random.
     named: frozenset[str] = frozenset()
     """Parameters that experts named for what is tuned: they go first, and are in the search in any case."""
 

@@ -64,14 +64,10 @@ Row = tuple[int, int, float]
 class Drift:
     """What moved whole launches, on the log scale."""
 
-    launches: int = 0
-    """From which it was estimated; 0: too few."""
-    error: float = math.nan
-    """Standard deviation of one launch beside it."""
-    walk: float = 0.0
-    """Standard deviation by which the machine moved over the campaign; 0: not beyond chance."""
-    hosts: float = 0.0
-    """Standard deviation between sets of nodes; 0: not beyond chance."""
+    launches: int = 0  # From which it was estimated; 0: too few.
+    error: float = math.nan  # Standard deviation of one launch beside it.
+    walk: float = 0.0  # Standard deviation by which the machine moved over the campaign; 0: not beyond chance
+    hosts: float = 0.0  # Standard deviation between sets of nodes; 0: not beyond chance.
     offsets: dict[int, float] = field(default_factory=dict)
     """Number of a trial → by how much its times are too high."""
 

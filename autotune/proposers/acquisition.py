@@ -61,22 +61,16 @@ MEMORY: Slot = ("memory", 0, 0)
 class SearchState:
     """Where a campaign stands."""
 
-    space: Space
-    """Of the campaign."""
-    slots: tuple[Slot, ...]
-    """Those that some objective counts."""
-    weights: NDArray[np.float64]
-    """Share of each slot in each objective, shape ``(o, m)``."""
-    curves: Curves
-    """Of the launches that succeeded."""
+    space: Space  # Of the campaign.
+    slots: tuple[Slot, ...]  # Those that some objective counts.
+    weights: NDArray[np.float64]  # Share of each slot in each objective, shape ``(o, m)``.
+    curves: Curves  # Of the launches that succeeded.
     envelopes: dict[Point, NDArray[np.float64]]
     """Job-wide setting → ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
-    limit: NDArray[np.float64]
-    """ln t that no launch may exceed, shape ``(m,)``; infinite where none is known."""
+    limit: NDArray[np.float64]  # ln t that no launch may exceed, shape ``(m,)``; infinite where none is known
     untouched: NDArray[np.float64]
     """ln t of the stack's own defaults, which the limit is made of, shape ``(m,)``; infinite as there."""
-    losers: frozenset[Point]
-    """Settings that are sure to lose somewhere."""
+    losers: frozenset[Point]  # Settings that are sure to lose somewhere.
 
     @classmethod
     def of(

@@ -72,16 +72,12 @@ KEPT = 0.99
 class Curves:
     """What was measured, as arrays."""
 
-    points: Sequence[Point]
-    """Of the launches, length n; the same point may occur several times."""
-    logs: NDArray[np.float64]
-    """ln t, shape ``(n, m)``; NaN where a cell is missing."""
-    sems: NDArray[np.float64]
-    """Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown."""
+    points: Sequence[Point]  # Of the launches, length n; the same point may occur several times.
+    logs: NDArray[np.float64]  # ln t, shape ``(n, m)``; NaN where a cell is missing.
+    sems: NDArray[np.float64]  # Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown.
     doubts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Standard deviation by which the curve as a whole may be off, shape ``(n,)``; empty: by nothing."""
-    apart: float = 0.0
-    """Standard deviation by which whole launches of one setting lie apart."""
+    apart: float = 0.0  # Standard deviation by which whole launches of one setting lie apart.
 
     def __post_init__(self) -> None:
         """Fill in what was left empty."""
@@ -93,12 +89,9 @@ class Curves:
 class Prediction:
     """Normal marginals of the curves of some points."""
 
-    mean: NDArray[np.float64]
-    """Of ln t, shape ``(q, m)``."""
-    coefficient_sd: NDArray[np.float64]
-    """Standard deviation of each coefficient, shape ``(q, R)``."""
-    basis: NDArray[np.float64]
-    """φ, shape ``(m, R)``."""
+    mean: NDArray[np.float64]  # Of ln t, shape ``(q, m)``.
+    coefficient_sd: NDArray[np.float64]  # Standard deviation of each coefficient, shape ``(q, R)``.
+    basis: NDArray[np.float64]  # φ, shape ``(m, R)``.
     residual_sd: NDArray[np.float64]
     """Standard deviation of ln t that the coefficients leave over, shape ``(q, m)``."""
 
@@ -306,10 +299,8 @@ class CurveModel:
 class _Hyper:
     """What is fitted."""
 
-    theta: torch.Tensor
-    """Shape ``(D,)``."""
-    amplitude: torch.Tensor
-    """a, shape ``(R,)``."""
+    theta: torch.Tensor  # Shape ``(D,)``.
+    amplitude: torch.Tensor  # a, shape ``(R,)``.
     nugget: torch.Tensor
     """Variance of the coefficients from launch to launch beyond the standard errors, shape ``(R,)``."""
 
@@ -318,14 +309,10 @@ class _Hyper:
 class _Data:
     """The launches as the coefficients see them."""
 
-    codes: torch.Tensor
-    """One-hot, shape ``(n, V)``."""
-    e: torch.Tensor
-    """Expectations, shape ``(R, n)``."""
-    targets: torch.Tensor
-    """Coefficients of what the expectations leave over, shape ``(R, n)``."""
-    noise: torch.Tensor
-    """Their variances, shape ``(R, n)``."""
+    codes: torch.Tensor  # One-hot, shape ``(n, V)``.
+    e: torch.Tensor  # Expectations, shape ``(R, n)``.
+    targets: torch.Tensor  # Coefficients of what the expectations leave over, shape ``(R, n)``.
+    noise: torch.Tensor  # Their variances, shape ``(R, n)``.
 
     def some(self, most: int) -> _Data:
         """At most so many launches, evenly taken in order."""

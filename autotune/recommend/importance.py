@@ -39,8 +39,7 @@ Array = NDArray[np.float64]
 class Importance:
     """One parameter in the eyes of the model."""
 
-    parameter: str
-    """Its name."""
+    parameter: str  # Its name.
     share: float
     """Its total effect, between 0 and about 1; with interactions the shares add up to more than 1."""
     ratio: float
@@ -51,24 +50,18 @@ class Importance:
 class LeftOut:
     """One setting as the model predicts it from all others."""
 
-    candidate: Candidate
-    """The setting and its measured scores."""
-    predicted: float
-    """In the objective's unit."""
-    low: float
-    """Lower end of 95 % for what a measurement would show."""
-    high: float
-    """Upper end."""
+    candidate: Candidate  # The setting and its measured scores.
+    predicted: float  # In the objective's unit.
+    low: float  # Lower end of 95 % for what a measurement would show.
+    high: float  # Upper end.
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
     """What the model knows of one objective."""
 
-    importances: tuple[Importance, ...]
-    """The parameters that varied, the most important first."""
-    left_out: tuple[LeftOut, ...]
-    """In order of the measured score."""
+    importances: tuple[Importance, ...]  # The parameters that varied, the most important first.
+    left_out: tuple[LeftOut, ...]  # In order of the measured score.
     explained: float
     """Share of the variation of left-out settings that is told, 1 − Σ(y − μ)² / Σ(y − ȳ)²: < 0: none."""
 

@@ -50,12 +50,9 @@ Array = NDArray[np.float64]
 class Posterior:
     """What is believed of the costs."""
 
-    mean: Array
-    """Shape ``(n,)``."""
-    sd: Array
-    """Shape ``(n,)``."""
-    noise: float
-    """Standard deviation of one launch."""
+    mean: Array  # Shape ``(n,)``.
+    sd: Array  # Shape ``(n,)``.
+    noise: float  # Standard deviation of one launch.
 
     def worth_of_another(self) -> Array:
         """What one more launch of each setting would gain by turning the choice; less is better."""
@@ -124,12 +121,9 @@ def pooled(
 class Process:
     """The Gaussian process on the settings that were launched."""
 
-    distances: Array
-    """δ, shape ``(D, n, n)``."""
-    y: Array
-    """Centred."""
-    launches: Array
-    """Behind each."""
+    distances: Array  # δ, shape ``(D, n, n)``.
+    y: Array  # Centred.
+    launches: Array  # Behind each.
 
     def fitted(self) -> Array:
         """The v at the mode of its posterior density."""

@@ -34,8 +34,7 @@ class LaunchNoise:
 
     squares: float = 0.0
     """SS: sum of squared deviations of ln t from the mean of setting and cell, as a mean over the cells."""
-    repeats: int = 0
-    """ν: launches less settings, of those that were launched more than once."""
+    repeats: int = 0  # ν: launches less settings, of those that were launched more than once.
 
     @property
     def sd(self) -> float:

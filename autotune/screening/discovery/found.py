@@ -17,16 +17,11 @@ from autotune.screening.discovery.runs import RULE, Arm, Change, Run, set_aside
 class Effect:
     """What one change does to the curve."""
 
-    arm: int
-    """In which arm."""
-    change: Change
-    """Factor and level."""
-    log_ratio: tuple[float, ...]
-    """Logarithm of its time over the default's, at each size; below zero: faster."""
-    error: tuple[float, ...]
-    """Standard errors of these."""
-    confirmed: bool
-    """Whether by fresh launches of it alone, else by the screening."""
+    arm: int  # In which arm.
+    change: Change  # Factor and level.
+    log_ratio: tuple[float, ...]  # Logarithm of its time over the default's, at each size; below zero: faster
+    error: tuple[float, ...]  # Standard errors of these.
+    confirmed: bool  # Whether by fresh launches of it alone, else by the screening.
 
     @property
     def slower(self) -> bool:
@@ -38,24 +33,18 @@ class Effect:
 class Found:
     """The result of a discovery."""
 
-    active: tuple[Effect, ...]
-    """What helps at some size, confirmed one at a time."""
+    active: tuple[Effect, ...]  # What helps at some size, confirmed one at a time.
     unconfirmed: tuple[Effect, ...]
     """What helps by the screening, at the same rate, and was never run alone: time or launches were up."""
-    harmful: tuple[Effect, ...]
-    """What only slows down: by the screening, or confirmed as well."""
-    set_aside: tuple[tuple[int, Change], ...]
-    """(arm, change) that make launches fail."""
+    harmful: tuple[Effect, ...]  # What only slows down: by the screening, or confirmed as well.
+    set_aside: tuple[tuple[int, Change], ...]  # (arm, change) that make launches fail.
     untold: tuple[tuple[int, Change], ...]
     """Suspected and not confirmed, at a rate that fresh launches would have lowered, or never measured."""
     arms: tuple[tuple[float, ...], ...]
     """Logarithm of the time of each arm at each size; empty where nothing could be measured."""
-    rate: float
-    """Of false discoveries."""
-    names: tuple[str, ...] = ()
-    """Of the arms."""
-    factors: int = 0
-    """How many had levels to be screened, in any arm."""
+    rate: float  # Of false discoveries.
+    names: tuple[str, ...] = ()  # Of the arms.
+    factors: int = 0  # How many had levels to be screened, in any arm.
 
 
 def candidates(
