@@ -7,7 +7,7 @@ ones a sample, and what hides between two stamps of the clock is bounded by the 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 FAMILIES = ("collectives", "point-to-point", "one-sided", "files", "completion", "setup")
 """As ``enum family`` of the recorder numbers them; completion: waits and tests, beyond what they did for
@@ -171,16 +171,18 @@ def _mean(alike: Sequence[OtherCalls], n: int) -> OtherCalls:
     def mean(name: str) -> float:
         return math.fsum(getattr(one, name) for one in alike) / n
 
-    first, calls = alike[0], sum(one.calls for one in alike)
-    return OtherCalls(
-        first.family,
-        first.operation,
-        first.distance,
-        math.fsum(one.message_bytes * one.calls for one in alike) / max(calls, 1),
-        round(calls / n),
-        *map(mean, ("calls_per_rank", "seconds", "seconds_low", "seconds_high", "completing_s")),
-        round(mean("timed")),
-        mean_histogram([one.histogram for one in alike], n),
+    calls = sum(one.calls for one in alike)
+    return replace(
+        alike[0],
+        message_bytes=math.fsum(one.message_bytes * one.calls for one in alike) / max(calls, 1),
+        calls=round(calls / n),
+        calls_per_rank=mean("calls_per_rank"),
+        seconds=mean("seconds"),
+        seconds_low=mean("seconds_low"),
+        seconds_high=mean("seconds_high"),
+        completing_s=mean("completing_s"),
+        timed=round(mean("timed")),
+        histogram=mean_histogram([one.histogram for one in alike], n),
     )
 
 
