@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from autotune.history.objectives import Z95, Objective
 from autotune.recommend.front import Candidate
-from autotune.recommend.posterior import FITTED, Process, distances, inverted
+from autotune.recommend.posterior import PRIORS, Process, distances, inverted
 from autotune.space import Point, Space
 
 _FEWEST = 6
@@ -69,7 +69,7 @@ class Learnt:
 def learnt(objective: Objective, index: int, space: Space, judged: Sequence[Candidate]) -> Learnt | None:
     """What the settings teach about an objective, the ``index``-th of their scores; None where few."""
     order = sorted(judged, key=lambda candidate: candidate.scores[index].value)
-    some = np.linspace(0, len(order) - 1, min(len(order), FITTED)).round().astype(int)
+    some = np.linspace(0, len(order) - 1, min(len(order), PRIORS.fitted)).round().astype(int)
     chosen = [order[i] for i in some]
     names = [p.name for p in space.job if len({c.point.get(p.name) for c in chosen}) > 1]
     logs = np.log([candidate.scores[index].value for candidate in chosen])

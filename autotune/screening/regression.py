@@ -84,7 +84,7 @@ class TermEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Breakpoint:
     """Where the response jumps or changes its slope along a term."""
 
     term: str  # The column.
@@ -110,7 +110,7 @@ class Regression:
     std_dev: float  # Of the residuals, on the model's scale.
     df: int  # Degrees of freedom of the residuals.
     breusch_pagan_p: float  # That rows scatter alike: small where they do not.
-    steps: tuple[Step, ...]  # Where residuals show that the model changes.
+    steps: tuple[Breakpoint, ...]  # Where residuals show that the model changes.
     cost: CostModel | None
     """The best of LogGP's forms on the same rows and scale; None without ranks and sizes."""
     columns: Mapping[str, NDArray[np.float64]]  # Column → (n,) the table's numbers.
@@ -231,7 +231,7 @@ def _steps(
     columns: Mapping[str, NDArray[np.float64]],
     y: NDArray[np.float64],
     design: NDArray[np.float64],
-) -> tuple[Step, ...]:
+) -> tuple[Breakpoint, ...]:
     """Steps that residuals show, the clearest first.
 
     Each candidate is a jump and a change of slope between two neighbouring values of a term; the clearest is
@@ -245,7 +245,7 @@ def _steps(
         for term, its in values.items()
         for below, above in zip(its[side - 1 : -side], its[side : len(its) - side + 1], strict=True)
     ]
-    found: list[Step] = []
+    found: list[Breakpoint] = []
     while places and len(found) < STEPS.most:
         rest, _, rank = _least_squares(design, y)
         candidates = []
@@ -260,7 +260,7 @@ def _steps(
         p, _, place, jump = min(candidates, default=(1.0, 0.0, ("", 0.0, 0.0), 0.0))
         if p >= RULE.alpha:
             break
-        found.append(Step(*place, jump, p))
+        found.append(Breakpoint(*place, jump, p))
         design = np.column_stack([design, *_broken(formula, columns, place)])
         places.remove(place)
     return tuple(found)

@@ -32,7 +32,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class Course:
+class DiscoveryDesign:
     """The plan of a discovery."""
 
     arms: tuple[Arm, ...]  # What can be turned.

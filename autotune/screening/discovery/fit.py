@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class JointFit:
     """Every change's effect at each size."""
 
     effect: Floats  # Logarithm of the ratio of times, (n_changes, n_sizes); NaN where it was in too few runs.
@@ -43,7 +43,7 @@ class Fit:
         return steady
 
 
-def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | None = None) -> Fit:
+def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | None = None) -> JointFit:
     """Effects of all changes.
 
     Args:
@@ -81,7 +81,7 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | N
         effect[change] = coefficients[first + row]
     null = np.concatenate(drawn(RULE.final_draws))
     effect[~usable] = np.nan
-    return Fit(
+    return JointFit(
         effect,
         sigma / scale,
         np.where(usable, _tail(np.abs(null).max(axis=1), np.abs(z).max(axis=1)), 1.0),
