@@ -26,12 +26,10 @@ def tune(
         return ExitCode.WELL
     from autotune.commands.hydra_bridge import run_task
     from autotune.commands.tune import tune as task
-    from autotune.views.console import Detail
 
     if quiet and verbose:
         raise UserError("--quiet and --verbose", "give one of them")
-    detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
-    return run_task(partial(task, detail=detail), words or (), launches=True)
+    return run_task(partial(task, quiet=quiet, verbose=verbose), words or (), launches=True)
 
 
 @composed()

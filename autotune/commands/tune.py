@@ -56,8 +56,10 @@ from autotune.views.console import CampaignConsole, Detail
 from autotune.views.guidelines import concerning_text
 
 
-def tune(scenario: Scenario, site: Site, detail: Detail = Detail.NORMAL) -> int:
-    """Run the campaign, or what is left of it, and export what it recommends; ``detail``: what it prints.
+def tune(scenario: Scenario, site: Site, quiet: bool = False, verbose: bool = False) -> int:
+    """Run the campaign, or what is left of it, and export what it recommends.
+
+    ``quiet`` prints the result alone, ``verbose`` also what was measured in each launch.
 
     Returns:
         The exit code: a finding where the exported files do not do what they say.
@@ -69,6 +71,7 @@ def tune(scenario: Scenario, site: Site, detail: Detail = Detail.NORMAL) -> int:
         Interrupted: the user ended it.
     """
     directory = scenario.directory
+    detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
     console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
     line = partial(console.print, highlight=False, soft_wrap=True)  # never broken by us
     strategy = strategy_of(scenario, site)
@@ -306,7 +309,7 @@ def _finish(
             f"see {directory}/launches",
         )
     baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
-    screen.closing(campaign.space, levelled(history), recommendation, baseline, found.verdict)
+    screen.closing(campaign.space, levelled(history), recommendation, baseline, found.against)
     violated = campaign_findings(campaign, history, recommendation)
     screen.doubted(concerning_text(violated, campaign.space, recommendation))
     screen.remarked(remark for remark in remarks(campaign, history) if remark.grave)

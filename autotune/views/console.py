@@ -1,7 +1,7 @@
 """A campaign as it goes: one line for each launch, in a terminal a progress bar below them."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from types import TracebackType
 from typing import Self
@@ -21,7 +21,6 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import Step, ratio_to, speedup_interval
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Point, Space
-from autotune.verification.verdict import Verdict
 from autotune.views.discovery import discovery_parts
 from autotune.views.launch_line import WIDTH, LaunchLines
 from autotune.views.tables import design_table, effects_tables, machine_table, result_table, size_tables
@@ -184,9 +183,12 @@ class CampaignConsole:
         history: History,
         recommendation: Recommendation,
         baseline: Sequence[Score] | None,
-        verdict: Verdict | None = None,
+        against: Callable[[Point], str] = lambda point: "",
     ) -> None:
-        """The recommended setting, why others are not it, and its per-size table."""
+        """The recommended setting, why others are not it, and its per-size table.
+
+        ``against``: what the verification found against a setting; empty: nothing.
+        """
         if self._bar is not None:
             self._bar.stop()
         objectives, point = self._lines.objectives, recommendation.point
@@ -200,7 +202,8 @@ class CampaignConsole:
             return mine is None or any(ratio_to(*pair) > 1 for pair in pairs)
 
         def why(one: Candidate) -> str:
-            return why_not(objectives, one, mine, verdict) if mine else "not verified"
+            searched = why_not(objectives, one, mine) if mine else "not verified"
+            return against(one.point) or searched
 
         others = [one for one in pareto_front(objectives, judged) if one.point != point and better(one)]
         chosen = (words, mine.scores if mine else None)
