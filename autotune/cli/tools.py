@@ -177,6 +177,7 @@ def benchmark(
     call_level: Annotated[str, typer.Option(help="parameters swept inside each launch")] = "",
     per_job: Annotated[str, typer.Option(help="parameters that a job must fix")] = "",
     jobs: Annotated[int, typer.Option(help="processes")] = 1,
+    collective: Annotated[str | None, typer.Option(help="which one, of tables that hold several")] = None,
 ) -> None:
     """Let proposers compete on recorded tables: who comes how close to the best in how few launches."""
     from autotune.commands import benchmark as verb
@@ -190,6 +191,7 @@ def benchmark(
         _words(call_level),
         _words(per_job),
         jobs,
+        collective,
     )
 
 

@@ -30,12 +30,14 @@ def benchmark(
     call_level: Sequence[str] = (),
     per_job: Sequence[str] = (),
     jobs: int = 1,
+    collective: str | None = None,
 ) -> None:
     """Run all contests, print the standings, and write results and plot.
 
     Proposers are named with options if wanted: ``optuna:sampler=gp``. Parameters of ``call_level`` are swept
-    inside each launch, those of ``per_job`` a job must fix, in the tables that have them. All results go to a
-    CSV, with the plot beside it as ``.html``; without a file there are the standings only.
+    inside each launch, those of ``per_job`` a job must fix, in the tables that have them. ``collective`` is
+    for tables of several. All results go to a CSV, with the plot beside it as ``.html``; without a file there
+    are the standings only.
 
     Raises:
         UserError: no tables, budgets or seeds that make no contest, or a file that cannot be written.
@@ -49,7 +51,7 @@ def benchmark(
         )
     for name in proposers:
         named(name)
-    read = [_read(path, call_level, per_job) for path in _files(tables)]
+    read = [_read(path, call_level, per_job, collective) for path in _files(tables)]
     tasks = [(r, name, tuple(launches), seed) for r, name, seed in product(read, proposers, range(seeds))]
     results: list[Result] = []
     with _table(out) as write:
@@ -129,12 +131,14 @@ def _files(tables: Path) -> list[Path]:
     return files
 
 
-def _read(path: Path, call_level: Sequence[str], per_job: Sequence[str]) -> RecordedTable:
+def _read(
+    path: Path, call_level: Sequence[str], per_job: Sequence[str], collective: str | None
+) -> RecordedTable:
     """A table, with those of the named parameters that it has."""
-    plain = read_recorded(path)
+    plain = read_recorded(path, collective=collective)
     names = {p.name for p in plain.space.parameters}
     call, job = names & set(call_level), names & set(per_job)
-    return read_recorded(path, call, job) if call or job else plain
+    return read_recorded(path, call, job, collective) if call or job else plain
 
 
 @contextmanager

@@ -60,3 +60,25 @@ def test_a_bad_table_and_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_options_of_a_proposer() -> None:
     assert named("optuna:sampler=gp:initial=3") == Optuna(sampler="gp", initial=3)
+
+
+def test_of_a_table_of_several_collectives_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "source,line,benchmark,version,collective,comm_size,message_bytes,latency_us,algorithm\n"
+    rows = [
+        f"{a}.log,1,OSU,,{c},4,8,{us},{a}\n" for c in ("bcast", "reduce") for a, us in (("x", 2), ("y", 1))
+    ]
+    table = tmp_path / "several.csv"
+    table.write_text(head + "".join(rows))
+    words = ["benchmark", "--tables", str(table), "--proposers", "grid", "--launches", "2", "--seeds", "1"]
+    assert main(words) == 2
+    assert "holds bcast, reduce" in capsys.readouterr().err
+    assert main([*words, "--collective", "reduce"]) == 0
+    assert main(["report", str(table), "--collective", "reduce"]) == 0
+    assert "reduce" in table.with_suffix(".html").read_text()
+    capsys.readouterr()
+    assert main(["report", str(table), "--collective", "scan"]) == 2
+    assert "--collective NAME" in capsys.readouterr().err
+    assert main(["report", str(tmp_path), "--collective", "scan"]) == 2
+    assert "no table" in capsys.readouterr().err
