@@ -38,8 +38,7 @@ class Savings:
 
     seconds: tuple[Ends, ...]  # With about 95 % by what the campaign measured.
     shares: tuple[Ends, ...]  # Of the run's wall time.
-    draw_s: float
-    """Standard error of a single run by the draw of what was timed; of several it is in their spread: 0."""
+    draw_s: float  # Standard error of a single run by the draw of what was timed; 0 of several.
 
 
 def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
