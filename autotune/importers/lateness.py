@@ -41,6 +41,8 @@ class Kept:
     calls: float
     thinned: float
     """One of so many drawn calls is still there."""
+    cut_s: float
+    """Calls that took as long are among the longest."""
     drawn: Any
     longest: Any
 
@@ -100,14 +102,17 @@ def waited(name: str, comm_size: int, kept: Sequence[Kept], size: int) -> Waited
             usual_s = max(total - all_waits, 0.0) / float(weight.sum()) / comm_size
         examined += weight.size
         per_call = waits.sum(axis=0)
-        is_late = per_call >= max(float(per_call.mean()), 1e-12)
-        n_late += int(is_late.sum())
-        last.update(ranks[i] for i in late[is_late].tolist())
         for i, seconds in zip(late.tolist(), (weight * per_call).tolist(), strict=True):
             caused[ranks[i]] += seconds / max(all_waits, 1e-300)
         for rank, own in zip(ranks, (waits @ weight).tolist(), strict=True):
             waiting[rank] += own / max(all_waits, 1e-300)
     blamed, own_s, at_s, long_s = _longest(kept, long, usual_s, last)
+    if found is not None:  # of short calls those with more waiting than the mean over all
+        n_calls, drawn_s = max(one.calls for one in kept), float(weight @ per_call)
+        mean_s = (math.fsum(own_s.values()) + drawn_s * n_calls / float(weight.sum())) / max(n_calls, 1.0)
+        is_late = per_call >= max(mean_s, 1e-12)
+        n_late += int(is_late.sum())
+        last.update(ranks[i] for i in late[is_late].tolist())
     everyone = caused.keys() | blamed.keys()
     return Waited(
         long_s / size,
@@ -142,13 +147,15 @@ def _longest(
     columns = (samples[of_long][key].tolist() for key in ("call", "begin_s", "end_s"))
     for rank, call, begin_s, end_s in zip(rank_of[of_long].tolist(), *columns, strict=True):
         entries[call][rank] = begin_s, end_s
-    long_s = 0.0
+    long_s, cut_s = 0.0, {one.rank: one.cut_s for one in kept}
     for call, times in entries.items():
         took = {rank: end - begin for rank, (begin, end) in times.items()}
         long_s += math.fsum(took.values())
-        absent = [rank for rank in ranks if rank not in times]
+        # Short it was where even the shortest of a rank's longest calls is much shorter.
+        half_s = float(np.median(list(took.values()))) / 2
+        absent = [rank for rank in ranks if rank not in times and cut_s[rank] < half_s]
         came = max(begin for begin, _ in times.values())
-        if not absent:
+        if len(times) == len(ranks):
             absent = [max(times, key=lambda rank: times[rank][0])]
             waits = {r: min(max(came - times[r][0], 0.0), took[r]) for r in times}
         else:

@@ -147,7 +147,7 @@ def test_waiting_is_weighted_by_what_each_kept_call_was_drawn_of():
 
 
 def test_a_rare_long_wait_is_known_though_the_late_rank_noticed_nothing():
-    """Of 1,000 short calls eight were drawn; one long one, for which rank 1 was late, is among the longest."""
+    """Of 1,000 short calls eight were drawn; one long one, for which rank 1 was late, is kept too."""
     begin, took = {i: float(i) for i in range(8)} | {500: 50.0}, dict.fromkeys(range(8), 1e-06) | {500: 2.0}
     weights = dict.fromkeys(range(8), 125) | {500: 1}
     files = []
