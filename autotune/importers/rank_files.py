@@ -59,8 +59,8 @@ _Z95 = 1.959963984540054
 """Quantile of the normal distribution for intervals of 95 %."""
 _WARM_S, _COLD_S, _COLD = 0.3e-6, 2.5e-6, 0.01
 """Seconds that timing adds to a call, as the program's own clock sees it: 0.1 to 0.3 µs were measured between
-other calls; a program that has used the caches for something else since sees up to 25 lines of memory at 100 ns,
-counted as far as that is no more than a share of the call's own time."""
+other calls; a program that has used the caches for something else since sees up to 25 lines of memory at
+100 ns, counted as far as that is no more than a share of the call's own time."""
 
 
 @dataclass(frozen=True, slots=True)
