@@ -1,4 +1,4 @@
-"""``record`` on programs that keep books of their own: its seconds hold theirs, its late ranks are those planted."""
+"""``record`` on programs that keep books of their own: its seconds hold theirs, late ranks are found."""
 
 import json
 import os
