@@ -6,7 +6,8 @@ from operator import itemgetter
 import numpy as np
 import pytest
 
-from autotune.verification.application import Said, difference, judged, predicted
+from autotune.recommend.predicted import predicted
+from autotune.verification.application import Said, difference, judged
 from autotune.verification.blocks import order
 from autotune.verification.sequential import SequentialDesign
 
