@@ -114,7 +114,7 @@ def floor_path(calls: Path) -> Path:
 
 
 def kept_floor(calls: Path) -> Floor | None:
-    """What the machine was measured to do at its best for a recording; None: it was not, or for another one."""
+    """What the machine was measured to do at its best for a recording; None: not, or for another one."""
     path = floor_path(calls)
     if not path.is_file():
         return None

@@ -36,14 +36,12 @@ from autotune.views.diagnosis import details, document, sentence
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
 
-SECONDS = 120.0
-"""That the floor may take by itself: a coffee, and room for thirty launches."""
 _SCAN = 0.7
 """Share of it in which each setting is launched once; the rest launches the best again."""
 _AGAIN, _LEADERS = 2, 2
 """Fresh launches of each of so many settings, and of the default."""
 _PAIRS_SHARE = 3
-"""Pairs of ranks have a third of a launch's time: a cell for each size, where collectives have their choices."""
+"""Pairs of ranks have a third of a launch's time: they have no choices to sweep."""
 
 
 def diagnose(
@@ -56,9 +54,9 @@ def diagnose(
 ) -> int:
     """Say it in a sentence, and what stands behind it; 1 where the application did not end well.
 
-    ``words``: a recording, or a command that is recorded into ``out``. ``seconds``: for the floor; 0 takes one
-    that was measured before. ``settings``: files or campaigns whose settings are tried; ``composed``: words
-    for the scenario by which the floor is measured.
+    ``words``: a recording, or a command that is recorded into ``out``. ``seconds``: for the floor; 0 takes
+    one that was measured before. ``settings``: files or campaigns whose settings are tried; ``composed``:
+    words for the scenario by which the floor is measured.
 
     Raises:
         UserError: neither a recording nor a command, or a file that sets nothing.
@@ -96,18 +94,15 @@ def _measurable(recorded: Recording) -> bool:
 
 
 def _pairs(recorded: Recording) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """What the probe measures of the recorded transfers between two ranks, and their sizes; nothing where
-    they are no per cent of the run.
-    """
+    """What the probe measures of transfers between two ranks, and their sizes; of no per cent nothing."""
     made = [one for one in recorded.other if one.operation in PROBED and one.family in (PAIRS, ONE_SIDED)]
     total_s = sum(one.own_s for one in recorded.other if one.family in (PAIRS, ONE_SIDED))
     if not made or total_s < BOTHER * recorded.run_s:
         return (), ()
     # Of a transfer by MPI_Put the fence has the time: sizes count by calls as well.
     names = tuple(sorted({PROBED[one.operation] for one in made}))
-    return names, tuple(
-        sizes_of_calls([(one.message_bytes, one.own_s + 1e-6 * one.calls_per_rank) for one in made])
-    )
+    weighed = [(one.message_bytes, one.own_s + 1e-6 * one.calls_per_rank) for one in made]
+    return names, tuple(sizes_of_calls(weighed))
 
 
 def _measured(
@@ -204,10 +199,7 @@ class _Course:
         tried = [
             _Setting("", Subject.SWEEP, space.default, {}),
             *(_Setting(words, Subject.UNTOUCHED, space.default, env) for words, env in own.items()),
-            *(
-                _Setting(changed_text(point, space.default), Subject.SWEEP, point, {})
-                for point in _one_off(space)
-            ),
+            *(_Setting(changed_text(p, space.unset), Subject.SWEEP, p, {}) for p in _one_off(space)),
         ]
         self._launch(default)
         if not all(launch.seen.ok for launch in self.launches):
@@ -267,15 +259,9 @@ class _Course:
 
     def _wins(self, setting: _Setting) -> float:
         """What a setting wins, by what was launched so far."""
-        default = [
-            one for one in self.launches if one.seen.trial.subject is Subject.UNTOUCHED and not one.setting
-        ]
-        its = [
-            one
-            for one in self.launches
-            if one.setting == setting.words and one.seen.trial.subject is setting.subject
-        ]
-        gains, best = gains_of([*default, *its])
+        wanted = {("", Subject.UNTOUCHED), (setting.words, setting.subject)}
+        made = [one for one in self.launches if (one.setting, one.seen.trial.subject) in wanted]
+        gains, best = gains_of(made)
         win = diagnosed(self.recorded, Floor(gains, best, (), 0, 0.0)).win
         return win[0] if win else 0.0
 
@@ -283,7 +269,7 @@ class _Course:
 def _one_off(space: Space) -> Iterator[Point]:
     """Points that differ from the default in one parameter, the first value of each parameter first."""
     near = space.neighbours(space.default)
-    names = {point: changed_text(point, space.default).split("=")[0] for point in near}
+    names = {point: changed_text(point, space.unset).split("=")[0] for point in near}
     rows = [[p for p in near if names[p] == name] for name in dict.fromkeys(names.values())]
     for column in zip_longest(*rows):
         yield from filter(None, column)

@@ -4,9 +4,9 @@ A function of what was recorded and of the *floor*: what this machine does at it
 by default and with a few settings, measured in minutes in place of a campaign.
 
 Waiting for late ranks is nobody's to win by tuning. Of collectives T seconds without waiting, which take t_d
-by default and t_b at best, T (1 − t_b / t_d) can be won (see `reach`). Of transfers between two ranks waiting
-cannot be told from transfer, and the same share is won only of as long as the probe itself takes for them: the
-interval begins at nothing, where all is waiting or overlapped, and ends where all of it is transfer.
+by default and t_b at best, T (1 − t_b / t_d) can be won (see `reach`). Of transfers between two ranks
+waiting cannot be told from transfer, and the same share is won only of as long as the probe itself takes for
+them: the interval begins at nothing, where all is waiting or overlapped, and ends where all is transfer.
 """
 
 import math
@@ -154,9 +154,10 @@ def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
 
 
 def _in_mpi(recorded: Recording) -> Ends:
-    """Seconds of a mean rank in MPI; ends are added up, for what hides between stamps of the clock hides alike."""
+    """Seconds of a mean rank in MPI; what hides between stamps of the clock hides alike: ends add up."""
     total = low = high = math.fsum(recorded.families_s.values())
-    for one in (*recorded.calls, *recorded.other):
+    every: Iterable[RecordedCalls | OtherCalls] = (*recorded.calls, *recorded.other)
+    for one in every:
         if one.seconds_low is not None and one.seconds_high is not None:
             low -= max(one.seconds - one.seconds_low, 0.0)
             high += max(one.seconds_high - one.seconds, 0.0)
@@ -187,7 +188,7 @@ def _size(most: RecordedCalls) -> float | None:
 def _won(
     recorded: Recording, rows: Sequence[RecordedCalls], busy_s: float, gains: Sequence[Gain]
 ) -> tuple[Ends | None, float | None, bool]:
-    """Seconds to win, how many times the best these calls take, whether that is far too many; None: unknown."""
+    """Seconds to win, how many times the best these take, whether that is far too many; None: unknown."""
     known = list(met(rows, gains))
     covered_s = math.fsum(one.busy_s for one, _ in known)
     if covered_s <= 0:

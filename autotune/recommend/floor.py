@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from autotune.errors import TableError
 from autotune.history.objectives import Z95, Slot, pooled, slot_of
-from autotune.history.trial import Estimate, Observation, Subject
+from autotune.history.trial import Estimate, Observation, Subject, left_to_the_stack
 from autotune.recommend.recommendation import Gain
 from autotune.structure import Document
 
@@ -99,7 +99,8 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
             if launch.seen.trial.subject is Subject.UNTOUCHED and not launch.setting:
                 defaults[slot].append(estimate)
             else:
-                words = ", ".join(filter(None, (launch.setting, *(f"{n}={v}" for n, v in choice.items()))))
+                chosen = (f"{n}={v}" for n, v in choice.items() if not left_to_the_stack(v))
+                words = ", ".join(filter(None, (launch.setting, *chosen)))
                 tried[slot][words].append((estimate, launch.again))
     spread = _spread(defaults)
     pairs = [(slot, *_best(own, tried[slot], spread)) for slot, own in sorted(defaults.items())]

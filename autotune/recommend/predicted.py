@@ -2,7 +2,8 @@
 
 Runs differ, some by much where others use the machine, so that the 20 % trimmed mean of N recorded runs
 stands for what one saves, with Student's t [2]. Its error and that of what was measured are independent of
-each other: their distances are added as squares [1]. Of a single run only the draw of what was timed is known.
+each other: their distances are added as squares [1]. Of a single run only the draw of what was timed is
+known.
 
 References:
     1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",

@@ -87,7 +87,7 @@ def _times(one: RecordedCalls, beside: Sequence[tuple[Gain, float]]) -> float:
 
 
 def _share_saved(beside: Sequence[tuple[Gain, float]], theirs: float) -> Ends:
-    """Of the time of calls whose gains are these, with their shares; ``theirs`` is as much of it as counts."""
+    """Of the time of calls whose gains are these, with their shares; ``theirs``: so much of it counts."""
     return _total([(theirs * share, gain.saved) for gain, share in beside])
 
 

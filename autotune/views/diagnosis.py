@@ -1,4 +1,4 @@
-"""A diagnosis in words: the sentence that an owner of a program needs, and what stands behind it (step 12)."""
+"""A diagnosis in words: the sentence that a program's owner needs, and what stands behind it (step 12)."""
 
 import math
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def sentence(found: Diagnosis, calls: str = "calls.json") -> str:
     named = [loss for loss in found.losses if found.share(loss) >= BOTHER][:_NAMED]
     parts = [f"{share_text(found.share(loss))} {_loss_text(loss)}" for loss in named]
     rest = total - math.fsum(map(found.share, named))
-    if parts and rest >= BOTHER / 2:
+    if parts and rest >= BOTHER / 10:
         parts.append(f"{share_text(rest)} in the rest")
     where = "MPI" if found.all_of_mpi else "collectives (of other calls of MPI nothing was recorded)"
     listed = f": {', '.join(parts)}" if parts else ""
@@ -51,9 +51,7 @@ def verdict_text(found: Diagnosis, calls: str = "calls.json") -> str:
     if found.verdict is Verdict.TUNE:
         return f"Tuning can win {_ends_text(found.win)} of the run: {how}"
     open_share = found.most - found.win[2]
-    unknown = (
-        f", {share_text(open_share)} of them in calls that were not measured" if open_share > 1e-3 else ""
-    )
+    unknown = f", {share_text(open_share)} of it not measured" if open_share > 1e-3 else ""
     return f"{most}{unknown}, {_ends_text(found.win)} by what was measured: {how} tells."
 
 
@@ -70,12 +68,7 @@ def details(found: Diagnosis, floor: Floor | None) -> str:
             f"{'':4}{share_text(found.share(loss)):>10}  {loss.seconds:8.3g}  {times:>7}  {won:>22}  "
             f"{_loss_text(loss, False)}"
         )
-    lines += [
-        f"{loss.name} takes {loss.times or 0:.0f} times what this machine does at its best: ranks that lose their "
-        "cores, other load, or waiting that was not seen; nothing is promised of that"
-        for loss in found.losses
-        if loss.unlike
-    ]
+    lines += [unlike_text(loss.name, loss.times or 0.0, loss.family) for loss in found.losses if loss.unlike]
     if floor is not None:
         lines.append(floor_text(floor))
     return "\n".join(lines) + "\n"
@@ -85,9 +78,10 @@ def floor_text(floor: Floor) -> str:
     """What was tried, and what was best where."""
     best = sorted({words for words in floor.best if words})
     left = f", for {floor.left_out} more no time was left" if floor.left_out else ""
+    fastest = "; ".join(best[:_NAMED]) or "the default"
     return (
-        f"best of the default, what it sweeps and {len(floor.settings)} settings{left}: {floor.launches} launches "
-        f"in {duration_text(floor.seconds)}; fastest somewhere: {'; '.join(best[:_NAMED]) or 'the default'}"
+        f"best of the default, what it sweeps and {len(floor.settings)} settings{left}: "
+        f"{floor.launches} launches in {duration_text(floor.seconds)}; fastest somewhere: {fastest}"
     )
 
 
@@ -99,6 +93,14 @@ def document(found: Diagnosis, floor: Floor | None, calls: str) -> dict[str, Any
         **asdict(found),
         "floor": floor.document() if floor else None,
     }
+
+
+def unlike_text(name: str, times: float, family: str = COLLECTIVE) -> str:
+    """Why nothing is promised of calls that take far longer than on their own."""
+    why = "ranks that lose their cores, other load, or waiting that was not seen"
+    if family != COLLECTIVE:
+        why = "mostly waiting for partners that come later, or overlap"
+    return f"{name} takes {times:.0f} times what this machine does: {why}; nothing is promised of that"
 
 
 def share_text(share: float) -> str:
