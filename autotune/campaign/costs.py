@@ -10,14 +10,10 @@ from autotune.campaign.strategy import Strategy
 class Share:
     """What one phase takes of a campaign."""
 
-    phase: str
-    """Its name."""
-    launches: int
-    """Planned."""
-    most: int
-    """Where the verification has to try again."""
-    launch_s: float = 0.0
-    """For which each of them measures, in seconds; what starts and ends it comes on top."""
+    phase: str  # Its name.
+    launches: int  # Planned.
+    most: int  # Where the verification has to try again.
+    launch_s: float = 0.0  # For which each of them measures, in seconds; what starts and ends it comes on top
 
     @property
     def count(self) -> str:

@@ -25,24 +25,15 @@ Clock = Callable[[], float]
 class CampaignLoop:
     """The loop over a strategy."""
 
-    strategy: Strategy
-    """Says what is next."""
-    observe: Callable[[Trial], Observation]
-    """Makes a trial."""
-    store: Store
-    """Remembers."""
-    listener: Listener
-    """Is told."""
-    clock: Clock
-    """For the budgets of time."""
-    deadline: float = math.inf
-    """On that clock: nothing is started that could not end by then."""
-    noted: Callable[[History], None] = lambda history: None
-    """Is given the history after each launch."""
-    cut: bool = False
-    """Whether time was up before the verification was done."""
-    plan: Plan = field(init=False)
-    """What is planned by now."""
+    strategy: Strategy  # Says what is next.
+    observe: Callable[[Trial], Observation]  # Makes a trial.
+    store: Store  # Remembers.
+    listener: Listener  # Is told.
+    clock: Clock  # For the budgets of time.
+    deadline: float = math.inf  # On that clock: nothing is started that could not end by then.
+    noted: Callable[[History], None] = lambda history: None  # Is given the history after each launch.
+    cut: bool = False  # Whether time was up before the verification was done.
+    plan: Plan = field(init=False)  # What is planned by now.
     _shown: set[Phase] = field(default_factory=set)
     _discovery_s: float = 0.0
     """What the discovery took, also between its launches: it has a budget of its own."""

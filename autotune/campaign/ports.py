@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 class Problem:
     """What a proposer has to solve."""
 
-    space: Space
-    """What may be chosen."""
-    objectives: tuple[Objective, ...]
-    """What is judged, on the envelope."""
-    min_gain: float = 0.0
-    """Stop when the expected relative gain falls below this."""
+    space: Space  # What may be chosen.
+    objectives: tuple[Objective, ...]  # What is judged, on the envelope.
+    min_gain: float = 0.0  # Stop when the expected relative gain falls below this.
     max_loss: float | None = None
     """Relative loss against the untouched stack at any size that rules a setting out; None: none does."""
     whole: Space | None = None
@@ -54,10 +51,8 @@ class Problem:
 class Suggestion:
     """The next launch."""
 
-    point: Point
-    """What to try."""
-    note: str = ""
-    """Why, in a few words for the log."""
+    point: Point  # What to try.
+    note: str = ""  # Why, in a few words for the log.
     expected_gain: float | None = None
     """Relative improvement of the envelope that is expected; None: the method does not say."""
 

@@ -89,12 +89,9 @@ class _Job:
 
     task: Task
     launches: bool
-    called: bool = False
-    """Whether there was something to do: what is raised before is Hydra's."""
-    codes: list[int] = field(default_factory=list)
-    """Of the tasks that were done."""
-    directories: list[Path] = field(default_factory=list)
-    """Of the campaigns."""
+    called: bool = False  # Whether there was something to do: what is raised before is Hydra's.
+    codes: list[int] = field(default_factory=list)  # Of the tasks that were done.
+    directories: list[Path] = field(default_factory=list)  # Of the campaigns.
     failure: AutotuneError | None = None
     """Of a single run: Hydra would write a line of its own about an error that passes through it."""
 

@@ -37,12 +37,9 @@ _FORCED = re.compile(r"coll_tuned_(\w+)_algorithm(_\w+)?")
 class DeployedSettings:
     """The job-wide values of a recommendation, as they are to be deployed."""
 
-    mca: Mapping[str, str]
-    """MCA parameter → value, without any prefix."""
-    other: Mapping[str, str]
-    """Every other environment variable, as measured."""
-    rules: str
-    """Text of the classic rules file that ``mca`` points to; empty: no file, the stack decides."""
+    mca: Mapping[str, str]  # MCA parameter → value, without any prefix.
+    other: Mapping[str, str]  # Every other environment variable, as measured.
+    rules: str  # Text of the classic rules file that ``mca`` points to; empty: no file, the stack decides.
 
     @property
     def environment(self) -> dict[str, str]:

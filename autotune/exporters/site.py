@@ -28,18 +28,12 @@ KEPT = "replaced"
 class SiteTree:
     """What is written below a prefix."""
 
-    prefix: Path
-    """Below which they lie."""
-    folder: Path
-    """Of all that is no module."""
-    files: Mapping[Path, str]
-    """File → text."""
-    stale: tuple[Path, ...]
-    """Files of a tree of this version that this one does not have."""
-    uses: tuple[str, ...]
-    """Lines that use it: with a module, and with a script."""
-    back: str
-    """The line that takes it back."""
+    prefix: Path  # Below which they lie.
+    folder: Path  # Of all that is no module.
+    files: Mapping[Path, str]  # File → text.
+    stale: tuple[Path, ...]  # Files of a tree of this version that this one does not have.
+    uses: tuple[str, ...]  # Lines that use it: with a module, and with a script.
+    back: str  # The line that takes it back.
 
 
 def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> SiteTree:

@@ -37,10 +37,8 @@ _SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
 class Line:
     """One line of a journal."""
 
-    event: Mapping[str, Any]
-    """What it says."""
-    number: int | None
-    """What it says of its own number, its checksum being right; None: it is not sealed."""
+    event: Mapping[str, Any]  # What it says.
+    number: int | None  # What it says of its own number, its checksum being right; None: it is not sealed.
 
 
 def sealed(event: Mapping[str, Any], number: int) -> bytes:
@@ -99,8 +97,7 @@ class Journal(AbstractContextManager["Journal"]):
             self.close()
             raise
 
-    torn_bytes: int
-    """Of a last line that a crash cut off: it was dropped; 0: there was none."""
+    torn_bytes: int  # Of a last line that a crash cut off: it was dropped; 0: there was none.
 
     def append(self, event: Mapping[str, Any]) -> None:
         """Add one event; when this returns it survives a crash.

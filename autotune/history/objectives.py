@@ -36,10 +36,8 @@ class Objective:
 
     name: str
     """``latency`` (minimised), ``bandwidth`` (maximised), ``memory`` (minimised), or a program's response."""
-    min_bytes: int = 0
-    """Smallest message size that counts."""
-    max_bytes: int | None = None
-    """Largest message size that counts; None: no limit."""
+    min_bytes: int = 0  # Smallest message size that counts.
+    max_bytes: int | None = None  # Largest message size that counts; None: no limit.
     weights: Mapping[Slot, float] = field(default_factory=dict)
     """Weight of each slot; empty: all alike. Slots that are not named weigh nothing."""
     goal: str = ""
@@ -96,10 +94,8 @@ def response_slot(name: str) -> Slot:
 class Score:
     """The value of one objective."""
 
-    value: float
-    """In the unit of the objective."""
-    sem: float
-    """Its standard error, in the same unit."""
+    value: float  # In the unit of the objective.
+    sem: float  # Its standard error, in the same unit.
 
     @property
     def relative_sem(self) -> float:
@@ -111,14 +107,10 @@ class Score:
 class Winner:
     """The best per-size choice in one slot."""
 
-    median_s: float
-    """Its time."""
-    sem_s: float
-    """Standard error of the time."""
-    choice: Point
-    """Per-size values: call-level ones and launch-level ones that can be deployed per size."""
-    n: int = 0
-    """Samples behind it."""
+    median_s: float  # Its time.
+    sem_s: float  # Standard error of the time.
+    choice: Point  # Per-size values: call-level ones and launch-level ones that can be deployed per size.
+    n: int = 0  # Samples behind it.
 
 
 Envelope = Mapping[Slot, Winner]

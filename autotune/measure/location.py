@@ -41,16 +41,12 @@ NORMAL = NormalDist()
 class LocationRule:
     """What an estimate rests on."""
 
-    confidence: float = 0.95
-    """Of all intervals."""
+    confidence: float = 0.95  # Of all intervals.
     exact_up_to: int = 1000
     """Samples above which the normal approximation gives the same rank to within one or two."""
-    outlier_score: float = 3.5
-    """Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin)."""
-    batches: int = 12
-    """Parts of a row of samples whose means tell how far neighbours resemble each other."""
-    least_batch: int = 4
-    """Samples in a batch; of fewer in all, independence is taken for granted."""
+    outlier_score: float = 3.5  # Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin).
+    batches: int = 12  # Parts of a row of samples whose means tell how far neighbours resemble each other.
+    least_batch: int = 4  # Samples in a batch; of fewer in all, independence is taken for granted.
     most_medians: float = 10.0
     """A sample counts in the mean for so many medians at most: one call in which the system ran something
     else for a thousand times as long is not the setting's."""
@@ -62,30 +58,22 @@ RULE = LocationRule()
 class Estimator(StrEnum):
     """Ways to summarise samples by one number."""
 
-    MEDIAN = "median"
-    """Median, interval by order statistics. The default."""
-    MEAN = "mean"
-    """Arithmetic mean, as the OSU benchmarks report it; Student's interval."""
-    MINIMUM = "minimum"
-    """Smallest sample: the time without disturbance."""
+    MEDIAN = "median"  # Median, interval by order statistics. The default.
+    MEAN = "mean"  # Arithmetic mean, as the OSU benchmarks report it; Student's interval.
+    MINIMUM = "minimum"  # Smallest sample: the time without disturbance.
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
     """Location of a cell's times."""
 
-    value_s: float
-    """The estimate, in seconds."""
-    sem_s: float
-    """Its standard error, in seconds; not a number when one sample says nothing about it."""
+    value_s: float  # The estimate, in seconds.
+    sem_s: float  # Its standard error, in seconds; not a number when one sample says nothing about it.
     low_s: float
     """Lower end of the 95 % interval, in seconds; of fewer than six samples' median the smallest sample."""
-    high_s: float
-    """Upper end of it, in seconds."""
-    n: int
-    """Samples that went in; none was left out as an outlier."""
-    n_outliers: int
-    """How many of them `outliers` marks."""
+    high_s: float  # Upper end of it, in seconds.
+    n: int  # Samples that went in; none was left out as an outlier.
+    n_outliers: int  # How many of them `outliers` marks.
 
 
 def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Location:

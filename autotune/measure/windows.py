@@ -34,8 +34,7 @@ class Validity(IntFlag):
 
     STARTED_LATE = 1
     """A rank came to the window when its start had already passed: ranks did not start together."""
-    OVERRAN = 2
-    """A rank was still in the call when the window ended: the next sample's start was in danger."""
+    OVERRAN = 2  # A rank was still in the call when the window ended: the next sample's start was in danger.
     CLOCK_UNSURE = 4
     """The clocks are known less well than the tolerance asks for, measured against the run time."""
 
@@ -44,12 +43,9 @@ class Validity(IntFlag):
 class ClockOffset:
     """What is to be added to the local clock to have the reference's, at one moment."""
 
-    offset_s: float
-    """Reference − local, in seconds: the middle of the interval."""
-    bound_s: float
-    """The true offset lies within ± this, in seconds."""
-    at_s: float
-    """Local time the offset belongs to, in seconds."""
+    offset_s: float  # Reference − local, in seconds: the middle of the interval.
+    bound_s: float  # The true offset lies within ± this, in seconds.
+    at_s: float  # Local time the offset belongs to, in seconds.
     consistent: bool
     """All exchanges agree on an interval. If not, the clock drifted or was stepped during them, and the
     shortest exchange alone speaks."""
@@ -59,14 +55,10 @@ class ClockOffset:
 class Clock:
     """Linear model of the offset: reference(x) = x + offset_s + drift · (x − at_s)."""
 
-    offset_s: float
-    """Reference − local at `at_s`, in seconds."""
-    drift: float
-    """Change of the offset per second of local time (1e-6 is one microsecond a second)."""
-    at_s: float
-    """Local time the offset belongs to, in seconds."""
-    bound_s: float
-    """Largest distance of an offset from the line plus that offset's own bound, in seconds."""
+    offset_s: float  # Reference − local at `at_s`, in seconds.
+    drift: float  # Change of the offset per second of local time (1e-6 is one microsecond a second).
+    at_s: float  # Local time the offset belongs to, in seconds.
+    bound_s: float  # Largest distance of an offset from the line plus that offset's own bound, in seconds.
 
     def to_reference(self, local_s: ArrayLike) -> FloatArray:
         """Reference time of local times, same shape."""

@@ -70,8 +70,7 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
 class _Proof:
     """What was found of what was asked for; the same problem on all ranks, notes and values of this one."""
 
-    problem: tuple[str, str] | None
-    """Status and reason."""
+    problem: tuple[str, str] | None  # Status and reason.
     notes: tuple[str, ...]
     applied: Mapping[str, str]
 

@@ -38,16 +38,11 @@ _NUMBERS: Mapping[str, Any] = {
 class ControlVariable:
     """One control variable, bound and ready."""
 
-    name: str
-    """As the library calls it."""
-    kind: str
-    """Name of its MPI datatype in mpi4py, e.g. ``INT``."""
-    enumerator: Mapping[str, int]
-    """Name → number; empty: any value of the datatype."""
-    handle: int
-    """Of MPI_T."""
-    buffer: Any = field(repr=False)
-    """ctypes object that holds one value."""
+    name: str  # As the library calls it.
+    kind: str  # Name of its MPI datatype in mpi4py, e.g. ``INT``.
+    enumerator: Mapping[str, int]  # Name → number; empty: any value of the datatype.
+    handle: int  # Of MPI_T.
+    buffer: Any = field(repr=False)  # ctypes object that holds one value.
 
 
 class ToolInterface:

@@ -72,12 +72,9 @@ class Protocol:
 
     configuration: str
     """Where: ``self``, ``intra-node`` or ``inter-node``; ``ep_cfg[1]`` of a UCX that says no more."""
-    operation: str
-    """What, e.g. ``tagged message by ucp_tag_send* from host memory``."""
-    first_bytes: int
-    """Of the range."""
-    name: str
-    """As UCX calls it, e.g. ``eager short``."""
+    operation: str  # What, e.g. ``tagged message by ucp_tag_send* from host memory``.
+    first_bytes: int  # Of the range.
+    name: str  # As UCX calls it, e.g. ``eager short``.
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +83,8 @@ class UcxReport:
 
     lanes: Mapping[str, tuple[str, ...]]
     """Configuration (``intra-node``) → transport/device of each lane of tagged messages and the like."""
-    protocols: tuple[Protocol, ...]
-    """In order."""
-    warnings: tuple[str, ...]
-    """Texts of lines with WARN or ERROR."""
+    protocols: tuple[Protocol, ...]  # In order.
+    warnings: tuple[str, ...]  # Texts of lines with WARN or ERROR.
 
     def first_rendezvous(self, configuration: str) -> tuple[int, ...]:
         """Where rendezvous begins, in bytes, in each table of tagged messages of a configuration."""

@@ -24,10 +24,8 @@ from autotune.space import encode
 class MeanProcess:
     """Expected improvement of one number per launch."""
 
-    initial: int = 3
-    """Launches before the model takes over: the default and drawn points."""
-    candidates: int = 512
-    """Points that are drawn from a space too large to be enumerated."""
+    initial: int = 3  # Launches before the model takes over: the default and drawn points.
+    candidates: int = 512  # Points that are drawn from a space too large to be enumerated.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The untried candidate with the greatest expected improvement; None when there is none."""

@@ -26,8 +26,7 @@ from autotune.space import Point, Space
 class OneFactor:
     """Sweeps one parameter after another."""
 
-    rounds: int = 64
-    """After so many the rest is drawn."""
+    rounds: int = 64  # After so many the rest is drawn.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The next point that the method needs; None when every point was tried."""

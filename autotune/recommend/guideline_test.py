@@ -39,26 +39,19 @@ _FREEDOM = 3.0
 class GuidelineKind(StrEnum):
     """What a guideline compares with."""
 
-    COMPOSITION = "composition"
-    """Other collectives that do the same together."""
-    SIZE = "size"
-    """The same call with a larger message."""
-    SPLIT = "split"
-    """Several calls with a smaller message."""
-    RANKS = "ranks"
-    """The same call on more ranks."""
-    ALGORITHM = "algorithm"
-    """The same call with one algorithm forced."""
+    COMPOSITION = "composition"  # Other collectives that do the same together.
+    SIZE = "size"  # The same call with a larger message.
+    SPLIT = "split"  # Several calls with a smaller message.
+    RANKS = "ranks"  # The same call on more ranks.
+    ALGORITHM = "algorithm"  # The same call with one algorithm forced.
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
     """One call in one setting."""
 
-    setting: str
-    """In words."""
-    slot: Slot
-    """Which call."""
+    setting: str  # In words.
+    slot: Slot  # Which call.
     times: Mapping[Hashable, tuple[float, float]]
     """Launch → (seconds, relative standard error within the launch)."""
 
@@ -67,30 +60,21 @@ class Timed:
 class Guideline:
     """``left`` takes no longer than ``right`` together."""
 
-    kind: GuidelineKind
-    """What is compared."""
-    left: Timed
-    """What should not be slower."""
-    right: tuple[tuple[int, Timed], ...]
-    """(How often, what) it is compared with."""
+    kind: GuidelineKind  # What is compared.
+    left: Timed  # What should not be slower.
+    right: tuple[tuple[int, Timed], ...]  # (How often, what) it is compared with.
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A guideline that does not hold."""
 
-    guideline: Guideline
-    """Which."""
-    left_s: float
-    """Time of the left side, geometric mean over launches."""
-    right_s: float
-    """Of the right side."""
-    low: float
-    """Lower end of a one-sided 95 % interval for left / right, of this guideline alone."""
-    p_value: float
-    """Before the correction for many."""
-    launches: int
-    """Behind the side that has fewer."""
+    guideline: Guideline  # Which.
+    left_s: float  # Time of the left side, geometric mean over launches.
+    right_s: float  # Of the right side.
+    low: float  # Lower end of a one-sided 95 % interval for left / right, of this guideline alone.
+    p_value: float  # Before the correction for many.
+    launches: int  # Behind the side that has fewer.
 
     @property
     def ratio(self) -> float:
@@ -102,12 +86,9 @@ class Violation:
 class Findings:
     """What was tested, and what failed."""
 
-    tested: int
-    """Guidelines."""
-    rate: float
-    """Chance of any violation below where no guideline is violated."""
-    violations: tuple[Violation, ...]
-    """The largest ratio first."""
+    tested: int  # Guidelines.
+    rate: float  # Chance of any violation below where no guideline is violated.
+    violations: tuple[Violation, ...]  # The largest ratio first.
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,8 @@ def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, floa
 class Savings:
     """What files would have saved each recorded run, ``(n_runs,)`` each, as if all sizes erred together."""
 
-    seconds: tuple[Ends, ...]
-    """With about 95 % by what the campaign measured."""
-    shares: tuple[Ends, ...]
-    """Of the run's wall time."""
+    seconds: tuple[Ends, ...]  # With about 95 % by what the campaign measured.
+    shares: tuple[Ends, ...]  # Of the run's wall time.
     draw_s: float
     """Standard error of a single run by the draw of what was timed; of several it is in their spread: 0."""
     unlike: tuple[tuple[RecordedCalls, float], ...] = ()

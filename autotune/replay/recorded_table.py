@@ -38,12 +38,9 @@ class RecordedTable:
 
     space: Space
     """What was tried, by name of the table; ``listed`` holds the job-wide points, the default among them."""
-    collective: str
-    """What was measured."""
-    sizes_bytes: tuple[int, ...]
-    """All message sizes, ascending."""
-    comm_sizes: tuple[int, ...]
-    """All communicator sizes, ascending; (0,) where the table does not say."""
+    collective: str  # What was measured.
+    sizes_bytes: tuple[int, ...]  # All message sizes, ascending.
+    comm_sizes: tuple[int, ...]  # All communicator sizes, ascending; (0,) where the table does not say.
     runs: Mapping[Point, tuple[Run, ...]]
     """The recorded launches of each job-wide point; none where all of them failed."""
     default: tuple[Point, Point] | None

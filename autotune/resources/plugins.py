@@ -22,8 +22,7 @@ _OURS = "mpi-autotune"
 class Offers:
     """What the installed distributions add to one group."""
 
-    found: Mapping[str, EntryPoint]
-    """Name → the entry point, which was not loaded."""
+    found: Mapping[str, EntryPoint]  # Name → the entry point, which was not loaded.
     refused: Mapping[str, str]
     """Name, or distribution where it cannot be read → why it is not taken, with the distribution."""
 

@@ -22,8 +22,7 @@ from autotune.screening.model import RULE
 class Alias:
     """Something unfitted that the estimate of a main effect also contains."""
 
-    factor: str
-    """The main effect whose estimate is concerned."""
+    factor: str  # The main effect whose estimate is concerned.
     interaction: tuple[str, ...]
     """Two factors whose interaction leaks in (one factor, where main effects could not be separated)."""
     coefficient: float
@@ -39,12 +38,9 @@ class Alias:
 class Efficiency:
     """Percentages of what an orthogonal design of as many runs at ±1 achieves; 0 where not estimable."""
 
-    d: float
-    """Volume of the joint confidence region of the coefficients."""
-    a: float
-    """Average variance of the coefficients."""
-    g: float
-    """Largest variance of a prediction over all corners."""
+    d: float  # Volume of the joint confidence region of the coefficients.
+    a: float  # Average variance of the coefficients.
+    g: float  # Largest variance of a prediction over all corners.
 
 
 def aliases(

@@ -217,12 +217,9 @@ class _Judged:
 
     design: ScreeningDesign
     fitted: Fit
-    noise: NoiseEstimate
-    """Of a run."""
-    plots: NoiseEstimate
-    """Between whole plots."""
-    total: float
-    """Sum of squares of the response about its mean."""
+    noise: NoiseEstimate  # Of a run.
+    plots: NoiseEstimate  # Between whole plots.
+    total: float  # Sum of squares of the response about its mean.
     alpha: float
 
     def effects(self, optimistic: Sequence[tuple[float, float]]) -> tuple[Effect, ...]:

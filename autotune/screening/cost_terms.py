@@ -34,18 +34,12 @@ FORMS: Mapping[str, Callable[[Vector, Vector], tuple[Vector, Vector]]] = {
 class CostModel:
     """The form that fits a table best; its coefficients are not negative."""
 
-    form: str
-    """Of ``FORMS``."""
-    start: float
-    """What every call costs, in units of the response."""
-    message: float
-    """What each message in a row costs."""
-    byte: float
-    """What each byte in a row costs."""
-    aic: float
-    """Akaike's criterion on the scale of the response, comparable with a least-squares model of it."""
-    fitted: Vector
-    """(n,) the response, on its scale."""
+    form: str  # Of ``FORMS``.
+    start: float  # What every call costs, in units of the response.
+    message: float  # What each message in a row costs.
+    byte: float  # What each byte in a row costs.
+    aic: float  # Akaike's criterion on the scale of the response, comparable with a least-squares model of it
+    fitted: Vector  # (n,) the response, on its scale.
 
 
 def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:

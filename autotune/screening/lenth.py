@@ -19,14 +19,10 @@ from numpy.typing import NDArray
 class Lenth:
     """Lenth's yardstick for a set of contrasts."""
 
-    pse: float
-    """Pseudo standard error of one contrast; nan where there is none."""
-    df: float
-    """Its degrees of freedom, m / 3."""
-    margin: float
-    """Margin of error: a single contrast beyond it is significant at the level asked for."""
-    simultaneous_margin: float
-    """The same for the largest of all m contrasts."""
+    pse: float  # Pseudo standard error of one contrast; nan where there is none.
+    df: float  # Its degrees of freedom, m / 3.
+    margin: float  # Margin of error: a single contrast beyond it is significant at the level asked for.
+    simultaneous_margin: float  # The same for the largest of all m contrasts.
 
 
 def lenth(contrasts: NDArray[np.float64], alpha: float = 0.05) -> Lenth:

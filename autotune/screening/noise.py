@@ -22,12 +22,9 @@ from autotune.screening.model import RULE, Fit, Matrix, fit, free_of, rank
 class NoiseEstimate:
     """The variance of one run, as used for the standard errors."""
 
-    variance: float
-    """Of a run, in whitened units."""
-    df: float
-    """Its degrees of freedom."""
-    source: str
-    """``residual``, ``lack of fit``, ``lenth`` or ``none``."""
+    variance: float  # Of a run, in whitened units.
+    df: float  # Its degrees of freedom.
+    source: str  # ``residual``, ``lack of fit``, ``lenth`` or ``none``.
 
 
 def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEstimate:

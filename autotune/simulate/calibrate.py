@@ -37,12 +37,9 @@ EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
 class Series:
     """Times of one operation at several sizes, all else equal."""
 
-    operation: str
-    """``pingpong`` (half a round trip), ``copy`` or ``reduce`` (on one core)."""
-    sizes_bytes: tuple[float, ...]
-    """Payloads."""
-    seconds: tuple[float, ...]
-    """What was measured, one for each size."""
+    operation: str  # ``pingpong`` (half a round trip), ``copy`` or ``reduce`` (on one core).
+    sizes_bytes: tuple[float, ...]  # Payloads.
+    seconds: tuple[float, ...]  # What was measured, one for each size.
     partner: str = "domain"
     """Of a ping-pong, where the other rank is: same ``domain``, ``socket`` or ``node``, or ``network``."""
     settings: JobSettings = EAGER
@@ -70,8 +67,7 @@ class Series:
 class Calibration:
     """A machine and what is known about its numbers."""
 
-    machine: Machine
-    """With the fitted numbers."""
+    machine: Machine  # With the fitted numbers.
     fitted: tuple[str, ...]
     """The numbers that the measurements determined, as ``memory.NAME`` or ``transports.KIND.NAME``."""
 
@@ -80,10 +76,8 @@ class Calibration:
 class Check:
     """How a machine predicts one series."""
 
-    series: Series
-    """What was measured."""
-    errors: tuple[float, ...]
-    """Predicted over measured, minus 1, for each size."""
+    series: Series  # What was measured.
+    errors: tuple[float, ...]  # Predicted over measured, minus 1, for each size.
 
     @property
     def median(self) -> float:

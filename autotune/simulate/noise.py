@@ -29,8 +29,7 @@ from autotune.structure import Document
 class NoiseModel:
     """How far samples lie apart."""
 
-    within: float = 0.03
-    """Standard deviation of the logarithm of W, within one launch."""
+    within: float = 0.03  # Standard deviation of the logarithm of W, within one launch.
     launch: float = 0.02
     """Standard deviation of the logarithm of L, within one job; recorded alltoall campaigns of several jobs
     (DeltaAI, 23 configurations on 2, 4 and 8 nodes) show 0.013 to 0.026."""
@@ -64,14 +63,10 @@ class NoiseModel:
 class Faults:
     """How often simulated launches fail, as probabilities of one launch."""
 
-    hang: float = 0.0
-    """It never ends, and is stopped by the timeout."""
-    crash: float = 0.0
-    """It ends without a result."""
-    wrong_result: float = 0.0
-    """One of its cells gives a wrong answer."""
-    lost_node: float = 0.0
-    """A node dies, and nothing is heard any more."""
+    hang: float = 0.0  # It never ends, and is stopped by the timeout.
+    crash: float = 0.0  # It ends without a result.
+    wrong_result: float = 0.0  # One of its cells gives a wrong answer.
+    lost_node: float = 0.0  # A node dies, and nothing is heard any more.
 
     def __post_init__(self) -> None:
         """Check the probabilities.
@@ -103,10 +98,8 @@ RELIABLE = Faults()
 class Imperfections:
     """What a modelled cluster adds to the model: the section ``simulate`` of a scenario."""
 
-    noise: NoiseModel = QUIET
-    """How far samples lie apart."""
-    faults: Faults = RELIABLE
-    """How often launches fail."""
+    noise: NoiseModel = QUIET  # How far samples lie apart.
+    faults: Faults = RELIABLE  # How often launches fail.
     knobs: Mapping[str, Any] = field(default_factory=dict)
     """Planted knobs, which ``space=discover`` finds: name → level → see ``planted.truth_from``."""
 

@@ -22,10 +22,8 @@ class Truth:
 
     factors: Mapping[Level, tuple[float, ...]]
     """Level → factor on the time at each size; levels that are not here do nothing."""
-    fatal: frozenset[Level] = frozenset()
-    """Levels with which a launch ends without a result."""
-    hanging: frozenset[Level] = frozenset()
-    """Levels with which a launch does not end."""
+    fatal: frozenset[Level] = frozenset()  # Levels with which a launch ends without a result.
+    hanging: frozenset[Level] = frozenset()  # Levels with which a launch does not end.
     together: Mapping[frozenset[Level], float] = field(default_factory=dict)
     """Pairs of levels → a further factor at all sizes."""
 

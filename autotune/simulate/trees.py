@@ -27,10 +27,8 @@ _STEPWISE = 160
 class RankTree:
     """A rooted tree, or several."""
 
-    parent: Ints
-    """Number in the group, -1 for a root, shape (g,)."""
-    turn: Ints
-    """The position among the parent's children, from 0, shape (g,)."""
+    parent: Ints  # Number in the group, -1 for a root, shape (g,).
+    turn: Ints  # The position among the parent's children, from 0, shape (g,).
 
     def depth(self) -> Ints:
         """Edges between each rank and its root, shape (g,)."""

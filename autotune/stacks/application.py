@@ -39,10 +39,8 @@ _PATIENCE_S = 10.0
 class Ran:
     """How a run of an application ended."""
 
-    exit_code: int
-    """As a shell has it: 128 + N for signal N."""
-    seconds: float
-    """Wall time, the launcher's own included."""
+    exit_code: int  # As a shell has it: 128 + N for signal N.
+    seconds: float  # Wall time, the launcher's own included.
 
 
 def is_launcher(word: str) -> bool:

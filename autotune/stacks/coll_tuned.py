@@ -54,14 +54,10 @@ SEGMENTED: Mapping[str, frozenset[str]] = {
 class TunedRow:
     """One row of a rules file."""
 
-    threshold_bytes: int
-    """From this many bytes on, in the unit of the collective (see ``threshold_bytes``)."""
-    algorithm: int
-    """Its id; 0: the stack decides."""
-    fanout: int = 0
-    """Of chains; 0 where it means nothing."""
-    segment_bytes: int = 0
-    """0: no segmentation."""
+    threshold_bytes: int  # From this many bytes on, in the unit of the collective (see ``threshold_bytes``).
+    algorithm: int  # Its id; 0: the stack decides.
+    fanout: int = 0  # Of chains; 0 where it means nothing.
+    segment_bytes: int = 0  # 0: no segmentation.
 
 
 _UNTOUCHED = (TunedRow(0, 0),)

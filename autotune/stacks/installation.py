@@ -23,16 +23,11 @@ _TIMEOUT_S = 60.0
 class Installation:
     """One MPI on this machine."""
 
-    flavour: str
-    """``openmpi``, ``mpich`` or ``intelmpi``."""
-    version: str
-    """As its launcher says."""
-    mpirun: Path
-    """The launcher."""
-    library: Path
-    """The MPI library that belongs to it, links resolved."""
-    origin: str
-    """Why this one: ``scenario``, ``site`` or ``wheel``."""
+    flavour: str  # ``openmpi``, ``mpich`` or ``intelmpi``.
+    version: str  # As its launcher says.
+    mpirun: Path  # The launcher.
+    library: Path  # The MPI library that belongs to it, links resolved.
+    origin: str  # Why this one: ``scenario``, ``site`` or ``wheel``.
 
 
 def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") -> Installation:

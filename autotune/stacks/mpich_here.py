@@ -48,16 +48,12 @@ _PROGRAM = (
 class MpichStack(Stack):
     """MPICH, or what is made from it, on this machine, with what the scenario fixes for every launch."""
 
-    words: Dialect
-    """Its dialect."""
-    device: str = ""
-    """What moves messages between nodes, e.g. ``ofi`` or ``ucx``."""
+    words: Dialect  # Its dialect.
+    device: str = ""  # What moves messages between nodes, e.g. ``ofi`` or ``ucx``.
     networked: bool = False
     """Whether messages between ranks go through it: several nodes, or shared memory switched off."""
-    providers: tuple[str, ...] = ()
-    """Of ``PROVIDERS`` those that work here, where libfabric is in use."""
-    provider: str = ""
-    """The one that a launch with ``fixed`` really uses."""
+    providers: tuple[str, ...] = ()  # Of ``PROVIDERS`` those that work here, where libfabric is in use.
+    provider: str = ""  # The one that a launch with ``fixed`` really uses.
     declared: frozenset[str] = frozenset()
     """Variables that its libfabric declares, where that is in use; empty: it could not be asked."""
 

@@ -46,14 +46,10 @@ class OpenMpiStack(Stack):
     """Framework → components, e.g. ``coll`` → (``basic``, ``han``, ``tuned`` …)."""
     enumerators: Mapping[str, Mapping[str, int]]
     """Collective → algorithm name as ``ompi_info`` spells it → id."""
-    ucx: ucx.Ucx | None
-    """The UCX that belongs to it."""
-    pml: str
-    """The point-to-point component that a launch with ``fixed`` really uses."""
-    numa_nodes: int = 1
-    """Of this machine."""
-    read_only: tuple[str, ...] = ()
-    """Variables of algorithms that cannot be written while a program runs."""
+    ucx: ucx.Ucx | None  # The UCX that belongs to it.
+    pml: str  # The point-to-point component that a launch with ``fixed`` really uses.
+    numa_nodes: int = 1  # Of this machine.
+    read_only: tuple[str, ...] = ()  # Variables of algorithms that cannot be written while a program runs.
 
     @property
     def coll(self) -> tuple[str, ...]:

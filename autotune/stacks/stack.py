@@ -25,13 +25,11 @@ WORKS = "MPI works"
 class Stack(ABC):
     """One MPI implementation on this machine, with what the scenario fixes for every launch."""
 
-    installation: Installation
-    """Which one."""
+    installation: Installation  # Which one.
     _: KW_ONLY
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Environment of every launch, the untouched ones too."""
-    cores: int = 1
-    """That this process may use."""
+    cores: int = 1  # That this process may use.
 
     @property
     @abstractmethod

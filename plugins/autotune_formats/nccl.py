@@ -47,10 +47,8 @@ LONGEST_LINE = 255
 class TunerRow:
     """One row."""
 
-    line: int
-    """Counted from 1."""
-    fields: tuple[str, ...]
-    """As they stand, without blanks around them."""
+    line: int  # Counted from 1.
+    fields: tuple[str, ...]  # As they stand, without blanks around them.
 
     @property
     def collective(self) -> str:

@@ -73,14 +73,10 @@ def discovered_space(
 class Decision:
     """Whether a variable, or one of its levels, is in a discovered space, and why."""
 
-    knob: Classed
-    """The variable."""
-    value: Value | None
-    """The level, or None for the variable as a whole."""
-    kept: bool
-    """Whether it is there."""
-    reason: str
-    """Why it is, or is not."""
+    knob: Classed  # The variable.
+    value: Value | None  # The level, or None for the variable as a whole.
+    kept: bool  # Whether it is there.
+    reason: str  # Why it is, or is not.
 
 
 def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:

@@ -27,12 +27,9 @@ _SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 class Listing:
     """The variables of one layer."""
 
-    layer: str
-    """One of ``LAYERS``."""
-    version: str
-    """Of the library."""
-    knobs: tuple[Classed, ...]
-    """All of them, in the library's order."""
+    layer: str  # One of ``LAYERS``.
+    version: str  # Of the library.
+    knobs: tuple[Classed, ...]  # All of them, in the library's order.
 
     @property
     def counts(self) -> dict[Class, int]:

@@ -35,12 +35,9 @@ _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 class Mpirun:
     """Starts each launch by the launcher of one MPI installation."""
 
-    installation: Installation
-    """Whose ``mpirun``."""
-    extra: Sequence[str] = ()
-    """Further words for its command line."""
-    agent: Sequence[str] = ()
-    """What starts a command on another host, in place of ``ssh``."""
+    installation: Installation  # Whose ``mpirun``.
+    extra: Sequence[str] = ()  # Further words for its command line.
+    agent: Sequence[str] = ()  # What starts a command on another host, in place of ``ssh``.
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.

@@ -43,10 +43,8 @@ _TURN_S = 0.05
 class Ended:
     """How a command ended."""
 
-    exit_code: int | None
-    """None: it was ended by us at its timeout."""
-    duration_s: float
-    """Wall time."""
+    exit_code: int | None  # None: it was ended by us at its timeout.
+    duration_s: float  # Wall time.
 
     @property
     def cause(self) -> str:

@@ -41,16 +41,11 @@ RECORD = "replayed.json"
 class Replay:
     """Observes trials in a recorded campaign."""
 
-    recorded: RecordedTable
-    """What there is."""
-    seed: int
-    """Of the order in which the runs of a point are given."""
-    measurement: Measurement
-    """What of it is asked for."""
-    space: Space
-    """What the trials' points belong to."""
-    directory: Path
-    """Each launch gets a folder below its ``launches/``."""
+    recorded: RecordedTable  # What there is.
+    seed: int  # Of the order in which the runs of a point are given.
+    measurement: Measurement  # What of it is asked for.
+    space: Space  # What the trials' points belong to.
+    directory: Path  # Each launch gets a folder below its ``launches/``.
 
     def observe(self, trial: Trial) -> Observation:
         """What a recorded run shows; see ``Observer``."""

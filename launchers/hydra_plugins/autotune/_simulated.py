@@ -50,22 +50,14 @@ START_S = 1.5
 class Simulated:
     """Observes trials on a modelled machine."""
 
-    machine: Machine
-    """The hardware."""
-    placement: Placement
-    """Where the ranks go."""
-    measurement: Measurement
-    """What every launch measures."""
-    space: Space
-    """What the trials' points belong to."""
-    noise: NoiseModel = QUIET
-    """How far samples lie apart."""
-    faults: Faults = RELIABLE
-    """How often launches fail."""
-    seed: int = 0
-    """Of noise and faults, together with each trial's own."""
-    truth: Truth = NOTHING_PLANTED
-    """What planted knobs do."""
+    machine: Machine  # The hardware.
+    placement: Placement  # Where the ranks go.
+    measurement: Measurement  # What every launch measures.
+    space: Space  # What the trials' points belong to.
+    noise: NoiseModel = QUIET  # How far samples lie apart.
+    faults: Faults = RELIABLE  # How often launches fail.
+    seed: int = 0  # Of noise and faults, together with each trial's own.
+    truth: Truth = NOTHING_PLANTED  # What planted knobs do.
 
     def observe(self, trial: Trial) -> Observation:
         """What the launch would have shown; see ``Observer``."""

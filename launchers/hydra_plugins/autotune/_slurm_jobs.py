@@ -29,16 +29,11 @@ _NOTICE_S = 10.0
 class Slurm:
     """Slurm's commands."""
 
-    patience_s: float = 3600.0
-    """How long a Slurm that does not answer is waited for."""
-    call_timeout_s: float = 60.0
-    """Of one command."""
-    sleep: Callable[[float], None] = interruption.pause
-    """Waits."""
-    clock: Callable[[], float] = time.monotonic
-    """For ``patience_s``."""
-    say: Callable[[str], object] = sys.stderr.write
-    """Tells the user that something is being waited for."""
+    patience_s: float = 3600.0  # How long a Slurm that does not answer is waited for.
+    call_timeout_s: float = 60.0  # Of one command.
+    sleep: Callable[[float], None] = interruption.pause  # Waits.
+    clock: Callable[[], float] = time.monotonic  # For ``patience_s``.
+    say: Callable[[str], object] = sys.stderr.write  # Tells the user that something is being waited for.
 
     def job(self, job_id: str) -> Job | None:
         """What Slurm knows about a job; None when it has forgotten it.

@@ -36,16 +36,11 @@ _LATE_FILES = 6
 class TrialJobs:
     """Each launch in a job of its own."""
 
-    directory: Path
-    """Of the campaign; which nodes it runs on is remembered there."""
-    settings: BatchSettings
-    """What the scenario says about Slurm."""
-    command: CommandLine
-    """Builds ``mpirun`` or ``srun``."""
-    slurm: Slurm
-    """Takes the jobs."""
-    queue_timeout_s: float = 3600.0
-    """How long a job may wait for its start."""
+    directory: Path  # Of the campaign; which nodes it runs on is remembered there.
+    settings: BatchSettings  # What the scenario says about Slurm.
+    command: CommandLine  # Builds ``mpirun`` or ``srun``.
+    slurm: Slurm  # Takes the jobs.
+    queue_timeout_s: float = 3600.0  # How long a job may wait for its start.
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.
