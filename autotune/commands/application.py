@@ -17,12 +17,13 @@ from autotune.campaign.description import Description
 from autotune.errors import ScenarioError, TableError
 from autotune.importers.recording import RecordedCalls, Recording, read_recording
 from autotune.recommend.diagnosis import Verdict, diagnose
-from autotune.recommend.floor import Floor, read_floor
+from autotune.recommend.floor import Floor
 from autotune.recommend.predicted import predicted
 from autotune.recommend.reach import Ends, savings
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.resources import user_bytes, user_text
 from autotune.stacks.application import is_launcher
+from autotune.views.diagnosis import read_floor
 from autotune.views.diagnosis import sentence as diagnosis
 
 K = TypeVar("K", bound=Hashable)

@@ -32,7 +32,7 @@ from autotune.recommend.reach import BOTHER
 from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
-from autotune.views.diagnosis import details, document, sentence
+from autotune.views.diagnosis import details, document, floor_document, sentence
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
 
@@ -80,7 +80,7 @@ def diagnose(
     floor = kept_floor(out)
     if seconds > 0 and found.verdict is not Verdict.LEAVE and _measurable(recorded):
         floor = _measured(out, recorded, settings, seconds, composed)
-        write_files({floor_path(out): json_text(floor.document())})
+        write_files({floor_path(out): json_text(floor_document(floor))})
     found = diagnosed(recorded, floor)
     if as_json:
         sys.stdout.write(json_text(document(found, floor, str(out))))

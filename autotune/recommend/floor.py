@@ -6,25 +6,17 @@ being fastest among many was lucky too, so it is judged by these fresh launches;
 standard error is widened to what the most extreme of so many normal deviates has (Bonferroni).
 """
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
-from autotune.errors import TableError
 from autotune.history.objectives import Z95, Slot, pooled, slot_of
 from autotune.history.trial import Estimate, Observation, Subject, left_to_the_stack
 from autotune.recommend.recommendation import Gain
-from autotune.structure import Document
-
-FORMAT = "autotune floor 1"
-"""How such a document names itself."""
-_DOCUMENT = Document("the floor", TableError, own=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +42,6 @@ class Floor:
     calls: str = ""
     """Fingerprint of the recording that it is for."""
 
-    def document(self) -> dict[str, Any]:
-        """As JSON keeps it."""
-        return {"format": FORMAT, **asdict(self)}
-
 
 @dataclass(frozen=True, slots=True)
 class FloorLaunch:
@@ -65,28 +53,6 @@ class FloorLaunch:
     """What it showed."""
     again: bool = False
     """Whether the setting was chosen by the launches before."""
-
-
-def read_floor(text: str, name: str) -> Floor:
-    """The floor in a document.
-
-    Raises:
-        TableError: it is none, or damaged.
-    """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise TableError(f"{name}: not JSON: {exc}") from exc
-    if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
-        raise TableError(f"{name} is no floor", "make one: python -m autotune diagnose calls.json")
-    found: Floor = _DOCUMENT.structured(Floor, document)
-    for gain in found.gains:
-        times = (gain.tuned_s, gain.default_s, gain.tuned_sem_s, gain.default_sem_s)
-        if not (min(times[:2]) > 0 and min(times) >= 0 and max(times) < math.inf):
-            raise TableError(f"{name}: a damaged floor: times of {gain.slot}")
-    if len(found.best) != len(found.gains):
-        raise TableError(f"{name}: a damaged floor: {len(found.best)} choices for {len(found.gains)} slots")
-    return found
 
 
 def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[str, ...]]:

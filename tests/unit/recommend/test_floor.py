@@ -9,9 +9,10 @@ import pytest
 
 from autotune.errors import TableError
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.floor import Floor, FloorLaunch, gains_of, read_floor
+from autotune.recommend.floor import Floor, FloorLaunch, gains_of
 from autotune.recommend.recommendation import Gain
 from autotune.space import Point
+from autotune.views.diagnosis import floor_document, read_floor
 from autotune.views.documents import json_text
 
 SLOT = ("allreduce", 2, 64)
@@ -75,7 +76,7 @@ FLOOR = Floor(
 
 
 def test_a_floor_is_read_as_it_was_written():
-    assert read_floor(json_text(FLOOR.document()), "calls.floor.json") == FLOOR
+    assert read_floor(json_text(floor_document(FLOOR)), "calls.floor.json") == FLOOR
 
 
 @pytest.mark.parametrize(
@@ -84,9 +85,12 @@ def test_a_floor_is_read_as_it_was_written():
         ("{", "not JSON"),
         ("[]", "no floor"),
         (json.dumps({"format": "autotune calls 4"}), "no floor"),
-        (json_text({**FLOOR.document(), "gains": 3}), "gains"),
-        (json_text({**FLOOR.document(), "best": []}), "0 choices for 1 slots"),
-        (json_text(replace(FLOOR, gains=(Gain(SLOT, 0.0, 0.0, 1e-6, 0.0),)).document()), "damaged floor"),
+        (json_text({**floor_document(FLOOR), "gains": 3}), "gains"),
+        (json_text({**floor_document(FLOOR), "best": []}), "0 choices for 1 slots"),
+        (
+            json_text(floor_document(replace(FLOOR, gains=(Gain(SLOT, 0.0, 0.0, 1e-6, 0.0),)))),
+            "damaged floor",
+        ),
     ],
 )
 def test_a_damaged_floor_is_told_so(text, message):
