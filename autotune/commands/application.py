@@ -5,7 +5,6 @@ it the collectives, communicator sizes and message sizes are taken, largest firs
 neighbouring sizes become one.
 """
 
-import hashlib
 import math
 import shutil
 from collections import defaultdict
@@ -14,16 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from autotune.campaign.description import Description
+from autotune.commands.floors import kept_floor
 from autotune.errors import ScenarioError, TableError
 from autotune.importers.recording import RecordedCalls, Recording, read_recording
 from autotune.recommend.diagnosis import Verdict, diagnose
-from autotune.recommend.floor import Floor
 from autotune.recommend.predicted import predicted
 from autotune.recommend.reach import Ends, savings
 from autotune.recommend.recommendation import Checked, Recommendation
-from autotune.resources import user_bytes, user_text
+from autotune.resources import user_text
 from autotune.stacks.application import is_launcher
-from autotune.views.diagnosis import read_floor
 from autotune.views.diagnosis import sentence as diagnosis
 
 K = TypeVar("K", bound=Hashable)
@@ -107,25 +105,6 @@ def _own_launcher(recording: Path, word: str) -> str:
         f"calls={recording} was recorded with {word}, which is not the {Path(word).name} of your PATH",
         f"mpi.mpirun={word} takes it all the same, mpi.mpirun={Path(word).name} what your PATH has",
     )
-
-
-def floor_path(calls: Path) -> Path:
-    """Where the floor of a recording is kept."""
-    return calls.with_name(f"{calls.stem}.floor.json")
-
-
-def kept_floor(calls: Path) -> Floor | None:
-    """What the machine was measured to do at its best for a recording; None: not, or for another one."""
-    path = floor_path(calls)
-    if not path.is_file():
-        return None
-    floor = read_floor(user_text(path), str(path))
-    return floor if floor.calls == fingerprint(calls) else None
-
-
-def fingerprint(calls: Path) -> str:
-    """By which a floor knows its recording."""
-    return hashlib.sha256(user_bytes(calls)).hexdigest()[:16]
 
 
 def read_calls(path: Path) -> Recording:

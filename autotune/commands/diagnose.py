@@ -15,14 +15,14 @@ from autotune.campaign.directory import read_campaign
 from autotune.campaign.interruption import check
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.campaign.site import Site
-from autotune.commands.application import fingerprint, floor_path, kept_floor, read_calls, sizes_of_calls
+from autotune.commands.application import read_calls, sizes_of_calls
+from autotune.commands.floors import fingerprint, keep_floor, kept_floor
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.record import record
 from autotune.commands.verify import environment_in
 from autotune.commands.verify_application import in_force
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.document import recommendation_of
-from autotune.exporters.writing import write_files
 from autotune.history.trial import Phase, Subject, Trial
 from autotune.importers.recording import Recording
 from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, PROBED, Verdict
@@ -32,7 +32,7 @@ from autotune.recommend.reach import BOTHER
 from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
-from autotune.views.diagnosis import details, document, floor_document, sentence
+from autotune.views.diagnosis import details, document, sentence
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
 
@@ -80,7 +80,7 @@ def diagnose(
     floor = kept_floor(out)
     if seconds > 0 and found.verdict is not Verdict.LEAVE and _measurable(recorded):
         floor = _measured(out, recorded, settings, seconds, composed)
-        write_files({floor_path(out): json_text(floor_document(floor))})
+        keep_floor(floor, out)
     found = diagnosed(recorded, floor)
     if as_json:
         sys.stdout.write(json_text(document(found, floor, str(out))))

@@ -1,21 +1,15 @@
 """A diagnosis in words: the sentence that a program's owner needs, and what stands behind it (step 12)."""
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from autotune.errors import TableError
 from autotune.recommend.diagnosis import COLLECTIVE, Diagnosis, Late, Loss, Verdict
 from autotune.recommend.floor import Floor
 from autotune.recommend.reach import BOTHER
-from autotune.structure import Document
 from autotune.views.text import duration_text, size_text
 
-FLOOR = "autotune floor 1"
-"""How a floor names itself as a document."""
-_FLOOR = Document("the floor", TableError, own=True)
 _NAMED = 5
 """Losses that the sentence names."""
 _FAMILIES = {
@@ -97,7 +91,7 @@ def document(found: Diagnosis, floor: Floor | None, calls: str) -> dict[str, Any
         "format": "autotune diagnosis 1",
         "sentence": sentence(found, calls),
         **asdict(found),
-        "floor": floor_document(floor) if floor else None,
+        "floor": asdict(floor) if floor else None,
     }
 
 
@@ -107,33 +101,6 @@ def unlike_text(name: str, times: float, family: str = COLLECTIVE) -> str:
     if family != COLLECTIVE:
         why = "mostly waiting for partners that come later, or overlap"
     return f"{name} takes {times:.0f} times what this machine does: {why}; nothing is promised of that"
-
-
-def floor_document(floor: Floor) -> dict[str, Any]:
-    """As JSON keeps it."""
-    return {"format": FLOOR, **asdict(floor)}
-
-
-def read_floor(text: str, name: str) -> Floor:
-    """The floor in a document.
-
-    Raises:
-        TableError: it is none, or damaged.
-    """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise TableError(f"{name}: not JSON: {exc}") from exc
-    if not isinstance(document, dict) or document.pop("format", None) != FLOOR:
-        raise TableError(f"{name} is no floor", "make one: python -m autotune diagnose calls.json")
-    found: Floor = _FLOOR.structured(Floor, document)
-    for gain in found.gains:
-        times = (gain.tuned_s, gain.default_s, gain.tuned_sem_s, gain.default_sem_s)
-        if not (min(times[:2]) > 0 and min(times) >= 0 and max(times) < math.inf):
-            raise TableError(f"{name}: a damaged floor: times of {gain.slot}")
-    if len(found.best) != len(found.gains):
-        raise TableError(f"{name}: a damaged floor: {len(found.best)} choices for {len(found.gains)} slots")
-    return found
 
 
 def share_text(share: float) -> str:
