@@ -16,7 +16,7 @@ from autotune.campaign.interruption import check
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.campaign.site import Site
 from autotune.commands.application import read_calls, sizes_of_calls
-from autotune.commands.floors import fingerprint, keep_floor, kept_floor
+from autotune.commands.floors import keep_floor, kept_floor
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.record import record
 from autotune.commands.verify import environment_in
@@ -135,7 +135,7 @@ def _measured(
             own = [_variables(one, site, place / f"settings{i}") for i, one in enumerate(files)]
             course = _Course(recorded, site, measured, place, seconds)
             floor = course.run(dict(zip(map(str, files), own, strict=True)))
-            found.append(replace(floor, stack=site.description, calls=fingerprint(path)))
+            found.append(replace(floor, stack=site.description))
         return ExitCode.WELL
 
     run_task(task, [*words, *composed], launches=True)

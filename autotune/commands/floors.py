@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from autotune.errors import TableError
@@ -24,7 +24,8 @@ def keep_floor(floor: Floor, calls: Path) -> None:
     Raises:
         StorageError: the disk is full or read-only.
     """
-    write_files({floor_path(calls): json_text({"format": FORMAT, **asdict(floor)})})
+    own = replace(floor, calls=_fingerprint(calls))
+    write_files({floor_path(calls): json_text({"format": FORMAT, **asdict(own)})})
 
 
 def floor_path(calls: Path) -> Path:
@@ -38,10 +39,10 @@ def kept_floor(calls: Path) -> Floor | None:
     if not path.is_file():
         return None
     floor = read_floor(user_text(path), str(path))
-    return floor if floor.calls == fingerprint(calls) else None
+    return floor if floor.calls == _fingerprint(calls) else None
 
 
-def fingerprint(calls: Path) -> str:
+def _fingerprint(calls: Path) -> str:
     """By which a floor knows its recording."""
     return hashlib.sha256(user_bytes(calls)).hexdigest()[:16]
 

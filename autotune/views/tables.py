@@ -1,5 +1,6 @@
 """Tables for the terminal: pure functions from the campaign's data to something that rich can print."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -13,6 +14,7 @@ from autotune.history.objectives import Objective, Score
 from autotune.recommend.front import Candidate
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import ratio_to, size_rows
+from autotune.recommend.two_logs import RATE, TwoLogs
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Point
 from autotune.views.text import (
@@ -159,6 +161,23 @@ def campaigns_table(rows: Sequence[Mapping[str, Any]], unverified: int) -> Rende
         table.add_row(*(Text(str(word)) for word in words))
     stacks = dict.fromkeys(row["stack"] for row in rows)
     notes = [*stacks, *([f"{unverified} of {len(rows)} are UNVERIFIED"] if unverified else [])]
+    return Group(table, "", *(Text(note, "dim") for note in notes))
+
+
+def logs_table(found: TwoLogs, names: tuple[str, str]) -> RenderableType:
+    """Two logs call by call, and what only one of them has."""
+    columns = ("call", "size", *names, "repeats", "speed-up (95 %)", "")
+    table = _table(*columns, right=["size", *names, "repeats"])
+    for pair in found.pairs:
+        (collective, ranks, size), setting = pair.call
+        words = [", ".join([calls_text(collective, ranks), *(f"{n}={v}" for n, v in setting)])]
+        words += [size_text(size), *(figure_text(us, unit="µs") for us in (pair.first_us, pair.second_us))]
+        words += [" / ".join(map(str, pair.repeats)), ratio_text(pair.speedup, pair.interval), pair.verdict]
+        table.add_row(*map(Text, words))
+    counts = ", ".join(f"{n} {word}" for word, n in Counter(pair.verdict for pair in found.pairs).items())
+    notes = [f"of {len(found.pairs)} calls in both: {counts or 'none'} (any false one: at most {RATE:.0%})"]
+    alone = zip(names, (found.only_first, found.only_second), strict=True)
+    notes += [f"{len(calls)} calls stand in {name} alone" for name, calls in alone if calls]
     return Group(table, "", *(Text(note, "dim") for note in notes))
 
 

@@ -1,19 +1,13 @@
-"""Default against best out of few launches, and the document that keeps it."""
+"""Default against best out of few launches."""
 
-import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from autotune.errors import TableError
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.floor import Floor, FloorLaunch, gains_of
-from autotune.recommend.recommendation import Gain
+from autotune.recommend.floor import FloorLaunch, gains_of
 from autotune.space import Point
-from autotune.views.diagnosis import floor_document, read_floor
-from autotune.views.documents import json_text
 
 SLOT = ("allreduce", 2, 64)
 
@@ -68,31 +62,3 @@ def test_settings_that_do_nothing_promise_nothing():
         ]
         held += gains_of(made)[0][0].saved[1] <= 0
     assert held >= 180
-
-
-FLOOR = Floor(
-    (Gain(SLOT, 1e-6, 1e-8, 2e-6, 1e-8),), ("a=b",), ("a=b",), 9, 60.0, "Open MPI", "2026-11-26", 1, "f"
-)
-
-
-def test_a_floor_is_read_as_it_was_written():
-    assert read_floor(json_text(floor_document(FLOOR)), "calls.floor.json") == FLOOR
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "not JSON"),
-        ("[]", "no floor"),
-        (json.dumps({"format": "autotune calls 4"}), "no floor"),
-        (json_text({**floor_document(FLOOR), "gains": 3}), "gains"),
-        (json_text({**floor_document(FLOOR), "best": []}), "0 choices for 1 slots"),
-        (
-            json_text(floor_document(replace(FLOOR, gains=(Gain(SLOT, 0.0, 0.0, 1e-6, 0.0),)))),
-            "damaged floor",
-        ),
-    ],
-)
-def test_a_damaged_floor_is_told_so(text, message):
-    with pytest.raises(TableError, match=message):
-        read_floor(text, "calls.floor.json")
