@@ -36,12 +36,9 @@ from autotune.views.diagnosis import details, document, sentence
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
 
-_SCAN = 0.7
-"""Share of it in which each setting is launched once; the rest launches the best again."""
-_AGAIN, _LEADERS = 2, 2
-"""Fresh launches of each of so many settings, and of the default."""
-_PAIRS_SHARE = 3
-"""Pairs of ranks have a third of a launch's time: they have no choices to sweep."""
+_SCAN = 0.7  # Share of it in which each setting is launched once; the rest launches the best again.
+_AGAIN, _LEADERS = 2, 2  # Fresh launches of each of so many settings, and of the default.
+_PAIRS_SHARE = 3  # Pairs of ranks have a third of a launch's time: they have no choices to sweep.
 
 
 def diagnose(

@@ -13,8 +13,7 @@ from autotune.resources import user_bytes, user_text
 from autotune.structure import Document
 from autotune.views.documents import json_text
 
-FORMAT = "autotune floor 1"
-"""How such a document names itself."""
+FORMAT = "autotune floor 1"  # How such a document names itself.
 _DOCUMENT = Document("the floor", TableError, own=True)
 
 

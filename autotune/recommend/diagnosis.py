@@ -33,87 +33,59 @@ PROBED: Mapping[str, str] = {
     **{f"{r}get_accumulate": "accumulate" for r in ("", "r")},
 }
 """Operation → what the probe measures of it: half of a round trip, or the transfer with its flush."""
-_MOST_LATE = 3
-"""Ranks that are named."""
-_MOSTLY = 0.8
-"""Share of the waiting after which the ranks that cause the rest are not named."""
+_MOST_LATE = 3  # Ranks that are named.
+_MOSTLY = 0.8  # Share of the waiting after which the ranks that cause the rest are not named.
 
 
 class Verdict(StrEnum):
     """Whether a campaign is worth it."""
 
-    TUNE = "tune"
-    """It wins what matters, with 95 %."""
-    CANNOT_TELL = "cannot tell"
-    """It may."""
-    UNMEASURED = "not measured"
-    """It may: how fast this machine is at its best was not measured."""
-    LEAVE = "do not bother"
-    """It cannot."""
+    TUNE = "tune"  # It wins what matters, with 95 %.
+    CANNOT_TELL = "cannot tell"  # It may.
+    UNMEASURED = "not measured"  # It may: how fast this machine is at its best was not measured.
+    LEAVE = "do not bother"  # It cannot.
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
     """For whom ranks waited in one collective."""
 
-    pattern: str
-    """See ``recorded_time.PATTERNS``."""
-    period_s: float | None
-    """Where they come at a period."""
-    ranks: tuple[LateRank, ...]
-    """Those that caused most of it, at most ``_MOST_LATE``."""
+    pattern: str  # See ``recorded_time.PATTERNS``.
+    period_s: float | None  # Where they come at a period.
+    ranks: tuple[LateRank, ...]  # Those that caused most of it, at most ``_MOST_LATE``.
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
     """Time of a mean rank in calls of one kind, or waiting for others in them."""
 
-    family: str
-    """As in the recording."""
-    name: str
-    """The collective; of other families the operation with most of the time."""
-    waiting: bool
-    """Whether it is waiting for late ranks."""
-    seconds: float
-    """Of a mean rank in a run."""
-    message_bytes: float | None
-    """Mean size of the calls with most of the time; None: they carry nothing."""
-    within: str = ""
-    """The completion in which most of the time passes; empty: in the calls themselves."""
-    times: float | None = None
-    """How many times the best that was measured they take; None: not measured."""
+    family: str  # As in the recording.
+    name: str  # The collective; of other families the operation with most of the time.
+    waiting: bool  # Whether it is waiting for late ranks.
+    seconds: float  # Of a mean rank in a run.
+    message_bytes: float | None  # Mean size of the calls with most of the time; None: they carry nothing.
+    within: str = ""  # The completion in which most of the time passes; empty: in the calls themselves.
+    times: float | None = None  # How many times the best that was measured they take; None: not measured.
     unlike: bool = False
     """Whether they take so much longer than by default on its own that most of it is not theirs."""
-    win_s: Ends | None = None
-    """Of the seconds, what tuning can win; None: not known, or nothing is tuned."""
-    touched: bool = True
-    """Whether settings could change it."""
-    late: Late | None = None
-    """Whom is waited for."""
+    win_s: Ends | None = None  # Of the seconds, what tuning can win; None: not known, or nothing is tuned.
+    touched: bool = True  # Whether settings could change it.
+    late: Late | None = None  # Whom is waited for.
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """What one run loses in MPI."""
 
-    run_s: float
-    """Wall time."""
-    mpi_s: Ends
-    """Of it in MPI, of a mean rank over all of its threads, with its interval."""
-    losses: tuple[Loss, ...]
-    """The most time first."""
-    verdict: Verdict
-    """What follows."""
-    win: Ends | None
-    """Share of the run that tuning can win; None: not measured."""
-    most: float
-    """What it can win at most."""
-    threads: int
-    """Most threads of a rank that called MPI."""
-    unseen: tuple[str, ...]
-    """What it communicates by that is not in here."""
-    all_of_mpi: bool
-    """Whether more than collectives was recorded."""
+    run_s: float  # Wall time.
+    mpi_s: Ends  # Of it in MPI, of a mean rank over all of its threads, with its interval.
+    losses: tuple[Loss, ...]  # The most time first.
+    verdict: Verdict  # What follows.
+    win: Ends | None  # Share of the run that tuning can win; None: not measured.
+    most: float  # What it can win at most.
+    threads: int  # Most threads of a rank that called MPI.
+    unseen: tuple[str, ...]  # What it communicates by that is not in here.
+    all_of_mpi: bool  # Whether more than collectives was recorded.
 
     def share(self, loss: Loss) -> float:
         """Of the run."""

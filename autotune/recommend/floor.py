@@ -23,36 +23,24 @@ from autotune.recommend.recommendation import Gain
 class Floor:
     """What a machine does at its best for recorded calls."""
 
-    gains: tuple[Gain, ...]
-    """Default against best in each slot."""
-    best: tuple[str, ...]
-    """What was best in each slot; empty: the default."""
-    settings: tuple[str, ...]
-    """What was tried beside the default and the choices that are swept by default."""
-    launches: int
-    """That it took."""
-    seconds: float
-    """Wall time of all that."""
-    stack: str = ""
-    """The MPI, in a line."""
-    date: str = ""
-    """ISO date."""
-    left_out: int = 0
-    """Settings for which no time was left."""
-    calls: str = ""
-    """Fingerprint of the recording that it is for."""
+    gains: tuple[Gain, ...]  # Default against best in each slot.
+    best: tuple[str, ...]  # What was best in each slot; empty: the default.
+    settings: tuple[str, ...]  # What was tried beside the default and the choices that are swept by default.
+    launches: int  # That it took.
+    seconds: float  # Wall time of all that.
+    stack: str = ""  # The MPI, in a line.
+    date: str = ""  # ISO date.
+    left_out: int = 0  # Settings for which no time was left.
+    calls: str = ""  # Fingerprint of the recording that it is for.
 
 
 @dataclass(frozen=True, slots=True)
 class FloorLaunch:
     """One launch for it."""
 
-    setting: str
-    """In words; empty: the default."""
-    seen: Observation
-    """What it showed."""
-    again: bool = False
-    """Whether the setting was chosen by the launches before."""
+    setting: str  # In words; empty: the default.
+    seen: Observation  # What it showed.
+    again: bool = False  # Whether the setting was chosen by the launches before.
 
 
 def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[str, ...]]:

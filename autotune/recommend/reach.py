@@ -17,13 +17,13 @@ from autotune.importers.recording import RecordedCalls, Recording
 from autotune.recommend.recommendation import Gain
 
 Ends = tuple[float, float, float]  # A value, and the ends of its interval.
-# Share of a run below which it is not worth a campaign: runs of an application differ by about as much, so
-# that nobody would see it, and no verification in a few dozen runs could tell.
 BOTHER = 0.01
-# Recorded calls that take so many times what was measured of the same by default are not the same: cold caches
-# and uneven arrival make a few times of it, a rank that loses its core for a time slice, milliseconds in place
-# of microseconds, hundreds.
+"""Share of a run below which it is not worth a campaign: runs of an application differ by about as much, so
+that nobody would see it, and no verification in a few dozen runs could tell."""
 UNLIKE = 10.0
+"""Recorded calls that take so many times what was measured of the same by default are not the same: cold
+caches and uneven arrival make a few times of it, a rank that loses its core for a time slice, milliseconds in
+place of microseconds, hundreds."""
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:

@@ -34,45 +34,32 @@ _SLOT = ("application", 1, 0)
 class Said(StrEnum):
     """What can be said of an application with files against one without."""
 
-    BETTER = "better"
-    """Beyond the error rate."""
-    SAME = "no different"
-    """By as much as matters, beyond the error rate."""
-    UNTOLD = "no different that could be told"
-    """More runs would tell."""
-    WORSE = "worse"
-    """Beyond the error rate."""
+    BETTER = "better"  # Beyond the error rate.
+    SAME = "no different"  # By as much as matters, beyond the error rate.
+    UNTOLD = "no different that could be told"  # More runs would tell.
+    WORSE = "worse"  # Beyond the error rate.
 
 
 class Agreement(StrEnum):
     """How what was predicted stands to what was measured."""
 
-    AGREE = "agree"
-    """They differ by less than half of the larger, or than matters of a run, with 95 %."""
-    DISAGREE = "do not agree"
-    """They differ, with 95 %."""
-    CANNOT_TELL = "cannot tell"
-    """Their intervals are too wide; more runs would tell."""
+    AGREE = "agree"  # They differ by less than half of the larger, or than matters of a run, with 95 %.
+    DISAGREE = "do not agree"  # They differ, with 95 %.
+    CANNOT_TELL = "cannot tell"  # Their intervals are too wide; more runs would tell.
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationVerdict:
     """The comparison after a look."""
 
-    said: Said
-    """What follows."""
-    runs: int
-    """Of the tuned side behind it."""
-    speedup: float
-    """Without / with; above one the files make it faster, or the figure larger."""
-    low: float
-    """Lower end of its interval, which holds for all looks together."""
-    high: float
-    """Upper end of it."""
+    said: Said  # What follows.
+    runs: int  # Of the tuned side behind it.
+    speedup: float  # Without / with; above one the files make it faster, or the figure larger.
+    low: float  # Lower end of its interval, which holds for all looks together.
+    high: float  # Upper end of it.
     default: float
     """Median of the runs without files, in seconds or as the figure."""
-    tuned: float
-    """Median with files."""
+    tuned: float  # Median with files.
 
     @property
     def saved(self) -> tuple[float, float, float]:

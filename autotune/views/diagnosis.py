@@ -10,8 +10,7 @@ from autotune.recommend.floor import Floor
 from autotune.recommend.reach import BOTHER
 from autotune.views.text import duration_text, size_text
 
-_NAMED = 5
-"""Losses that the sentence names."""
+_NAMED = 5  # Losses that the sentence names.
 _FAMILIES = {
     "point-to-point": "point-to-point",
     "one-sided": "one-sided",
