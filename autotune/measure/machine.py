@@ -183,7 +183,7 @@ class UsualCores:
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._earned_s = 0.0
+        self._owed_s = 0.0
         self._seen: dict[tuple[str, ...], deque[tuple[float, float]]] = defaultdict(
             lambda: deque(maxlen=LIMITS.remembered)
         )
@@ -197,7 +197,7 @@ class UsualCores:
         those far apart, which may last for a minute, are compared among themselves.
         """
         latencies, loops = zip(*self._seen[placement], strict=True) if self._seen[placement] else ((), ())
-        left_s = min(patience_s, max(0.0, patience_s + self._earned_s))
+        left_s = max(0.0, patience_s - self._owed_s)
         waits = (LIMITS.longer_s, LIMITS.moment_s) if proving else (LIMITS.moment_s, LIMITS.day_s)
         return UsualCore(usual_s(latencies), usual_s(loops), *waits), left_s
 
@@ -205,4 +205,7 @@ class UsualCores:
         """Learn from a launch."""
         if loop_s := figures.get("best_core_loop_s", 0.0):
             self._seen[placement].append((figures["best_core_latency_s"], loop_s))
-        self._earned_s += LIMITS.waiting_share * duration_s - figures.get("waited_s", 0.0)
+        # What earlier launches did not wait is not owed to those that follow: a verification would spend on its
+        # first few what a whole discovery left, six seconds for each second of measuring.
+        spent_s = figures.get("waited_s", 0.0) - LIMITS.waiting_share * duration_s
+        self._owed_s = max(0.0, self._owed_s + spent_s)
