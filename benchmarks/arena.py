@@ -2,6 +2,7 @@
 
     python benchmarks/arena.py DIR|TABLE [--proposers curve,optuna:sampler=gp] [--launches 4,8,12,16]
         [--seeds 5] [--out results.csv] [--call-level NAME,…] [--per-job NAME,…] [--jobs 1]
+        [--collective NAME]
 
 Parameters of ``--call-level`` are swept inside each launch, those of ``--per-job`` a job must fix, in the
 tables that have them. All results go to the CSV, with the plot beside it as ``.html``; without a file there
@@ -300,6 +301,7 @@ def main() -> None:
     parser.add_argument("--call-level", type=words, default=())
     parser.add_argument("--per-job", type=words, default=())
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--collective", help="which one, of tables that hold several")
     try:
         compete(**vars(parser.parse_args()))
     except AutotuneError as error:
@@ -319,6 +321,7 @@ def compete(
     call_level: Sequence[str],
     per_job: Sequence[str],
     jobs: int,
+    collective: str | None = None,
 ) -> None:
     """Run all contests, print the standings, and write results and plot."""
     counts = budgets(launches)
@@ -328,7 +331,7 @@ def compete(
         )
     for name in proposers:
         named(name)
-    read = [_read(path, call_level, per_job) for path in _files(tables)]
+    read = [_read(path, call_level, per_job, collective) for path in _files(tables)]
     tasks = [(r, name, counts, seed) for r, name, seed in product(read, proposers, range(seeds))]
     results: list[Result] = []
     with _table(out) as write:
@@ -407,12 +410,14 @@ def _files(tables: Path) -> list[Path]:
     return files
 
 
-def _read(path: Path, call_level: Sequence[str], per_job: Sequence[str]) -> RecordedTable:
+def _read(
+    path: Path, call_level: Sequence[str], per_job: Sequence[str], collective: str | None = None
+) -> RecordedTable:
     """A table, with those of the named parameters that it has."""
-    plain = read_recorded(path)
+    plain = read_recorded(path, collective=collective)
     names = {p.name for p in plain.space.parameters}
     call, job = names & set(call_level), names & set(per_job)
-    return read_recorded(path, call, job) if call or job else plain
+    return read_recorded(path, call, job, collective) if call or job else plain
 
 
 @contextmanager

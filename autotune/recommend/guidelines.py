@@ -58,9 +58,9 @@ _GROUPS = {
 }
 """What more ranks can only make longer; the others are between two of them."""
 
-_RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}
+RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}
 """Labels of a table that number launches."""
-_FIGURES = {"phase", "status", "reason", "sem_us", "low_us", "high_us", "n", "outliers", "is_default"}
+FIGURES = {"phase", "status", "reason", "sem_us", "low_us", "high_us", "n", "outliers", "is_default"}
 """Labels that tell no settings apart: further figures, as those of ``history``."""
 _BY_ITSELF = {"default", "auto", "unset", "0", ""}
 """What an algorithm is called that nobody forces."""
@@ -112,9 +112,9 @@ def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
         labels = {name.lower(): value for name, value in one.labels}
         if labels.get("status", "ok") != "ok":
             continue
-        setting = tuple(sorted((n, v) for n, v in labels.items() if n not in _RUN | _FIGURES))
+        setting = tuple(sorted((n, v) for n, v in labels.items() if n not in RUN | FIGURES))
         slot = (one.collective, one.comm_size or 0, one.message_bytes)
-        run = tuple(labels[name] for name in sorted(_RUN & labels.keys()))
+        run = tuple(labels[name] for name in sorted(RUN & labels.keys()))
         own = (one.source, one.collective if one.benchmark else "", run)
         mine, k = times[setting][slot], 0
         while (launch := (*own, k)) in mine:
