@@ -120,3 +120,15 @@ def test_what_a_discovery_did_not_wait_is_not_spent_by_the_first_launches_after_
         usual.add((), figures(1e-7, waited_s=patience_s), duration_s=1.0 + patience_s)
         waited_s += patience_s
     assert 12 * 1.0 < waited_s < 12 * 1.0 + 2 * 5.0
+
+
+def test_waits_in_vain_are_halved_and_grow_again_once_they_help():
+    usual, waits = UsualCores(), []
+    for _ in range(8):
+        waits.append(usual.of((), 5.0, proving=True)[1])
+        usual.add((), figures(1e-7, waited_s=waits[-1]) | {"waited_in_vain": 1.0}, duration_s=1.0 + waits[-1])
+    assert waits[0] == 5.0
+    assert sum(waits) < 2 * 5.0
+    for _ in range(10):
+        usual.add((), figures(1e-7), duration_s=1.0)
+    assert usual.of((), 5.0, proving=True)[1] == 5.0
