@@ -15,8 +15,7 @@ from autotune.importers.profiles import CallProfile, Calls
 from autotune.importers.recording import RecordedCalls, Recording
 from autotune.recommend.recommendation import Gain
 
-Ends = tuple[float, float, float]
-"""A value, and the ends of its interval."""
+Ends = tuple[float, float, float]  # A value, and the ends of its interval.
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
