@@ -36,7 +36,7 @@ def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             notes.quoted(number, name, value)
             notes.commented(number, name, value, r"\s#")
             assigned.append(Assignment(path, number, name, re.split(r"\s#", value)[0], variable=True))
-    return assigned, notes.findings
+    return Read(assigned, notes.findings)
 
 
 def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> list[Finding]:
