@@ -183,7 +183,7 @@ def kind_of(path: PurePath, text: str) -> str:
     if path.suffix in _DOCUMENTS:
         return "other"
     conf = path.suffix == ".conf"
-    if "mca" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
+    if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
         return "mca"
     if path.suffix in _RULES_NAMES and first[:1].isdigit():
         return "rules"

@@ -14,7 +14,7 @@ from functools import cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from autotune.lint.words import MOST_DEPTH, Word, text_of, words
+from autotune.lint.words import MOST_DEPTH, Word, pair, text_of, words
 from autotune.lint.worlds import World, assumed, joined
 
 MOST_CALLS = 5_000
@@ -339,12 +339,12 @@ class _Walk:
         after = []
         for world in worlds:
             sets: list[tuple[str, Word]] = []
-            for pair in pairs:
-                if pair.type != "variable_assignment":
+            for one in pairs:
+                if one.type != "variable_assignment":
                     continue
-                name, value = _pair(pair, world)
+                name, value = pair(one, world.variables)
                 sets.append((name, value[0] if len(value) == 1 else Word("", literal=False)))
-                world = world.with_value(name, value, self._line(pair), exported=exports)
+                world = world.with_value(name, value, self._line(one), exported=exports)
             said = (Word(how),) if how else ()
             call = Call(self._line(node), self._at(node), said, tuple(sets), world, exports)
             self.script.calls.append(call)
@@ -359,33 +359,11 @@ class _Walk:
         sets = []
         for child in node.named_children:
             if child.type == "variable_assignment":
-                name, value = _pair(child, world)
+                name, value = pair(child, world.variables)
                 sets.append((name, value[0] if len(value) == 1 else Word("", literal=False)))
             elif not child.type.endswith("_redirect"):
                 said += words(child, world.variables)
         return Call(self._line(node), self._at(node), tuple(said), tuple(sets), world)
-
-
-def _pair(node: Node, world: World) -> tuple[str, list[Word]]:
-    """What an assignment sets: a name, and one word, or the elements of an array."""
-    target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-    name = text_of(target).partition("[")[0] if target is not None else ""
-    if value is None:
-        made = [Word("")]
-    elif value.type == "array":
-        made = [word for child in value.named_children for word in words(child, world.variables)]
-    else:
-        parts = words(value, world.variables, quoted=True)
-        made = [Word(" ".join(w.text for w in parts), all(w.literal for w in parts))]
-    before = world.variables.get(name)
-    if any(child.type == "+=" for child in node.children):
-        if before is None:
-            made = [Word(f"${name}{made[0].text if made else ''}", literal=False)]
-        elif value is not None and value.type == "array":
-            made = [*before.words, *made]
-        elif len(before.words) == 1:
-            made = [Word(before.words[0].text + made[0].text, before.words[0].literal and made[0].literal)]
-    return name, made
 
 
 def _arm(node: Node) -> tuple[list[Node], list[Node]]:

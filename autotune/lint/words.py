@@ -65,6 +65,29 @@ def words(node: Node, variables: Variables, depth: int = 0, *, quoted: bool = Fa
     return [Word(said, literal=not node.children and node.type not in ("ansi_c_string", "heredoc_body"))]
 
 
+def pair(node: Node, variables: Variables) -> tuple[str, list[Word]]:
+    """What an assignment sets: a name, and one word, or the elements of an array."""
+    target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    name = text_of(target).partition("[")[0] if target is not None else ""
+    if value is None:
+        made = [Word("")]
+    elif value.type == "array":
+        made = [word for child in value.named_children for word in words(child, variables)]
+    else:
+        parts = words(value, variables, quoted=True)
+        made = [Word(" ".join(w.text for w in parts), all(w.literal for w in parts))]
+    made = made or [Word("")]
+    before = variables.get(name)
+    if any(child.type == "+=" for child in node.children):
+        if before is None:
+            made = [Word(f"${name}{made[0].text if made else ''}", literal=False)]
+        elif value is not None and value.type == "array":
+            made = [*before.words, *made]
+        elif len(before.words) == 1:
+            made = [Word(before.words[0].text + made[0].text, before.words[0].literal and made[0].literal)]
+    return name, made
+
+
 def joined(pieces: Sequence[Sequence[Word]]) -> list[Word]:
     """Pieces that stand against each other as the words that they make."""
     made: list[Word] = []
