@@ -11,7 +11,7 @@ Of the rest some were drawn, the same on all ranks, and their share of waiting i
 """
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,43 +85,39 @@ def waited(name: str, comm_size: int, kept: Sequence[Kept], size: int) -> Waited
     kept = sorted(kept, key=lambda one: one.rank)
     ranks = [one.rank for one in kept]
     found = _waits(name, comm_size, [(one.rank, one.drawn) for one in kept], long)
-    caused: Counter[int] = Counter()
-    waiting: Counter[int] = Counter()
-    last: Counter[int] = Counter()
+    n = len(kept)
+    caused, waiting, last = np.zeros(n), np.zeros(n), np.zeros(n)
     share = share_se = usual_s = 0.0
     examined, n_late = long.size, long.size
     if found is not None:
         waits, took, weight, late = found
-        total, all_waits = float(weight @ took.sum(axis=0)), float(weight @ waits.sum(axis=0))
+        per_call = waits.sum(axis=0)
+        total, all_waits = float(weight @ took.sum(axis=0)), float(weight @ per_call)
         if total > 0:
             share = all_waits / total
             of = weight * max(one.thinned for one in kept)
             # What each call was drawn of says how much of its own error is left: nothing where all were kept.
-            errors = (weight * (waits.sum(axis=0) - share * took.sum(axis=0))) ** 2
+            errors = (weight * (per_call - share * took.sum(axis=0))) ** 2
             share_se = math.sqrt(float(errors @ (1.0 - 1.0 / np.maximum(of, 1.0)))) / total
-            usual_s = max(total - all_waits, 0.0) / float(weight.sum()) / comm_size
+            usual_s = max(total - all_waits, 0.0) / float(weight.sum()) / n
         examined += weight.size
-        per_call = waits.sum(axis=0)
-        for i, seconds in zip(late.tolist(), (weight * per_call).tolist(), strict=True):
-            caused[ranks[i]] += seconds / max(all_waits, 1e-300)
-        for rank, own in zip(ranks, (waits @ weight).tolist(), strict=True):
-            waiting[rank] += own / max(all_waits, 1e-300)
-    blamed, own_s, at_s, long_s = _longest(kept, long, usual_s, last)
+        caused = np.bincount(late, weight * per_call, n) / max(all_waits, 1e-300)
+        waiting = waits @ weight / max(all_waits, 1e-300)
+    blamed, own_s, last, at_s, long_s = _longest(kept, long, usual_s)
     if found is not None:  # of short calls those with more waiting than the mean over all
-        n_calls, drawn_s = max(one.calls for one in kept), float(weight @ per_call)
-        mean_s = (math.fsum(own_s.values()) + drawn_s * n_calls / float(weight.sum())) / max(n_calls, 1.0)
+        n_calls = max(one.calls for one in kept)
+        mean_s = (float(own_s.sum()) + all_waits * n_calls / float(weight.sum())) / max(n_calls, 1.0)
         is_late = per_call >= max(mean_s, 1e-12)
         n_late += int(is_late.sum())
-        last.update(ranks[i] for i in late[is_late].tolist())
-    everyone = caused.keys() | blamed.keys()
+        last = last + np.bincount(late[is_late], minlength=n)
     return Waited(
         long_s / size,
-        math.fsum(own_s.values()) / size,
+        float(own_s.sum()) / size,
         share,
         share_se,
-        {rank: (blamed[rank] / size, caused[rank]) for rank in everyone},
-        {rank: (own_s[rank], waiting[rank] * size) for rank in waiting.keys() | own_s.keys()},
-        last,
+        {r: (s / size, part) for r, s, part in zip(ranks, blamed.tolist(), caused.tolist(), strict=True)},
+        {r: (s, size * part) for r, s, part in zip(ranks, own_s.tolist(), waiting.tolist(), strict=True)},
+        dict(zip(ranks, last.tolist(), strict=True)),
         n_late,
         int(examined),
         at_s,
@@ -130,43 +126,34 @@ def waited(name: str, comm_size: int, kept: Sequence[Kept], size: int) -> Waited
 
 
 def _longest(
-    kept: Sequence[Kept], long: Any, usual_s: float, last: Counter[int]
-) -> tuple[Counter[int], Counter[int], tuple[tuple[float, float], ...], float]:
-    """Of the longest calls: rank → seconds that it caused, and waited; when and how much; time in all.
+    kept: Sequence[Kept], long: Any, usual_s: float
+) -> tuple[Any, Any, Any, tuple[tuple[float, float], ...], float]:
+    """Of the longest calls, ``(n_ranks,)`` each: seconds that a rank caused, its own, calls it was last in.
 
-    Ranks for which a long call was a short one came late: they are to blame. Where the times of all are known
-    it is the one that came last.
+    Then when each was and how much was waited in it, and the time in all. Ranks for which a long call was a
+    short one came late: they are to blame. Where the times of all are known it is the one that came last.
     """
-    blamed: Counter[int] = Counter()
-    own: Counter[int] = Counter()
-    at: dict[int, tuple[float, float]] = {}
-    entries: dict[int, dict[int, tuple[float, float]]] = {int(call): {} for call in long}
-    ranks = [one.rank for one in kept]
-    samples, rank_of = _joint([(one.rank, part) for one in kept for part in (one.longest, one.drawn)])
+    samples, place = _joint([(i, part) for i, one in enumerate(kept) for part in (one.longest, one.drawn)])
     of_long = np.isin(samples["call"], long)
-    columns = (samples[of_long][key].tolist() for key in ("call", "begin_s", "end_s"))
-    for rank, call, begin_s, end_s in zip(rank_of[of_long].tolist(), *columns, strict=True):
-        entries[call][rank] = begin_s, end_s
-    long_s, cut_s = 0.0, {one.rank: one.cut_s for one in kept}
-    for call, times in entries.items():
-        took = {rank: end - begin for rank, (begin, end) in times.items()}
-        long_s += math.fsum(took.values())
-        # Short it was where even the shortest of a rank's longest calls is much shorter.
-        half_s = float(np.median(list(took.values()))) / 2
-        absent = [rank for rank in ranks if rank not in times and cut_s[rank] < half_s]
-        came = max(begin for begin, _ in times.values())
-        if len(times) == len(ranks):
-            absent = [max(times, key=lambda rank: times[rank][0])]
-            waits = {r: min(max(came - times[r][0], 0.0), took[r]) for r in times}
-        else:
-            waits = {rank: max(seconds - usual_s, 0.0) for rank, seconds in took.items()}
-        total = math.fsum(waits.values())
-        at[call] = min(begin for begin, _ in times.values()), total
-        own.update(waits)  # type: ignore[arg-type] # a Counter of seconds
-        for rank in absent:
-            blamed[rank] += total / len(absent)  # type: ignore[assignment]
-            last[rank] += 1 / len(absent)  # type: ignore[assignment]
-    return blamed, own, tuple(sorted(at.values())), long_s
+    samples, place = samples[of_long], place[of_long]
+    begin, end = np.full((2, len(kept), long.size), np.nan)
+    begin[place, np.searchsorted(long, samples["call"])] = samples["begin_s"]
+    end[place, np.searchsorted(long, samples["call"])] = samples["end_s"]
+    took = end - begin
+    there = ~np.isnan(took)
+    known = there.all(axis=0)
+    # Short it was where even the shortest of a rank's longest calls is much shorter.
+    cut_s = np.array([one.cut_s for one in kept])[:, None]
+    late = ~there & (cut_s < np.nanmedian(took, axis=0) / 2 if long.size else False)
+    late[np.nan_to_num(begin, nan=-np.inf).argmax(axis=0)[known], known] = True
+    waits = np.where(
+        known, np.clip(np.nanmax(begin, axis=0, initial=-np.inf) - begin, 0.0, took), took - usual_s
+    )
+    waits = np.where(there, np.maximum(waits, 0.0), 0.0)
+    part, total = late / np.maximum(late.sum(axis=0), 1), waits.sum(axis=0)
+    entered = np.nanmin(begin, axis=0, initial=np.inf)
+    at = tuple(sorted(zip(entered.tolist(), total.tolist(), strict=True)))
+    return part @ total, waits.sum(axis=1), part.sum(axis=1), at, float(np.nansum(took))
 
 
 def lateness(
@@ -188,20 +175,19 @@ def lateness(
     share_se = math.hypot(*(w * one.share_se for w, one in zip(of, found, strict=True)))
     waiting_s = min(math.fsum(one.of_long_s for one in found) + share * rest_s, in_all_s)
     part = in_calls_s / in_all_s
-    caused: Counter[int] = Counter()
-    own: Counter[int] = Counter()
-    last: Counter[int] = Counter()
+    caused, own, last = (defaultdict[int, float](float) for _ in range(3))
     for weight, one in zip(of, found, strict=True):
         rest = weight * one.share * rest_s
         for rank, (seconds, drawn) in one.caused.items():
-            caused[rank] += part * (seconds + drawn * rest)  # type: ignore[assignment]
+            caused[rank] += part * (seconds + drawn * rest)
         for rank, (seconds, drawn) in one.waited.items():
-            own[rank] += part * (seconds + drawn * rest)  # type: ignore[assignment]
-        last.update(one.last)
+            own[rank] += part * (seconds + drawn * rest)
+        for rank, calls in one.last.items():
+            last[rank] += calls
     examined, n_late = sum(one.examined for one in found), max(sum(one.late for one in found), 1)
     named = [
         LateRank(rank, min(last[rank] / n_late, 1.0), float(seconds), float(own[rank]))
-        for rank, seconds in caused.most_common(_MOST)
+        for rank, seconds in sorted(caused.items(), key=lambda item: -item[1])[:_MOST]
     ]
     pattern, period_s = _pattern(found, named, waiting_s, in_all_s, n_late)
     late = Lateness(examined, pattern, period_s, tuple(named)) if examined else None

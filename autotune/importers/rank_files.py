@@ -194,13 +194,16 @@ def joined(
         jobs[int(rank.head["job"])].add(rank)
     groups: list[list[_Job]] = []
     spawned = [job for job in jobs.values() if job.heads[0]["spawned"]]
-    for job in sorted(jobs.values(), key=lambda job: -len(job.heads)):
-        if not any(job is one for one in spawned):
-            after = (group for group in groups if not any(_at_once(job, one) for one in group))
-            next(after, groups.append([]) or groups[-1]).append(job)  # type: ignore[func-returns-value]
-    groups = [group for group in groups if group] or [[]]
-    groups[0] += spawned
-    return [_recording(group, command, run_s, date, unseen) for group in groups if group]
+    alone = [job for job in jobs.values() if not job.heads[0]["spawned"]]
+    for job in sorted(alone, key=lambda job: -len(job.heads)) or [spawned.pop()] * bool(spawned):
+        group = next((g for g in groups if not any(_at_once(job, one) for one in g)), None)
+        if group is None:
+            groups.append([job])
+        else:
+            group.append(job)
+    if groups:
+        groups[0] += spawned
+    return [_recording(group, command, run_s, date, unseen) for group in groups]
 
 
 def _at_once(one: _Job, other: _Job) -> bool:

@@ -164,11 +164,11 @@ static AWAY struct place *place_for(enum other other, int distance, double bytes
 
 /* Calls with numbers from here on come in blocks so long; each begins at a multiple of its length. */
 static int64_t block(int64_t number) {
-    return number < 256 ? 1 : number < 2048 ? 8 : number < 16384 ? 64 : 256;
+    return number < 256 ? 1 : number < 2048 ? 8 : number < 16384 ? 64 : number < 65536 ? 256 : 1024;
 }
 
 /* A block begins: all of its calls are timed where they take a microsecond, or while timing has taken less than
- * 1/256 of the run. Of others one is, and the block's own time says whether a long call may hide among the rest. */
+ * 1/1024 of the run. Of others one is, and the block's own time says whether a long call may hide among the rest. */
 static void begin_block(struct place *p, int64_t number, int64_t length) {
     int64_t first = number & -length, t = length > 1 ? ticks() : 0;
     if (p->begun) {
@@ -181,8 +181,8 @@ static void begin_block(struct place *p, int64_t number, int64_t length) {
     if ((t - file->head.end) * tick_s > 1) file->head.end = t, file->head.end_s = now(); /* it may be killed */
     p->until = first + length;
     p->drawn = first + (int64_t)(hashed(first ^ file->head.job) & (length - 1));
-    p->all = length == 1 || p->mean > microsecond || spent < (t - file->head.begin) >> 8;
-    if (p->all) spent += 4 * clock_ticks * length;
+    p->all = length == 1 || p->mean > microsecond || spent < (t - file->head.begin) >> 10;
+    if (p->all) spent += 8 * clock_ticks * length; /* as measured, with all that is kept of a call */
     else p->begun = t, p->length = length, p->known = timed_ticks;
 }
 
