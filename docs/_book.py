@@ -5,6 +5,7 @@ such files, so there a link becomes its words.
 """
 
 import dataclasses
+import json
 import math
 import re
 import statistics
@@ -17,6 +18,7 @@ from autotune.commands.keys import explained
 from autotune.resources import conf_text
 from autotune.scenario import Scenario
 from autotune.stacks.knobs.rules import load
+from autotune.views.text import size_text
 
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#]+)[^)]*\)")
 _DOCS = Path(__file__).parent
@@ -39,7 +41,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def knob_table() -> str:
-    """What the rules declare of each knob that was measured alone, and its best and worst level at any size."""
+    """A row for each knob that was measured alone: its rule's reason, its best and its worst level."""
     rules = [rule for layer in ("openmpi", "ucx") for rule in load(layer)]
     measured: dict[str, list[tuple[float, str, int]]] = {}
     for line in _MEASURED.read_text(encoding="utf-8").splitlines():
@@ -52,7 +54,9 @@ def knob_table() -> str:
     for knob, found in sorted(measured.items(), key=lambda item: -max(item[1])[0]):
         named = next((r for r in rules if knob in r.patterns), None)
         rule = named or next((r for r in rules if r.names(knob) or r.match(knob)), None)
-        ends = (f"`{level}`: {gain:.2f}× at {size_text(size)}" for gain, level, size in (max(found), min(found)))
+        ends = (
+            f"`{level}`: {gain:.2f}× at {size_text(size)}" for gain, level, size in (max(found), min(found))
+        )
         about = _cell(rule.reason) if rule else ""
         rows.append(f"| `{knob}` | {about} | {' | '.join(ends)} |")
     return "\n".join(rows)

@@ -39,6 +39,11 @@ class Conclusion:
             return math.nan, (math.nan, math.nan)
         return chosen.speedup, speedup_interval(chosen)
 
+    def against(self, point: Point) -> str:
+        """What the verification found against a setting; empty: nothing, or it was not launched afresh."""
+        rounds = self.verdict.rounds if self.verdict else ()
+        return next((r.against for r in reversed(rounds) if r.setting.point == point), "")
+
     def choice(self, kind: ChoiceKind) -> Choice | None:
         """The choice of a kind; None where there is none, as without a profile of calls."""
         return next((choice for choice in self.choices if choice.kind is kind), None)

@@ -95,6 +95,7 @@ class Description:
 
 LATER = (
     *(("budget", key) for key in ("total_launches", "total_seconds", "node_hours", "until")),
+    ("cluster", "oversubscribe"),
     ("mpi", "stack"),
     ("verify", "margin"),
     ("verify", "other_loop"),

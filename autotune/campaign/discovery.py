@@ -127,6 +127,13 @@ class Discovery:
             return None
         return self.course.next_run(runs, enough=True) or self.course.next_run(runs, go_on=True)
 
+    def left_s(self, history: History, time: TimeLeft) -> float:
+        """What its present cycle may still take; infinite where nothing limits it."""
+        made = history.of(Phase.DISCOVERY).observations
+        begin = cycle(self.runs(history)) if made else 0
+        spent_s, now_s = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
+        return max(0.0, self._limit_s(spent_s, time.all_s + now_s) - now_s)
+
     def _limit_s(self, spent_s: float, left_s: float) -> float:
         """What a cycle may take: half of what is left, since the search needs as much."""
         own_s = math.inf if self.wanted.seconds is None else self.wanted.seconds - spent_s

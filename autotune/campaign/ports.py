@@ -119,8 +119,8 @@ class Listener(Protocol):
         """What the screening found, one analysis for each objective, and what becomes of the factors."""
         ...
 
-    def launching(self, trial: Trial, number: int, total: int, time_left_s: float) -> None:
-        """A launch starts: the ``number``-th of at most ``total``, with so much of the budget's time left."""
+    def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
+        """A launch starts, so long after the campaign did; about ``left_s`` remain until all of it ends."""
         ...
 
     def observed(self, step: Step) -> None:

@@ -29,8 +29,7 @@ from autotune.stacks.stack import Stack
 
 _LOOK_S = 0.25
 """For which a machine is looked at, before anything is launched."""
-Finding = tuple[str, str]
-"""What ``doctor`` shows: (what, finding)."""
+Finding = tuple[str, str]  # What ``doctor`` shows: (what, finding).
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +99,8 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         StackError: no MPI, or one that fails.
         SpaceError: the space cannot be read, or a fixed value is outside of it.
     """
-    installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
     place = placement(scenario)
+    installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
     local = place.ranks if place.nodes == 1 else 0
     mca = {str(k): text_of(v) for k, v in scenario.mpi.mca.items()}
     env = {str(k): text_of(v) for k, v in scenario.mpi.env.items()}
@@ -140,14 +139,25 @@ def machine_now() -> tuple[Finding, ...]:
 
 
 def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: int) -> Space:
-    """What the libraries here say can be turned, as far as it is in effect.
-
-    Raises:
-        StackError: it is not known which components a launch of this MPI uses.
-    """
+    """What the libraries here say can be turned, as far as it is in effect."""
     facts = facts_here(installation, stack) | asked(nodes, scenario.collective)
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
+
+
+def check_cores(scenario: Scenario) -> None:
+    """Refuse more ranks than this machine has cores for, unless the scenario allows that.
+
+    Raises:
+        ScenarioError: there are more.
+    """
+    cores = len(os.sched_getaffinity(0))
+    crowded = placement(scenario).oversubscribe and scenario.ranks is not None
+    if crowded and not scenario.cluster.oversubscribe:
+        raise ScenarioError(
+            f"{scenario.ranks} ranks, but {cores} cores on this machine: ranks would wait for each other",
+            f"cluster.ranks={cores} or fewer; or cluster.oversubscribe=true, to measure that all the same",
+        )
 
 
 def placement(scenario: Scenario) -> Placement:

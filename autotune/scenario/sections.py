@@ -15,6 +15,7 @@ class Cluster:
     hosts: tuple[str, ...]
     hostfile: str | None
     comm_sizes: tuple[int, ...]
+    oversubscribe: bool
 
 
 @dataclass(frozen=True, slots=True)
