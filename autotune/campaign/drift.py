@@ -15,10 +15,6 @@ three times too long, and not by the same at every size; those of a verification
 (see ``blocks``). How fast the cores were is a covariate: y rises with the logarithm of
 the core loop's duration, by a slope from the same launches (analysis of covariance); that goes first, out of
 the launches of the verification too.
-
-References:
-    J. Durbin, S. J. Koopman, *Time Series Analysis by State Space Methods*, 2nd ed. (2012), ch. 2.
-    G. K. Robinson, "That BLUP is a good thing", Statistical Science 6(1), 1991, eq. 1.2.
 """
 
 import math

@@ -19,8 +19,7 @@ from autotune.history.events import observation_event, replayed, trial_event
 from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.recommend.summary import Tally
 
-Clock = Callable[[], float]
-"""Seconds since some fixed moment."""
+Clock = Callable[[], float]  # Seconds since some fixed moment.
 
 
 @dataclass

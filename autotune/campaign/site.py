@@ -29,8 +29,7 @@ from autotune.stacks.stack import Stack
 
 _LOOK_S = 0.25
 """For which a machine is looked at, before anything is launched."""
-Finding = tuple[str, str]
-"""What ``doctor`` shows: (what, finding)."""
+Finding = tuple[str, str]  # What ``doctor`` shows: (what, finding).
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +139,7 @@ def machine_now() -> tuple[Finding, ...]:
 
 
 def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: int) -> Space:
-    """What the libraries here say can be turned, as far as it is in effect.
-
-    Raises:
-        StackError: it is not known which components a launch of this MPI uses.
-    """
+    """What the libraries here say can be turned, as far as it is in effect."""
     facts = facts_here(installation, stack) | asked(nodes, scenario.collective)
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)

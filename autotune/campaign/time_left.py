@@ -34,8 +34,7 @@ class TimeLeft:
         return self.search_s // self.launch_s if self.launch_s and self.search_s < math.inf else math.inf
 
 
-PLENTY = TimeLeft()
-"""Where nothing limits it."""
+PLENTY = TimeLeft()  # Where nothing limits it.
 
 
 def expected_s(history: History, scenario: Scenario) -> float:

@@ -29,17 +29,14 @@ from autotune.resources import user_text
 from autotune.space import Space
 from autotune.stacks.ports import Rendering
 
-Amended = Callable[[Rendering], Rendering]
-"""What becomes of a rendering."""
+Amended = Callable[[Rendering], Rendering]  # What becomes of a rendering.
 
-PROOF_FILE = "proof.json"
-"""Name of the outcome beside the exported files."""
+PROOF_FILE = "proof.json"  # Name of the outcome beside the exported files.
 
 NEVER_SET = frozenset({"mpi_ft_verbose"})
 """Parameters that Open MPI 5.0 leaves as memory was: they differ between launches in which nothing does."""
 
-SPARED_BYTES = 1024
-"""What a library sets itself up by is smaller: a few numbers of each rank."""
+SPARED_BYTES = 1024  # What a library sets itself up by is smaller: a few numbers of each rank.
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,13 @@ from autotune.history.trial import Cell, Estimate, Observation
 from autotune.measure.location import normal_scale
 from autotune.space import Point, Space
 
-Slot = tuple[str, int, int]
-"""(collective, communicator size, message size in bytes)."""
+Slot = tuple[str, int, int]  # (collective, communicator size, message size in bytes).
 
-_REACH = 700.0
-"""Close to the logarithm of the largest number there is."""
+_REACH = 700.0  # Close to the logarithm of the largest number there is.
 
-Z95 = 1.96
-"""Standard errors to either side of a normal estimate that make an interval of 95 %."""
+Z95 = 1.96  # Standard errors to either side of a normal estimate that make an interval of 95 %.
 
-UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}
-"""Every objective there is, with its unit."""
+UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}  # Every objective there is, with its unit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +109,7 @@ class Winner:
     n: int = 0  # Samples behind it.
 
 
-Envelope = Mapping[Slot, Winner]
-"""The best of one job-wide setting in each slot."""
+Envelope = Mapping[Slot, Winner]  # The best of one job-wide setting in each slot.
 
 Alternatives = Mapping[Slot, Mapping[Point, Winner]]
 """Every per-size choice of one job-wide setting in each slot."""

@@ -15,10 +15,8 @@ from autotune.space import Point, Space
 
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
 """A call's time can be: not less than a clock's step, not more than months."""
-_LEAST, _MOST = 1e-100, 1e100
-"""A program's response can be: anything whose ratios and products are numbers."""
-_WILD = 100.0
-"""A standard error of so many times its value says that nothing is known."""
+_LEAST, _MOST = 1e-100, 1e100  # A program's response can be: anything whose ratios and products are numbers.
+_WILD = 100.0  # A standard error of so many times its value says that nothing is known.
 
 
 class Status(StrEnum):
@@ -63,8 +61,7 @@ class Subject(StrEnum):
     DEPLOYED = "deployed"  # A point together with the files that a user would install.
 
 
-_OWN = ("", 0, "0", "default", "auto")
-"""Values that leave it to the stack."""
+_OWN = ("", 0, "0", "default", "auto")  # Values that leave it to the stack.
 
 
 def left_to_the_stack(value: object) -> bool:

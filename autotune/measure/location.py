@@ -9,14 +9,6 @@ distribution, however skewed, and times are skewed. It does not hold for samples
 neighbours, and on a busy machine they do; so n enters as the *effective* number n / D, where the design
 effect D is the variance of batch means over what independence would give. The binomial tail is summed in
 integers, so that all ranks find the same k whatever their processors' mathematical libraries round.
-
-References:
-    H. A. David, H. N. Nagaraja, *Order Statistics*, 3rd ed., Wiley 2003, §7.1 (interval of a quantile).
-    M. Hollander, D. A. Wolfe, *Nonparametric Statistical Methods*, 2nd ed., Wiley 1999, §3.6.
-    P. Heidelberger, P. A. W. Lewis, "Quantile estimation in dependent sequences", Operations Research 32
-    (1984) 185–209 (dependent samples, through batches of indicators).
-    L. Kish, *Survey Sampling*, Wiley 1965, §5.4 (design effect).
-    T. Hoefler, R. Belli, "Scientific benchmarking of parallel computing systems", SC 2015, rules 5 to 8.
 """
 
 import math
@@ -33,8 +25,7 @@ from autotune.errors import UserError, allowed
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-NORMAL = NormalDist()
-"""The standard normal distribution."""
+NORMAL = NormalDist()  # The standard normal distribution.
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +183,7 @@ def design_effect(values: FloatArray, n: NDArray[np.int64]) -> FloatArray:
     return effect
 
 
-_Figures: TypeAlias = tuple[float, float, float, float]
-"""value_s, sem_s, low_s, high_s."""
+_Figures: TypeAlias = tuple[float, float, float, float]  # value_s, sem_s, low_s, high_s.
 
 
 def _median(x: FloatArray) -> _Figures:

@@ -24,14 +24,6 @@ independent, medians constant). This is successive elimination with its error sp
 with √n. If all forecasts together fit into what is left, all get what they want. Else it is shared max-min
 fair with weights min(1, (best upper bound / lower bound)²): full weight for cells that can still win, 1/100
 for one ten times slower. Cheap cells take less than their share and leave the rest to the others.
-
-References:
-    E. Even-Dar, S. Mannor, Y. Mansour, "Action elimination and stopping conditions for the multi-armed
-    bandit and reinforcement learning problems", JMLR 7 (2006) 1079–1105, §3 (successive elimination).
-    S. R. Howard, A. Ramdas, "Sequential estimation of quantiles with applications to A/B testing and
-    best-arm identification", Bernoulli 28 (2022) 1704–1728 (the same with confidence sequences).
-    T. Hoefler, R. Belli, "Scientific benchmarking of parallel computing systems", SC 2015, §4.2.2
-    (stopping at a width of the median's interval).
 """
 
 import math

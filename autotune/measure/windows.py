@@ -10,14 +10,6 @@ clock to the reference rank's, and its drift, for two crystals differ by microse
 Notation: local clock x, reference clock y, offset y − x. An exchange is (t_send, t_remote, t_recv): local
 clock, the reference's clock while it held the message, local clock again. Whatever the two ways took, the
 offset lies in [t_remote − t_recv, t_remote − t_send].
-
-References:
-    S. Hunold, A. Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE
-    TPDS 27 (2016) 3617–3630: windows, run time as last exit − first entry.
-    S. Hunold, A. Carpen-Amarie, "Hierarchical clock synchronization in MPI", CLUSTER 2018: round-time,
-    drift as a linear model.
-    F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989) 146–158.
-    K. Marzullo, S. Owicki, "Maintaining the time in a distributed system", PODC 1983: intersection.
 """
 
 from dataclasses import dataclass

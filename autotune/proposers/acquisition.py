@@ -4,14 +4,6 @@ On the logarithmic scale an objective is a weighted sum over slots: one matrix t
 
 Notation: m slots, o objectives, S samples of q candidates' curves; a *cost* is the logarithm of a score, less
 is better: cost = weights @ ln t + constant. ``weights`` has shape ``(o, m)``.
-
-References:
-    D. R. Jones, M. Schonlau, W. J. Welch, "Efficient global optimization of expensive black-box functions",
-    J. Global Optimization 13, 1998, eq. 15 (expected improvement).
-    M. Emmerich, K. Giannakoglou, B. Naujoks, "Single- and multiobjective evolutionary optimization assisted
-    by Gaussian random field metamodels", IEEE TEC 10(4), 2006, §III (expected hypervolume improvement).
-    P. Frazier, W. Powell, S. Dayanik, "The knowledge-gradient policy for correlated normal beliefs", INFORMS
-    J. Computing 21(4), 2009, §2 (what another look at the same point is worth).
 """
 
 from __future__ import annotations

@@ -19,10 +19,6 @@ Hyperparameters are the maximum of the posterior density, so that a handful
 of launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
 
 Notation: n launches, q points, m slots, R coefficients, D parameters with V values; times on the log scale.
-
-References:
-    C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, §2.2, §5.4.1.
-    E. Bonilla, K. M. Chai, C. Williams, "Multi-task Gaussian process prediction", NIPS 2007 (low rank, §2).
 """
 
 from __future__ import annotations

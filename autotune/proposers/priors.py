@@ -6,12 +6,6 @@ algorithm of a known family should fare at each message size.
 Notation: p ranks, message size m (counted as in ``Cell``), start-up time α, time per byte β. An algorithm
 that needs ``rounds`` dependent messages and moves ``volume`` · m bytes through the busiest rank takes about
 rounds · α + volume · m · β.
-
-References:
-    R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
-    IJHPCA 19(1), 2005, §3–4 (rounds and volumes of each family).
-    J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10,
-    2007, table 1 (trees, chains and pipelines).
 """
 
 import math

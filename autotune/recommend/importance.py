@@ -8,11 +8,6 @@ Notation: y is (n,), logarithms of scores less their median; K (n, n) their cova
 process's mean. Leave-one-out, with α = K⁻¹y: μᵢ = yᵢ − αᵢ / (K⁻¹)ᵢᵢ, σᵢ² = 1 / (K⁻¹)ᵢᵢ. The total effect of
 parameter d is S_d = E[(f(x) − f(x with x_d drawn anew))²] / (2 Var f), over points x drawn from the space:
 the share of the variation that would be left if all other parameters were held.
-
-References:
-    C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, eq. 5.10 to 5.12.
-    A. Saltelli et al., "Variance based sensitivity analysis of model output", Computer Physics
-    Communications 181, 2010, Table 2 (Jansen's estimator of the total effect).
 """
 
 import math

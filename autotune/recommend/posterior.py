@@ -12,11 +12,6 @@ nothing: θ has a wide prior whose median falls with their number. Hyperparamete
 posterior density.
 
 Notation: n settings, D parameters, v the logarithms of the hyperparameters over their prior medians.
-
-References:
-    C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, eq. 2.23, 2.24, 5.9.
-    P. Frazier, W. Powell, S. Dayanik, "A knowledge-gradient policy for sequential information collection",
-    SIAM J. Control and Optimization 47(5), 2008, §4.
 """
 
 import math

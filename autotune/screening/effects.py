@@ -15,8 +15,7 @@ from autotune.screening.model import RULE
 from autotune.screening.noise import NoiseEstimate
 from autotune.space import Value
 
-Scale = Literal["linear", "log"]
-"""On which scale responses are compared."""
+Scale = Literal["linear", "log"]  # On which scale responses are compared.
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,6 @@
 
 Notation: ``codes`` is (n_runs, n_factors) in [−1, 1], −1 and +1 being the ends of a factor's range;
 y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε; B is the symmetric matrix of the second-order part.
-
-References:
-    Box & Wilson (1951), On the experimental attainment of optimum conditions, JRSS B 13, 1–45.
-    Myers, Montgomery & Anderson-Cook (2016), Response Surface Methodology, 4th ed., ch. 6.
 """
 
 import math

@@ -15,10 +15,8 @@ from autotune.simulate.decisions import Rules, fixed_choice
 from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group
 
-CHAIN_FANOUT = 4
-"""coll_tuned's chains below the root (coll_tuned_*_chain_fanout)."""
-KNOMIAL_RADIX = 4
-"""coll_tuned's default radix (coll_tuned_bcast_knomial_radix)."""
+CHAIN_FANOUT = 4  # coll_tuned's chains below the root (coll_tuned_*_chain_fanout).
+KNOMIAL_RADIX = 4  # coll_tuned's default radix (coll_tuned_bcast_knomial_radix).
 
 
 @dataclass(frozen=True, slots=True)

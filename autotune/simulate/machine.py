@@ -121,8 +121,7 @@ class Machine:
             )
 
 
-TRANSPORTS = ("rc", "ud", "dc", "tcp")
-"""The transports between nodes that a machine may have, by UCX's names."""
+TRANSPORTS = ("rc", "ud", "dc", "tcp")  # The transports between nodes that a machine may have, by UCX's names
 
 
 def machine_from(values: Mapping[str, Any]) -> Machine:

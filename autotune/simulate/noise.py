@@ -7,11 +7,6 @@ Notation: a sample is median · J · L · W · S with J a factor of the job (an 
 place in the network, the day), L of the launch (one ``mpirun`` in it), W of the call, S a spike; J, L and W
 are log-normal with median 1, so the median of many jobs is the model's value. A campaign runs in one job, or
 in a chain of them, so the launches that it compares share J until the next job takes over.
-
-References:
-    Hoefler, Schneider, Lumsdaine: "Characterizing the Influence of System Noise on Large-Scale Applications
-    by Simulation", SC 2010. Hunold, Carpen-Amarie: "Reproducible MPI Benchmarking Is Still Not as Easy as
-    You Think", IEEE TPDS 27, 2016 (factors of the job and of the launch).
 """
 
 from collections.abc import Mapping
@@ -88,10 +83,8 @@ class Faults:
         return "ok"
 
 
-QUIET = NoiseModel()
-"""A quiet system's noise."""
-RELIABLE = Faults()
-"""A system on which no launch fails."""
+QUIET = NoiseModel()  # A quiet system's noise.
+RELIABLE = Faults()  # A system on which no launch fails.
 
 
 @dataclass(frozen=True, slots=True)

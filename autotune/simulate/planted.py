@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from autotune.errors import ScenarioError
 from autotune.space import Value
 
-Level = tuple[str, Value]
-"""(knob, value)."""
+Level = tuple[str, Value]  # (knob, value).
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,8 @@ class Truth:
         return product
 
 
-NOTHING_PLANTED = Truth({})
-"""No knob does anything."""
-UNSET = "default"
-"""The default of a planted knob."""
+NOTHING_PLANTED = Truth({})  # No knob does anything.
+UNSET = "default"  # The default of a planted knob.
 
 
 def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:

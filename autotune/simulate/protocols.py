@@ -12,11 +12,6 @@ built from LogGP's L, o, g, G and the copies of UCX's protocols:
   the sender is held until the NIC has sent the data;
 - rendezvous (from the rendezvous threshold on): nothing moves before both sides are there; a handshake, then
   no CPU copies between nodes, and one copy in place of two inside a node.
-
-References:
-    Alexandrov, Ionescu, Schauser, Scheiman: "LogGP", SPAA 1995. Hoefler et al.: "Low-Overhead LogGP Parameter
-    Assessment", IPDPS workshops 2007 (rendezvous as a synchronising send). Chakraborty et al.:
-    "Contention-Aware Kernel-Assisted MPI Collectives", IEEE Cluster 2017 (cost of single-copy transfers).
 """
 
 from functools import cached_property

@@ -13,12 +13,10 @@ from autotune.space.parameter import size_in_bytes
 
 TLS = ("all", "self,sm,rc", "self,sm,ud", "self,sm,dc", "self,sm,tcp")
 """The values of UCX_TLS that the model knows."""
-COMPONENTS = ("tuned", "han", "hcoll", "ucc")
-"""The collective components that the model knows."""
+COMPONENTS = ("tuned", "han", "hcoll", "ucc")  # The collective components that the model knows.
 STACK_COMPONENT = "han"
 """The component that answers where nobody chooses: Open MPI 5 ranks han (35) above tuned (30)."""
-MAPPINGS = ("block", "cyclic")
-"""How the ranks of a node are laid over its NUMA domains."""
+MAPPINGS = ("block", "cyclic")  # How the ranks of a node are laid over its NUMA domains.
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from types import MappingProxyType
 from autotune.errors import SpaceError, allowed
 from autotune.space.obeyed import obeyed_by
 
-Value = str | int | float | bool
-"""What a parameter can be set to: a JSON scalar."""
+Value = str | int | float | bool  # What a parameter can be set to: a JSON scalar.
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -23,16 +23,14 @@ from autotune.errors import StackError, UserError
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
-FOLDER = "AUTOTUNE_RECORD"
-"""Name of the variable that tells the recorder where its files go."""
+FOLDER = "AUTOTUNE_RECORD"  # Name of the variable that tells the recorder where its files go.
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
 """What the recorder is told that an MPI lacks ← a function of it."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """What batch systems send before a limit, for the application to write what it has."""
-_PATIENCE_S = 10.0
-"""Between asking an application to end and ending it."""
+_PATIENCE_S = 10.0  # Between asking an application to end and ending it.
 
 
 @dataclass(frozen=True, slots=True)

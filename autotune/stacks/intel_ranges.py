@@ -10,8 +10,7 @@ from autotune.stacks.asked import Answer, Asked
 from autotune.stacks.mpich import intel_id
 from autotune.stacks.tables import algorithm_of, tables
 
-_LARGEST_BYTES = 2**31 - 1
-"""The last bound: Intel MPI 2021.18 reads bounds as ``int``."""
+_LARGEST_BYTES = 2**31 - 1  # The last bound: Intel MPI 2021.18 reads bounds as ``int``.
 
 
 def adjustments(rules: Iterable[Rule]) -> dict[int, dict[str, str]]:

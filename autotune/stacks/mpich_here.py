@@ -28,14 +28,11 @@ from autotune.stacks.stack import WORKS, Stack, check_works
 from autotune.stacks.tables import tables
 from autotune.stacks.words import Dialect
 
-TREE_FILE = "selection.json"
-"""Name of the selection tree inside the directory of a launch."""
+TREE_FILE = "selection.json"  # Name of the selection tree inside the directory of a launch.
 
-PROVIDERS = ("tcp", "tcp;ofi_rxm", "shm")
-"""Providers of libfabric that need no fast network."""
+PROVIDERS = ("tcp", "tcp;ofi_rxm", "shm")  # Providers of libfabric that need no fast network.
 
-_NETMOD = "MPIR_CVAR_CH4_NETMOD"
-"""Chooses the device between nodes."""
+_NETMOD = "MPIR_CVAR_CH4_NETMOD"  # Chooses the device between nodes.
 
 _FABRIC = re.compile(r"libfabric provider: ([\w;]+)")
 _PROGRAM = (

@@ -24,8 +24,7 @@ from autotune.stacks.ports import Placement, Rendering
 from autotune.stacks.stack import WORKS, Stack, check_works
 from autotune.stacks.words import Dialect, forwarded
 
-RULES_FILE = "coll_tuned.rules"
-"""Name of the rules file inside the directory of a launch."""
+RULES_FILE = "coll_tuned.rules"  # Name of the rules file inside the directory of a launch.
 
 _MCA = "OMPI_MCA_"
 _PML = f"{_MCA}pml"

@@ -17,8 +17,7 @@ from autotune.stacks.words import targets
 _MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
 """Flavour → what its makers call it."""
 
-WORKS = "MPI works"
-"""What each rank of a first launch prints, with their number behind."""
+WORKS = "MPI works"  # What each rank of a first launch prints, with their number behind.
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,9 @@ from enum import Enum
 from autotune.errors import UserError, allowed
 from autotune.space import size_in_bytes
 
-TUNE = "UCC_TL_UCP_TUNE"
-"""The variable that holds the map of scores."""
+TUNE = "UCC_TL_UCP_TUNE"  # The variable that holds the map of scores.
 
-INF = float("inf")
-"""An open end."""
+INF = float("inf")  # An open end.
 
 
 class Counts(Enum):
@@ -89,8 +87,7 @@ RANGED = frozenset(
 _BY_NAME = {one.name: one for one in COLLECTIVES.values()}
 _NAMES = frozenset(_BY_NAME) | {"fanin", "fanout"}
 _MEMORY = frozenset(("host", "cuda", "cuda_managed", "rocm", "rocm_managed"))
-KEYS = ("vendor", "model", "team_size", "ppn", "sock", "nnodes")
-"""What a section can ask for."""
+KEYS = ("vendor", "model", "team_size", "ppn", "sock", "nnodes")  # What a section can ask for.
 _TEAM_RANGE = re.compile(r"\d+(-(\d+|inf))?", re.IGNORECASE)
 
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from autotune.space import Value
 
-Change = tuple[str, Value]
-"""(factor, level)."""
+Change = tuple[str, Value]  # (factor, level).
 
 
 @dataclass(frozen=True, slots=True)
