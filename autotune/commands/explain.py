@@ -4,12 +4,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from autotune.collectives import COLLECTIVES, called
-from autotune.errors import ExitCode, TableError, UserError, allowed
+from autotune.errors import ExitCode, TableError, UserError
 from autotune.lint.explained import concerned, explained
 from autotune.resources import user_text
+from autotune.simulate.algorithms import fixed_algorithm
 from autotune.space import size_in_bytes
-from autotune.stacks.asked import Answer, Asked
+from autotune.stacks.asked import Answer, Asked, collective_named
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
 
@@ -28,18 +28,16 @@ def explain(
     nbytes = size_in_bytes(size)
     if nbytes is None or nbytes < 0 or nbytes != int(nbytes):
         raise UserError(f"--bytes {size} is no size", "whole bytes, or such as 64k")
-    names = [called(collective)] if collective else []
-    if names == [""]:
-        raise UserError(f"there is no collective {collective!r}", allowed(collective, COLLECTIVES))
+    names = [collective_named(collective)] if collective else []
     text = user_text(path, raised=UserError)
     call = partial(_call, ranks=ranks, nbytes=int(nbytes), ppn=ppn or 0)
     if names:
-        answer = explained(path, text, call(names[0]), mpi, _read)
+        answer = explained(path, text, call(names[0]), mpi, _read, fixed_algorithm)
         answers = [answer] if answer else []
     else:
-        answers = concerned(path, text, call, mpi, _read)
+        answers = concerned(path, text, call, mpi, _read, fixed_algorithm)
     if not answers:
-        if names or explained(path, text, call("allreduce"), mpi, _read) is None:
+        if names or explained(path, text, call("allreduce"), mpi, _read, fixed_algorithm) is None:
             sys.stderr.write(f"not explained: {path} is of no kind of file that is known\n")
             return ExitCode.UNKNOWN
         sys.stdout.write(f"{path} decides no call of {size_text(int(nbytes))} on {ranks} ranks\n")

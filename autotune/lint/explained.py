@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 
-from autotune.collectives import COLLECTIVES
 from autotune.errors import TableError
 from autotune.lint import environment_of, kind_of
 from autotune.lint.finding import IGNORED, version_of
 from autotune.lint.rules import rules_file
 from autotune.lint.traps import traps
 from autotune.stacks import classic_rules, coll_tuned, mpich_tree
-from autotune.stacks.asked import Answer, Asked
+from autotune.stacks.asked import CHOSEN, Answer, Asked
 from autotune.stacks.intel_ranges import adjusted, adjustment_at
 from autotune.stacks.json_lines import lines_in
 
@@ -28,9 +27,11 @@ _JSON_NAMES = {name.replace("_", ""): name for name in ("reduce_scatter", "reduc
 
 Read = Callable[[str], str | None]
 """The text of a file that another one points to; None where it cannot be read."""
+Fixed = Callable[[str, int, int], str]
+"""What coll_tuned takes by itself for (collective, ranks, bytes); empty where that is not known."""
 
 
-def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read) -> Answer | None:
+def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixed: Fixed) -> Answer | None:
     """What decides a call, in a file of any kind that a library reads; None for an unknown kind.
 
     Raises:
@@ -43,12 +44,12 @@ def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read) -> A
             answer.component = "MPICH, where no variable forces an algorithm and the device composes none"
             return answer
         if kind == "rules":
-            return _placed(_rules(path, text, call, version), call, version, {})
+            return _placed(_rules(path, text, call, version), call, version, {}, fixed)
         if kind in traps():
             return traps()[kind].explained(path, text, call)
         if kind == "other":
             return None
-        return _variables(path, text, call, version, read)
+        return _variables(path, text, call, version, read, fixed)
     except ValueError as exc:
         raise TableError(f"{path}: {exc}", "lint says what is wrong with it") from exc
 
@@ -104,7 +105,9 @@ def _within(its: Mapping[str, object], what: str, value: int) -> bool:
     return int(str(low)) <= value and (str(high).lower().startswith("inf") or value <= int(str(high)))
 
 
-def _placed(answer: Answer, call: Asked, version: tuple[int, int], env: Mapping[str, str]) -> Answer:
+def _placed(
+    answer: Answer, call: Asked, version: tuple[int, int], env: Mapping[str, str], fixed: Fixed
+) -> Answer:
     """With the component of Open MPI that is asked first, and what it takes where no rule says anything."""
     answer.component = "coll_tuned"
     han = float(env.get(f"{_MCA}coll_han_priority", _HAN if version >= (5, 0) else 0))
@@ -120,21 +123,21 @@ def _placed(answer: Answer, call: Asked, version: tuple[int, int], env: Mapping[
             "coll_han_priority = 0 lets the rules decide"
         )
     elif not answer.algorithm and version < (6, 0):
-        from autotune.simulate.algorithms import fixed_algorithm
-
         nbytes = call.total_bytes if call.collective == "reduce_scatter" else call.nbytes
-        if own := fixed_algorithm(call.collective, call.ranks, nbytes):
+        if own := fixed(call.collective, call.ranks, nbytes):
             answer.why.append(f"coll_tuned's fixed rules of 5.0 take {own}")
     return answer
 
 
-def _variables(path: PurePath, text: str, call: Asked, version: tuple[int, int], read: Read) -> Answer:
+def _variables(
+    path: PurePath, text: str, call: Asked, version: tuple[int, int], read: Read, fixed: Fixed
+) -> Answer:
     """What a parameter file or a script sets that concerns a call."""
     env = environment_of(path, text)
     found = [*_mpich(path, text, call, env, read), *_others(path, text, call, env)]
     if found:
         return found[0]
-    return _placed(_open_mpi(path, text, call, version, env, read), call, version, env)
+    return _placed(_open_mpi(path, text, call, version, env, read), call, version, env, fixed)
 
 
 def _mpich(path: PurePath, text: str, call: Asked, env: Mapping[str, str], read: Read) -> Iterator[Answer]:
@@ -209,12 +212,9 @@ def _line(text: str, name: str) -> int:
     )
 
 
-def concerned(path: PurePath, text: str, call: Callable[[str], Asked], mpi: str, read: Read) -> list[Answer]:
+def concerned(
+    path: PurePath, text: str, call: Callable[[str], Asked], mpi: str, read: Read, fixed: Fixed
+) -> list[Answer]:
     """The answers for all collectives of which the file says something."""
-    answers = (explained(path, text, call(name), mpi, read) for name in COLLECTIVES if _asks(name))
+    answers = (explained(path, text, call(name), mpi, read, fixed) for name in CHOSEN)
     return [answer for answer in answers if answer is not None and answer.line]
-
-
-def _asks(name: str) -> bool:
-    its = COLLECTIVES[name]
-    return bool((its.openmpi and its.openmpi.algorithms) or its.mpich or its.intel)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autotune.collectives import COLLECTIVES, Size
+from autotune.collectives import COLLECTIVES, Size, called
+from autotune.errors import UserError, allowed
 
 COUNTS = {
     Size.VECTOR: "the vector of each rank",
@@ -13,6 +14,22 @@ COUNTS = {
     Size.NONE: "nothing: it carries no data",
 }
 """What a message size counts, in words."""
+
+CHOSEN = tuple(
+    c.name for c in COLLECTIVES.values() if c.mpich or c.intel or (c.openmpi and c.openmpi.algorithms)
+)
+"""Collectives for which any library lets somebody choose."""
+
+
+def collective_named(text: str) -> str:
+    """The collective that somebody calls so.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name := called(text):
+        return name
+    raise UserError(f"there is no collective {text!r}", allowed(text, COLLECTIVES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import pytest
 
 from autotune.commands.explain import explain
 from autotune.lint.explained import explained
+from autotune.simulate.algorithms import fixed_algorithm
 from autotune.stacks.asked import Asked
 from tests.integration.test_exported_files import launch, mpirun  # noqa: F401 - a fixture
 
@@ -63,7 +64,7 @@ def test_each_call_reaches_the_row_that_is_named(mpirun, tmp_path, ranks):  # no
     named = {}
     for call in CALLS:
         name, size = call.split(":")
-        answer = explained(path, RULES, Asked(name, ranks, int(size)), stack, lambda _: None)
+        answer = explained(path, RULES, Asked(name, ranks, int(size)), stack, lambda _: None, fixed_algorithm)
         named[call] = answer.line
     assert named == {call: rows[number - 1] for call, number in reached.items()}
     assert named["allgather:8192"] == rows[-1 if ranks == 3 else -2]

@@ -8,13 +8,16 @@ import pytest
 from autotune.cli import main
 from autotune.errors import TableError
 from autotune.lint.explained import explained
+from autotune.simulate.algorithms import fixed_algorithm
 from autotune.stacks.asked import Asked
 
 RULES = "1\n7\n2\n5\n2\n0 6 0 0\n4096 1 0 0\n16\n1\n0 0 0 0\n"
 
 
 def of(name, text, collective, ranks, nbytes, ppn=0, mpi="openmpi5", files=None):
-    return explained(PurePath(name), text, Asked(collective, ranks, nbytes, ppn), mpi, (files or {}).get)
+    return explained(
+        PurePath(name), text, Asked(collective, ranks, nbytes, ppn), mpi, (files or {}).get, fixed_algorithm
+    )
 
 
 @pytest.mark.parametrize(

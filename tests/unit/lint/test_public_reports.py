@@ -6,6 +6,7 @@ import pytest
 
 from autotune.lint import lint
 from autotune.lint.explained import explained
+from autotune.simulate.algorithms import fixed_algorithm
 from autotune.stacks.asked import Asked
 from autotune.stacks.knobs.ucx import parse
 
@@ -160,6 +161,6 @@ def test_lint_answers(report, name, text, effect):
 @pytest.mark.parametrize(("report", "asked", "said"), EXPLAINED, ids=[one[0] for one in EXPLAINED])
 def test_explain_answers(report, asked, said):
     name, text, call = asked
-    answer = explained(PurePath(name), text, call, "openmpi5", lambda _: None)
+    answer = explained(PurePath(name), text, call, "openmpi5", lambda _: None, fixed_algorithm)
     assert answer.line == said[0], report
     assert any(said[1] in why for why in answer.why), answer.why
