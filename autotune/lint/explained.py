@@ -2,7 +2,7 @@
 
 Read as the libraries read them: rules of ``coll_tuned`` (classic and JSON), MPICH's selection trees, Intel's
 and MPICH's variables, and what plugins know (UCC's scores). Parameter files and scripts are followed to the
-files that they point to. Classic rules are checked against a real 5.0 and 4.1
+files that they point to. Classic rules are checked against a real Open MPI
 (``test_explain_confirmed.py``), the others were read in sources and documents.
 """
 
