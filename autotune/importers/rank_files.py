@@ -81,7 +81,7 @@ class _Rank:
             float(self.head["end_s"] - self.head["begin_s"]),
             self.head["end"] - self.head["begin"],
         )
-        return lasted_s / float(ticks) if lasted_s > 1.0 and ticks > 0 else float(self.head["tick_s"])
+        return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(self.head["tick_s"])
 
     def seconds(self, samples: Any) -> Any:
         """``SAMPLE`` with times in seconds, by the clock of rank 0; ``begin_s`` and ``end_s``."""
