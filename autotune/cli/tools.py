@@ -57,6 +57,24 @@ def lint(
     return verb.lint(tuple(files), mpi, nodes)
 
 
+@cli.command()
+def explain(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="rules, parameters, selection tree, script")],
+    ranks: Annotated[int, typer.Option(min=1, help="of the communicator")],
+    size: Annotated[str, typer.Option("--bytes", help="message size, counted as OSU does: 4096, 64k")],
+    collective: Annotated[
+        str | None, typer.Option(help="which one; else all of which the file says something")
+    ] = None,
+    ppn: Annotated[int | None, typer.Option(min=1, help="ranks of a node; else all are on one")] = None,
+    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6")] = "openmpi5",
+    as_json: Json = False,
+) -> int:
+    """Say which line of a tuning file decides a call, which algorithm and component that is, and why."""
+    from autotune.commands import explain as verb
+
+    return verb.explain(file, ranks, size, collective, ppn, mpi, as_json)
+
+
 @cli.command("import")
 def import_(
     files: Annotated[
@@ -187,3 +205,29 @@ def record(
     if trace:
         return verb.of_traces(trace, command or [], runs, out, campaign, as_json)
     return verb.record(command or [], runs or 1, out, campaign, as_json)
+
+
+@cli.command()
+def diagnose(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="calls.json | -- COMMAND …", help="a recording, or what to record"),
+    ] = None,
+    conf: Annotated[
+        list[Path] | None,
+        typer.Option(help="settings to try: a parameter file, a campaign, a search space; or several"),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="to measure what this machine does at its best; 0: not")
+    ] = 120.0,
+    out: Annotated[Path, typer.Option(help="where a command is recorded")] = Path("calls.json"),
+    composed: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="of conf=application, by which is measured"),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Say what a job loses in MPI, to whom, and whether tuning can help, from one run of it."""
+    from autotune.commands import diagnose as verb
+
+    return verb.diagnose(words or [], conf or (), seconds, out, composed or (), as_json)

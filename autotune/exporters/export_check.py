@@ -29,17 +29,14 @@ from autotune.resources import user_text
 from autotune.space import Space
 from autotune.stacks.ports import Rendering
 
-Amended = Callable[[Rendering], Rendering]
-"""What becomes of a rendering."""
+Amended = Callable[[Rendering], Rendering]  # What becomes of a rendering.
 
-PROOF_FILE = "proof.json"
-"""Name of the outcome beside the exported files."""
+PROOF_FILE = "proof.json"  # Name of the outcome beside the exported files.
 
 NEVER_SET = frozenset({"mpi_ft_verbose"})
 """Parameters that Open MPI 5.0 leaves as memory was: they differ between launches in which nothing does."""
 
-SPARED_BYTES = 1024
-"""What a library sets itself up by is smaller: a few numbers of each rank."""
+SPARED_BYTES = 1024  # What a library sets itself up by is smaller: a few numbers of each rank.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,7 @@ class Proof:
     rows_reached: int  # Of them those that did.
     strays: int  # Measured sizes that reached a row although the stack should have decided.
     reason: str = ""  # In words, where something was not as exported, or could not be seen.
-    unseen: bool = False
-    """Whether a launch that should have shown it died: nothing is proved, and nothing refuted."""
+    unseen: bool = False  # Whether a launch that should have shown it died: neither proved nor refuted.
     as_a_whole: bool = False  # Whether the library was seen to read the rules by its refusal of spoilt ones.
 
     @property

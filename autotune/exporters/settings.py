@@ -15,8 +15,7 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.tables import algorithm_of, tables
 
-RULES_FILE = "coll_tuned_rules.conf"
-"""Name of the classic rules file beside the files that point to it."""
+RULES_FILE = "coll_tuned_rules.conf"  # Name of the classic rules file beside the files that point to it.
 
 FAMILIES = {
     "openmpi": "Open MPI",

@@ -20,8 +20,7 @@ from autotune.exporters.settings import RULES_FILE, check_family, settings
 from autotune.exporters.user_files import Changes, content
 from autotune.recommend.recommendation import Recommendation
 
-KEPT = "replaced"
-"""Below a prefix, where what was replaced is kept by date."""
+KEPT = "replaced"  # Below a prefix, where what was replaced is kept by date.
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,31 +17,25 @@ from autotune.history.trial import Cell, Estimate, Observation
 from autotune.measure.location import normal_scale
 from autotune.space import Point, Space
 
-Slot = tuple[str, int, int]
-"""(collective, communicator size, message size in bytes)."""
+Slot = tuple[str, int, int]  # (collective, communicator size, message size in bytes).
 
-_REACH = 700.0
-"""Close to the logarithm of the largest number there is."""
+_REACH = 700.0  # Close to the logarithm of the largest number there is.
 
-Z95 = 1.96
-"""Standard errors to either side of a normal estimate that make an interval of 95 %."""
+Z95 = 1.96  # Standard errors to either side of a normal estimate that make an interval of 95 %.
 
-UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}
-"""Every objective there is, with its unit."""
+UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}  # Every objective there is, with its unit.
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
     """One thing that is judged."""
 
-    name: str
-    """``latency`` (minimised), ``bandwidth`` (maximised), ``memory`` (minimised), or a program's response."""
+    name: str  # ``latency``, ``memory`` (minimised), ``bandwidth`` (maximised), or a program's response.
     min_bytes: int = 0  # Smallest message size that counts.
     max_bytes: int | None = None  # Largest message size that counts; None: no limit.
     weights: Mapping[Slot, float] = field(default_factory=dict)
     """Weight of each slot; empty: all alike. Slots that are not named weigh nothing."""
-    goal: str = ""
-    """Of a response of an external program: ``min`` or ``max``; empty for the objectives of MPI."""
+    goal: str = ""  # Of a program's response: ``min`` or ``max``; empty for the objectives of MPI.
 
     def __post_init__(self) -> None:
         """Check the name and the limits.
@@ -113,8 +107,7 @@ class Winner:
     n: int = 0  # Samples behind it.
 
 
-Envelope = Mapping[Slot, Winner]
-"""The best of one job-wide setting in each slot."""
+Envelope = Mapping[Slot, Winner]  # The best of one job-wide setting in each slot.
 
 Alternatives = Mapping[Slot, Mapping[Point, Winner]]
 """Every per-size choice of one job-wide setting in each slot."""

@@ -15,10 +15,8 @@ from autotune.space import Point, Space
 
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
 """A call's time can be: not less than a clock's step, not more than months."""
-_LEAST, _MOST = 1e-100, 1e100
-"""A program's response can be: anything whose ratios and products are numbers."""
-_WILD = 100.0
-"""A standard error of so many times its value says that nothing is known."""
+_LEAST, _MOST = 1e-100, 1e100  # A program's response can be: anything whose ratios and products are numbers.
+_WILD = 100.0  # A standard error of so many times its value says that nothing is known.
 
 
 class Status(StrEnum):
@@ -63,8 +61,7 @@ class Subject(StrEnum):
     DEPLOYED = "deployed"  # A point together with the files that a user would install.
 
 
-_OWN = ("", 0, "0", "default", "auto")
-"""Values that leave it to the stack."""
+_OWN = ("", 0, "0", "default", "auto")  # Values that leave it to the stack.
 
 
 def left_to_the_stack(value: object) -> bool:
@@ -78,8 +75,7 @@ class Rule:
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator for which it was found.
-    min_bytes: int
-    """The first message size that it covers, as in ``Cell``; below the first rule the stack decides."""
+    min_bytes: int  # The first message size that it covers; below the first rule the stack decides.
     choice: Point  # The per-size values; empty: leave it to the stack.
 
     @property
@@ -102,8 +98,7 @@ class Trial:
     rules: tuple[Rule, ...] = ()  # Of a ``deployed`` subject: the per-size table that its files hold.
     timeout_s: float = 0.0  # After which it is ended; 0: as every launch of the campaign.
     repeats: int = 0  # Number of the trial that failed and is made once more; 0: none.
-    each: int = 0
-    """Of a verification: launches of each side in its block; 0: two, as earlier versions made them."""
+    each: int = 0  # Of a verification: launches of each side in a block; 0: two, of earlier versions.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +107,7 @@ class Cell:
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator.
-    message_bytes: int
-    """As the OSU benchmarks count: per rank for allreduce, bcast and reduce, per block for the others."""
+    message_bytes: int  # As OSU counts: per rank for allreduce, bcast, reduce, per block for the others.
     choice: Point = Point()  # Call-level values; empty: whatever the stack decides.
 
 
@@ -122,8 +116,7 @@ class Estimate:
     """The location of one cell's samples."""
 
     cell: Cell  # What was measured.
-    median_s: float
-    """The location, a median unless the scenario names another estimator; NaN where not ``ok``."""
+    median_s: float  # The location, a median unless the scenario says otherwise; NaN where not ``ok``.
     sem_s: float  # Its standard error within this launch.
     n: int  # Samples behind it.
     status: Status = Status.OK  # Whether the cell may be used.

@@ -8,6 +8,7 @@ from autotune.errors import UserError
 from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding
 from autotune.resources.plugins import offers, plugged
+from autotune.stacks.asked import Answer, Asked
 
 GROUP = "autotune.lint"
 """Of the entry points: a kind of file, and the class that judges it."""
@@ -37,6 +38,10 @@ class Traps:
         """Findings in one variable of anybody's."""
         return ()
 
+    def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
+        """What a file of its own decides of a call; None where it decides nothing."""
+        return None
+
     def together(
         self, last: Mapping[str, Assignment], texts: Collection[str], own: Sequence[str]
     ) -> Iterable[Finding]:
@@ -44,7 +49,7 @@ class Traps:
         return ()
 
 
-KINDS = ("rules", "mca", "tune", "shell", "ucx", "other")
+KINDS = ("rules", "mca", "tune", "shell", "ucx", "module", "yaml", "docker", "easybuild", "other")
 """Kinds of file that are no plugin's."""
 
 

@@ -16,26 +16,21 @@ class CoreLimits:
 
     quiet_cores: float = 0.1  # Other work up to so many cores is any machine's own: daemons, the timer.
     quiet_share: float = 0.05  # The same as a share of all cores.
-    stolen_cores: float = 0.05
-    """Cores' worth of time that a virtual machine's host gave to others, from which on it is said."""
+    stolen_cores: float = 0.05  # Cores' worth of time taken by a virtual machine's host that is told.
     clock_share: float = 0.75  # Share of its highest frequency below which a core that measures is held back.
-    near: float = 2.0
-    """Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
-    fast: float = 1.15
-    """Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
-    slow: float = 1.3
-    """The ratio from which on it is said: beside another thread of its core a loop takes so long at times."""
+    near: float = 2.0  # Core-to-core latency over the usual one, up to which cores are as near as usual.
+    fast: float = 1.15  # Duration of the core loop over the usual one, up to which cores are fast.
+    slow: float = 1.3  # The ratio from which on it is told: sharing a core takes so long at times.
     often: float = 0.5  # Share of launches on cores far apart from which on it is no exception.
-    moment_s: float = 0.5
-    """How long a launch of the search waits for slow cores: most of what they cost can be taken out."""
-    longer_s: float = 5.0
-    """The same of a launch of the verification: times on slow cores vary ten times as much."""
+    moment_s: float = 0.5  # How long a launch of the search waits for fast cores: most can be taken out.
+    longer_s: float = 5.0  # The same of the verification: on slow cores times vary ten times as much.
     day_s: float = 86400.0  # As long as a launch may wait at all.
     remembered: int = 24  # Launches of a placement that tell what is usual for it.
     fewest: int = 3  # Launches without which nothing is usual.
-    quantile: float = 0.25
-    """Of the times of these launches: the usual one; low, for most of them may have been disturbed."""
+    quantile: float = 0.25  # Of the times of these launches: low, most may have been disturbed.
     waiting_share: float = 0.5  # Of the time that launches took, what may be waited in all.
+    least_hope: float = 1 / 32
+    """Share of the patience that is left after many waits in vain: five launches without restore it."""
 
 
 LIMITS = CoreLimits()
@@ -62,11 +57,9 @@ class Disturbance:
     throttled: float = 0.0  # How often a core was slowed down for heat or power.
     clock_share: float = 1.0  # Of its highest frequency, of the slowest core that measured.
     crowded_ranks: float = 0.0  # Ranks beyond the cores that they may use.
-    core_latency_s: float = 0.0
-    """Round trip of a cache line between two ranks of a node, of the slowest two; 0: not known."""
+    core_latency_s: float = 0.0  # Round trip of a cache line between ranks of a node, the slowest; 0: unknown
     core_loop_s: float = 0.0  # Of a fixed piece of arithmetic, on the slowest core; 0: not known.
-    cores_apart: float = 1.0
-    """The latency as a ratio to what is usual for this placement; 1: it is, or that is not known."""
+    cores_apart: float = 1.0  # The latency over what is usual for this placement; 1: not known.
     cores_slow: float = 1.0  # The same of the loop.
     waited_s: float = 0.0  # Until the cores were as near as usual.
 
@@ -183,7 +176,7 @@ class UsualCores:
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._earned_s = 0.0
+        self._owed_s, self._hope = 0.0, 1.0
         self._seen: dict[tuple[str, ...], deque[tuple[float, float]]] = defaultdict(
             lambda: deque(maxlen=LIMITS.remembered)
         )
@@ -191,18 +184,24 @@ class UsualCores:
     def of(
         self, placement: tuple[str, ...], patience_s: float, proving: bool = False
     ) -> tuple[UsualCore, float]:
-        """What is usual, and how long the next launch may wait for it.
+        """What is usual, and how long the next launch may wait for it: half as long after a wait in vain.
 
         ``proving``: a launch of the verification waits for fast cores, and but for a moment for near ones:
         those far apart, which may last for a minute, are compared among themselves.
         """
         latencies, loops = zip(*self._seen[placement], strict=True) if self._seen[placement] else ((), ())
-        left_s = min(patience_s, max(0.0, patience_s + self._earned_s))
-        waits = (LIMITS.longer_s, LIMITS.moment_s) if proving else (LIMITS.moment_s, LIMITS.day_s)
-        return UsualCore(usual_s(latencies), usual_s(loops), *waits), left_s
+        left_s = self._hope * max(0.0, patience_s - self._owed_s)
+        slow_s, far_s = (LIMITS.longer_s, LIMITS.moment_s) if proving else (LIMITS.moment_s, LIMITS.day_s)
+        return UsualCore(usual_s(latencies), usual_s(loops), self._hope * slow_s, far_s), left_s
 
     def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
         """Learn from a launch."""
         if loop_s := figures.get("best_core_loop_s", 0.0):
             self._seen[placement].append((figures["best_core_latency_s"], loop_s))
-        self._earned_s += LIMITS.waiting_share * duration_s - figures.get("waited_s", 0.0)
+        # A wait that was given up has changed nothing: what was measured then is as disturbed as without it.
+        vain = figures.get("waited_in_vain", 0.0) > 0
+        self._hope = max(self._hope / 2, LIMITS.least_hope) if vain else min(2 * self._hope, 1.0)
+        # What earlier launches did not wait is not owed to those that follow: a verification would spend on
+        # its first few what a whole discovery left, six seconds for each second of measuring.
+        spent_s = figures.get("waited_s", 0.0) - LIMITS.waiting_share * duration_s
+        self._owed_s = max(0.0, self._owed_s + spent_s)

@@ -24,14 +24,6 @@ independent, medians constant). This is successive elimination with its error sp
 with √n. If all forecasts together fit into what is left, all get what they want. Else it is shared max-min
 fair with weights min(1, (best upper bound / lower bound)²): full weight for cells that can still win, 1/100
 for one ten times slower. Cheap cells take less than their share and leave the rest to the others.
-
-References:
-    E. Even-Dar, S. Mannor, Y. Mansour, "Action elimination and stopping conditions for the multi-armed
-    bandit and reinforcement learning problems", JMLR 7 (2006) 1079–1105, §3 (successive elimination).
-    S. R. Howard, A. Ramdas, "Sequential estimation of quantiles with applications to A/B testing and
-    best-arm identification", Bernoulli 28 (2022) 1704–1728 (the same with confidence sequences).
-    T. Hoefler, R. Belli, "Scientific benchmarking of parallel computing systems", SC 2015, §4.2.2
-    (stopping at a width of the median's interval).
 """
 
 import math
@@ -67,13 +59,10 @@ class StoppingRule:
     half_width: float = 0.02  # Target: both ends of the median's interval within this fraction of the median.
     confidence: float = 0.95  # Coverage of that interval.
     margin: float = 1.5  # A cell is of interest up to this multiple of the best of its group, at least 1.
-    error_rate: float = 0.05
-    """Accepted probability that the best of a group is eliminated, in the whole launch."""
-    min_samples: int = 10
-    """Samples before a cell's interval is believed, and the handful that a hopeless cell gets; n₀."""
+    error_rate: float = 0.05  # Accepted probability that the best of a group is eliminated, a launch.
+    min_samples: int = 10  # n₀: samples before an interval is believed; a hopeless cell gets no more.
     max_samples: int = 4000  # Samples after which a cell is left as it is.
-    unknown_need: float = 4
-    """Samples a cell is expected to need before its interval says more, in units of `min_samples`."""
+    unknown_need: float = 4  # Samples that a cell is expected to need at first, in `min_samples`.
     least_weight: float = 1e-3  # Root of the smallest weight, where a coarse clock shows 0 s for the best.
     last_part: float = 0.02  # The last part of the budget, which a single round may take whole.
 
@@ -105,8 +94,7 @@ class SamplingRound:
     status: NDArray[np.int8]  # `CellStatus` of each cell.
     more: IntArray  # Samples to take of each cell before asking again; all 0 when sampling is over.
     median_s: FloatArray  # Medians in seconds; not a number without samples.
-    low_s: FloatArray
-    """Lower ends of the medians' intervals, in seconds; 0 where there are too few samples for one."""
+    low_s: FloatArray  # Lower ends of the medians' intervals, seconds; 0: too few samples for one.
     high_s: FloatArray  # Upper ends, in seconds; infinite where there are too few samples.
 
     @property

@@ -10,14 +10,6 @@ clock to the reference rank's, and its drift, for two crystals differ by microse
 Notation: local clock x, reference clock y, offset y − x. An exchange is (t_send, t_remote, t_recv): local
 clock, the reference's clock while it held the message, local clock again. Whatever the two ways took, the
 offset lies in [t_remote − t_recv, t_remote − t_send].
-
-References:
-    S. Hunold, A. Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE
-    TPDS 27 (2016) 3617–3630: windows, run time as last exit − first entry.
-    S. Hunold, A. Carpen-Amarie, "Hierarchical clock synchronization in MPI", CLUSTER 2018: round-time,
-    drift as a linear model.
-    F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989) 146–158.
-    K. Marzullo, S. Owicki, "Maintaining the time in a distributed system", PODC 1983: intersection.
 """
 
 from dataclasses import dataclass
@@ -32,11 +24,9 @@ from autotune.measure.location import FloatArray
 class Validity(IntFlag):
     """Why a sample cannot be believed; the flags add up. Values are written to files: only ever add."""
 
-    STARTED_LATE = 1
-    """A rank came to the window when its start had already passed: ranks did not start together."""
+    STARTED_LATE = 1  # A rank came to the window after its start: ranks did not start together.
     OVERRAN = 2  # A rank was still in the call when the window ended: the next sample's start was in danger.
-    CLOCK_UNSURE = 4
-    """The clocks are known less well than the tolerance asks for, measured against the run time."""
+    CLOCK_UNSURE = 4  # Clocks are known less well than the tolerance asks, against the run time.
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,8 @@ from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisati
 from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
 
-_OTHER_SHARE = 0.5
-"""Of the time for the campaign's own loop, what the other one gets on top."""
-_OVERHEAD_CALLS = 500
-"""Whose median is the cost of timing; all of them take about a millisecond."""
+_OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
+_OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
 _SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
 

@@ -19,8 +19,7 @@ from typing import Any
 
 from autotune.errors import StackError, allowed
 
-_NAME_BYTES, TEXT_BYTES = 512, 65536
-"""Of buffers for names and descriptions; MPI_T cuts what is longer."""
+_NAME_BYTES, TEXT_BYTES = 512, 65536  # Of buffers for names and descriptions; MPI_T cuts what is longer.
 _NUMBERS: Mapping[str, Any] = {
     "INT": ctypes.c_int,
     "INT32_T": ctypes.c_int32,

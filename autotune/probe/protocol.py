@@ -22,8 +22,7 @@ from autotune.errors import UserError, allowed
 from autotune.measure.machine import UsualCore
 from autotune.structure import Document, plain
 
-VERSION = 1
-"""Of both documents."""
+VERSION = 1  # Of both documents.
 
 REQUEST, RESULT, SAMPLES = "request.json", "result.json", "samples.npz"
 """File names inside the directory of a launch."""

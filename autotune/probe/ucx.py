@@ -52,12 +52,9 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """What names in UCX_TLS stand for, as patterns."""
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_INFINITE = 1 << 62
-"""Bytes, for a threshold that no message reaches."""
-_CONFIG = 1
-"""Flag of ``ucs_config_parser_print_all_opts``: names and values."""
-_LOG_BYTES = 16 << 20
-"""More is read of no log."""
+_INFINITE = 1 << 62  # Bytes, for a threshold that no message reaches.
+_CONFIG = 1  # Flag of ``ucs_config_parser_print_all_opts``: names and values.
+_LOG_BYTES = 16 << 20  # More is read of no log.
 _WHERE = r"\S+ (?P<where>[\w-]+) cfg#\d+|(?:\S+ )?(?P<number>ep_cfg\[\d+\])"
 """How a line or the heading of a table names a configuration."""
 _LINE = re.compile(rf"UCX\s+INFO\s+(?:{_WHERE}):?\s*(?P<lanes>\w+\(.*)")

@@ -4,14 +4,6 @@ On the logarithmic scale an objective is a weighted sum over slots: one matrix t
 
 Notation: m slots, o objectives, S samples of q candidates' curves; a *cost* is the logarithm of a score, less
 is better: cost = weights @ ln t + constant. ``weights`` has shape ``(o, m)``.
-
-References:
-    D. R. Jones, M. Schonlau, W. J. Welch, "Efficient global optimization of expensive black-box functions",
-    J. Global Optimization 13, 1998, eq. 15 (expected improvement).
-    M. Emmerich, K. Giannakoglou, B. Naujoks, "Single- and multiobjective evolutionary optimization assisted
-    by Gaussian random field metamodels", IEEE TEC 10(4), 2006, §III (expected hypervolume improvement).
-    P. Frazier, W. Powell, S. Dayanik, "The knowledge-gradient policy for correlated normal beliefs", INFORMS
-    J. Computing 21(4), 2009, §2 (what another look at the same point is worth).
 """
 
 from __future__ import annotations
@@ -44,17 +36,12 @@ if TYPE_CHECKING:
 class SearchRule:
     """What a search takes for granted of noise, and where it saves thinking."""
 
-    promising: int = 96
-    """Hypervolumes are computed for so many candidates: those that promise most in any one objective."""
-    slack: float = 0.03
-    """Loss on the log scale that is left to noise when a setting is asked whether it loses anywhere."""
-    sure: float = 0.1
-    """Measured loss on the log scale beyond which a setting is no rival: more than launches differ by."""
-    surely: float = 1.0
-    """Standard deviations of what is believed of a setting by which it must lose to be none."""
+    promising: int = 96  # Candidates whose hypervolume is computed: the best of any one objective.
+    slack: float = 0.03  # Loss on the log scale left to noise when asked whether a setting loses.
+    sure: float = 0.1  # Measured loss, log scale, beyond which a setting is no rival: no noise is so large.
+    surely: float = 1.0  # Standard deviations of belief by which a setting must lose to be no rival.
     hope: float = 0.002  # Least chance of a setting to lose nowhere: the model may be wrong.
-    launches: float = 0.05
-    """Prior standard deviation between launches of one point; recorded campaigns show 2 to 5 %."""
+    launches: float = 0.05  # Prior standard deviation between launches of one point (recorded: 2 to 5 %).
     trusted: float = 4.0  # Launches that this prior counts as.
 
 

@@ -2,10 +2,6 @@
 
 The textbook method, without anything that knows what a collective is: the rival that ``curve`` has to beat.
 Several objectives are drawn into one at each call (ParEGO).
-
-References:
-    J. Knowles, "ParEGO: a hybrid algorithm with on-line landscape approximation for expensive multiobjective
-    optimization problems", IEEE TEC 10(1), 2006, §III.
 """
 
 import warnings

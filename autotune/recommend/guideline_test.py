@@ -13,11 +13,6 @@ of a launch say of their own error is the least that s̃²/n can be.
 
 Error rate: by Holm's step-down procedure the chance of reporting any violation where none of the guidelines
 is violated is at most ``rate``, for every dependence between them; guidelines share times, so they depend.
-
-References:
-    Holm: A simple sequentially rejective multiple test procedure. Scand. J. Stat. 6 (1979) 65–70.
-    Smyth: Linear models and empirical Bayes methods for assessing differential expression in microarray
-    experiments. Stat. Appl. Genet. Mol. Biol. 3 (2004) 3.
 """
 
 import math
@@ -52,8 +47,7 @@ class Timed:
 
     setting: str  # In words.
     slot: Slot  # Which call.
-    times: Mapping[Hashable, tuple[float, float]]
-    """Launch → (seconds, relative standard error within the launch)."""
+    times: Mapping[Hashable, tuple[float, float]]  # Launch → seconds, relative standard error within it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,6 @@ nothing: θ has a wide prior whose median falls with their number. Hyperparamete
 posterior density.
 
 Notation: n settings, D parameters, v the logarithms of the hyperparameters over their prior medians.
-
-References:
-    C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, eq. 2.23, 2.24, 5.9.
-    P. Frazier, W. Powell, S. Dayanik, "A knowledge-gradient policy for sequential information collection",
-    SIAM J. Control and Optimization 47(5), 2008, §4.
 """
 
 import math
@@ -39,12 +34,9 @@ class PosteriorPriors:
     noise: float = 0.05  # and of one launch; recorded campaigns show launches 2 to 5 % apart.
     at_one_size: float = 0.1  # The same of f in a single slot, where most settings of a family differ little.
     unlike: float = 0.7  # Prior median of θ, over √D.
-    spreads: tuple[float, ...] = (1.5, 1.0, 0.7)
-    """Prior standard deviations of the logarithms of θ, √a and noise."""
-    fitted: int = 128
-    """Settings that hyperparameters are fitted to, from best to worst: it takes the cube of their number."""
-    judged: int = 512
-    """Settings that are judged, the best: one inversion of so many takes a tenth of a second."""
+    spreads: tuple[float, ...] = (1.5, 1.0, 0.7)  # Prior standard deviations of ln of θ, √a and noise.
+    fitted: int = 128  # Settings that hyperparameters are fitted to, best to worst: its cube is the cost.
+    judged: int = 512  # Settings that are judged, the best: inverting so many takes a tenth of a second.
 
 
 PRIORS = PosteriorPriors()

@@ -14,8 +14,7 @@ from typing import Any
 
 from autotune.errors import AutotuneError, UserError
 
-_OURS = "mpi-autotune"
-"""The distribution whose names nobody else can take."""
+_OURS = "mpi-autotune"  # The distribution whose names nobody else can take.
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,6 @@
 
 Notation: the fitted model is X₁ = [nuisance | main effects]; X₂ holds columns that were not fitted, the
 products of two factors. Then E[β̂₁] = β₁ + A β₂ with the alias matrix A = (X₁ᵀX₁)⁻¹ X₁ᵀ X₂.
-
-References:
-    Box & Wilson (1951), On the experimental attainment of optimum conditions, JRSS B 13, 1–45.
-    Atkinson, Donev & Tobias (2007), Optimum Experimental Designs, with SAS, ch. 10 (D-, A-, G-optimality).
 """
 
 from collections.abc import Sequence

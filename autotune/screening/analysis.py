@@ -1,10 +1,6 @@
 """The analysis of a two-level design: each factor's effect on a response, and how sure that is (step 3).
 
 Notation: as in ``effects`` and ``model``.
-
-References:
-    Hamada & Wu (1992), Analysis of designed experiments with complex aliasing, Journal of Quality Technology
-    24, 130–137 (suspicions).
 """
 
 import math

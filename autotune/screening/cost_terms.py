@@ -2,13 +2,6 @@
 
 A collective's time is ``a + b·(messages in a row) + c·(bytes in a row)``, and its algorithm says how many
 those are for P ranks and m bytes: ``b`` is latency and overhead of a message, ``c`` the gap of a byte.
-
-References:
-    A. Alexandrov et al., "LogGP: incorporating long messages into the LogP model", SPAA 1995.
-    R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
-    IJHPCA 19 (2005) 49–66, section 4.
-    J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10
-    (2007) 127–143.
 """
 
 import math

@@ -17,8 +17,7 @@ from autotune.screening.effects import Effects
 from autotune.screening.model import RULE
 from autotune.space import Value
 
-Goal = Literal["min", "max"]
-"""What is better of a response."""
+Goal = Literal["min", "max"]  # What is better of a response.
 
 Verdict = Literal["active", "undecided", "inert"]
 _FIRST: Sequence[Verdict] = ("active", "undecided", "inert")

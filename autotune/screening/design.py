@@ -3,10 +3,6 @@
 Notation: ``coded`` is (n_runs, n_factors) with −1 at a factor's low level, +1 at its high level and 0 at its
 centre. A *block* is one replicate of the design in time. A *whole plot* is a stretch of consecutive runs that
 share the settings of all whole-plot (boot-level) factors: between two whole plots the machine is rebooted.
-
-References:
-    Plackett & Burman (1946), The design of optimum multifactorial experiments, Biometrika 33, 305–325.
-    Box, Hunter & Hunter (2005), Statistics for Experimenters, 2nd ed., ch. 6 (foldover) and 9 (split plots).
 """
 
 from __future__ import annotations

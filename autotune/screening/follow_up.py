@@ -3,10 +3,6 @@
 Notation: as in ``surface``; all numbers are on the scale of the analysis (logarithms on log scale). d in
 [0, 1] is the desirability of one response, 1 as good as its best run and 0 as bad as its worst; D is the
 geometric mean of the d's, weighted by importance, so that one unacceptable response spoils everything.
-
-References:
-    Derringer & Suich (1980), Simultaneous optimization of several response variables, Journal of Quality
-    Technology 12, 214–219, eqs. 1–4; importance as in Derringer (1994), Quality Progress 27, 51–58.
 """
 
 import math

@@ -1,11 +1,6 @@
 """Which effects stand out when nothing but the effects themselves tells how large the noise is.
 
 Notation: ``contrasts`` are m estimates of equal standard error, most of them assumed to be inert.
-
-References:
-    Lenth (1989), Quick and easy analysis of unreplicated factorials, Technometrics 31, 469–473.
-    Daniel (1959), Use of half-normal plots in interpreting factorial two-level experiments,
-    Technometrics 1, 311–341.
 """
 
 import math

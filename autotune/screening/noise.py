@@ -1,10 +1,6 @@
 """How large the noise of a screening is: the yardstick for its effects.
 
 Notation: as in ``model``; the variances here are of one run, in whitened units.
-
-References:
-    Draper & Smith (1998), Applied Regression Analysis, 3rd ed., ch. 2 (pure error, lack of fit).
-    Paule & Mandel (1982), Consensus values and weighting factors, J. Res. NBS 87, 377–385.
 """
 
 import math

@@ -5,12 +5,6 @@
     Table + Formula → fit → Regression: coefficients · heteroscedasticity · steps · LogGP's terms beside it
 
 The fit is ``statsmodels``' ordinary least squares. A column under a logarithm is compared by factors of two.
-
-References:
-    T. S. Breusch, A. R. Pagan, "A simple test for heteroscedasticity and random coefficient variation",
-    Econometrica 47 (1979) 1287–1294; in the form of R. Koenker, J. Econometrics 17 (1981) 107–112.
-    J. S. Long, L. H. Ervin, "Using heteroscedasticity consistent standard errors in the linear regression
-    model", The American Statistician 54 (2000) 217–224 (HC3).
 """
 
 from __future__ import annotations
@@ -29,8 +23,7 @@ from autotune.screening.cost_terms import CostModel, cheapest
 from autotune.screening.model import RULE
 from autotune.screening.table import Table
 
-INTERCEPT = "Intercept"
-"""Name of the constant among the terms."""
+INTERCEPT = "Intercept"  # Name of the constant among the terms.
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +104,7 @@ class Regression:
     df: int  # Degrees of freedom of the residuals.
     breusch_pagan_p: float  # That rows scatter alike: small where they do not.
     steps: tuple[Breakpoint, ...]  # Where residuals show that the model changes.
-    cost: CostModel | None
-    """The best of LogGP's forms on the same rows and scale; None without ranks and sizes."""
+    cost: CostModel | None  # The best of LogGP's forms on the same rows; None: no ranks and sizes.
     columns: Mapping[str, NDArray[np.float64]]  # Column → (n,) the table's numbers.
     fitted: NDArray[np.float64]  # (n,) the model's response on its scale.
 

@@ -7,11 +7,6 @@ Notation: a sample is median · J · L · W · S with J a factor of the job (an 
 place in the network, the day), L of the launch (one ``mpirun`` in it), W of the call, S a spike; J, L and W
 are log-normal with median 1, so the median of many jobs is the model's value. A campaign runs in one job, or
 in a chain of them, so the launches that it compares share J until the next job takes over.
-
-References:
-    Hoefler, Schneider, Lumsdaine: "Characterizing the Influence of System Noise on Large-Scale Applications
-    by Simulation", SC 2010. Hunold, Carpen-Amarie: "Reproducible MPI Benchmarking Is Still Not as Easy as
-    You Think", IEEE TPDS 27, 2016 (factors of the job and of the launch).
 """
 
 from collections.abc import Mapping
@@ -36,14 +31,10 @@ class NoiseModel:
     between: float = 0.05
     """Standard deviation of the logarithm of J; 0.05 gives a max/min over five jobs of 1.12 in the median, as
     measured on quiet systems (1.04 to 1.20), 0.13 the 1.37 of a busy one."""
-    launches_per_job: int = 20
-    """Launches that share J, before the campaign goes on in the next job of its chain."""
-    drift: float = 0.0
-    """By how much the logarithm of all times grows over 100 launches: a machine that warms up or fills."""
-    spike_rate: float = 0.005
-    """Share of calls that an operating system's daemon or a neighbour's traffic hits."""
-    spike_factor: float = 4.0
-    """Mean of what a spike adds, as a multiple of the undisturbed call (exponentially distributed)."""
+    launches_per_job: int = 20  # Launches that share J before the next job of the chain.
+    drift: float = 0.0  # By how much ln of all times grows over 100 launches: a machine that warms up.
+    spike_rate: float = 0.005  # Share of calls hit by a daemon or a neighbour's traffic.
+    spike_factor: float = 4.0  # Mean of what a spike adds, in undisturbed calls (exponential).
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -88,10 +79,8 @@ class Faults:
         return "ok"
 
 
-QUIET = NoiseModel()
-"""A quiet system's noise."""
-RELIABLE = Faults()
-"""A system on which no launch fails."""
+QUIET = NoiseModel()  # A quiet system's noise.
+RELIABLE = Faults()  # A system on which no launch fails.
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,14 @@ from autotune.errors import StackError, UserError
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
-FOLDER = "AUTOTUNE_RECORD"
-"""Name of the variable that tells the recorder where its files go."""
+FOLDER = "AUTOTUNE_RECORD"  # Name of the variable that tells the recorder where its files go.
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
 """What the recorder is told that an MPI lacks ← a function of it."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """What batch systems send before a limit, for the application to write what it has."""
-_PATIENCE_S = 10.0
-"""Between asking an application to end and ending it."""
+_PATIENCE_S = 10.0  # Between asking an application to end and ending it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +158,17 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def why_nothing(command: Sequence[str], exit_code: int) -> tuple[str, str]:
-    """What is wrong, and a hint, where a program has ended and no rank of it has written anything."""
+def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = ()) -> tuple[str, str]:
+    """What is wrong, and a hint, where a program has ended and no rank of it has written anything.
+
+    ``unseen`` is what it was seen to communicate by beside MPI_Init.
+    """
+    if unseen:
+        return (
+            f"{command[0]} communicates by {' and '.join(unseen)}, which this does not see: "
+            "no rank called MPI_Init",
+            "recorded are calls of MPI between MPI_Init and MPI_Finalize",
+        )
     if exit_code:
         return (
             f"{command[0]} ended with exit code {exit_code} before any rank was through MPI_Init",

@@ -15,8 +15,7 @@ from autotune.history.objectives import Slot
 from autotune.history.trial import Rule
 from autotune.space.parameter import Point, size_in_bytes
 
-DEFAULT = "default"
-"""Leave the choice to the stack: id 0."""
+DEFAULT = "default"  # Leave the choice to the stack: id 0.
 
 _OPEN_MPI: Mapping[str, OpenMpi] = {c.name: c.openmpi for c in COLLECTIVES.values() if c.openmpi}
 
@@ -62,11 +61,9 @@ class TunedRow:
 
 _UNTOUCHED = (TunedRow(0, 0),)
 
-Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]
-"""Collective → communicator size → rows, ascending."""
+Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]  # Collective → communicator size → rows, ascending.
 
-NO_ALGORITHM = 99
-"""An id that no collective has in any version: Open MPI refuses the call."""
+NO_ALGORITHM = 99  # An id that no collective has in any version: Open MPI refuses the call.
 
 
 def algorithm_id(collective: str, name: str | int) -> int:

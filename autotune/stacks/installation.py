@@ -13,10 +13,8 @@ from pathlib import Path
 from autotune.errors import StackError, allowed, installing
 from autotune.stacks import implementations
 
-_STACKS = "AUTOTUNE_STACKS"
-"""Names environments with an MPI each, beside those of ``make stacks``."""
-_TIMEOUT_S = 60.0
-"""Until a command is given up."""
+_STACKS = "AUTOTUNE_STACKS"  # Names environments with an MPI each, beside those of ``make stacks``.
+_TIMEOUT_S = 60.0  # Until a command is given up.
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from autotune.stacks.words import targets
 _MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
 """Flavour → what its makers call it."""
 
-WORKS = "MPI works"
-"""What each rank of a first launch prints, with their number behind."""
+WORKS = "MPI works"  # What each rank of a first launch prints, with their number behind.
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,7 @@ class Stack(ABC):
 
     installation: Installation  # Which one.
     _: KW_ONLY
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    """Environment of every launch, the untouched ones too."""
+    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, untouched too.
     cores: int = 1  # That this process may use.
 
     @property

@@ -15,8 +15,7 @@ from autotune.space import Dropped, Parameter, Space, Value
 from autotune.stacks.knobs.levels import default_level, is_ordered, levels
 from autotune.stacks.knobs.rules import Class, Classed
 
-PML = "pml"
-"""The parameter by which Open MPI's point-to-point component is chosen."""
+PML = "pml"  # The parameter by which Open MPI's point-to-point component is chosen.
 
 _OVER: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("openmpi", "ucx"): {PML: ("ucx",)},

@@ -15,8 +15,7 @@ from autotune.stacks.knobs.knob import LAYERS, Knob
 from autotune.stacks.knobs.rules import Class, Classed
 from autotune.stacks.stack import Stack
 
-_OWN = ("openmpi", "mpich", "intelmpi")
-"""Flavours of an installation whose own variables are a layer."""
+_OWN = ("openmpi", "mpich", "intelmpi")  # Flavours of an installation whose own variables are a layer.
 
 
 _SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)

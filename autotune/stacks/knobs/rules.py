@@ -23,8 +23,7 @@ from autotune.stacks.knobs.knob import Knob, KnobKind
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
 """What ``{collective}`` in a pattern stands for."""
 
-_PLACE = "0collective0"
-"""In its place while a glob becomes an expression."""
+_PLACE = "0collective0"  # In its place while a glob becomes an expression.
 
 
 class Class(StrEnum):

@@ -23,10 +23,8 @@ from hydra_plugins.autotune._hosts import check, read_hostfile
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
 """Words and environment that make a launch on given nodes."""
 
-_REASON = 400
-"""Characters of what a launch said that stand in its reason."""
-_ROOM_BYTES = 1 << 18
-"""Of a result: a launch that finds less may have failed for that alone."""
+_REASON = 400  # Characters of what a launch said that stand in its reason.
+_ROOM_BYTES = 1 << 18  # Of a result: a launch that finds less may have failed for that alone.
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
 

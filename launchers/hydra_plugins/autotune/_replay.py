@@ -33,8 +33,7 @@ from autotune.space import Point, Space
 from autotune.space.given import fixed
 from autotune.stacks.ports import LaunchOutcome, Placement
 
-RECORD = "replayed.json"
-"""Left in the directory of each launch: which recorded run it was given."""
+RECORD = "replayed.json"  # Left in the directory of each launch: which recorded run it was given.
 
 
 @dataclass(frozen=True)
@@ -228,11 +227,7 @@ def _samples(run: Run, cell: Cell, shown_as: Point) -> CellSamples:
 
 
 def _launched(directory: Path, point: Point) -> int:
-    """How many other launches beside this directory were given a run of the point.
-
-    Raises:
-        TableError: a record that is none.
-    """
+    """How many other launches beside this directory were given a run of the point."""
     records = [path for path in directory.parent.glob(f"*/{RECORD}") if path.parent != directory]
     return sum(_recorded(path) == dict(point) for path in records)
 

@@ -42,8 +42,7 @@ from autotune.space.joined import DISCOVER
 from autotune.space.loader import load_space
 from autotune.stacks.ports import LaunchOutcome, Placement
 
-START_S = 1.5
-"""What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s)."""
+START_S = 1.5  # What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s).
 
 
 @dataclass(frozen=True)

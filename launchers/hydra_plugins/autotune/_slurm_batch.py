@@ -30,13 +30,10 @@ if TYPE_CHECKING:
     import submitit
 
 ALLOCATIONS = ("auto", "inside", "campaign", "trial")
-SIGNAL = "USR1"
-"""What Slurm sends to a campaign's job shortly before its end."""
+SIGNAL = "USR1"  # What Slurm sends to a campaign's job shortly before its end.
 
-_SBATCH_TIMEOUT_S = 180
-"""``sbatch`` itself retries for two minutes when the queue is full."""
-_OVERRAN = (124, 137)
-"""Exit codes of ``timeout``."""
+_SBATCH_TIMEOUT_S = 180  # ``sbatch`` itself retries for two minutes when the queue is full.
+_OVERRAN = (124, 137)  # Exit codes of ``timeout``.
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +234,6 @@ def _executor(folder: Path) -> "submitit.SlurmExecutor":
 
 
 def _one_line(key: str, value: str) -> None:
-    """Refuse a value that would not stay in its line of the script.
-
-    Raises:
-        ScenarioError: it holds a control character, a line break above all.
-    """
+    """Refuse a value that would not stay in its line of the script."""
     if any(not character.isprintable() for character in value):
         raise ScenarioError(f"{key}={value!r} holds a control character", "write it in one printable line")

@@ -18,11 +18,9 @@ from autotune.errors import StackError
 from hydra_plugins.autotune import _guard
 from hydra_plugins.autotune._slurm_words import STARTING, Job, is_transient, job_of
 
-SLACK_S = 10.0
-"""Between the moment for which an age was given and the one in which it is used on a node."""
+SLACK_S = 10.0  # Between the moment for which an age was given and the one in which it is used on a node.
 
-_NOTICE_S = 10.0
-"""Wait that the user is told of."""
+_NOTICE_S = 10.0  # Wait that the user is told of.
 
 
 @dataclass(frozen=True, slots=True)

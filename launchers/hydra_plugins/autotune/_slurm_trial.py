@@ -26,10 +26,8 @@ from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 LAUNCH, ENDED = "launch.json", "ended.json"
 """In the directory of a launch: what its job has to run, and how that ended."""
 
-_STARTUP_S = 60
-"""Of a job, beside the launch itself."""
-_LATE_FILES = 6
-"""Times that a job's files are looked for after its end."""
+_STARTUP_S = 60  # Of a job, beside the launch itself.
+_LATE_FILES = 6  # Times that a job's files are looked for after its end.
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 WAITING = "waiting"
-RUNNING = "running"
-"""What becomes of a job that has not ended."""
+RUNNING = "running"  # What becomes of a job that has not ended.
 
 _STATES = {
     WAITING: "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",

@@ -174,7 +174,7 @@ def test_the_model_says_what_matters_and_how_well_it_predicts(document):
     assert figure["data"][0]["y"][-1] == "UCX_TLS"
     dots = named(document, "predicted-latency")["data"][1]
     assert len(dots["x"]) == len(dots["y"]) == 12
-    assert any(text.startswith("latency: R² = 0.") for text in document.texts)
+    assert any(text.startswith("latency: R² = ") for text in document.texts)
 
 
 def test_drift_is_that_of_the_untouched_stack(document, ran):
@@ -268,7 +268,7 @@ def test_all_sections_have_their_numbers_in_words(document):
     assert cells == [["64 KiB", "rabenseifner", "1.52× (1.45 … 1.60)", "5.56 ± 0.11", "8.48 ± 0.12"]]
     assert ["13", "crashed", "signal 6 on rank 1"] in [row[:3] for row in document.rows]
     assert ["map_by", "all", "needs numa:2"] in document.rows
-    assert ["UCX_RNDV_THRESH", "4k", "auto"] in document.rows
+    assert ["UCX_RNDV_THRESH", "4k", "auto"] in [row[:3] for row in document.rows]
 
 
 def test_losing_sizes_are_shown_as_they_are(inputs):
@@ -402,9 +402,9 @@ def test_every_table_has_a_caption_and_scrolls_in_a_named_region(inputs):
 
 
 def test_all_launches_are_in_a_table_that_sorts(document, inputs):
-    made = [row for row in document.rows if len(row) == 6 and row[1] in ("baseline", "screening", "search")]
+    made = [row for row in document.rows if row[1:2] and row[1] in ("baseline", "screening", "search")]
     assert [row[0] for row in made] == [str(o.trial.number) for o in inputs.history]
-    assert [made[12][i] for i in (0, 1, 3, 4)] == ["13", "search", "crashed", ""]
+    assert [made[12][i] for i in (0, 3, 4)] == ["13", "crashed", "UCX_TLS=self,tcp, coll_han=off"]
     assert page(inputs).count('aria-sort="none"') == 6
 
 
