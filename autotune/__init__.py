@@ -20,7 +20,7 @@ step  what         who                         in → out
 ====  ===========  ==========================  =====================================================
 
 The only arrows back (9 → 4 and 11 → 4) go through the journal. Importing this package imports nothing else:
-what it offers to notebooks and scripts (``Campaign``, ``record``, ``diagnose`` …) is fetched when it is first used.
+what it offers to notebooks and scripts (``Campaign``, ``record``, ``diagnose``) is fetched at first use.
 """
 
 from importlib import import_module

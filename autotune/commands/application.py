@@ -109,8 +109,9 @@ def baseline(recorded: Recording) -> dict[str, str]:
     env = {name: value for name, value in started.environment.items() if not obeyed_by(name)}
     version = re.match(r"Open MPI v(\d+)", recorded.library)
     for option, *words in started.options if version else ():
-        if variable := _PLACED.get((option, int(version[1]) >= 5 if version else False)):
-            env.update(dict.fromkeys([variable], words[0]) if words else {})
+        variable = _PLACED.get((option, version is not None and int(version[1]) >= 5))
+        if variable and words:
+            env[variable] = words[0]
     return env
 
 

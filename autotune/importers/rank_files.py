@@ -195,7 +195,7 @@ def joined(
     groups: list[list[_Job]] = []
     spawned = [job for job in jobs.values() if job.heads[0]["spawned"]]
     alone = [job for job in jobs.values() if not job.heads[0]["spawned"]]
-    for job in sorted(alone, key=lambda job: -len(job.heads)) or [spawned.pop()] * bool(spawned):
+    for job in sorted(alone, key=lambda job: -len(job.heads)) or [spawned.pop() for _ in spawned[:1]]:
         group = next((g for g in groups if not any(_at_once(job, one) for one in g)), None)
         if group is None:
             groups.append([job])
