@@ -118,7 +118,7 @@ def baseline(recorded: Recording) -> dict[str, str]:
 def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
     """What a run was started with and files would set otherwise: that wins over files."""
     said = recorded.started.environment if recorded.started else {}
-    wanted = dict(recommendation.provenance.env)
+    wanted: dict[str, str | None] = dict(recommendation.provenance.env)
     if any(rule.sets for rule in recommendation.rules):
         wanted |= dict.fromkeys(_RULES)
     return {name: said[name] for name, value in wanted.items() if said.get(name, value) != value}
