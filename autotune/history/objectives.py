@@ -37,7 +37,7 @@ class Objective:
     weights: Mapping[Slot, float] = field(default_factory=dict)
     """Weight of each slot; empty: all alike. Slots that are not named weigh nothing."""
     goal: str = ""
-    """Of a response of an external program: ``min`` or ``max``; empty for the objectives of MPI."""
+    """Goal of a response of an external program: ``min`` or ``max``; empty for the objectives of MPI."""
 
     def __post_init__(self) -> None:
         """Check the name and the limits.
@@ -65,7 +65,7 @@ class Objective:
 
     @property
     def unit(self) -> str:
-        """Of the score."""
+        """Unit of the score."""
         return "" if self.goal else UNITS[self.name]
 
     def covers(self, slot: Slot) -> bool:

@@ -1,4 +1,4 @@
-"""What is tried and what was seen: trials, observations and the history (steps 4 and 7 of the flow).
+"""Trials, observations and the history (steps 4 and 7 of the flow).
 
 Notation: a *cell* is one (collective, communicator size, message size, call-level choice); an observation
 has one estimate for each cell that its launch measured.
@@ -54,7 +54,7 @@ class Phase(StrEnum):
 
 
 class Subject(StrEnum):
-    """What a launch is made of."""
+    """Composition of a launch."""
 
     SWEEP = "sweep"  # A point, with every call-level choice swept inside.
     UNTOUCHED = "untouched"  # Nothing set: the stack's own defaults decide.
@@ -81,7 +81,7 @@ class Rule:
 
     @property
     def sets(self) -> bool:
-        """Whether it sets anything, so that it stands in a file."""
+        """Whether it sets anything, so that it is in a file."""
         return not all(map(left_to_the_stack, self.choice.values()))
 
 
@@ -100,12 +100,12 @@ class Trial:
     timeout_s: float = 0.0  # After which it is ended; 0: as every launch of the campaign.
     repeats: int = 0  # Number of the trial that failed and is made once more; 0: none.
     each: int = 0
-    """Of a verification: launches of each side in its block; 0: two, as earlier versions made them."""
+    """Launches of each side of a verification in its block; 0: two, as earlier versions made them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one estimate is about."""
+    """The key of an estimate."""
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator.
@@ -162,7 +162,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one trial showed."""
+    """The result of one trial."""
 
     trial: Trial  # What was run.
     status: Status  # How the launch as a whole ended; cells of an ``ok`` launch can still be unusable.
@@ -199,7 +199,7 @@ class Observation:
         return (e for e in self.estimates if e.status is Status.OK) if self.ok else iter(())
 
     def believed(self) -> "Observation":
-        """What may be believed of it.
+        """The plausible part of it.
 
         Cells with a time that cannot be are ``invalid``, and so is the whole where no cell is left; other
         figures that cannot be are left out. Every observation passes here, fresh or out of a
@@ -241,7 +241,7 @@ class History:
 
     @property
     def next_number(self) -> int:
-        """Of the trial that comes after all of these."""
+        """Number of the trial after all of these."""
         return max((o.trial.number for o in self.observations), default=0) + 1
 
     def of(self, *phases: Phase) -> "History":
