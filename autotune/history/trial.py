@@ -1,4 +1,4 @@
-"""Trials, observations and the history (steps 4 and 7 of the flow).
+"""What is tried and what was seen: trials, observations and the history (steps 4 and 7 of the flow).
 
 Notation: a *cell* is one (collective, communicator size, message size, call-level choice); an observation
 has one estimate for each cell that its launch measured.
@@ -54,7 +54,7 @@ class Phase(StrEnum):
 
 
 class Subject(StrEnum):
-    """Composition of a launch."""
+    """What a launch is made of."""
 
     SWEEP = "sweep"  # A point, with every call-level choice swept inside.
     UNTOUCHED = "untouched"  # Nothing set: the stack's own defaults decide.
@@ -75,13 +75,12 @@ class Rule:
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator for which it was found.
-    min_bytes: int
-    """The first message size that it covers, as in ``Cell``; below the first rule the stack decides."""
+    min_bytes: int  # The first message size that it covers; below the first rule the stack decides.
     choice: Point  # The per-size values; empty: leave it to the stack.
 
     @property
     def sets(self) -> bool:
-        """Whether it sets anything, so that it is in a file."""
+        """Whether it sets anything, so that it stands in a file."""
         return not all(map(left_to_the_stack, self.choice.values()))
 
 
@@ -99,18 +98,16 @@ class Trial:
     rules: tuple[Rule, ...] = ()  # Of a ``deployed`` subject: the per-size table that its files hold.
     timeout_s: float = 0.0  # After which it is ended; 0: as every launch of the campaign.
     repeats: int = 0  # Number of the trial that failed and is made once more; 0: none.
-    each: int = 0
-    """Launches of each side of a verification in its block; 0: two, as earlier versions made them."""
+    each: int = 0  # Of a verification: launches of each side in a block; 0: two, of earlier versions.
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The key of an estimate."""
+    """What one estimate is about."""
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator.
-    message_bytes: int
-    """As the OSU benchmarks count: per rank for allreduce, bcast and reduce, per block for the others."""
+    message_bytes: int  # As OSU counts: per rank for allreduce, bcast, reduce, per block for the others.
     choice: Point = Point()  # Call-level values; empty: whatever the stack decides.
 
 
@@ -119,8 +116,7 @@ class Estimate:
     """The location of one cell's samples."""
 
     cell: Cell  # What was measured.
-    median_s: float
-    """The location, a median unless the scenario names another estimator; NaN where not ``ok``."""
+    median_s: float  # The location, a median unless the scenario says otherwise; NaN where not ``ok``.
     sem_s: float  # Its standard error within this launch.
     n: int  # Samples behind it.
     status: Status = Status.OK  # Whether the cell may be used.
@@ -162,7 +158,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of one trial."""
+    """What one trial showed."""
 
     trial: Trial  # What was run.
     status: Status  # How the launch as a whole ended; cells of an ``ok`` launch can still be unusable.
@@ -199,7 +195,7 @@ class Observation:
         return (e for e in self.estimates if e.status is Status.OK) if self.ok else iter(())
 
     def believed(self) -> "Observation":
-        """The plausible part of it.
+        """What may be believed of it.
 
         Cells with a time that cannot be are ``invalid``, and so is the whole where no cell is left; other
         figures that cannot be are left out. Every observation passes here, fresh or out of a
@@ -241,7 +237,7 @@ class History:
 
     @property
     def next_number(self) -> int:
-        """Number of the trial after all of these."""
+        """Of the trial that comes after all of these."""
         return max((o.trial.number for o in self.observations), default=0) + 1
 
     def of(self, *phases: Phase) -> "History":
