@@ -59,7 +59,8 @@ def history(
 @cli.command()
 def report(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR|TABLE", help="a campaign, or a recorded or imported table")
+        Path,
+        typer.Argument(metavar="DIR|TABLE", help="a campaign, a recording, or a recorded or imported table"),
     ],
     other: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="a second campaign: a page that compares the two")

@@ -9,7 +9,7 @@ from autotune.recommend.recommendation import Gain
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY, TEAL
 from autotune.views.report.inputs import ReportInput
-from autotune.views.report.page import environment, packed_plotly
+from autotune.views.report.page import rendered
 from autotune.views.text import calls_text, microseconds_text, ratio_text, setting_text, size_text
 
 _US = 1e6
@@ -36,7 +36,7 @@ def comparison(first: ReportInput, second: ReportInput, names: tuple[str, str]) 
         "tables": tables,
         "only": [len(its) - len(shared) for its in gains],
     }
-    return environment().get_template("comparison.html.j2").render(view, plotly=packed_plotly())
+    return rendered("comparison.html.j2", view)
 
 
 def _about(one: ReportInput) -> list[str]:

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from shlex import quote
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autotune.history.objectives import Objective, Score, score
 from autotune.history.trial import Subject
@@ -43,28 +43,26 @@ from autotune.views.text import (
     verdict,
 )
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 _US = 1e6
 
 
 def page(inputs: ReportInput) -> str:
     """The whole report as HTML that works offline, in a light or a dark window and on paper."""
-    return environment().get_template("page.html.j2").render(_view(inputs), plotly=packed_plotly())
+    return rendered("page.html.j2", _view(inputs))
 
 
-def environment() -> "Environment":
-    """Where the page's templates are."""
+def rendered(template: str, view: Mapping[str, Any]) -> str:
+    """A template with what it shows, and with plotly's script."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("autotune.views.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template(template).render(view, plotly=_plotly())
 
 
 def figures(inputs: ReportInput) -> list[str]:
@@ -74,7 +72,7 @@ def figures(inputs: ReportInput) -> list[str]:
 
 
 @cache
-def packed_plotly() -> str:
+def _plotly() -> str:
     """Plotly's script, gzipped, in base64: 4.8 MB become 1.9."""
     from plotly.offline import get_plotlyjs
 
