@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# What the prose linter reads.
+PROSE  := README.md docs/index.md docs/output.md docs/glossary.md docs/methods.md
 
 .PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test fuzz clean help
 .DEFAULT_GOAL := tune
@@ -43,10 +45,11 @@ debian-test: $(VENV)/.test ## what needs Debian's packages: applications, SimGri
 	$(TWO) -m "($(DEBIAN)) and not cluster and not ($(OTHER)) and not (apps or mpi)"
 	$(BIN)/python -m pytest -m "($(DEBIAN)) and not cluster and not ($(OTHER)) and (apps or mpi)"
 
-lint: $(VENV)/.dev ## ruff and mypy
+lint: $(VENV)/.dev ## ruff, mypy and the prose linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.prose $(PROSE)
 
 docs: $(VENV)/.dev ## the book as a site in site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -16,16 +16,11 @@ from typing import Any
 class Size(StrEnum):
     """What a message size counts, here as in the OSU benchmarks."""
 
-    VECTOR = "vector"
-    """The whole vector of a rank."""
-    BLOCK = "block"
-    """The block that a rank gives or gets."""
-    PEER = "peer"
-    """The block that a rank has for each other rank."""
-    MESSAGE = "message"
-    """The one message."""
-    NONE = "none"
-    """Nothing: it carries no data and counts as 0 bytes."""
+    VECTOR = "vector"  # The whole vector of a rank.
+    BLOCK = "block"  # The block that a rank gives or gets.
+    PEER = "peer"  # The block that a rank has for each other rank.
+    MESSAGE = "message"  # The one message.
+    NONE = "none"  # Nothing: it carries no data and counts as 0 bytes.
 
 
 class Pattern(StrEnum):
@@ -34,43 +29,34 @@ class Pattern(StrEnum):
     ONE_TO_ALL = "one_to_all"
     ALL_TO_ONE = "all_to_one"
     ALL_TO_ALL = "all_to_all"
-    PAIR = "pair"
-    """The first and the last rank send to each other."""
-    ONE_SIDED = "one_sided"
-    """The first rank reads or writes the last one's memory."""
+    PAIR = "pair"  # The first and the last rank send to each other.
+    ONE_SIDED = "one_sided"  # The first rank reads or writes the last one's memory.
 
 
 class Lookup(StrEnum):
     """What a row of a ``coll_tuned`` rules file is compared with."""
 
-    SIZE = "bytes per rank"
-    """The message size as it is counted here."""
-    TOTAL = "bytes of all blocks"
-    """The block times the communicator size."""
+    SIZE = "bytes per rank"  # The message size as it is counted here.
+    TOTAL = "bytes of all blocks"  # The block times the communicator size.
     ROOT = "bytes of all blocks, which not all ranks know"
     """As ``TOTAL``, but ranks can disagree (``scatter`` looks up the send count, which only the root has;
     ``gather`` one that a root with MPI_IN_PLACE has not): they would run different algorithms, and wait for
     each other for ever."""
-    NOTHING = "0"
-    """Always 0 bytes, or a number without the count (``scan``, ``exscan``)."""
+    NOTHING = "0"  # Always 0 bytes, or a number without the count (``scan``, ``exscan``).
 
 
 @dataclass(frozen=True, slots=True)
 class OpenMpi:
     """A collective in Open MPI."""
 
-    id: int
-    """Its number in rules files."""
-    algorithms: tuple[str, ...] = ()
-    """Of ``coll_tuned``, by id from 1; without any there is no choice."""
-    lookup: Lookup = Lookup.NOTHING
-    """What rules files compare."""
+    id: int  # Its number in rules files.
+    algorithms: tuple[str, ...] = ()  # Of ``coll_tuned``, by id from 1; without any there is no choice.
+    lookup: Lookup = Lookup.NOTHING  # What rules files compare.
     own_names: Mapping[str, str] = field(default_factory=dict)
     """What Open MPI itself calls an algorithm, where its name is not ours."""
     since: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """First version (major, minor) of the algorithms that have not always been there."""
-    han: bool = False
-    """Whether ``coll_han`` has dynamic rules for it."""
+    han: bool = False  # Whether ``coll_han`` has dynamic rules for it.
     renamed: Mapping[str, str] = field(default_factory=dict)
     """What Open MPI 6 calls an algorithm that 5.0 called otherwise; a JSON rule by the old name is void."""
 
@@ -91,30 +77,19 @@ class Mpich:
 class Collective:
     """A collective, or an operation between two ranks that is tuned like one."""
 
-    name: str
-    """MPI's, lower case."""
-    size: Size
-    """What its message size counts."""
-    pattern: Pattern
-    """Who sends to whom."""
-    aliases: tuple[str, ...] = ()
-    """What benchmarks and profilers also call it, lower case, without ``mpi_``."""
-    measured: bool = True
-    """Whether the probe can measure it."""
-    costs: str = ""
-    """Which formulas of ``proposers.priors`` tell what its algorithms cost; empty: none does."""
-    openmpi: OpenMpi | None = None
-    """In Open MPI; None: it has no algorithms there."""
-    mpich: Mpich | None = None
-    """In MPICH."""
-    intel: tuple[str, ...] = ()
-    """Algorithms of Intel MPI, by id from 1."""
-    nccl: str = ""
-    """What NCCL's tuner calls it; empty: it knows none."""
+    name: str  # MPI's, lower case.
+    size: Size  # What its message size counts.
+    pattern: Pattern  # Who sends to whom.
+    aliases: tuple[str, ...] = ()  # What benchmarks and profilers also call it, lower case, without ``mpi_``.
+    measured: bool = True  # Whether the probe can measure it.
+    costs: str = ""  # Which formulas of ``proposers.priors`` tell what its algorithms cost; empty: none does.
+    openmpi: OpenMpi | None = None  # In Open MPI; None: it has no algorithms there.
+    mpich: Mpich | None = None  # In MPICH.
+    intel: tuple[str, ...] = ()  # Algorithms of Intel MPI, by id from 1.
+    nccl: str = ""  # What NCCL's tuner calls it; empty: it knows none.
     composed: str = ""
     """What together does the same: ways apart by blanks; ``/p``, ``*p``: sizes by the number of ranks p."""
-    sums: bool = False
-    """Whether it reduces, so that its result can depend on the order of operands."""
+    sums: bool = False  # Whether it reduces, so that its result can depend on the order of operands.
 
 
 def _entry(name: str, its: dict[str, Any]) -> Collective:

@@ -26,17 +26,13 @@ _WORDS = {int: "a whole number", float: "a number that is finite", bool: "true o
 class Document:
     """A kind of document, and how mistakes in one are told."""
 
-    name: str
-    """What messages call it, e.g. ``the scenario``."""
-    error: Callable[[str, str], AutotuneError] = UserError
-    """Makes what is raised out of message and hint."""
+    name: str  # What messages call it, e.g. ``the scenario``.
+    error: Callable[[str, str], AutotuneError] = UserError  # Makes what is raised out of message and hint.
     own: bool = False
     """Whether we wrote it, with ``plain``: keys are the names of the fields, and null is a number that was
     not finite."""
-    infinite: bool = False
-    """Whether numbers may be infinite: nothing then limits what they stand for."""
-    newer: bool = False
-    """Whether unknown keys are passed over: a later version may have added them."""
+    infinite: bool = False  # Whether numbers may be infinite: nothing then limits what they stand for.
+    newer: bool = False  # Whether unknown keys are passed over: a later version may have added them.
 
     def structured(self, kind: type[T], values: Any, where: str = "") -> T:
         """The dataclass in a mapping; ``where`` is the key that the mapping stands under.
@@ -162,8 +158,7 @@ class _Field:
     name: str
     hint: Any
     members: Mapping[str, Enum]
-    taken: bool
-    """Whether a value of just this type is taken as it is."""
+    taken: bool  # Whether a value of just this type is taken as it is.
 
 
 @cache

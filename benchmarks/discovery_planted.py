@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.screening.discovery import Arm, Change, Course, Found, Run, found
+from autotune.screening.discovery import Arm, Change, DiscoveryDesign, Found, Run, found
 from autotune.screening.discovery.fit import false_discovery_set, sparse_fit
 from autotune.simulate.planted import Level, Truth
 from autotune.space import Value
@@ -184,7 +184,7 @@ def launch(
 
 
 def simulate(
-    course: Course,
+    course: DiscoveryDesign,
     truth: Truth,
     rng: np.random.Generator,
     noise: float,
@@ -208,7 +208,7 @@ def discover(
 ) -> Found:
     """The method that is used."""
     arm, truth, rng, slower, apart = chosen
-    course = Course((arm,), launches, share=share, seed=seed)
+    course = DiscoveryDesign((arm,), launches, share=share, seed=seed)
     runs = list(simulate(course, truth, rng, noise, slower, apart))
     result = found((arm,), runs, course.rate, seed)
     helping = {e.change for e in result.active}

@@ -12,6 +12,7 @@ four failed sizes are an alarm.
 import csv
 import sys
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,9 @@ def clouds(folder, draws=20):
     row("each run, others known: AWS, one baseline", [[aws(b, run * f) for run, b in pairs] for f in planted])
     for name, rule in single.items():
         row(name, [[rule(others, run * f) for run, others in left_out(groups)] for f in planted])
-    kinds = {"AWS, one baseline": _aws_nights, "AWS, median of 28": _aws_median, "guard": _guard_nights}
+    kinds = {"AWS, one baseline": _aws_nights, "AWS, median of 28": _aws_median}
+    for a_year in (0.01, 1.0, 10.0, 50.0):
+        kinds[f"guard, --rate {a_year:g}"] = partial(_guard_nights, a_year=a_year)
     for name, rule in kinds.items():
         made = [runs[drawn] for runs in groups.values() for drawn in _drawn(len(runs), draws)]
         row(f"28 nights, then 3: {name}", [[rule(nights, f) for nights in made] for f in planted])
@@ -126,11 +129,11 @@ def _aws_median(nights, slower):
     return any(aws(np.median(nights[:28], axis=0), night * slower) for night in nights[28:])
 
 
-def _guard_nights(nights, slower):
+def _guard_nights(nights, slower, a_year):
     """By every claim that a check makes of one side."""
     y = np.log(np.vstack([nights[:28], nights[28:] * slower]))
     y = y + np.random.default_rng(4).normal(0, 1e-3, y.shape)  # a run that was drawn twice is not exact
-    limit = Rates(tests=3 * y.shape[1] + 2).limit()
+    limit = Rates(a_year, tests=3 * y.shape[1] + 2).limit()
     others = (y.sum(axis=1, keepdims=True) - y) / (y.shape[1] - 1)
     for since in (28, 29, 30):
         for level in (None, others):

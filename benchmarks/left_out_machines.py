@@ -8,7 +8,7 @@ is the excess of the envelope as in ``docs/arena.md``, median / 90th percentile 
 With meaningless names each value that is not a number is another word for each seed, and nothing is known of
 it beforehand; with real ones only machines count that the prior knowledge was not chosen on.
 
-    python benchmarks/left_out_machines.py DIR … [--machines REGEX] [--proposers curve,optuna,random]
+    python -m benchmarks.left_out_machines DIR … [--machines REGEX] [--proposers curve,optuna,random]
         [--seeds 2] [--launches 4,8,12,16] [--names real,meaningless] [--by-machine]
 """
 
@@ -20,11 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.commands.benchmark import budgets, named
 from autotune.importers.table import read_rows
-from autotune.replay.arena import Result, contest
 from autotune.replay.recorded_table import OPTIONAL, REQUIRED, RecordedTable, recorded
 from autotune.space import size_in_bytes
+from benchmarks.arena import Result, budgets, contest, named
 
 SYLLABLES = ("ka", "lo", "mi", "ne", "ru", "sa", "te", "vu", "xi", "zo")
 PER_JOB = ("mapping", "UCX_TLS", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH")

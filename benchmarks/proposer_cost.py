@@ -7,7 +7,7 @@ every fifth active under one value of another alone), seven message sizes, two o
 time, and in brackets processor time, which is what the wall time would be if nothing else ran. The last
 column is the exponent of the growth of processor time between the first and the last number of launches.
 
-    python benchmarks/proposer_cost.py [--proposers curve,ax,optuna,smac] [--launches 10,50,300] [--repeats 3]
+    python -m benchmarks.proposer_cost [--proposers curve,ax,optuna,smac] [--launches 10,50,300] [--repeats 3]
         [--parameters 60]
 """
 
@@ -21,10 +21,10 @@ from dataclasses import replace
 import numpy as np
 
 from autotune.campaign.ports import Problem
-from autotune.commands.benchmark import named
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Trial
 from autotune.space import Level, Parameter, Point, Space
+from benchmarks.arena import named
 
 SIZES = (8, 64, 512, 4096, 32768, 262144, 2097152)
 SCALE = ("auto", "1k", "4k", "16k", "64k", "256k")

@@ -104,8 +104,8 @@ class Silent:
     def screened(self, effects, screening):
         self.heard.append("screened")
 
-    def launching(self, trial, number, total, time_left_s):
-        self.heard.append(f"trial {number}")
+    def launching(self, trial, elapsed_s, left_s):
+        self.heard.append(f"trial {trial.number}")
 
     def observed(self, step):
         self.heard.append("observed")

@@ -22,18 +22,14 @@ from autotune.verification.verdict import Verdict
 class Conclusion:
     """What a campaign has found so far."""
 
-    baseline: Envelope
-    """The stack's own defaults."""
+    baseline: Envelope  # The stack's own defaults.
     effects: tuple[Effects, ...]
     """The screening's analyses, one for each objective; none before it is complete."""
-    screening: ScreeningResult | None
-    """What became of its factors."""
-    verdict: Verdict | None
-    """What the verification says; None where none was begun."""
+    screening: ScreeningResult | None  # What became of its factors.
+    verdict: Verdict | None  # What the verification says; None where none was begun.
     recommendation: Recommendation | None
     """What was found, after the verification what held; None before any setting was measured completely."""
-    choices: tuple[Choice, ...] = ()
-    """What may be handed over, the recommendation first."""
+    choices: tuple[Choice, ...] = ()  # What may be handed over, the recommendation first.
 
     @property
     def speedup(self) -> tuple[float, tuple[float, float]]:
@@ -42,6 +38,11 @@ class Conclusion:
         if chosen is None or not chosen.gains:
             return math.nan, (math.nan, math.nan)
         return chosen.speedup, speedup_interval(chosen)
+
+    def against(self, point: Point) -> str:
+        """What the verification found against a setting; empty: nothing, or it was not launched afresh."""
+        rounds = self.verdict.rounds if self.verdict else ()
+        return next((r.against for r in reversed(rounds) if r.setting.point == point), "")
 
     def choice(self, kind: ChoiceKind) -> Choice | None:
         """The choice of a kind; None where there is none, as without a profile of calls."""

@@ -1,5 +1,6 @@
 """What a campaign will cost, before anything runs (steps 3 to 11 of the flow)."""
 
+import math
 from dataclasses import dataclass
 
 from autotune.campaign.plan import Plan
@@ -10,19 +11,18 @@ from autotune.campaign.strategy import Strategy
 class Share:
     """What one phase takes of a campaign."""
 
-    phase: str
-    """Its name."""
-    launches: int
-    """Planned."""
-    most: int
-    """Where the verification has to try again."""
-    launch_s: float = 0.0
-    """For which each of them measures, in seconds; what starts and ends it comes on top."""
+    phase: str  # Its name.
+    launches: int  # Planned.
+    most: int  # Where the verification has to try again.
+    launch_s: float = 0.0  # For which each of them measures, in seconds; what starts and ends it comes on top
+
+    limit_s: float = math.inf
+    """Of time, which may end it before all its launches are made."""
 
     @property
     def count(self) -> str:
         """How many."""
-        return str(self.launches) if self.launches == self.most else f"{self.launches} … {self.most}"
+        return str(self.launches) if self.launches == self.most else f"{self.launches} to {self.most}"
 
     def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:
         """Phase, launches and node-hours: all of them measuring alone … all of them timing out."""
@@ -50,8 +50,13 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
     probe_s, discover_s = scenario.probe.budget_s, scenario.discover.probe_s
     if not n_discovery:
         del counts["discovery"]
+    total_s = scenario.budget.total_seconds or math.inf
+    limits = {"discovery": min(scenario.discover.seconds or math.inf, total_s / 2)}  # as ``Discovery`` has it
     return (
-        *(Share(phase, n, n, discover_s if phase == "discovery" else probe_s) for phase, n in counts.items()),
+        *(
+            Share(phase, n, n, discover_s if phase == "discovery" else probe_s, limits.get(phase, math.inf))
+            for phase, n in counts.items()
+        ),
         Share("verification", round_launches, _most(plan, sum(counts.values())), probe_s),
     )
 

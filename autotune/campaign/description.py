@@ -21,22 +21,17 @@ from autotune.structure import Document, plain
 class SiteKind(StrEnum):
     """What answers a launch, as stamps begin."""
 
-    REAL = ""
-    """An MPI, or the user's own program."""
-    SIMULATED = "SIMULATED"
-    """A model of a cluster."""
-    REPLAYED = "REPLAYED"
-    """A recorded table."""
+    REAL = ""  # An MPI, or the user's own program.
+    SIMULATED = "SIMULATED"  # A model of a cluster.
+    REPLAYED = "REPLAYED"  # A recorded table.
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """What everything that comes from a place is marked with; empty where something real was measured."""
 
-    kind: SiteKind = SiteKind.REAL
-    """What answered the launches."""
-    detail: str = ""
-    """Which model or table."""
+    kind: SiteKind = SiteKind.REAL  # What answered the launches.
+    detail: str = ""  # Which model or table.
 
     @classmethod
     def of(cls, text: str) -> "Stamp":
@@ -55,42 +50,30 @@ class Stamp:
 class SiteFacts:
     """What is kept of the place where a campaign's launches are made."""
 
-    description: str = ""
-    """MPI and UCX versions in one line."""
-    findings: tuple[tuple[str, str], ...] = ()
-    """(what, found) pairs about the machine."""
+    description: str = ""  # MPI and UCX versions in one line.
+    findings: tuple[tuple[str, str], ...] = ()  # (what, found) pairs about the machine.
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Environment of every launch, the untouched ones too."""
-    coll: tuple[str, ...] = ()
-    """The collective components that are there; empty: not known."""
-    stamp: Stamp = Stamp()
-    """Whether something real was measured."""
+    coll: tuple[str, ...] = ()  # The collective components that are there; empty: not known.
+    stamp: Stamp = Stamp()  # Whether something real was measured.
     launcher: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
-    ranks: int = 0
-    """Of a launch; 0: not known."""
-    nodes: int = 1
-    """Over which they are spread."""
+    ranks: int = 0  # Of a launch; 0: not known.
+    nodes: int = 1  # Over which they are spread.
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
     """One campaign, without what it has seen."""
 
-    scenario: Scenario
-    """What was asked for."""
-    space: Space
-    """What can be turned."""
-    objectives: tuple[Objective, ...]
-    """What is judged."""
-    site: SiteFacts
-    """Where it is measured."""
-    knobs: Space | None = None
-    """With ``space=discover``: what the stack says can be turned, beside the space."""
+    scenario: Scenario  # What was asked for.
+    space: Space  # What can be turned.
+    objectives: tuple[Objective, ...]  # What is judged.
+    site: SiteFacts  # Where it is measured.
+    knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
     discovered: Found | None = None
     """What the discovery found, once it is complete; the space is then what is left to search."""
-    suggested: tuple[Point, ...] = ()
-    """Points to search first."""
+    suggested: tuple[Point, ...] = ()  # Points to search first.
     confirmed: tuple[Point, ...] = ()
     """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""
 
@@ -112,6 +95,7 @@ class Description:
 
 LATER = (
     *(("budget", key) for key in ("total_launches", "total_seconds", "node_hours", "until")),
+    ("cluster", "oversubscribe"),
     ("mpi", "stack"),
     ("verify", "margin"),
     ("verify", "other_loop"),

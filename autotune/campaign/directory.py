@@ -29,20 +29,13 @@ from autotune.verification.choices import ChoiceKind
 class CampaignDirectory:
     """One campaign as its journal tells it."""
 
-    path: Path
-    """Where it lives."""
-    about: Description
-    """What was asked for, and of which space."""
-    history: History
-    """All observations."""
-    state: State
-    """How it stands."""
-    reason: str
-    """In words, where the state needs some."""
-    pending: tuple[Trial, ...] = ()
-    """Trials that were begun and not observed: under way where it is running."""
-    lines: int = 0
-    """Of its journal that were read."""
+    path: Path  # Where it lives.
+    about: Description  # What was asked for, and of which space.
+    history: History  # All observations.
+    state: State  # How it stands.
+    reason: str  # In words, where the state needs some.
+    pending: tuple[Trial, ...] = ()  # Trials that were begun and not observed: under way where it is running.
+    lines: int = 0  # Of its journal that were read.
 
     @property
     def phase(self) -> Phase:

@@ -22,8 +22,8 @@ from autotune.screening.discovery import (
     RULE,
     Arm,
     Change,
-    Course,
-    Effect,
+    ChangeEffect,
+    DiscoveryDesign,
     Found,
     Run,
     Stage,
@@ -40,20 +40,15 @@ _ADDS = 0.005
 """Mean of ln over the sizes from which on another level is expected to add to those before it."""
 _TOLD = 0.05
 """Mean of ln over the sizes; less may not be told, as rounds of a verification aim at half of its margin."""
-_FEWEST = 24
-"""Launches that another cycle has time for, at least: after so many the screening is looked at."""
 
 
 @dataclass(frozen=True)
 class Discovery:
     """Which of many parameters matter."""
 
-    space: Space
-    """All of them."""
-    wanted: Discover
-    """What it may cost."""
-    seed: int
-    """Of everything random."""
+    space: Space  # All of them.
+    wanted: Discover  # What it may cost.
+    seed: int  # Of everything random.
     named: frozenset[str] = frozenset()
     """Parameters that experts named for what is tuned: they go first, and are in the search in any case."""
 
@@ -80,12 +75,14 @@ class Discovery:
         return tuple(self._arm(*of, gates) for of in zip(self.settings, self.bases, strict=True))
 
     @cached_property
-    def course(self) -> Course:
+    def course(self) -> DiscoveryDesign:
         """The plan."""
         wanted = self.wanted
         strong = {p.name: 1 for p in self.space.job if p.strong}
         tiers = {**strong, **dict.fromkeys(self.named, 0)}
-        return Course(self.arms, wanted.launches, wanted.share, wanted.rounds, wanted.rate, self.seed, tiers)
+        return DiscoveryDesign(
+            self.arms, wanted.launches, wanted.share, wanted.rounds, wanted.rate, self.seed, tiers
+        )
 
     def next_trial(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Trial | None:
         """The next trial; None when the discovery is complete.
@@ -126,9 +123,16 @@ class Discovery:
         if planned is not None:
             return planned
         left_s = self._limit_s(spent_s + now_s, time.all_s)
-        if left_s < _FEWEST * (spent_s + now_s) / len(made) or self._promising(history):
+        if left_s < RULE.look_every * (spent_s + now_s) / len(made) or self._promising(history):
             return None
         return self.course.next_run(runs, enough=True) or self.course.next_run(runs, go_on=True)
+
+    def left_s(self, history: History, time: TimeLeft) -> float:
+        """What its present cycle may still take; infinite where nothing limits it."""
+        made = history.of(Phase.DISCOVERY).observations
+        begin = cycle(self.runs(history)) if made else 0
+        spent_s, now_s = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
+        return max(0.0, self._limit_s(spent_s, time.all_s + now_s) - now_s)
 
     def _limit_s(self, spent_s: float, left_s: float) -> float:
         """What a cycle may take: half of what is left, since the search needs as much."""
@@ -197,7 +201,7 @@ class Discovery:
         point = space.complete(dict(e.change for e in self._harmless(found)))
         return (point,) if point != space.default else ()
 
-    def _harmless(self, found: Found) -> tuple[Effect, ...]:
+    def _harmless(self, found: Found) -> tuple[ChangeEffect, ...]:
         """In the default arm the best level of each factor that no size was seen to lose by."""
         best = {e.change[0]: e for e in _active(found, 0) if not e.slower}
         alone, needs = {e.change for e in best.values()}, self.arms[0].needs
@@ -248,12 +252,12 @@ class Discovery:
         )
 
 
-def _active(found: Found, arm: int) -> list[Effect]:
+def _active(found: Found, arm: int) -> list[ChangeEffect]:
     """What is active in an arm, the best last."""
     return sorted((e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio)))
 
 
-def adding_up(effects: Sequence[Effect], behind: Sequence[float] = ()) -> tuple[Change, ...]:
+def adding_up(effects: Sequence[ChangeEffect], behind: Sequence[float] = ()) -> tuple[Change, ...]:
     """The level that gains most over all sizes, then what gains where those before it do not.
 
     Of levels that act at the same size the one that does more is expected to count, of gains and of losses.

@@ -15,10 +15,6 @@ three times too long, and not by the same at every size; those of a verification
 (see ``blocks``). How fast the cores were is a covariate: y rises with the logarithm of
 the core loop's duration, by a slope from the same launches (analysis of covariance); that goes first, out of
 the launches of the verification too.
-
-References:
-    J. Durbin, S. J. Koopman, *Time Series Analysis by State Space Methods*, 2nd ed. (2012), ch. 2.
-    G. K. Robinson, "That BLUP is a good thing", Statistical Science 6(1), 1991, eq. 1.2.
 """
 
 import math
@@ -39,21 +35,28 @@ from autotune.recommend.repeats import repeated
 
 _SEARCHED = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
 _COMPARED = (*_SEARCHED, Phase.VERIFY)
-_LOOP_SD = 0.05
-"""By so much the logarithm of the core loop's duration varies where nothing is to be learnt from it."""
-_FEWEST = 6
-"""Launches of settings that were launched again, below which nothing is estimated."""
-_MOST = 160
-"""So many are looked at, evenly taken."""
-_SURE = 6.0
-"""Twice the logarithm of the likelihood ratio from which on an effect is taken for more than chance."""
-_OUTLYING = 4.0
-"""Standard deviations, by the median absolute deviation, from which on a launch lies by itself."""
-_FLAT = 10.0
-"""Standard deviation of the prior of a setting's mean, on the log scale: as good as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriftRule:
+    """When launches are taken to depend on the time, on the log scale."""
+
+    loop_sd: float = 0.05
+    """By so much the logarithm of the core loop's duration varies where nothing is to be learnt from it."""
+    fewest: int = 6  # Launches of settings that were launched again, below which nothing is estimated.
+    most: int = 160  # So many are looked at, evenly taken.
+    sure: float = 6.0
+    """Twice the logarithm of the likelihood ratio from which on an effect is taken for more than chance."""
+    outlying: float = 4.0
+    """Standard deviations, by the median absolute deviation, from which on a launch lies by itself."""
+    flat: float = 10.0
+    """Standard deviation of the prior of a setting's mean, on the log scale: as good as none."""
+    shares: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
+    """What is tried: standard deviations of e, and ratios of the others' to it."""
+
+
+RULE = DriftRule()
 _ERRORS = np.exp(np.linspace(math.log(0.002), math.log(0.3), 11))
-_SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""What is tried: standard deviations of e, and ratios of the others' to it."""
 
 Array = NDArray[np.float64]
 Row = tuple[int, int, float]
@@ -64,14 +67,10 @@ Row = tuple[int, int, float]
 class Drift:
     """What moved whole launches, on the log scale."""
 
-    launches: int = 0
-    """From which it was estimated; 0: too few."""
-    error: float = math.nan
-    """Standard deviation of one launch beside it."""
-    walk: float = 0.0
-    """Standard deviation by which the machine moved over the campaign; 0: not beyond chance."""
-    hosts: float = 0.0
-    """Standard deviation between sets of nodes; 0: not beyond chance."""
+    launches: int = 0  # From which it was estimated; 0: too few.
+    error: float = math.nan  # Standard deviation of one launch beside it.
+    walk: float = 0.0  # Standard deviation by which the machine moved over the campaign; 0: not beyond chance
+    hosts: float = 0.0  # Standard deviation between sets of nodes; 0: not beyond chance.
     offsets: dict[int, float] = field(default_factory=dict)
     """Number of a trial → by how much its times are too high."""
 
@@ -135,13 +134,13 @@ def _slope(made: tuple[Observation, ...]) -> tuple[float, float]:
         if loop_s := made[i].extra.get("core_loop_s", 0.0):
             groups[setting].append((math.log(loop_s), mean))
     rows = [np.array(of) for of in groups.values() if len(of) > 1]
-    if sum(map(len, rows)) < _FEWEST:
+    if sum(map(len, rows)) < RULE.fewest:
         return 0.0, 0.0
     x, y = np.concatenate([of - of.mean(axis=0) for of in rows]).T
-    slope = float(x @ y / (x @ x + _LOOP_SD**2))
+    slope = float(x @ y / (x @ x + RULE.loop_sd**2))
     left = y - slope * x
     freedom = len(x) - len(rows)
-    sure = slope > 0 and freedom * math.log(max(y @ y, 1e-12) / max(left @ left, 1e-12)) >= _SURE
+    sure = slope > 0 and freedom * math.log(max(y @ y, 1e-12) / max(left @ left, 1e-12)) >= RULE.sure
     return (slope if sure else 0.0), float(np.median(np.concatenate([of[:, 0] for of in rows])))
 
 
@@ -184,7 +183,7 @@ def _walked(history: History) -> Drift:
 @remembered
 def _drift(made: tuple[Observation, ...]) -> Drift:
     rows = _repeated(made)
-    if len(rows) < _FEWEST:
+    if len(rows) < RULE.fewest:
         return Drift()
     near = _undisturbed(rows)
     found = _estimated(made, near)
@@ -202,7 +201,7 @@ def _undisturbed(rows: Sequence[Row]) -> Sequence[Row]:
     def away(row: Row) -> float:
         return abs(row[2] - median(groups[row[1]]))
 
-    beyond = _OUTLYING * float(normal_scale([away(row) for row in rows]))
+    beyond = RULE.outlying * float(normal_scale([away(row) for row in rows]))
     ordered = sorted(rows, key=away)
     near = [row for row in ordered if away(row) <= beyond]
     return near if len(rows) - len(near) <= max(1, len(rows) // 10) else ordered
@@ -216,10 +215,10 @@ def _estimated(made: Sequence[Observation], rows: Sequence[Row]) -> Drift:
     at = np.array([i for i, _, _ in rows], dtype=float) / max(len(made), 1)
     walks = np.minimum(at[:, None], at)
     nodes = _common(seen, seen)
-    flat = _FLAT**2 * same
-    hosts = _SHARES if 1 < len({tuple(sorted(set(o.hosts))) for o in seen}) < len(seen) else (0.0,)
+    flat = RULE.flat**2 * same
+    hosts = RULE.shares if 1 < len({tuple(sorted(set(o.hosts))) for o in seen}) < len(seen) else (0.0,)
     likely: dict[tuple[float, float, float], float] = {}
-    for error, walk, node in product(_ERRORS, _SHARES, hosts):
+    for error, walk, node in product(_ERRORS, RULE.shares, hosts):
         parts = error**2 * (np.eye(len(y)) + walk**2 * walks + node**2 * nodes)
         likely[float(error), walk, node] = _likelihood(y, flat + parts)
     error, walk, node = _chosen(likely)
@@ -244,7 +243,7 @@ def _chosen(likely: Mapping[tuple[float, float, float], float]) -> tuple[float, 
     for effects in (1, 2):
         richer = [key for key in likely if sum(map(bool, key[1:])) <= effects]
         better = max(richer, key=likely.__getitem__)
-        if 2 * (likely[better] - likely[best]) >= _SURE:
+        if 2 * (likely[better] - likely[best]) >= RULE.sure:
             best = better
     return best
 
@@ -257,9 +256,9 @@ def _repeated(made: Sequence[Observation]) -> list[Row]:
         for i, mean in zip(places, logs.mean(axis=1), strict=True)
     ]
     rows.sort(key=lambda row: row[0])
-    if len(rows) <= _MOST:
+    if len(rows) <= RULE.most:
         return rows
-    return [rows[i] for i in np.linspace(0, len(rows) - 1, _MOST).round().astype(int)]
+    return [rows[i] for i in np.linspace(0, len(rows) - 1, RULE.most).round().astype(int)]
 
 
 def _common(some: Sequence[Observation], others: Sequence[Observation]) -> Array:

@@ -9,27 +9,34 @@ launch that hangs costs a multiple of those that did not.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autotune.history.objectives import slot_of
 from autotune.history.trial import History, Observation, Phase, Status, Subject, Trial
 from autotune.scenario import Scenario
 from autotune.space import Space, Value
 
-ATTEMPTS = 3
-"""Launches of the untouched stack that fail in a row before a machine is taken for broken, at least."""
 
-_FALSE_ALARM = 0.01
-"""Chance that a campaign is stopped although its machine only fails as often as it did all the time."""
+@dataclass(frozen=True, slots=True)
+class FailureRule:
+    """When failures end a campaign, or a value."""
 
-_IN_A_ROW = 3
-"""So many points in a row make the machine suspect, after each time that it was well twice as many; so many
-points of a value that were never as asked make the value one that cannot be applied here."""
-_IN_VAIN, _SHARE_IN_VAIN = 2, 0.05
-"""So many launches, and so much of all, may be second ones that fail too, beside those that do not."""
-_SHORTEST_S, _TIMES = 10.0, 8.0
-"""A launch is given so long, in seconds, or so many times the longest that ended well: on a busy machine it
-takes several times as long, and what hangs costs no more than that."""
+    attempts: int = 3
+    """Launches of the untouched stack that fail in a row before a machine is taken for broken, at least."""
+    false_alarm: float = 0.01
+    """Chance that a campaign is stopped although its machine only fails as often as it did all the time."""
+    in_a_row: int = 3
+    """Points in a row that make the machine suspect, twice as many after each time that it was well; and
+    points of a value, never as asked, that make the value one that cannot be applied here."""
+    in_vain: int = 2  # So many launches may be second ones that fail too, beside those that do not,
+    share_in_vain: float = 0.05  # and so much of all.
+    shortest_s: float = 10.0  # A launch is given so long,
+    times: float = 8.0
+    """or so many times the longest that ended well: a busy machine takes several times as long, and what
+    hangs costs no more than that."""
+
+
+RULE = FailureRule()
 
 
 def second_try(history: History) -> Trial | None:
@@ -39,7 +46,7 @@ def second_try(history: History) -> Trial | None:
     """
     tries = [o for o in told(history) if o.trial.repeats]
     in_vain = sum(not (o.ok and _final(o)) for o in tries)
-    if in_vain > _IN_VAIN + (len(tries) - in_vain) + _SHARE_IN_VAIN * len(history):
+    if in_vain > RULE.in_vain + (len(tries) - in_vain) + RULE.share_in_vain * len(history):
         return None
     made = {o.trial.repeats for o in history}
     waiting = None
@@ -81,7 +88,7 @@ def told(history: History) -> Iterator[Observation]:
 
 def suspect(history: History) -> bool:
     """Whether so many points were lost in a row that the untouched stack has to say what is at fault."""
-    needed, run = _IN_A_ROW, list[Observation]()
+    needed, run = RULE.in_a_row, list[Observation]()
     for observation in history:
         if observation.apart:  # it says itself what was wrong
             continue
@@ -100,7 +107,7 @@ def broken(history: History) -> bool:
     sides, as ``_more_than_chance`` says. Whoever goes on makes as many again.
     """
     if not any(o.ok for o in history):
-        return len(history.of(Phase.BASELINE)) % ATTEMPTS == 0 < len(history.of(Phase.BASELINE))
+        return len(history.of(Phase.BASELINE)) % RULE.attempts == 0 < len(history.of(Phase.BASELINE))
     run: list[Observation] = []
     for observation in reversed(history.observations):
         if not observation.status.may_pass or observation.trial.phase is Phase.DISCOVERY:
@@ -113,7 +120,7 @@ def broken(history: History) -> bool:
 
 
 def _more_than_chance(before: Sequence[Observation]) -> int:
-    """So many failures in a row are a broken machine: ``ATTEMPTS``, more where launches fail by chance.
+    """So many failures in a row are a broken machine: ``RULE.attempts``, more where launches fail by chance.
 
     With one in ten failing, three in a row are to be expected somewhere in a night. Failures by chance are
     those that passed, and those of a verification, whose sides have both been launched before.
@@ -124,9 +131,9 @@ def _more_than_chance(before: Sequence[Observation]) -> int:
         for o in told(History(tuple(before)))
     )
     if not passed:
-        return ATTEMPTS
+        return RULE.attempts
     rate = min(passed / len(before), 0.5)
-    return max(ATTEMPTS, math.ceil(math.log(_FALSE_ALARM / len(before)) / math.log(rate)))
+    return max(RULE.attempts, math.ceil(math.log(RULE.false_alarm / len(before)) / math.log(rate)))
 
 
 def applicable(space: Space, history: Iterable[Observation]) -> Space:
@@ -155,7 +162,7 @@ def never_applied(space: Space, history: Iterable[Observation]) -> dict[tuple[st
                     vain.setdefault((p.name, value), []).append(o)
         applied = {item for o in made if o.status is not Status.NOT_APPLIED for item in o.trial.point.items()}
         points = {change: len({o.trial.point for o in vain[change]}) for change in vain.keys() - applied}
-        order = [change for change in vain if points.get(change, 0) >= _IN_A_ROW]
+        order = [change for change in vain if points.get(change, 0) >= RULE.in_a_row]
         if not order:
             break
         name, value = at_fault = max(order, key=lambda change: len(vain[change]))
@@ -172,7 +179,7 @@ def limit_s(scenario: Scenario) -> float:
 
 def enough_s(longest_s: float) -> float:
     """How long a launch may take where others took so long at most."""
-    return max(_SHORTEST_S, _TIMES * longest_s)
+    return max(RULE.shortest_s, RULE.times * longest_s)
 
 
 def patient(trial: Trial, scenario: Scenario, space: Space, history: History) -> Trial:

@@ -4,9 +4,11 @@ It knows ports only: how a trial is observed, stored, proposed and shown is give
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from autotune.campaign.estimate import seconds_left
 from autotune.campaign.failures import broken
 from autotune.campaign.plan import Plan
 from autotune.campaign.ports import Listener, Store
@@ -17,33 +19,24 @@ from autotune.history.events import observation_event, replayed, trial_event
 from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.recommend.summary import Tally
 
-Clock = Callable[[], float]
-"""Seconds since some fixed moment."""
+Clock = Callable[[], float]  # Seconds since some fixed moment.
 
 
 @dataclass
 class CampaignLoop:
     """The loop over a strategy."""
 
-    strategy: Strategy
-    """Says what is next."""
-    observe: Callable[[Trial], Observation]
-    """Makes a trial."""
-    store: Store
-    """Remembers."""
-    listener: Listener
-    """Is told."""
-    clock: Clock
-    """For the budgets of time."""
-    deadline: float = math.inf
-    """On that clock: nothing is started that could not end by then."""
-    noted: Callable[[History], None] = lambda history: None
-    """Is given the history after each launch."""
-    cut: bool = False
-    """Whether time was up before the verification was done."""
-    plan: Plan = field(init=False)
-    """What is planned by now."""
+    strategy: Strategy  # Says what is next.
+    observe: Callable[[Trial], Observation]  # Makes a trial.
+    store: Store  # Remembers.
+    listener: Listener  # Is told.
+    clock: Clock  # For the budgets of time.
+    deadline: float = math.inf  # On that clock: nothing is started that could not end by then.
+    noted: Callable[[History], None] = lambda history: None  # Is given the history after each launch.
+    cut: bool = False  # Whether time was up before the verification was done.
+    plan: Plan = field(init=False)  # What is planned by now.
     _shown: set[Phase] = field(default_factory=set)
+    _took: defaultdict[Phase, list[float]] = field(default_factory=lambda: defaultdict(list))
     _discovery_s: float = 0.0
     """What the discovery took, also between its launches: it has a budget of its own."""
 
@@ -69,6 +62,7 @@ class CampaignLoop:
         tally = Tally(self.plan.objectives, self.plan.space)
         for observation in history:
             tally.add(observation)
+            self._took[observation.trial.phase].append(observation.duration_s + observation.queue_s)
         self._shown |= {o.trial.phase for o in history}
         started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
         self._discovery_s = sum(o.duration_s for o in history.of(Phase.DISCOVERY))
@@ -84,12 +78,13 @@ class CampaignLoop:
             if searching and (plan := self.strategy.plan(history, time)) is not self.plan:
                 self.plan = plan
                 self.listener.discovered(plan.campaign, history)
-            self._announce(trial, history, started)
+            self._announce(trial, history, started, time)
             if announced is None:
                 self.store.append(trial_event(trial))
             observation = self.observe(trial)
             self.store.append(observation_event(observation))
             history = history.plus([observation])
+            self._took[trial.phase].append(self.clock() - began)
             if trial.phase is Phase.DISCOVERY:
                 self._discovery_s += self.clock() - began
             self.listener.observed(tally.add(observation))
@@ -98,7 +93,7 @@ class CampaignLoop:
                 raise _broken(history)
         return history
 
-    def _announce(self, trial: Trial, history: History, started: float) -> None:
+    def _announce(self, trial: Trial, history: History, started: float, time: TimeLeft) -> None:
         plan, discovery = self.plan, self.strategy.discovery
         if trial.phase not in self._shown:
             self._shown.add(trial.phase)
@@ -107,17 +102,9 @@ class CampaignLoop:
             self.listener.phase(trial.phase, self._expected(trial.phase, history))
             if trial.phase is Phase.SCREENING and plan.design is not None:
                 self.listener.designed(plan.design)
-        total, left_s = plan.budget.launches + len(history.of(Phase.DISCOVERY)), math.inf
-        if trial.phase is Phase.DISCOVERY and discovery is not None:
-            total += discovery.course.launches - len(history.of(Phase.DISCOVERY))
-        if trial.phase is Phase.VERIFY and plan.verifier is not None:
-            total = trial.number - 1 + plan.verifier.launches_left(history)
-        if len(history):
-            left_s = (self.clock() - started) / len(history) * (total - len(history))
-        if plan.budget.seconds is not None and trial.phase not in (Phase.VERIFY, Phase.DISCOVERY):
-            left_s = min(left_s, started + plan.budget.seconds + self._discovery_s - self.clock())
-        left_s = min(left_s, self._left_s(started, history))
-        self.listener.launching(trial, trial.number, total, left_s)
+        total_s = max(0.0, self._left_s(started, history))
+        left_s = seconds_left(plan, discovery, history, self._took, time, total_s)
+        self.listener.launching(trial, self.clock() - started, left_s)
 
     def _expected(self, phase: Phase, history: History) -> int:
         """Launches of a phase, 0 where the budget decides."""

@@ -29,12 +29,9 @@ _ENOUGH = 4
 class Remark:
     """One thing about the noise of a campaign."""
 
-    what: str
-    """In a word or two."""
-    text: str
-    """What was found."""
-    grave: bool = False
-    """Whether whoever reads the result must know it."""
+    what: str  # In a word or two.
+    text: str  # What was found.
+    grave: bool = False  # Whether whoever reads the result must know it.
 
 
 def disturbed(observation: Observation) -> str:

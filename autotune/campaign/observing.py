@@ -40,18 +40,12 @@ millisecond, and show one moment of a launch: on two cores it was four times as 
 class Measurement:
     """What every launch measures, and how."""
 
-    probe: ProbeRequest
-    """What is measured; choices and expectations come from each trial."""
-    timeout_s: float
-    """Of one launch."""
-    estimator: str = "median"
-    """How samples become one number, see ``measure.location``."""
-    discovery_s: float = 0.3
-    """Of a launch of the discovery, for the timed part."""
-    other_loop: str = ""
-    """In which launches of the verification measure every cell too; empty: in none."""
-    patience_s: float = 0.0
-    """How long a launch may wait until its cores are as near to each other as usual."""
+    probe: ProbeRequest  # What is measured; choices and expectations come from each trial.
+    timeout_s: float  # Of one launch.
+    estimator: str = "median"  # How samples become one number, see ``measure.location``.
+    discovery_s: float = 0.3  # Of a launch of the discovery, for the timed part.
+    other_loop: str = ""  # In which launches of the verification measure every cell too; empty: in none.
+    patience_s: float = 0.0  # How long a launch may wait until its cores are as near to each other as usual.
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
     """What becomes of each rendering, where somebody's own settings are measured; only an MPI heeds it."""
 
@@ -82,18 +76,12 @@ class Observers(Protocol):
 class Launches:
     """Trials as processes: rendered, launched, measured by the probe."""
 
-    stack: Stack
-    """Renders trials."""
-    launcher: Launcher
-    """Runs them."""
-    placement: Placement
-    """Where the ranks go, unless the trial maps them."""
-    measurement: Measurement
-    """What every launch measures."""
-    space: Space
-    """What the trials' points belong to."""
-    directory: Path
-    """Each launch gets a folder below its ``launches/``."""
+    stack: Stack  # Renders trials.
+    launcher: Launcher  # Runs them.
+    placement: Placement  # Where the ranks go, unless the trial maps them.
+    measurement: Measurement  # What every launch measures.
+    space: Space  # What the trials' points belong to.
+    directory: Path  # Each launch gets a folder below its ``launches/``.
     usual: UsualCores = field(default_factory=UsualCores)
     """What its launches so far say of the machine's cores."""
 

@@ -46,18 +46,12 @@ Screened = tuple[tuple[Effects, ...], ScreeningResult]
 class Standing:
     """How far a campaign has got."""
 
-    history: History
-    """All launches so far, with what moved whole launches taken out."""
-    time: TimeLeft
-    """What is left."""
-    n_baseline: int
-    """Launches of the baseline, without those at intervals."""
-    since: int
-    """Launches since the last one of the baseline."""
-    room: int
-    """Launches that are left to screening and search."""
-    search_room: int
-    """Launches of the whole search, as many as there is time for."""
+    history: History  # All launches so far, with what moved whole launches taken out.
+    time: TimeLeft  # What is left.
+    n_baseline: int  # Launches of the baseline, without those at intervals.
+    since: int  # Launches since the last one of the baseline.
+    room: int  # Launches that are left to screening and search.
+    search_room: int  # Launches of the whole search, as many as there is time for.
 
     @property
     def number(self) -> int:
@@ -74,8 +68,7 @@ class Standing:
 class Plan:
     """What is planned for a campaign, and the trials of it."""
 
-    campaign: Description
-    """What was asked for, and of which space."""
+    campaign: Description  # What was asked for, and of which space.
 
     @property
     def space(self) -> Space:

@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 class Problem:
     """What a proposer has to solve."""
 
-    space: Space
-    """What may be chosen."""
-    objectives: tuple[Objective, ...]
-    """What is judged, on the envelope."""
-    min_gain: float = 0.0
-    """Stop when the expected relative gain falls below this."""
+    space: Space  # What may be chosen.
+    objectives: tuple[Objective, ...]  # What is judged, on the envelope.
+    min_gain: float = 0.0  # Stop when the expected relative gain falls below this.
     max_loss: float | None = None
     """Relative loss against the untouched stack at any size that rules a setting out; None: none does."""
     whole: Space | None = None
@@ -54,10 +51,8 @@ class Problem:
 class Suggestion:
     """The next launch."""
 
-    point: Point
-    """What to try."""
-    note: str = ""
-    """Why, in a few words for the log."""
+    point: Point  # What to try.
+    note: str = ""  # Why, in a few words for the log.
     expected_gain: float | None = None
     """Relative improvement of the envelope that is expected; None: the method does not say."""
 
@@ -124,8 +119,8 @@ class Listener(Protocol):
         """What the screening found, one analysis for each objective, and what becomes of the factors."""
         ...
 
-    def launching(self, trial: Trial, number: int, total: int, time_left_s: float) -> None:
-        """A launch starts: the ``number``-th of at most ``total``, with so much of the budget's time left."""
+    def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
+        """A launch starts, so long after the campaign did; about ``left_s`` remain until all of it ends."""
         ...
 
     def observed(self, step: Step) -> None:

@@ -38,12 +38,7 @@ def is_sealed(events: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _key() -> bytes:
-    """The user's own key, made where there is none.
-
-    Raises:
-        OSError: it cannot be kept, or others could have written it.
-        RuntimeError: the user has no home.
-    """
+    """The user's own key, made where there is none."""
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "autotune"
     path = folder / "key"
     if not path.exists():

@@ -29,38 +29,28 @@ from autotune.stacks.stack import Stack
 
 _LOOK_S = 0.25
 """For which a machine is looked at, before anything is launched."""
-Finding = tuple[str, str]
-"""What ``doctor`` shows: (what, finding)."""
+Finding = tuple[str, str]  # What ``doctor`` shows: (what, finding).
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     """One place to make trials at."""
 
-    observer: Observers
-    """Makes what observes them."""
-    space: Space
-    """What can be turned here, the scenario's fixed values applied; ``dropped`` says what cannot."""
-    placement: Placement
-    """Where the ranks go unless a trial maps them."""
-    description: str
-    """What is measured there, such as MPI and UCX versions, in one line."""
+    observer: Observers  # Makes what observes them.
+    space: Space  # What can be turned here, the scenario's fixed values applied; ``dropped`` says what cannot
+    placement: Placement  # Where the ranks go unless a trial maps them.
+    description: str  # What is measured there, such as MPI and UCX versions, in one line.
     stack: Stack | None = None
     """The MPI that is launched; None: there is none, and parameter files have no effect."""
-    findings: tuple[Finding, ...] = ()
-    """For ``doctor``."""
-    chosen: str = ""
-    """Which launcher was taken and why, where the user left that open."""
-    stamp: Stamp = field(default_factory=Stamp)
-    """Marks everything that comes from here, where no MPI runs."""
+    findings: tuple[Finding, ...] = ()  # For ``doctor``.
+    chosen: str = ""  # Which launcher was taken and why, where the user left that open.
+    stamp: Stamp = field(default_factory=Stamp)  # Marks everything that comes from here, where no MPI runs.
     collective: tuple[str, ...] = ()
     """What can be measured here, where the place decides that: what was recorded."""
-    sizes: tuple[int, ...] = ()
-    """Message sizes that can be measured here, likewise."""
+    sizes: tuple[int, ...] = ()  # Message sizes that can be measured here, likewise.
     has_defaults: bool = True
     """Whether the stack's own defaults can be launched; else nothing is compared with them."""
-    knobs: Space | None = None
-    """With ``space=discover``: what the stack says can be turned, beside the space."""
+    knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""
 
@@ -109,8 +99,8 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         StackError: no MPI, or one that fails.
         SpaceError: the space cannot be read, or a fixed value is outside of it.
     """
-    installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
     place = placement(scenario)
+    installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
     local = place.ranks if place.nodes == 1 else 0
     mca = {str(k): text_of(v) for k, v in scenario.mpi.mca.items()}
     env = {str(k): text_of(v) for k, v in scenario.mpi.env.items()}
@@ -149,14 +139,25 @@ def machine_now() -> tuple[Finding, ...]:
 
 
 def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: int) -> Space:
-    """What the libraries here say can be turned, as far as it is in effect.
-
-    Raises:
-        StackError: it is not known which components a launch of this MPI uses.
-    """
+    """What the libraries here say can be turned, as far as it is in effect."""
     facts = facts_here(installation, stack) | asked(nodes, scenario.collective)
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)
+
+
+def check_cores(scenario: Scenario) -> None:
+    """Refuse more ranks than this machine has cores for, unless the scenario allows that.
+
+    Raises:
+        ScenarioError: there are more.
+    """
+    cores = len(os.sched_getaffinity(0))
+    crowded = placement(scenario).oversubscribe and scenario.ranks is not None
+    if crowded and not scenario.cluster.oversubscribe:
+        raise ScenarioError(
+            f"{scenario.ranks} ranks, but {cores} cores on this machine: ranks would wait for each other",
+            f"cluster.ranks={cores} or fewer; or cluster.oversubscribe=true, to measure that all the same",
+        )
 
 
 def placement(scenario: Scenario) -> Placement:

@@ -18,14 +18,10 @@ _RECENT, _FEW = 8, 3
 class TimeLeft:
     """What is left to all that comes before the verification; infinite where nothing limits it."""
 
-    all_s: float = math.inf
-    """Of the time of all phases, without what the verification needs."""
-    search_s: float = math.inf
-    """To the search, which may have a limit of its own."""
-    launch_s: float = 0.0
-    """What a launch of the search is expected to take."""
-    raced: float = math.inf
-    """Launches of the verification that could end in time."""
+    all_s: float = math.inf  # Of the time of all phases, without what the verification needs.
+    search_s: float = math.inf  # To the search, which may have a limit of its own.
+    launch_s: float = 0.0  # What a launch of the search is expected to take.
+    raced: float = math.inf  # Launches of the verification that could end in time.
 
     @property
     def up(self) -> bool:
@@ -38,8 +34,7 @@ class TimeLeft:
         return self.search_s // self.launch_s if self.launch_s and self.search_s < math.inf else math.inf
 
 
-PLENTY = TimeLeft()
-"""Where nothing limits it."""
+PLENTY = TimeLeft()  # Where nothing limits it.
 
 
 def expected_s(history: History, scenario: Scenario) -> float:

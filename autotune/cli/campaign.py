@@ -8,11 +8,18 @@ from typing import Annotated
 import typer
 
 from autotune.cli.app import Out, Words, composed
-from autotune.errors import ExitCode
+from autotune.errors import ExitCode, UserError
 
 
 @composed(add_help_option=False)
-def tune(context: typer.Context, words: Words = None) -> int:
+def tune(
+    context: typer.Context,
+    words: Words = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="print the result alone")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="print the figures and the interference of each launch too")
+    ] = False,
+) -> int:
     """Run a campaign, or what is left of it."""
     if {"-h", "--help"} & set(words or ()) and not any(word.startswith("conf=") for word in words or ()):
         sys.stdout.write(context.get_help() + "\n")  # with conf=NAME Hydra shows what it composes
@@ -20,7 +27,9 @@ def tune(context: typer.Context, words: Words = None) -> int:
     from autotune.commands.hydra_bridge import run_task
     from autotune.commands.tune import tune as task
 
-    return run_task(task, words or (), launches=True)
+    if quiet and verbose:
+        raise UserError("--quiet and --verbose", "give one of them")
+    return run_task(partial(task, quiet=quiet, verbose=verbose), words or (), launches=True)
 
 
 @composed()

@@ -65,11 +65,12 @@ def report(
     follow: Annotated[
         bool, typer.Option("--follow", help="write it again while the campaign goes on, until it ends")
     ] = False,
+    collective: Annotated[str | None, typer.Option(help="which one, of a table that holds several")] = None,
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     from autotune.commands import report as verb
 
-    verb.report(directory, out, figures, follow)
+    verb.report(directory, out, figures, follow, collective)
 
 
 @cli.command()
@@ -84,13 +85,17 @@ def space(
 
 @cli.command()
 def compare(
-    directories: Annotated[list[Path], typer.Argument(metavar="DIR…", help="directories of campaigns")],
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR…|LOG1 LOG2", help="campaigns, or two logs")],
     as_json: Json = False,
+    comm_size: Annotated[int | None, typer.Option(help="ranks, where a log does not say", min=1)] = None,
 ) -> None:
-    """Lay campaigns beside each other: stacks, sizes, states, gains, recommendations."""
+    """Lay campaigns beside each other: stacks, sizes, states, gains; or two logs, call by call."""
     from autotune.commands import compare as verb
 
-    verb.compare(directories, as_json)
+    if any(path.is_file() or str(path) == "-" for path in paths):
+        verb.compare_logs(paths, as_json, comm_size)
+    else:
+        verb.compare(paths, as_json)
 
 
 @cli.command()

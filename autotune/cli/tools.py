@@ -164,40 +164,6 @@ def model(
 
 
 @cli.command()
-def benchmark(
-    tables: Annotated[Path, typer.Option(help="folder of recorded tables, or one of them")],
-    proposers: Annotated[
-        str, typer.Option(help="names, each with options if wanted: curve,optuna:sampler=gp")
-    ] = "curve,ax,optuna,smac,random,ofat",
-    launches: Annotated[str, typer.Option(help="budgets")] = "4,8,12,16",
-    seeds: Annotated[int, typer.Option(help="contests of each proposer on each table")] = 5,
-    out: Annotated[
-        Path | None, typer.Option(help="CSV of all results; the plot goes beside it as .html")
-    ] = None,
-    call_level: Annotated[str, typer.Option(help="parameters swept inside each launch")] = "",
-    per_job: Annotated[str, typer.Option(help="parameters that a job must fix")] = "",
-    jobs: Annotated[int, typer.Option(help="processes")] = 1,
-) -> None:
-    """Let proposers compete on recorded tables: who comes how close to the best in how few launches."""
-    from autotune.commands import benchmark as verb
-
-    verb.benchmark(
-        tables,
-        _words(proposers),
-        verb.budgets(launches),
-        seeds,
-        out,
-        _words(call_level),
-        _words(per_job),
-        jobs,
-    )
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-@cli.command()
 def record(
     command: Annotated[
         list[str] | None, typer.Argument(metavar="-- COMMAND …", help="as you start it, behind --")

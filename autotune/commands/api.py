@@ -261,10 +261,6 @@ def _told(quiet: bool) -> Iterator[None]:
 
 
 def _in_main_thread() -> None:
-    """Check that signals can be heeded here.
-
-    Raises:
-        UserError: another thread cannot.
-    """
+    """Check that signals can be heeded here."""
     if threading.current_thread() is not threading.main_thread():
         raise UserError("a campaign is composed and run in the main thread", "its directory is read anywhere")

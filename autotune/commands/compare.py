@@ -1,4 +1,4 @@
-"""``compare``: campaigns beside each other, and the summary at the end of a multirun."""
+"""``compare``: campaigns beside each other, two logs, and the summary at the end of a multirun."""
 
 import os
 import sys
@@ -8,9 +8,12 @@ from typing import Any
 
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.commands.import_ import measurements
 from autotune.commands.terminal import console
+from autotune.errors import UserError
 from autotune.recommend.recommendation import Checked, Provenance
-from autotune.views.documents import json_text
+from autotune.recommend.two_logs import Call, compared
+from autotune.views.documents import json_text, logs_document
 from autotune.views.text import advice_text, ratio_text
 
 
@@ -30,6 +33,40 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
     made = [one.recommendation for one in found]
     unverified = sum(one is None or one.provenance.checked is Checked.NOT for one in made)
     console(width=None if sys.stdout.isatty() else 200).print(campaigns_table(rows, unverified))
+
+
+def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) -> None:
+    """Print how the calls of a second log differ from the same ones in a first.
+
+    Raises:
+        UserError: not two logs, or none of whose calls stands in both.
+        TableError: a file that cannot be read, or that is not a complete log or table.
+    """
+    if len(paths) != 2 or any(path.is_dir() for path in paths):
+        raise UserError("compare takes directories of campaigns, or two logs", "compare LOG1 LOG2")
+    found = compared(*(measurements([path], comm_size) for path in paths))
+    if not found.pairs:
+        has = [_said(calls) for calls in (found.only_first, found.only_second)]
+        hint = f"{paths[0]} has {has[0]}; {paths[1]} has {has[1]}"
+        raise UserError("no call stands in both logs", f"{hint}; --comm-size says ranks that a log does not")
+    if as_json:
+        sys.stdout.write(json_text(logs_document(found)))
+        return
+    from autotune.views.tables import logs_table
+
+    names = str(paths[0]), str(paths[1])
+    common = os.path.commonpath([path.absolute() for path in paths])
+    if names[0] != names[1]:
+        names = os.path.relpath(paths[0], common), os.path.relpath(paths[1], common)
+    console(width=None if sys.stdout.isatty() else 200).print(logs_table(found, names))
+
+
+def _said(calls: Sequence[Call]) -> str:
+    """What calls a log has, in a few words."""
+    slots = [slot for slot, _ in calls]
+    kinds = dict.fromkeys(f"{name} on {ranks or 'unknown'} ranks" for name, ranks, _ in slots)
+    sizes = [size for _, _, size in slots]
+    return f"{', '.join(kinds)} of {min(sizes)} to {max(sizes)} bytes" if slots else "nothing"
 
 
 def row(campaign: CampaignDirectory, found: Conclusion) -> dict[str, Any]:

@@ -49,8 +49,7 @@ _OPEN_SECTIONS = (
     *("simulate.", "replay."),
 )
 
-Task = Callable[[Scenario, Site], int]
-"""What to do with a composed scenario; returns the exit code."""
+Task = Callable[[Scenario, Site], int]  # What to do with a composed scenario; returns the exit code.
 
 
 def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
@@ -89,12 +88,9 @@ class _Job:
 
     task: Task
     launches: bool
-    called: bool = False
-    """Whether there was something to do: what is raised before is Hydra's."""
-    codes: list[int] = field(default_factory=list)
-    """Of the tasks that were done."""
-    directories: list[Path] = field(default_factory=list)
-    """Of the campaigns."""
+    called: bool = False  # Whether there was something to do: what is raised before is Hydra's.
+    codes: list[int] = field(default_factory=list)  # Of the tasks that were done.
+    directories: list[Path] = field(default_factory=list)  # Of the campaigns.
     failure: AutotuneError | None = None
     """Of a single run: Hydra would write a line of its own about an error that passes through it."""
 
@@ -131,11 +127,7 @@ class _Job:
 
 
 def _check_secrets(node: object, above: str) -> None:
-    """Refuse values out of the environment, but for paths: a secret would stand in journal and report.
-
-    Raises:
-        ScenarioError: with the key.
-    """
+    """Refuse values out of the environment, but for paths: a secret would stand in journal and report."""
     if isinstance(node, dict | list):
         for key, inner in node.items() if isinstance(node, dict) else enumerate(node):
             _check_secrets(inner, f"{above}.{key}".lstrip("."))
@@ -178,11 +170,7 @@ def _do(words: Sequence[str], job: _Job) -> None:
 
 
 def _search_path(asked: Namespace) -> Any:
-    """Where Hydra looks for configurations: ours, or ``--config-path``, and before it ``--config-dir``.
-
-    Raises:
-        ScenarioError: there is no such directory.
-    """
+    """Where Hydra looks for configurations: ours, or ``--config-path``, and before it ``--config-dir``."""
     main = str(asked.config_path or folder("conf"))
     path = create_config_search_path(main if "://" in main else str(Path(main).absolute()))
     if asked.config_dir:
@@ -228,11 +216,7 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
 
 
 def _check_launcher(node: Mapping[str, Any]) -> None:
-    """Let Hydra make our own launchers and nothing else: a node can come out of anybody's journal.
-
-    Raises:
-        ScenarioError: another class, words that Hydra would act upon, or a value that it would resolve.
-    """
+    """Let Hydra make our own launchers and nothing else: a node can come out of anybody's journal."""
     names = [m.name for m in iter_modules(import_module(_LAUNCHERS).__path__) if not m.name.startswith("_")]
     target = str(node.get("_target_"))
     if target not in {f"{_LAUNCHERS}.{name}.{name.title()}Launcher" for name in names}:

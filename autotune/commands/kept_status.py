@@ -26,6 +26,8 @@ LONG = 200
 """Launches from which on it is worth a file."""
 JOBS = "slurm"
 """Where the scripts and the output of a campaign's jobs are."""
+SCHEMA = 1
+"""Version of ``status --json``: keys are added within one; a key that changes or goes raises it."""
 _RUNNING, _APART = "running", ("verify", "discovery")
 
 
@@ -56,7 +58,7 @@ class Progress:
     @property
     def json(self) -> str:
         """For programs."""
-        document = {**self.document}
+        document = {"schema": SCHEMA, **self.document}
         if self.document["state"] == _RUNNING and self.under_way:
             document["under_way"] = [number for number, _ in self.under_way]
         if self.found and self.concluded < self.document["launches"]:
@@ -76,12 +78,11 @@ class Progress:
             return
         why = f" ({document['reason']})" if document["reason"] else ""
         yield f"{document['campaign']}: {document['state']}{why}, phase {document['phase']}"
-        verified, discovering = (self.phases.get(phase, 0) for phase in _APART)
-        fresh = f", {discovering} for the discovery" if discovering else ""
-        fresh += f", {verified} more for the verification" if verified else ""
-        counts = ", ".join(f"{n} {name}" for name, n in document["trials"].items()) or "none yet"
-        searched = document["launches"] - verified - discovering
-        yield f"  launches   {searched} of {document['budget_launches']}{fresh}: {counts}"
+        failed = sum(n for name, n in document["trials"].items() if name != "ok")
+        each = ", ".join(f"{name} {n}" for name, n in self.phases.items()) or "none yet"
+        yield f"  launches   {document['launches']} ({each})" + (f", {failed} failed" if failed else "")
+        spent_s = document.get("measured_s", 0.0)
+        yield f"  time       {duration_text(spent_s)} of launches"
         for number, _ in self.under_way if document["state"] == _RUNNING else ():
             yield f"  now        launch {number}, for {duration_text(time.time() - self.since_s)}"
         for job in document.get("queue", ()):
@@ -156,6 +157,7 @@ def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
             phases[phase] = phases.get(phase, 0) + 1
             trials[line.event["status"]] = trials.get(line.event["status"], 0) + 1
             document["launches"] += 1
+            document["measured_s"] = document.get("measured_s", 0.0) + line.event.get("duration_s", 0.0)
             if queued_s := document.get("queued_s", 0) + line.event.get("queue_s", 0):
                 document["queued_s"] = queued_s
     if document["state"] != _RUNNING:

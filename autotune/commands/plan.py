@@ -10,7 +10,7 @@ from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
 from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
-from autotune.recommend.repeats import RECORDED_SD
+from autotune.recommend.repeats import PRIOR
 from autotune.scenario import Scenario
 from autotune.views.tables import design_table, machine_table
 from autotune.views.text import cost_text
@@ -56,7 +56,7 @@ def plan(scenario: Scenario, site: Site) -> int:
 
 def _resolved(strategy: Strategy) -> str:
     """Which difference the verification could tell, by what is known before anything runs."""
-    remark = resolution(strategy.campaign, RECORDED_SD) if strategy.plan().verifier else None
+    remark = resolution(strategy.campaign, PRIOR.launch_sd) if strategy.plan().verifier else None
     return f"as on recorded machines, {remark.text}\n" if remark else ""
 
 

@@ -12,7 +12,7 @@ from autotune.campaign.drift import levelled
 from autotune.campaign.noise import remarks
 from autotune.commands.application import worth_text
 from autotune.commands.guidelines import campaign_findings
-from autotune.errors import TableError, needing
+from autotune.errors import TableError, UserError, needing
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use, sets_nothing
 from autotune.exporters.origin import untried
@@ -36,20 +36,31 @@ _SHARE = 10
 """Drawing takes at most one part in so many of the time: the machine is measuring."""
 
 
-def report(directory: Path, out: Path | None, figures: Path | None = None, follow: bool = False) -> None:
+def report(
+    directory: Path,
+    out: Path | None,
+    figures: Path | None = None,
+    follow: bool = False,
+    collective: str | None = None,
+) -> None:
     """Write the page, and its figures as files where a directory for them is named.
+
+    ``collective``: which one, of a table that holds several.
 
     ``follow``: again whenever the campaign has gone on, until it ends or Ctrl-C, which does nothing to it.
 
     Raises:
-        UserError: there is no campaign, a file cannot be written, or matplotlib is not here.
+        UserError: there is no campaign, or one where a collective is named; a file cannot be written, or
+            matplotlib is not here.
         StorageError: the disk is full or read-only.
     """
     if directory.is_file():
-        inputs, target = table_input(directory), out or directory.with_suffix(".html")
+        inputs, target = table_input(directory, collective), out or directory.with_suffix(".html")
         _write_page(inputs, target, links=out is not None)
         sys.stdout.writelines(f"{path}\n" for path in (target, *(_drawn(inputs, figures) if figures else ())))
         return
+    if collective:
+        raise UserError(f"{directory} is no table", "--collective is for a table of several")
     target = out or directory / "report.html"
     campaign = read_campaign(directory)
     write_page(campaign, target)
@@ -79,7 +90,7 @@ def _write_page(inputs: "ReportInput", target: Path, links: bool = True) -> None
     write_files({target: page(inputs)}, links=links)
 
 
-def table_input(table: Path) -> "ReportInput":
+def table_input(table: Path, collective: str | None = None) -> "ReportInput":
     """What a recorded or imported table says, as if a campaign had launched its runs.
 
     Raises:
@@ -87,7 +98,7 @@ def table_input(table: Path) -> "ReportInput":
     """
     from autotune.views.report import ReportInput
 
-    recorded = read_recorded(table)
+    recorded = read_recorded(table, collective=collective)
     history, objectives = history_of(recorded), (Objective("latency"),)
     ranks = ", ".join(str(n) for n in recorded.comm_sizes if n)
     return ReportInput(

@@ -8,7 +8,7 @@ from pathlib import Path
 from autotune.campaign.directory import last_written, read_campaign
 from autotune.campaign.discovery import sizes_of
 from autotune.errors import UserError
-from autotune.screening.discovery import Effect
+from autotune.screening.discovery import ChangeEffect
 from autotune.space.loader import space_text_of
 from autotune.views.discovery import headline, remarks
 from autotune.views.text import size_text
@@ -26,7 +26,7 @@ def space(directory: Path) -> None:
         raise UserError(
             f"{directory} has discovered nothing", "run a campaign with space=discover to its search"
         )
-    effects: dict[str, list[Effect]] = {}
+    effects: dict[str, list[ChangeEffect]] = {}
     for effect in result.active:
         effects.setdefault(effect.change[0], []).append(effect)
     sizes = [size_text(size) for size in sizes_of(campaign.history)]
@@ -42,7 +42,7 @@ def space(directory: Path) -> None:
     sys.stdout.write(space_text_of(about.space, above, beside))
 
 
-def _lines(effects: list[Effect]) -> Iterator[str]:
+def _lines(effects: list[ChangeEffect]) -> Iterator[str]:
     for effect in effects:
         ratios = " ".join(f"{math.exp(-e):.2f}" for e in effect.log_ratio)
         yield f"{effect.change[1]}: {ratios}"

@@ -20,9 +20,10 @@ from autotune.history.events import State
 from autotune.history.folder import FILE
 from autotune.history.journal import Journal, content
 from autotune.history.trial import History
-from autotune.recommend.recommendation import Provenance
+from autotune.recommend.recommendation import Checked, Provenance
 from autotune.structure import plain
 from autotune.verification.choices import Choice
+from autotune.verification.one_round import fresh_launches
 from autotune.views.discovery import discovery_document, headline
 from autotune.views.guidelines import concerning_text
 from autotune.views.text import advice_text, duration_text
@@ -73,10 +74,12 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
         "reason": campaign.reason,
         "phase": campaign.phase,
         "launches": len(campaign.history),
+        "measured_s": sum(o.duration_s for o in campaign.history),
         "budget_launches": about.scenario.budget.launches,
         "trials": dict(campaign.trials),
         "stamp": str(about.site.stamp),
         "verified": provenance.verified,
+        "verdict": _verdict(found),
         "recommendation": dict(recommendation.point) if recommendation else None,
         "speedup": recommendation.speedup if recommendation and recommendation.gains else None,
         "choices": [_choice(choice) for choice in found.choices],
@@ -145,6 +148,19 @@ def _queue(directory: Path) -> tuple[str, ...]:
     """The campaign's jobs that wait or run, as its launcher words them."""
     words: tuple[str, ...] = import_module("hydra_plugins.autotune._slurm").queue(directory, duration_text)
     return words
+
+
+def _verdict(found: Conclusion) -> dict[str, Any]:
+    """What the verification says as values: how far it got, the speed-up with its 95 % interval."""
+    fresh = fresh_launches(found.verdict.rounds) if found.verdict else 0
+    ratio, interval = found.speedup
+    return {
+        "checked": str(found.recommendation.provenance.checked if found.recommendation else Checked.NOT),
+        "fresh_launches": fresh,
+        "speedup": ratio,
+        "interval": list(interval),
+        "max_slowdown": found.verdict.hidden if found.verdict else None,
+    }
 
 
 def _choice(choice: Choice) -> dict[str, Any]:

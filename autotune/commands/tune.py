@@ -52,13 +52,14 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks import dialect
-from autotune.views.console import CampaignConsole
+from autotune.views.console import CampaignConsole, Detail
 from autotune.views.guidelines import concerning_text
-from autotune.views.text import cost_text
 
 
-def tune(scenario: Scenario, site: Site) -> int:
+def tune(scenario: Scenario, site: Site, quiet: bool = False, verbose: bool = False) -> int:
     """Run the campaign, or what is left of it, and export what it recommends.
+
+    ``quiet`` prints the result alone, ``verbose`` also what was measured in each launch.
 
     Returns:
         The exit code: a finding where the exported files do not do what they say.
@@ -70,6 +71,7 @@ def tune(scenario: Scenario, site: Site) -> int:
         Interrupted: the user ended it.
     """
     directory = scenario.directory
+    detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
     console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines in a notebook too
     line = partial(console.print, highlight=False, soft_wrap=True)  # never broken by us
     strategy = strategy_of(scenario, site)
@@ -87,13 +89,15 @@ def tune(scenario: Scenario, site: Site) -> int:
         begun, before, announced = read
         with (
             notifying(scenario.campaign.notify, directory) as ending,
-            CampaignConsole(console, strategy.campaign.objectives) as screen,
+            CampaignConsole(
+                console, strategy.campaign.objectives, strategy.campaign.whole.unset, shares(strategy), detail
+            ) as screen,
             _endings(journal, directory),
         ):
-            if site.chosen:
+            if site.chosen and detail is not Detail.QUIET:
                 console.print(site.chosen, highlight=False)
             screen.opening(_title(scenario, site), str(site.stamp), site.findings, site.space.dropped)
-            line(cost_text(shares(strategy), scenario.budget.total_seconds))
+            screen.planned(scenario.budget.total_seconds)
             observe, clock = _unless_interrupted(observer), time.monotonic
             deadline = clock() + seconds_until(scenario.budget.until, datetime.now())
             keeper = Keeper(directory, journal)
@@ -288,7 +292,8 @@ def _finish(
         CampaignError: there is none, because no setting could be measured completely, or the budget ended
             before any was searched.
     """
-    recommendation = conclude(campaign, history, last_written(directory)).recommendation
+    found = conclude(campaign, history, last_written(directory))
+    recommendation = found.recommendation
     if recommendation is None:
         if any(o.ok for o in history) and not len(history.of(Phase.SCREENING, Phase.SEARCH)):
             raise CampaignError(
@@ -304,9 +309,9 @@ def _finish(
             f"see {directory}/launches",
         )
     baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
-    screen.closing(campaign.space, levelled(history), recommendation, baseline)
-    found = campaign_findings(campaign, history, recommendation)
-    screen.doubted(concerning_text(found, campaign.space, recommendation))
+    screen.closing(campaign.space, levelled(history), recommendation, baseline, found.against)
+    violated = campaign_findings(campaign, history, recommendation)
+    screen.doubted(concerning_text(violated, campaign.space, recommendation))
     screen.remarked(remark for remark in remarks(campaign, history) if remark.grave)
     if formats:
         screen.exported(export_files(recommendation, formats, directory / "export"))

@@ -16,8 +16,7 @@ from autotune.resources.plugins import offers, plugged
 if TYPE_CHECKING:
     from autotune.campaign.ports import Exporter
 
-GROUP = "autotune.exporters"
-"""Of the entry points: the name of a format, and its class."""
+GROUP = "autotune.exporters"  # Of the entry points: the name of a format, and its class.
 
 FORMATS = {
     "openmpi_mca": "openmpi:OpenMpiMca",

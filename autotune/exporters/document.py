@@ -17,8 +17,7 @@ from autotune.space import Point
 from autotune.views.documents import json_text
 from autotune.views.text import figure_text, other_text, ratio_text, size_text
 
-VERSION = 1
-"""Of the JSON document."""
+VERSION = 1  # Of the JSON document.
 
 _SAID = ("campaign", "date", "stack", "nodes", "ranks", "stamp", "verified")
 _PAIRS = ("env", "placement", "both_sides", "boot")

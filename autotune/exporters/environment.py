@@ -18,10 +18,8 @@ from autotune.exporters.settings import RULES_FILE, settings
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.srun import CPU_BINDS, DISTRIBUTIONS
 
-SCRIPT = "autotune-env.sh"
-"""Name of the script for sh."""
-_WORDS = '"$@"'
-"""Of whoever starts a script, in ``sh``."""
+SCRIPT = "autotune-env.sh"  # Name of the script for sh.
+_WORDS = '"$@"'  # Of whoever starts a script, in ``sh``.
 _WHAT = "MPI collectives tuned by autotune: "
 
 

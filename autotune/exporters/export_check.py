@@ -29,39 +29,29 @@ from autotune.resources import user_text
 from autotune.space import Space
 from autotune.stacks.ports import Rendering
 
-Amended = Callable[[Rendering], Rendering]
-"""What becomes of a rendering."""
+Amended = Callable[[Rendering], Rendering]  # What becomes of a rendering.
 
-PROOF_FILE = "proof.json"
-"""Name of the outcome beside the exported files."""
+PROOF_FILE = "proof.json"  # Name of the outcome beside the exported files.
 
 NEVER_SET = frozenset({"mpi_ft_verbose"})
 """Parameters that Open MPI 5.0 leaves as memory was: they differ between launches in which nothing does."""
 
-SPARED_BYTES = 1024
-"""What a library sets itself up by is smaller: a few numbers of each rank."""
+SPARED_BYTES = 1024  # What a library sets itself up by is smaller: a few numbers of each rank.
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What the launches under the exported files showed."""
 
-    variables: int
-    """Parameters and variables that each rank must see."""
-    variables_seen: bool
-    """Whether each rank saw them all."""
-    rows: int
-    """Measured sizes that should reach a row of the rules."""
-    rows_reached: int
-    """Of them those that did."""
-    strays: int
-    """Measured sizes that reached a row although the stack should have decided."""
-    reason: str = ""
-    """In words, where something was not as exported, or could not be seen."""
+    variables: int  # Parameters and variables that each rank must see.
+    variables_seen: bool  # Whether each rank saw them all.
+    rows: int  # Measured sizes that should reach a row of the rules.
+    rows_reached: int  # Of them those that did.
+    strays: int  # Measured sizes that reached a row although the stack should have decided.
+    reason: str = ""  # In words, where something was not as exported, or could not be seen.
     unseen: bool = False
     """Whether a launch that should have shown it died: nothing is proved, and nothing refuted."""
-    as_a_whole: bool = False
-    """Whether the library was seen to read the rules by its refusal of spoilt ones."""
+    as_a_whole: bool = False  # Whether the library was seen to read the rules by its refusal of spoilt ones.
 
     @property
     def holds(self) -> bool:
@@ -85,19 +75,15 @@ class Proof:
 class Recipe:
     """How the files of one format are put into force, and out of it, by fresh launches."""
 
-    variables: Collection[str]
-    """Parameters and variables that the files set, as the library calls them."""
+    variables: Collection[str]  # Parameters and variables that the files set, as the library calls them.
     under: Callable[[Rendering], Rendering]
     """An untouched launch that sees the files, and must find what they set."""
     spoilt: Callable[[int], Mapping[str, str]]
     """The files again, with algorithms that do not exist for messages from so many bytes on; empty: there are
     no rules to be reached."""
-    under_spoilt: Callable[[Rendering], Rendering]
-    """An untouched launch that sees the spoilt files."""
-    covers: Callable[[Slot], bool]
-    """Whether a call reaches a row that names an algorithm."""
-    as_a_whole: bool = False
-    """Whether the library refuses spoilt files as it starts, not call by call."""
+    under_spoilt: Callable[[Rendering], Rendering]  # An untouched launch that sees the spoilt files.
+    covers: Callable[[Slot], bool]  # Whether a call reaches a row that names an algorithm.
+    as_a_whole: bool = False  # Whether the library refuses spoilt files as it starts, not call by call.
 
 
 @runtime_checkable

@@ -26,10 +26,8 @@ _UCX = (
 class Guard:
     """What was measured, and how a shell tells whether it is here."""
 
-    openmpi: str
-    """Version of Open MPI."""
-    ucx: str
-    """Version of UCX; empty: nothing that is set is its."""
+    openmpi: str  # Version of Open MPI.
+    ucx: str  # Version of UCX; empty: nothing that is set is its.
 
     @property
     def versions(self) -> str:

@@ -22,10 +22,8 @@ _NO_FILE = "no file"
 class Rest:
     """A file without our block."""
 
-    content: bytes | None
-    """What is left; None: nothing, and there was no file before."""
-    as_before: bool
-    """Whether it is what it was, byte by byte; else somebody edited it since."""
+    content: bytes | None  # What is left; None: nothing, and there was no file before.
+    as_before: bool  # Whether it is what it was, byte by byte; else somebody edited it since.
 
 
 def merged(theirs: bytes | None, block: str) -> bytes:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from autotune.recommend.recommendation import Recommendation
 
-PROGRAM = "… your_program"
-"""Where the user's own words go."""
+PROGRAM = "… your_program"  # Where the user's own words go.
 
 
 def placed(recommendation: Recommendation) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from autotune.errors import UserError
 from autotune.recommend.recommendation import Part, Recommendation
 from autotune.space import Point
 
-Pairs = Sequence[tuple[str, str]]
-"""Names with their values."""
+Pairs = Sequence[tuple[str, str]]  # Names with their values.
 
 
 def merged(recommendations: Sequence[Recommendation]) -> Recommendation:

@@ -23,8 +23,7 @@ from autotune.stacks.tables import tables
 TREE_FILE = "mpich-selection.json"
 """Name of the selection tree; it can hold no comments, the script beside it does."""
 
-SCRIPT = "mpich-env.sh"
-"""Name of the script."""
+SCRIPT = "mpich-env.sh"  # Name of the script.
 
 
 class MpichCvars(VariableScript):

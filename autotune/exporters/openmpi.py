@@ -16,8 +16,7 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
 
-CONF_FILE = "openmpi-mca-params.conf"
-"""Name of the parameter file."""
+CONF_FILE = "openmpi-mca-params.conf"  # Name of the parameter file.
 
 
 class _ByWords:

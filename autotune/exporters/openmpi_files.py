@@ -14,8 +14,7 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.tables import tables
 
-TUNE_FILE, HAN_FILE, UCX_FILE = "autotune.tune", "coll_han_rules.conf", "ucx.conf"
-"""Names of the files."""
+TUNE_FILE, HAN_FILE, UCX_FILE = "autotune.tune", "coll_han_rules.conf", "ucx.conf"  # Names of the files.
 
 HAN_COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
 """Components that a rule of HAN can name."""

@@ -15,8 +15,7 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 from autotune.stacks.tables import algorithm_of, tables
 
-RULES_FILE = "coll_tuned_rules.conf"
-"""Name of the classic rules file beside the files that point to it."""
+RULES_FILE = "coll_tuned_rules.conf"  # Name of the classic rules file beside the files that point to it.
 
 FAMILIES = {
     "openmpi": "Open MPI",
@@ -37,12 +36,9 @@ _FORCED = re.compile(r"coll_tuned_(\w+)_algorithm(_\w+)?")
 class DeployedSettings:
     """The job-wide values of a recommendation, as they are to be deployed."""
 
-    mca: Mapping[str, str]
-    """MCA parameter → value, without any prefix."""
-    other: Mapping[str, str]
-    """Every other environment variable, as measured."""
-    rules: str
-    """Text of the classic rules file that ``mca`` points to; empty: no file, the stack decides."""
+    mca: Mapping[str, str]  # MCA parameter → value, without any prefix.
+    other: Mapping[str, str]  # Every other environment variable, as measured.
+    rules: str  # Text of the classic rules file that ``mca`` points to; empty: no file, the stack decides.
 
     @property
     def environment(self) -> dict[str, str]:

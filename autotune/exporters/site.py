@@ -20,26 +20,19 @@ from autotune.exporters.settings import RULES_FILE, check_family, settings
 from autotune.exporters.user_files import Changes, content
 from autotune.recommend.recommendation import Recommendation
 
-KEPT = "replaced"
-"""Below a prefix, where what was replaced is kept by date."""
+KEPT = "replaced"  # Below a prefix, where what was replaced is kept by date.
 
 
 @dataclass(frozen=True, slots=True)
 class SiteTree:
     """What is written below a prefix."""
 
-    prefix: Path
-    """Below which they lie."""
-    folder: Path
-    """Of all that is no module."""
-    files: Mapping[Path, str]
-    """File → text."""
-    stale: tuple[Path, ...]
-    """Files of a tree of this version that this one does not have."""
-    uses: tuple[str, ...]
-    """Lines that use it: with a module, and with a script."""
-    back: str
-    """The line that takes it back."""
+    prefix: Path  # Below which they lie.
+    folder: Path  # Of all that is no module.
+    files: Mapping[Path, str]  # File → text.
+    stale: tuple[Path, ...]  # Files of a tree of this version that this one does not have.
+    uses: tuple[str, ...]  # Lines that use it: with a module, and with a script.
+    back: str  # The line that takes it back.
 
 
 def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> SiteTree:

@@ -24,12 +24,9 @@ from autotune.stacks.ucx import detect, site_file
 class Changes:
     """What is to be written."""
 
-    contents: Mapping[Path, bytes | str | None]
-    """File → what it will hold; None: it goes."""
-    keep: tuple[Path, ...]
-    """Of these a copy is kept, if they change."""
-    cleaned: tuple[Path, ...] = ()
-    """Parameter files that are rid of us."""
+    contents: Mapping[Path, bytes | str | None]  # File → what it will hold; None: it goes.
+    keep: tuple[Path, ...]  # Of these a copy is kept, if they change.
+    cleaned: tuple[Path, ...] = ()  # Parameter files that are rid of us.
     doubts: tuple[str, ...] = ()
     """Why they should not be made without a question: what they replace, and what is here."""
 

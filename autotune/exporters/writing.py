@@ -90,11 +90,7 @@ def write_files(
 
 
 def _followed(path: Path) -> Path:
-    """The file that a name stands for.
-
-    Raises:
-        OSError: a link to nothing.
-    """
+    """The file that a name stands for."""
     target = Path(os.path.realpath(path))
     if path.is_symlink() and not target.exists():
         raise OSError(errno.ENOENT, f"it is a link to {target}, which does not exist")
@@ -102,11 +98,7 @@ def _followed(path: Path) -> Path:
 
 
 def _pinned(path: Path, folders: ExitStack) -> Path:
-    """The same path by its opened directory: whatever becomes of the names above, it lies in that one.
-
-    Raises:
-        OSError: a link, no file, or a directory that cannot be reached without following a link.
-    """
+    """The same path by its opened directory: whatever becomes of the names above, it lies in that one."""
     descriptor = opened_folder(path.parent)
     folders.callback(os.close, descriptor)
     pinned = Path(f"/proc/self/fd/{descriptor}") / path.name

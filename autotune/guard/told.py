@@ -1,6 +1,7 @@
 """A check in the words of whoever reads it: people, JUnit, Prometheus, a message of the day, ReFrame."""
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -221,7 +222,12 @@ def reframe_test(directory: str, seen: Sequence[Seen], program: str) -> str:
         f"            {_figure(one.slot)!r}: ({one.settings_s * 1e6:.4g}, None, {_margin(one):.2f}, 'us'),\n"
         for one in seen
     )
-    return _REFRAME.format(directory=directory, program=program, references=references)
+    return _REFRAME.format(
+        directory=directory,
+        quoted=shlex.quote(directory),
+        program=shlex.quote(program),
+        references=references,
+    )
 
 
 def _margin(one: Seen) -> float:
@@ -234,7 +240,7 @@ def _figure(slot: Slot) -> str:
     return "_".join(map(str, slot))
 
 
-_REFRAME = '''"""Are the MPI settings below {directory} still right? Written by autotune guard keep."""
+_REFRAME = """# Are the MPI settings below {directory} still right? Written by autotune guard keep.
 import json
 
 import reframe as rfm
@@ -246,11 +252,16 @@ class AutotuneGuard(rfm.RunOnlyRegressionTest):
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     executable = {program!r}
-    executable_opts = ["-m", "autotune", "guard", "check", {directory!r}, "--json", "||", "true"]
+    minutes = variable(float, value=10.0)
     reference = {{
         "*": {{
 {references}        }}
     }}
+
+    @run_after("init")
+    def command(self):
+        check = ["-m", "autotune", "guard", "check", {quoted!r}, "--json", "--minutes", str(self.minutes)]
+        self.executable_opts = [*check, "||", "true"]
 
     @sanity_function
     def holds(self):
@@ -268,7 +279,7 @@ class AutotuneGuard(rfm.RunOnlyRegressionTest):
     def checked(self):
         with open(self.stagedir + "/" + str(self.stdout), encoding="utf-8") as printed:
             return json.loads(printed.read())
-'''
+"""
 
 
 def _found(one: Found) -> str:

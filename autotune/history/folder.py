@@ -12,8 +12,7 @@ from pathlib import Path
 
 from autotune.errors import JournalError
 
-FILE = "journal.jsonl"
-"""Name of the journal in a campaign's directory."""
+FILE = "journal.jsonl"  # Name of the journal in a campaign's directory.
 
 
 def campaign_of(path: Path) -> Path | None:

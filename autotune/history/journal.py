@@ -27,8 +27,7 @@ from autotune.errors import JournalError, LockedError, StorageError
 from autotune.history.folder import FILE, check_ours, refuse_links
 from autotune.structure import plain
 
-VERSION = 2
-"""Of the format. 1: lines are not sealed."""
+VERSION = 2  # Of the format. 1: lines are not sealed.
 
 _SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
 
@@ -37,10 +36,8 @@ _SEAL = re.compile(rb',"line":([0-9]{1,15}),"crc":"([0-9a-f]{8})"\}$')
 class Line:
     """One line of a journal."""
 
-    event: Mapping[str, Any]
-    """What it says."""
-    number: int | None
-    """What it says of its own number, its checksum being right; None: it is not sealed."""
+    event: Mapping[str, Any]  # What it says.
+    number: int | None  # What it says of its own number, its checksum being right; None: it is not sealed.
 
 
 def sealed(event: Mapping[str, Any], number: int) -> bytes:
@@ -99,8 +96,7 @@ class Journal(AbstractContextManager["Journal"]):
             self.close()
             raise
 
-    torn_bytes: int
-    """Of a last line that a crash cut off: it was dropped; 0: there was none."""
+    torn_bytes: int  # Of a last line that a crash cut off: it was dropped; 0: there was none.
 
     def append(self, event: Mapping[str, Any]) -> None:
         """Add one event; when this returns it survives a crash.
@@ -141,11 +137,7 @@ class Journal(AbstractContextManager["Journal"]):
         self.close()
 
     def _check(self) -> None:
-        """Refuse to go on where what was written is no longer there: what follows would stand for nothing.
-
-        Raises:
-            JournalError: the journal was removed, replaced, cut short or written by somebody else.
-        """
+        """Refuse to go on where what was written is no longer there: what follows would stand for nothing."""
         path, held = self._directory / FILE, os.fstat(self._file)
         try:
             there = path.lstat()
@@ -278,11 +270,7 @@ def is_locked(directory: Path) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a journal; ``is_locked`` of another process may be looking at this very moment.
-
-    Raises:
-        OSError: somebody holds it.
-    """
+    """Lock a journal; ``is_locked`` of another process may be looking at this very moment."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

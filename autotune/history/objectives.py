@@ -17,17 +17,13 @@ from autotune.history.trial import Cell, Estimate, Observation
 from autotune.measure.location import normal_scale
 from autotune.space import Point, Space
 
-Slot = tuple[str, int, int]
-"""(collective, communicator size, message size in bytes)."""
+Slot = tuple[str, int, int]  # (collective, communicator size, message size in bytes).
 
-_REACH = 700.0
-"""Close to the logarithm of the largest number there is."""
+_REACH = 700.0  # Close to the logarithm of the largest number there is.
 
-Z95 = 1.96
-"""Standard errors to either side of a normal estimate that make an interval of 95 %."""
+Z95 = 1.96  # Standard errors to either side of a normal estimate that make an interval of 95 %.
 
-UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}
-"""Every objective there is, with its unit."""
+UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}  # Every objective there is, with its unit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +32,8 @@ class Objective:
 
     name: str
     """``latency`` (minimised), ``bandwidth`` (maximised), ``memory`` (minimised), or a program's response."""
-    min_bytes: int = 0
-    """Smallest message size that counts."""
-    max_bytes: int | None = None
-    """Largest message size that counts; None: no limit."""
+    min_bytes: int = 0  # Smallest message size that counts.
+    max_bytes: int | None = None  # Largest message size that counts; None: no limit.
     weights: Mapping[Slot, float] = field(default_factory=dict)
     """Weight of each slot; empty: all alike. Slots that are not named weigh nothing."""
     goal: str = ""
@@ -96,10 +90,8 @@ def response_slot(name: str) -> Slot:
 class Score:
     """The value of one objective."""
 
-    value: float
-    """In the unit of the objective."""
-    sem: float
-    """Its standard error, in the same unit."""
+    value: float  # In the unit of the objective.
+    sem: float  # Its standard error, in the same unit.
 
     @property
     def relative_sem(self) -> float:
@@ -111,18 +103,13 @@ class Score:
 class Winner:
     """The best per-size choice in one slot."""
 
-    median_s: float
-    """Its time."""
-    sem_s: float
-    """Standard error of the time."""
-    choice: Point
-    """Per-size values: call-level ones and launch-level ones that can be deployed per size."""
-    n: int = 0
-    """Samples behind it."""
+    median_s: float  # Its time.
+    sem_s: float  # Standard error of the time.
+    choice: Point  # Per-size values: call-level ones and launch-level ones that can be deployed per size.
+    n: int = 0  # Samples behind it.
 
 
-Envelope = Mapping[Slot, Winner]
-"""The best of one job-wide setting in each slot."""
+Envelope = Mapping[Slot, Winner]  # The best of one job-wide setting in each slot.
 
 Alternatives = Mapping[Slot, Mapping[Point, Winner]]
 """Every per-size choice of one job-wide setting in each slot."""

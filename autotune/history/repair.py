@@ -20,10 +20,8 @@ Event = Mapping[str, Any]
 class Salvage:
     """What is left of a journal."""
 
-    events: tuple[Event, ...]
-    """In order, without the first one, which says the format's version."""
-    lost: tuple[str, ...]
-    """What is not, in words."""
+    events: tuple[Event, ...]  # In order, without the first one, which says the format's version.
+    lost: tuple[str, ...]  # What is not, in words.
 
 
 def salvaged(text: bytes) -> Salvage:

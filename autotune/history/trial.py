@@ -15,29 +15,20 @@ from autotune.space import Point, Space
 
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
 """A call's time can be: not less than a clock's step, not more than months."""
-_LEAST, _MOST = 1e-100, 1e100
-"""A program's response can be: anything whose ratios and products are numbers."""
-_WILD = 100.0
-"""A standard error of so many times its value says that nothing is known."""
+_LEAST, _MOST = 1e-100, 1e100  # A program's response can be: anything whose ratios and products are numbers.
+_WILD = 100.0  # A standard error of so many times its value says that nothing is known.
 
 
 class Status(StrEnum):
     """How a launch, or a single cell of it, ended. Names are only ever added: journals keep them."""
 
-    OK = "ok"
-    """Measured, and everything that was asked for was applied."""
-    INVALID = "invalid"
-    """The request could not be measured: bad request, wrong library, too few ranks."""
-    WRONG_RESULT = "wrong_result"
-    """The collective gave a wrong answer."""
-    NOT_APPLIED = "not_applied"
-    """A setting was not what was asked for."""
-    TIMEOUT = "timeout"
-    """Ended by us after ``timeout_s``."""
-    CRASHED = "crashed"
-    """The launch ended without a result."""
-    LOST = "lost"
-    """Neither result nor exit status: a node, a daemon, or ourselves died."""
+    OK = "ok"  # Measured, and everything that was asked for was applied.
+    INVALID = "invalid"  # The request could not be measured: bad request, wrong library, too few ranks.
+    WRONG_RESULT = "wrong_result"  # The collective gave a wrong answer.
+    NOT_APPLIED = "not_applied"  # A setting was not what was asked for.
+    TIMEOUT = "timeout"  # Ended by us after ``timeout_s``.
+    CRASHED = "crashed"  # The launch ended without a result.
+    LOST = "lost"  # Neither result nor exit status: a node, a daemon, or ourselves died.
 
     @property
     def may_pass(self) -> bool:
@@ -65,16 +56,12 @@ class Phase(StrEnum):
 class Subject(StrEnum):
     """What a launch is made of."""
 
-    SWEEP = "sweep"
-    """A point, with every call-level choice swept inside."""
-    UNTOUCHED = "untouched"
-    """Nothing set: the stack's own defaults decide."""
-    DEPLOYED = "deployed"
-    """A point together with the files that a user would install."""
+    SWEEP = "sweep"  # A point, with every call-level choice swept inside.
+    UNTOUCHED = "untouched"  # Nothing set: the stack's own defaults decide.
+    DEPLOYED = "deployed"  # A point together with the files that a user would install.
 
 
-_OWN = ("", 0, "0", "default", "auto")
-"""Values that leave it to the stack."""
+_OWN = ("", 0, "0", "default", "auto")  # Values that leave it to the stack.
 
 
 def left_to_the_stack(value: object) -> bool:
@@ -86,14 +73,11 @@ def left_to_the_stack(value: object) -> bool:
 class Rule:
     """One row of a per-size table: from ``min_bytes`` on, up to the next row, use this choice."""
 
-    collective: str
-    """MPI's name without the prefix, lower case."""
-    comm_size: int
-    """Ranks of the communicator for which it was found."""
+    collective: str  # MPI's name without the prefix, lower case.
+    comm_size: int  # Ranks of the communicator for which it was found.
     min_bytes: int
     """The first message size that it covers, as in ``Cell``; below the first rule the stack decides."""
-    choice: Point
-    """The per-size values; empty: leave it to the stack."""
+    choice: Point  # The per-size values; empty: leave it to the stack.
 
     @property
     def sets(self) -> bool:
@@ -105,26 +89,16 @@ class Rule:
 class Trial:
     """One launch to be made."""
 
-    number: int
-    """From 1, unique in its campaign."""
-    phase: Phase
-    """Why it is run."""
-    point: Point
-    """The job-wide values."""
-    subject: Subject = Subject.SWEEP
-    """What the launch is made of."""
-    block: int = 0
-    """Trials of one block share what drifts slowly: the node placement, the boot setting."""
-    seed: int = 0
-    """Of everything random inside the launch."""
-    note: str = ""
-    """Why this point: the row of the design, or the proposer's words."""
-    rules: tuple[Rule, ...] = ()
-    """Of a ``deployed`` subject: the per-size table that its files hold."""
-    timeout_s: float = 0.0
-    """After which it is ended; 0: as every launch of the campaign."""
-    repeats: int = 0
-    """Number of the trial that failed and is made once more; 0: none."""
+    number: int  # From 1, unique in its campaign.
+    phase: Phase  # Why it is run.
+    point: Point  # The job-wide values.
+    subject: Subject = Subject.SWEEP  # What the launch is made of.
+    block: int = 0  # Trials of one block share what drifts slowly: the node placement, the boot setting.
+    seed: int = 0  # Of everything random inside the launch.
+    note: str = ""  # Why this point: the row of the design, or the proposer's words.
+    rules: tuple[Rule, ...] = ()  # Of a ``deployed`` subject: the per-size table that its files hold.
+    timeout_s: float = 0.0  # After which it is ended; 0: as every launch of the campaign.
+    repeats: int = 0  # Number of the trial that failed and is made once more; 0: none.
     each: int = 0
     """Of a verification: launches of each side in its block; 0: two, as earlier versions made them."""
 
@@ -133,40 +107,29 @@ class Trial:
 class Cell:
     """What one estimate is about."""
 
-    collective: str
-    """MPI's name without the prefix, lower case."""
-    comm_size: int
-    """Ranks of the communicator."""
+    collective: str  # MPI's name without the prefix, lower case.
+    comm_size: int  # Ranks of the communicator.
     message_bytes: int
     """As the OSU benchmarks count: per rank for allreduce, bcast and reduce, per block for the others."""
-    choice: Point = Point()
-    """Call-level values; empty: whatever the stack decides."""
+    choice: Point = Point()  # Call-level values; empty: whatever the stack decides.
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """The location of one cell's samples."""
 
-    cell: Cell
-    """What was measured."""
+    cell: Cell  # What was measured.
     median_s: float
     """The location, a median unless the scenario names another estimator; NaN where not ``ok``."""
-    sem_s: float
-    """Its standard error within this launch."""
-    n: int
-    """Samples behind it."""
-    status: Status = Status.OK
-    """Whether the cell may be used."""
-    low_s: float = math.nan
-    """Lower end of the confidence interval of the location."""
-    high_s: float = math.nan
-    """Upper end of it."""
-    outliers: int = 0
-    """Samples far outside, kept and counted."""
+    sem_s: float  # Its standard error within this launch.
+    n: int  # Samples behind it.
+    status: Status = Status.OK  # Whether the cell may be used.
+    low_s: float = math.nan  # Lower end of the confidence interval of the location.
+    high_s: float = math.nan  # Upper end of it.
+    outliers: int = 0  # Samples far outside, kept and counted.
     extra: Mapping[str, float] = field(default_factory=dict)
     """Further figures of the cell, by name with unit suffix."""
-    reason: str = ""
-    """In words, where the status is not ``ok``."""
+    reason: str = ""  # In words, where the status is not ``ok``.
 
     @property
     def other_loop_s(self) -> float:
@@ -201,24 +164,16 @@ class Estimate:
 class Observation:
     """What one trial showed."""
 
-    trial: Trial
-    """What was run."""
-    status: Status
-    """How the launch as a whole ended; cells of an ``ok`` launch can still be unusable."""
-    estimates: tuple[Estimate, ...] = ()
-    """One for each cell; empty unless something was measured."""
-    reason: str = ""
-    """In words, where the status is not ``ok``."""
-    duration_s: float = 0.0
-    """Of the launch, without the queue."""
-    queue_s: float = 0.0
-    """Waiting for a scheduler."""
-    hosts: tuple[str, ...] = ()
-    """Where it ran."""
+    trial: Trial  # What was run.
+    status: Status  # How the launch as a whole ended; cells of an ``ok`` launch can still be unusable.
+    estimates: tuple[Estimate, ...] = ()  # One for each cell; empty unless something was measured.
+    reason: str = ""  # In words, where the status is not ``ok``.
+    duration_s: float = 0.0  # Of the launch, without the queue.
+    queue_s: float = 0.0  # Waiting for a scheduler.
+    hosts: tuple[str, ...] = ()  # Where it ran.
     extra: Mapping[str, float] = field(default_factory=dict)
     """Launch-wide figures by name with unit suffix, e.g. ``memory_bytes``."""
-    notes: tuple[str, ...] = ()
-    """What the probe reported beside the figures, e.g. how calls were timed."""
+    notes: tuple[str, ...] = ()  # What the probe reported beside the figures, e.g. how calls were timed.
 
     def __hash__(self) -> int:
         return hash((self.trial.number, self.trial.seed, self.status))
@@ -276,8 +231,7 @@ def _span(seconds: float) -> float:
 class History:
     """All observations of a campaign, in the order in which they were made."""
 
-    observations: tuple[Observation, ...] = ()
-    """In order."""
+    observations: tuple[Observation, ...] = ()  # In order.
 
     def __iter__(self) -> Iterator[Observation]:
         return iter(self.observations)

@@ -8,7 +8,17 @@ behind, is an error that names the line, never an empty or shortened success.
 from types import ModuleType
 
 from autotune.errors import TableError
-from autotune.importers import delimited, imb, json_reports, osu, pico, reprompi
+from autotune.importers import (
+    delimited,
+    imb,
+    json_reports,
+    nccl_tests,
+    osu,
+    pico,
+    reframe,
+    reprompi,
+    ucc_perftest,
+)
 from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.file_names import NamePattern
 from autotune.importers.runlog import Log
@@ -20,8 +30,11 @@ FORMATS = {
     "OSU Micro-Benchmarks": osu,
     "Intel MPI Benchmarks": imb,
     "ReproMPI": reprompi,
+    "nccl-tests": nccl_tests,
+    "ucc_perftest": ucc_perftest,
     "PICO": pico,
     "JSON of ReFrame, Kernel Tuner or rows": json_reports,
+    "ReFrame's performance logs": reframe,
     "delimited table": delimited,
 }
 """Name of a format → its module, which has `announces(log)` and `read(log)`."""
@@ -46,7 +59,7 @@ def read_noted(text: str, name: str) -> tuple[list[BenchmarkRow], list[str]]:
     """
     log, failed = delimited.without_failed_launches(Log.of(text, name))
     formats = _formats(log)
-    if json_reports not in formats:  # a report of tests may quote what a failed one printed
+    if not {json_reports, reframe} & {*formats}:  # a report of tests may quote what a failed one printed
         log.refuse_failed_run()
     return _some(log, [measurement for form in formats for measurement in form.read(log)]), failed
 
@@ -59,7 +72,8 @@ def read_complete(text: str, name: str) -> tuple[list[BenchmarkRow], list[str]]:
     """
     log, failed = delimited.without_failed_launches(Log.of(text, name))
     formats = _formats(log)
-    found, left_out = json_reports.salvage(log) if json_reports in formats else salvage(log, formats)
+    report = next((form for form in (json_reports, reframe) if form in formats), None)
+    found, left_out = report.salvage(log) if report else salvage(log, formats)
     if not found and left_out:
         raise TableError(f"{name}: no table is whole; {left_out[0]}", "there is nothing to take")
     return _some(log, found), failed + left_out
@@ -67,8 +81,8 @@ def read_complete(text: str, name: str) -> tuple[list[BenchmarkRow], list[str]]:
 
 def _formats(log: Log) -> list[ModuleType]:
     """What is in a log; those of which a log of benchmarks can look like one come last."""
-    found = [form for form in (osu, imb, reprompi) if form.announces(log)]
-    return found or [form for form in (json_reports, pico, delimited) if form.announces(log)][:1]
+    found = [form for form in (osu, imb, reprompi, nccl_tests, ucc_perftest) if form.announces(log)]
+    return found or [form for form in (json_reports, pico, reframe, delimited) if form.announces(log)][:1]
 
 
 def _some(log: Log, measurements: list[BenchmarkRow]) -> list[BenchmarkRow]:

@@ -3,7 +3,8 @@
 The first line that is neither empty nor a comment names the columns; case, blanks, quotes and underscores
 do not matter, and units may stand in a name, in brackets or as its last word: `Latency (us)`, `time_ms`,
 `Message Size [KiB]`. Without one a latency is in µs and a size in bytes; KB is 1024 bytes, as in all MPI
-benchmarks. Commas, semicolons, tabs and bars delimit. Columns of other names become labels.
+benchmarks. Commas, semicolons, tabs and bars delimit; where commas do not, they may be decimal. Columns of
+other names become labels.
 """
 
 import csv
@@ -21,7 +22,8 @@ from autotune.resources import MOST_COLUMNS, facts
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
-_DELIMITERS = (",", ";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|")
+"""Of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
         return log, []
     lines, status = list(log.lines), _HISTORY.index("status")
     for number, line in enumerate(lines[start:], start):
-        cells = _split(line, delimiter) if line else []
+        cells = split(line, delimiter) if line else []
         if len(cells) == len(columns) and cells[status] != "ok":
             lines[number] = ""
     failed = sum(old != new for old, new in zip(log.lines, lines, strict=True))
@@ -175,7 +177,9 @@ def rows(
         if number == len(log.lines) and not log.terminated and len(decimals) == 1 and last < min(decimals):
             log.fail(number, f"the table is cut off in its last number: {line[-20:]!r}", "copy it again")
         decimals.add(last)
-        cells = _split(line, delimiter)
+        cells = split(line, delimiter)
+        if empty and cells and all(re.fullmatch(r":?-+:?", cell) for cell in cells):
+            continue  # the rule below the header of Markdown
         if len(cells) != len(columns):
             log.fail(
                 number,
@@ -183,8 +187,14 @@ def rows(
                 f"the columns are {', '.join(c.title for c in columns)} (line {start})",
             )
         empty = False
+        numbers = [c.name and not (kinds[c.name].whole or kinds[c.name].text) for c in columns]
+        cells = [_decimal(cell, delimiter) if its else cell for its, cell in zip(numbers, cells, strict=True)]
         pairs = list(zip(columns, cells, strict=True))
-        values = {c.name: _value(log, number, c, kinds[c.name], cell) for c, cell in pairs if c.name and cell}
+        values = {
+            c.name: _value(log, number, c, kinds[c.name], cell, delimiter)
+            for c, cell in pairs
+            if c.name and cell
+        }
         if "message_bytes" not in values:
             log.fail(number, "a row without a message size")
         yield number, values, tuple((c.title, cell) for c, cell in pairs if not c.name)
@@ -192,7 +202,15 @@ def rows(
         log.fail(start, "a table without rows")
 
 
-def _value(log: Log, number: int, column: _Column, kind: ColumnKind, cell: str) -> str | float:
+def _decimal(cell: str, delimiter: str) -> str:
+    """A cell with a point for its decimal comma; three digits behind one may be thousands, but for ``;``."""
+    comma = delimiter != "," and re.fullmatch(r"-?\d+,\d+", cell)
+    return cell.replace(",", ".") if comma and (delimiter == ";" or not re.search(r",\d{3}$", cell)) else cell
+
+
+def _value(
+    log: Log, number: int, column: _Column, kind: ColumnKind, cell: str, delimiter: str
+) -> str | float:
     """A cell in this project's unit."""
     if kind.text:
         return cell
@@ -216,8 +234,8 @@ def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[
         bare = text.lstrip("# ")
         if not bare:
             continue
-        delimiter = max(_DELIMITERS, key=bare.count)
-        titles = _split(bare, delimiter)
+        delimiter = max(DELIMITERS, key=bare.count)
+        titles = split(bare, delimiter)
         if len(titles) > MOST_COLUMNS:
             log.fail(number, f"{len(titles):,} columns", f"at most {MOST_COLUMNS:,} are read")
         columns = tuple(_column(title, kinds) for title in titles)
@@ -232,7 +250,10 @@ def _readable(columns: tuple[_Column, ...]) -> bool:
     return "message_bytes" in names and bool(names - {"", *SHARED})
 
 
-def _split(line: str, delimiter: str) -> list[str]:
+def split(line: str, delimiter: str) -> list[str]:
+    """The cells of a line, without quotes; a bar at both ends of it is a frame, as Markdown has one."""
+    if delimiter == "|" and line.strip()[:1] == "|" == line.strip()[-1:]:
+        line = line.strip()[1:-1]
     try:
         cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
     except csv.Error:  # a field of more than 131,072 characters: what has one is no row

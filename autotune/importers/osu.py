@@ -1,4 +1,4 @@
-"""Tables of the OSU Micro-Benchmarks 5.x to 7.x.
+"""Tables of the OSU Micro-Benchmarks 5.x to 7.x, in C and in Python (OMB-Py).
 
 A run prints a title, perhaps window, synchronisation and data type, a header and a row per message size
 (none in a barrier's table). Which columns there are depends on options: average alone, with `-f` minimum,
@@ -14,14 +14,17 @@ from autotune.collectives import called
 from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.runlog import Log, LogTable, first, measurement
 
-_TITLE = re.compile(r"^# (OSU .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
+TITLE = re.compile(r"^# ((?:OSU|OMB[- ]Py(?:thon)?) .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
+"""The line that a table begins with."""
 _WITHOUT_TABLE = re.compile(r"\b(?:Hello World|Init) Test", re.IGNORECASE)
 _COLUMN = re.compile(
-    r"Size|(?:(?:Avg|Min|Max) )?Latency ?\(us\)|Iterations|Overall\(us\)|Compute\(us\)|Coll\. Init\(us\)"
-    r"|MPI_Test\(us\)|MPI_Wait\(us\)|(?:Pure|Min|Max) Comm\.\(us\)|Overlap\(%\)|Validation"
+    r"Size(?: \(B\))?|(?:(?:Avg|Min|Max) )?Latency ?\(us\)|Iterations|Overall\(us\)|Compute\(us\)"
+    r"|Coll\. Init\(us\)|MPI_Test\(us\)|MPI_Wait\(us\)|(?:Pure|Min|Max) Comm\.\(us\)|Overlap\(%\)|Validation"
     r"|P[\d.]+ Tail (?:BW\(MB/s\)|Lat\(us\))|Transmit Size|Bandwidth ?\(MB/s\)|MB/s|Messages/s"
 )
-_HEADER = re.compile(r"^# *(?:Size|(?:Avg )?Latency ?\(us\)|Overall\(us\)|Bandwidth ?\(MB/s\)|MB/s)(?:\s|$)")
+_HEADER = re.compile(
+    r"^# *(?:Size(?: \(B\))?|(?:Avg )?Latency ?\(us\)|Overall\(us\)|Bandwidth ?\(MB/s\)|MB/s)(?:\s|$)"
+)
 _BARE = re.compile(rf"^\s*(?:(?:{_COLUMN.pattern})(?:\s+|$))+$")
 """The header of 5.8's table of a non-blocking barrier, which is no comment."""
 _SETTING = re.compile(r"^# (Datatype|Window creation|Synchronization): (.*?)\.?\s*$")
@@ -32,8 +35,8 @@ _USED = {"Size", "Iterations", "Validation", *_LATENCY, *_MIN, *_MAX, *_BANDWIDT
 
 # Words of titles that say how a call was made, not which.
 _NOISE = re.compile(
-    r"\b(?:osu|mpi(?:-\w+)?(?: managed)?|latency|test|one sided|personalized|exchange|persistent"
-    r"|non-blocking)(?![\w-])",
+    r"\b(?:osu|omb[- ]py(?:thon)?|mpi(?:-\w+)?(?: managed)?|latency|test|one sided|personalized|exchange"
+    r"|persistent|non-blocking)(?![\w-])",
     re.IGNORECASE,
 )
 
@@ -52,7 +55,7 @@ class _Section:
 
 def announces(log: Log) -> bool:
     """Whether the log has a title of these benchmarks."""
-    return any(_TITLE.match(line) for line in log.lines)
+    return any(TITLE.match(line) for line in log.lines)
 
 
 def read(log: Log) -> list[BenchmarkRow]:
@@ -65,7 +68,7 @@ def read(log: Log) -> list[BenchmarkRow]:
     measurements: list[BenchmarkRow] = []
     section, table = _Section(), None
     for number, line in enumerate(log.lines, 1):
-        if title := _TITLE.match(line):
+        if title := TITLE.match(line):
             measurements += _rows(section, table)
             _refuse_without_table(log, section)
             section, table = _Section(number, title[1], title[2] or "", announced=True), None
@@ -102,7 +105,7 @@ def _columns(log: Log, number: int, line: str) -> tuple[str, ...]:
         log.fail(
             number, f"unknown column {unknown!r} of an OSU table", "known are those of versions 5.x to 7.x"
         )
-    return tuple(name.replace(" (", "(") for name in _COLUMN.findall(text))
+    return tuple(name.replace(" (", "(").removesuffix("(B)") for name in _COLUMN.findall(text))
 
 
 def _rows(section: _Section, table: LogTable | None) -> list[BenchmarkRow]:

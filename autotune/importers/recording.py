@@ -9,16 +9,28 @@ runs differ by more than the draw of what is timed lets a single one tell.
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import TableError
+from autotune.importers.recorded_time import (
+    FAMILIES,
+    Histogram,
+    Lateness,
+    OtherCalls,
+    Started,
+    Timeline,
+    mean_histogram,
+    means_of,
+)
+from autotune.structure import Document, plain
 
-FORMAT = "autotune calls 3"
+FORMAT = "autotune calls 4"
 """How such a document names itself."""
-_BEFORE = ("autotune calls 1", "autotune calls 2")
-"""The first without what was timed and how exact times are, both of one run."""
+_BEFORE = ("autotune calls 1", "autotune calls 2", "autotune calls 3")
+"""The first lacks what was timed and how exact times are, both of one run; none has calls of other kinds."""
+_DOCUMENT = Document("the recording", TableError, own=True, newer=True)
 
 KINDS = ("blocking", "non-blocking", "persistent")
 """As ``enum kind`` of the recorder numbers them."""
@@ -68,6 +80,14 @@ class RecordedCalls:
     """Of ``waiting_s``; None: not known."""
     runs: tuple[CallsOfRun, ...] = ()
     """Of each run where there were several, as ``Recording.runs`` has them."""
+    seconds_low: float | None = None
+    """With ``seconds_high`` the interval (95 %) that holds the ``seconds``; None: not known."""
+    seconds_high: float | None = None
+    """Its other end: well above ``seconds`` where a long call may hide between those that were timed."""
+    histogram: Histogram | None = None
+    """Durations of the calls themselves; None: not known."""
+    lateness: Lateness | None = None
+    """For whom they waited; None: not known."""
 
     @property
     def tunable(self) -> bool:
@@ -123,6 +143,29 @@ class Recording:
     """The most time first."""
     runs: tuple[RecordedRun, ...] = ()
     """Each, where there were several."""
+    other: tuple[OtherCalls, ...] = ()
+    """Calls that are no collectives; the most time first. None in recordings of before and other tools."""
+    started: Started | None = None
+    """How it was started; None: not known."""
+    timeline: Timeline | None = None
+    """What it spent when; of several runs that of the first; None: not known."""
+    threads: int = 1
+    """Most threads of one rank that called MPI: seconds are the sum over them."""
+    unseen: tuple[str, ...] = ()
+    """What it communicates by beside MPI, which is not in here: ``NCCL``, ``gloo``, ``MPI sessions``."""
+
+    @property
+    def timed_all_of_mpi(self) -> bool:
+        """Whether calls that are no collectives were recorded too."""
+        return self.timeline is not None
+
+    @property
+    def families_s(self) -> dict[str, float]:
+        """Family → seconds of a mean rank, each second in one of them; the collectives' waits in theirs."""
+        sums = {FAMILIES[0]: self.collectives_s}
+        for one in self.other:
+            sums[one.family] = sums.get(one.family, 0.0) + one.own_s
+        return sums
 
     @property
     def collectives_s(self) -> float:
@@ -156,7 +199,7 @@ class Recording:
 
     def document(self) -> dict[str, Any]:
         """As JSON keeps it."""
-        return {"format": FORMAT, **asdict(self)}
+        return {"format": FORMAT, **plain(self)}
 
 
 def of_tool(
@@ -209,11 +252,23 @@ def read_recording(text: str, name: str) -> Recording:
             document,
             command=tuple(map(str, document["command"])),
             calls=tuple(
-                _made(RecordedCalls, one, runs=tuple(_made(CallsOfRun, run) for run in one.get("runs", ())))
+                _made(
+                    RecordedCalls,
+                    one,
+                    runs=tuple(_made(CallsOfRun, run) for run in one.get("runs", ())),
+                    histogram=_part(Histogram, one, "histogram"),
+                    lateness=_part(Lateness, one, "lateness"),
+                )
                 for one in document["calls"]
             ),
             runs=tuple(_made(RecordedRun, one) for one in document.get("runs", ())),
+            other=tuple(_DOCUMENT.structured(OtherCalls, one, "other") for one in document.get("other", ())),
+            started=_part(Started, document, "started"),
+            timeline=_part(Timeline, document, "timeline"),
+            unseen=tuple(map(str, document.get("unseen", ()))),
         )
+    except TableError as exc:
+        raise TableError(f"{name}: a damaged recording: {exc.message}", exc.hint) from exc
     except (KeyError, TypeError, ValueError) as exc:
         raise TableError(f"{name}: a damaged recording: {type(exc).__name__} {exc}") from exc
     for ended, run_s in ((found.ended, found.run_s), *((one.ended, one.run_s) for one in found.runs)):
@@ -222,6 +277,11 @@ def read_recording(text: str, name: str) -> Recording:
     if len(found.runs) == 1 or any(len(c.runs) != len(found.runs) for c in found.calls):
         raise TableError(f"{name}: a damaged recording: calls of other runs than its {len(found.runs)}")
     return found
+
+
+def _part(kind: Any, values: Mapping[str, Any], name: str) -> Any:
+    """What stands under a key, if anything does."""
+    return None if values.get(name) is None else _DOCUMENT.structured(kind, values[name], name)
 
 
 def mean_of(recordings: Sequence[Recording]) -> Recording:
@@ -256,6 +316,9 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
         not_kept=max(one.not_kept for one in recordings),
         calls=tuple(sorted(calls, key=order)),
         runs=tuple(RecordedRun(one.run_s, one.mpi_s, one.ended, one.date) for one in recordings),
+        other=means_of([one.other for one in recordings]),
+        threads=max(one.threads for one in recordings),
+        unseen=tuple(sorted({word for one in recordings for word in one.unseen})),
     )
 
 
@@ -273,6 +336,7 @@ def _mean_calls(alike: Sequence[RecordedCalls | None]) -> RecordedCalls:
         return None if None in values else values
 
     timed, of_seconds, of_waiting = known("timed"), known("seconds_se"), known("waiting_se")
+    low, high = known("seconds_low"), known("seconds_high")
     return replace(
         made[0],
         message_bytes=math.fsum(one.message_bytes * one.calls for one in made) / calls,
@@ -288,6 +352,9 @@ def _mean_calls(alike: Sequence[RecordedCalls | None]) -> RecordedCalls:
             CallsOfRun(one.calls, one.seconds, one.waiting_s) if one else CallsOfRun(0, 0.0, 0.0)
             for one in alike
         ),
+        seconds_low=None if low is None else math.fsum(low) / n,
+        seconds_high=None if high is None else math.fsum(high) / n,
+        histogram=mean_histogram([one.histogram for one in made], n),
     )
 
 

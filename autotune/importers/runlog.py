@@ -14,9 +14,16 @@ from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.endings import ended_early, reporter
 from autotune.importers.launch_line import is_command, ranks
 
-# `mpirun --tag-output` of Open MPI 4 and 5, `srun --label`, `mpiexec -prepend-rank`; what a page puts in
-# front of a listing: the sign of a quotation, blanks before a comment.
-_MARK = re.compile(r"^(?:\[[^\],]*\d,\d+\]<std\w+>: ?|\[\d+\] |\s*\d+: |\s*> ?)?(?:\s+(?=#))?")
+# Marks of `mpirun --tag-output`, `--timestamp-output` and `--output tag-detailed` of Open MPI 4 and 5, of
+# `srun --label` and `mpiexec -prepend-rank`; what a page puts in front of a listing: the sign of a quotation,
+# blanks before a comment.
+_STAMP = r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]?"
+_WHO = r"\[[^\],]*\d,\d+\]|\[[^\]\s]+:\d+\]|\[\d+\]"
+_MARK = re.compile(
+    rf"^(?:(?:(?:{_STAMP})?(?:{_WHO}){{0,2}}<std\w+>: ?)+|\[\d+\] |\s*\d+: |\s*> ?)?(?:\s+(?=#))?"
+)
+_COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")
+"""A decimal comma: what the suites print has two decimals."""
 
 _TOLD = 4_000
 """So much of a line is looked at: these expressions take up to the square of it. Commands are shorter."""
@@ -114,7 +121,7 @@ class LogTable:
         if not _ROW.fullmatch(text):
             self._chatter(text.strip())
             return False
-        tokens = text.split()
+        tokens = _COMMA.sub(".", text).split()
         if self.over or self._is_foreign(number, len(tokens)):
             self.over = True
             return False
@@ -222,13 +229,17 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
 
 
 # What can stand in a row: whatever else a line holds, it is chatter.
-_ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.]*|nan|inf)|Pass|Fail|-)(?:\s+|$))+", re.IGNORECASE)
+_ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.,]*|nan|inf)|Pass|Fail|N/A|-)(?:\s+|$))+", re.IGNORECASE)
 _TITLES = re.compile(r"[^\s|,;]+(?: [(\[][^\s)\]]+[)\]])?")
 """Names of columns: a unit in brackets may stand apart."""
 _RULE = re.compile(r"-{60,}")
 _UNIT = re.compile(r"[(\[](?:[a-zµμ]{1,5}|[A-Za-z]+/s|%)[)\]]")
 _TWO_DECIMALS = re.compile(r"\d+\.\d{2,}")
 _VALUES = dict.fromkeys(
-    ("Size", "Iterations", "Transmit Size", "#bytes", "#repetitions", "Group", "Msg/sec"), re.compile(r"\d+")
-) | {"Validation": re.compile("Pass|-")}
+    ("Size", "Iterations", "Transmit Size", "#repetitions", "Group", "Msg/sec"), re.compile(r"\d+")
+) | {
+    "Validation": re.compile("Pass|-"),
+    **dict.fromkeys(("#bytes", "Count"), re.compile(r"\d+|N/A")),
+    **dict.fromkeys(("bandwidth", "fastest", "slowest"), re.compile(r"\d+\.\d{2,}|N/A")),
+}
 """Columns that hold something else than a number with (at least) two decimals, as both suites print."""

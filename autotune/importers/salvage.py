@@ -18,11 +18,15 @@ from autotune.importers.launch_line import is_command
 from autotune.importers.runlog import Log
 
 _STARTS = {
-    "osu": re.compile(r"^# OSU .*\btest\b", re.IGNORECASE),
+    "osu": re.compile(r"^# (?:OSU|OMB[- ]Py(?:thon)?) .*\btest\b", re.IGNORECASE),
     "imb": re.compile(r"^# Benchmarking \S"),
     "reprompi": re.compile(r"^#@\w+="),
+    "nccl_tests": re.compile(r"^\s*#?\s*(?:Collective test starting|nThread \d)"),
+    "ucc_perftest": re.compile(r"^\s*Collective: "),
 }
-"""Module of a format → the line that a table begins with; a block of such lines is one beginning."""
+"""Module of a format → the line that a table begins with."""
+_BLOCKS = ("reprompi", "nccl_tests")
+"""Those of which a block of such lines is one beginning."""
 
 
 _MOST_WORK = 100_000_000
@@ -50,7 +54,7 @@ def _pieces(log: Log, form: ModuleType) -> list[Log]:
     """A log for each table, in which all lines of others are empty but commands of launchers."""
     name = form.__name__.rpartition(".")[2]
     begins = [i for i, line in enumerate(log.lines) if _STARTS[name].match(line)]
-    begins = [i for i in begins if name != "reprompi" or not i or not _STARTS[name].match(log.lines[i - 1])]
+    begins = [i for i in begins if name not in _BLOCKS or not i or not _STARTS[name].match(log.lines[i - 1])]
     if len(begins) * len(log.lines) > _MOST_WORK:
         log.fail(begins[0] + 1, f"{len(begins)} tables in {len(log.lines)} lines", "cut it into several logs")
     heads = [i for i, line in enumerate(log.lines) if name == "imb" and imb.begins_run(line)]

@@ -9,14 +9,6 @@ distribution, however skewed, and times are skewed. It does not hold for samples
 neighbours, and on a busy machine they do; so n enters as the *effective* number n / D, where the design
 effect D is the variance of batch means over what independence would give. The binomial tail is summed in
 integers, so that all ranks find the same k whatever their processors' mathematical libraries round.
-
-References:
-    H. A. David, H. N. Nagaraja, *Order Statistics*, 3rd ed., Wiley 2003, §7.1 (interval of a quantile).
-    M. Hollander, D. A. Wolfe, *Nonparametric Statistical Methods*, 2nd ed., Wiley 1999, §3.6.
-    P. Heidelberger, P. A. W. Lewis, "Quantile estimation in dependent sequences", Operations Research 32
-    (1984) 185–209 (dependent samples, through batches of indicators).
-    L. Kish, *Survey Sampling*, Wiley 1965, §5.4 (design effect).
-    T. Hoefler, R. Belli, "Scientific benchmarking of parallel computing systems", SC 2015, rules 5 to 8.
 """
 
 import math
@@ -33,24 +25,19 @@ from autotune.errors import UserError, allowed
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
-NORMAL = NormalDist()
-"""The standard normal distribution."""
+NORMAL = NormalDist()  # The standard normal distribution.
 
 
 @dataclass(frozen=True, slots=True)
 class LocationRule:
     """What an estimate rests on."""
 
-    confidence: float = 0.95
-    """Of all intervals."""
+    confidence: float = 0.95  # Of all intervals.
     exact_up_to: int = 1000
     """Samples above which the normal approximation gives the same rank to within one or two."""
-    outlier_score: float = 3.5
-    """Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin)."""
-    batches: int = 12
-    """Parts of a row of samples whose means tell how far neighbours resemble each other."""
-    least_batch: int = 4
-    """Samples in a batch; of fewer in all, independence is taken for granted."""
+    outlier_score: float = 3.5  # Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin).
+    batches: int = 12  # Parts of a row of samples whose means tell how far neighbours resemble each other.
+    least_batch: int = 4  # Samples in a batch; of fewer in all, independence is taken for granted.
     most_medians: float = 10.0
     """A sample counts in the mean for so many medians at most: one call in which the system ran something
     else for a thousand times as long is not the setting's."""
@@ -62,30 +49,22 @@ RULE = LocationRule()
 class Estimator(StrEnum):
     """Ways to summarise samples by one number."""
 
-    MEDIAN = "median"
-    """Median, interval by order statistics. The default."""
-    MEAN = "mean"
-    """Arithmetic mean, as the OSU benchmarks report it; Student's interval."""
-    MINIMUM = "minimum"
-    """Smallest sample: the time without disturbance."""
+    MEDIAN = "median"  # Median, interval by order statistics. The default.
+    MEAN = "mean"  # Arithmetic mean, as the OSU benchmarks report it; Student's interval.
+    MINIMUM = "minimum"  # Smallest sample: the time without disturbance.
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
     """Location of a cell's times."""
 
-    value_s: float
-    """The estimate, in seconds."""
-    sem_s: float
-    """Its standard error, in seconds; not a number when one sample says nothing about it."""
+    value_s: float  # The estimate, in seconds.
+    sem_s: float  # Its standard error, in seconds; not a number when one sample says nothing about it.
     low_s: float
     """Lower end of the 95 % interval, in seconds; of fewer than six samples' median the smallest sample."""
-    high_s: float
-    """Upper end of it, in seconds."""
-    n: int
-    """Samples that went in; none was left out as an outlier."""
-    n_outliers: int
-    """How many of them `outliers` marks."""
+    high_s: float  # Upper end of it, in seconds.
+    n: int  # Samples that went in; none was left out as an outlier.
+    n_outliers: int  # How many of them `outliers` marks.
 
 
 def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Location:
@@ -204,8 +183,7 @@ def design_effect(values: FloatArray, n: NDArray[np.int64]) -> FloatArray:
     return effect
 
 
-_Figures: TypeAlias = tuple[float, float, float, float]
-"""value_s, sem_s, low_s, high_s."""
+_Figures: TypeAlias = tuple[float, float, float, float]  # value_s, sem_s, low_s, high_s.
 
 
 def _median(x: FloatArray) -> _Figures:

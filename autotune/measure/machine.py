@@ -14,36 +14,28 @@ import numpy as np
 class CoreLimits:
     """From where on a machine is disturbed, and how long a launch waits for better cores."""
 
-    quiet_cores: float = 0.1
-    """Other work up to so many cores is any machine's own: daemons, the timer."""
-    quiet_share: float = 0.05
-    """The same as a share of all cores."""
+    quiet_cores: float = 0.1  # Other work up to so many cores is any machine's own: daemons, the timer.
+    quiet_share: float = 0.05  # The same as a share of all cores.
     stolen_cores: float = 0.05
     """Cores' worth of time that a virtual machine's host gave to others, from which on it is said."""
-    clock_share: float = 0.75
-    """Share of its highest frequency below which a core that measures is held back."""
+    clock_share: float = 0.75  # Share of its highest frequency below which a core that measures is held back.
     near: float = 2.0
     """Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
     fast: float = 1.15
     """Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
     slow: float = 1.3
     """The ratio from which on it is said: beside another thread of its core a loop takes so long at times."""
-    often: float = 0.5
-    """Share of launches on cores far apart from which on it is no exception."""
+    often: float = 0.5  # Share of launches on cores far apart from which on it is no exception.
     moment_s: float = 0.5
     """How long a launch of the search waits for slow cores: most of what they cost can be taken out."""
     longer_s: float = 5.0
     """The same of a launch of the verification: times on slow cores vary ten times as much."""
-    day_s: float = 86400.0
-    """As long as a launch may wait at all."""
-    remembered: int = 24
-    """Launches of a placement that tell what is usual for it."""
-    fewest: int = 3
-    """Launches without which nothing is usual."""
+    day_s: float = 86400.0  # As long as a launch may wait at all.
+    remembered: int = 24  # Launches of a placement that tell what is usual for it.
+    fewest: int = 3  # Launches without which nothing is usual.
     quantile: float = 0.25
     """Of the times of these launches: the usual one; low, for most of them may have been disturbed."""
-    waiting_share: float = 0.5
-    """Of the time that launches took, what may be waited in all."""
+    waiting_share: float = 0.5  # Of the time that launches took, what may be waited in all.
 
 
 LIMITS = CoreLimits()
@@ -53,44 +45,30 @@ LIMITS = CoreLimits()
 class Counters:
     """What the kernel of one machine has counted until now, over all its cores."""
 
-    at_s: float
-    """When, on any clock."""
-    busy_s: float
-    """Time in which a core did something."""
-    stolen_s: float
-    """Time in which the host of a virtual machine ran others on a core."""
-    cores: int
-    """That are there."""
-    throttled: int = 0
-    """How often a core was slowed down for heat or power."""
+    at_s: float  # When, on any clock.
+    busy_s: float  # Time in which a core did something.
+    stolen_s: float  # Time in which the host of a virtual machine ran others on a core.
+    cores: int  # That are there.
+    throttled: int = 0  # How often a core was slowed down for heat or power.
 
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
     """What was in the way of the ranks on one machine."""
 
-    cores: float
-    """That are there."""
-    other_load_cores: float = 0.0
-    """Busy with other work than the ranks'."""
-    stolen_cores: float = 0.0
-    """Kept by the host of a virtual machine."""
-    throttled: float = 0.0
-    """How often a core was slowed down for heat or power."""
-    clock_share: float = 1.0
-    """Of its highest frequency, of the slowest core that measured."""
-    crowded_ranks: float = 0.0
-    """Ranks beyond the cores that they may use."""
+    cores: float  # That are there.
+    other_load_cores: float = 0.0  # Busy with other work than the ranks'.
+    stolen_cores: float = 0.0  # Kept by the host of a virtual machine.
+    throttled: float = 0.0  # How often a core was slowed down for heat or power.
+    clock_share: float = 1.0  # Of its highest frequency, of the slowest core that measured.
+    crowded_ranks: float = 0.0  # Ranks beyond the cores that they may use.
     core_latency_s: float = 0.0
     """Round trip of a cache line between two ranks of a node, of the slowest two; 0: not known."""
-    core_loop_s: float = 0.0
-    """Of a fixed piece of arithmetic, on the slowest core; 0: not known."""
+    core_loop_s: float = 0.0  # Of a fixed piece of arithmetic, on the slowest core; 0: not known.
     cores_apart: float = 1.0
     """The latency as a ratio to what is usual for this placement; 1: it is, or that is not known."""
-    cores_slow: float = 1.0
-    """The same of the loop."""
-    waited_s: float = 0.0
-    """Until the cores were as near as usual."""
+    cores_slow: float = 1.0  # The same of the loop.
+    waited_s: float = 0.0  # Until the cores were as near as usual.
 
     @property
     def figures(self) -> dict[str, float]:
@@ -178,14 +156,10 @@ def usual_s(times_s: Sequence[float]) -> float:
 class UsualCore:
     """What is usual for the cores of one placement; 0: not known."""
 
-    latency_s: float = 0.0
-    """Core to core."""
-    loop_s: float = 0.0
-    """Of the core loop."""
-    moment_s: float = LIMITS.moment_s
-    """How long slow cores may be waited for."""
-    spell_s: float = LIMITS.day_s
-    """How long those far apart may be."""
+    latency_s: float = 0.0  # Core to core.
+    loop_s: float = 0.0  # Of the core loop.
+    moment_s: float = LIMITS.moment_s  # How long slow cores may be waited for.
+    spell_s: float = LIMITS.day_s  # How long those far apart may be.
 
     def worth_s(self, latency_s: float, loop_s: float, patience_s: float) -> float:
         """How long a launch may wait for other cores than those so near and so fast; 0: they are as usual."""

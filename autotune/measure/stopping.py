@@ -24,14 +24,6 @@ independent, medians constant). This is successive elimination with its error sp
 with √n. If all forecasts together fit into what is left, all get what they want. Else it is shared max-min
 fair with weights min(1, (best upper bound / lower bound)²): full weight for cells that can still win, 1/100
 for one ten times slower. Cheap cells take less than their share and leave the rest to the others.
-
-References:
-    E. Even-Dar, S. Mannor, Y. Mansour, "Action elimination and stopping conditions for the multi-armed
-    bandit and reinforcement learning problems", JMLR 7 (2006) 1079–1105, §3 (successive elimination).
-    S. R. Howard, A. Ramdas, "Sequential estimation of quantiles with applications to A/B testing and
-    best-arm identification", Bernoulli 28 (2022) 1704–1728 (the same with confidence sequences).
-    T. Hoefler, R. Belli, "Scientific benchmarking of parallel computing systems", SC 2015, §4.2.2
-    (stopping at a width of the median's interval).
 """
 
 import math
@@ -52,42 +44,30 @@ IntArray: TypeAlias = NDArray[np.int64]
 class CellStatus(IntEnum):
     """Where a cell stands after the samples so far. Values are written to files: only ever add."""
 
-    ACTIVE = 0
-    """Gets more samples in this round."""
-    PRECISE = 1
-    """Interval within the target."""
-    ELIMINATED = 2
-    """Surely slower than the margin allows."""
-    SAMPLED_OUT = 3
-    """`max_samples` reached, interval still wider than the target."""
-    OUT_OF_TIME = 4
-    """Its share of what is left buys no sample. It may get one later, when others need less."""
+    ACTIVE = 0  # Gets more samples in this round.
+    PRECISE = 1  # Interval within the target.
+    ELIMINATED = 2  # Surely slower than the margin allows.
+    SAMPLED_OUT = 3  # `max_samples` reached, interval still wider than the target.
+    OUT_OF_TIME = 4  # Its share of what is left buys no sample. It may get one later, when others need less.
 
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
     """The rule's constants."""
 
-    budget_s: float
-    """Time for all sampling of the launch, in seconds."""
-    half_width: float = 0.02
-    """Target: both ends of the median's interval within this fraction of the median."""
-    confidence: float = 0.95
-    """Coverage of that interval."""
-    margin: float = 1.5
-    """A cell is of interest up to this multiple of the best of its group, at least 1."""
+    budget_s: float  # Time for all sampling of the launch, in seconds.
+    half_width: float = 0.02  # Target: both ends of the median's interval within this fraction of the median.
+    confidence: float = 0.95  # Coverage of that interval.
+    margin: float = 1.5  # A cell is of interest up to this multiple of the best of its group, at least 1.
     error_rate: float = 0.05
     """Accepted probability that the best of a group is eliminated, in the whole launch."""
     min_samples: int = 10
     """Samples before a cell's interval is believed, and the handful that a hopeless cell gets; n₀."""
-    max_samples: int = 4000
-    """Samples after which a cell is left as it is."""
+    max_samples: int = 4000  # Samples after which a cell is left as it is.
     unknown_need: float = 4
     """Samples a cell is expected to need before its interval says more, in units of `min_samples`."""
-    least_weight: float = 1e-3
-    """Root of the smallest weight, where a coarse clock shows 0 s for the best."""
-    last_part: float = 0.02
-    """The last part of the budget, which a single round may take whole."""
+    least_weight: float = 1e-3  # Root of the smallest weight, where a coarse clock shows 0 s for the best.
+    last_part: float = 0.02  # The last part of the budget, which a single round may take whole.
 
     def __post_init__(self) -> None:
         """Check.
@@ -114,16 +94,12 @@ class StoppingRule:
 class SamplingRound:
     """What the samples say and what to do next; all arrays `(n_cells,)`."""
 
-    status: NDArray[np.int8]
-    """`CellStatus` of each cell."""
-    more: IntArray
-    """Samples to take of each cell before asking again; all 0 when sampling is over."""
-    median_s: FloatArray
-    """Medians in seconds; not a number without samples."""
+    status: NDArray[np.int8]  # `CellStatus` of each cell.
+    more: IntArray  # Samples to take of each cell before asking again; all 0 when sampling is over.
+    median_s: FloatArray  # Medians in seconds; not a number without samples.
     low_s: FloatArray
     """Lower ends of the medians' intervals, in seconds; 0 where there are too few samples for one."""
-    high_s: FloatArray
-    """Upper ends, in seconds; infinite where there are too few samples."""
+    high_s: FloatArray  # Upper ends, in seconds; infinite where there are too few samples.
 
     @property
     def half_width(self) -> FloatArray:

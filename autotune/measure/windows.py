@@ -10,14 +10,6 @@ clock to the reference rank's, and its drift, for two crystals differ by microse
 Notation: local clock x, reference clock y, offset y − x. An exchange is (t_send, t_remote, t_recv): local
 clock, the reference's clock while it held the message, local clock again. Whatever the two ways took, the
 offset lies in [t_remote − t_recv, t_remote − t_send].
-
-References:
-    S. Hunold, A. Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE
-    TPDS 27 (2016) 3617–3630: windows, run time as last exit − first entry.
-    S. Hunold, A. Carpen-Amarie, "Hierarchical clock synchronization in MPI", CLUSTER 2018: round-time,
-    drift as a linear model.
-    F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989) 146–158.
-    K. Marzullo, S. Owicki, "Maintaining the time in a distributed system", PODC 1983: intersection.
 """
 
 from dataclasses import dataclass
@@ -34,8 +26,7 @@ class Validity(IntFlag):
 
     STARTED_LATE = 1
     """A rank came to the window when its start had already passed: ranks did not start together."""
-    OVERRAN = 2
-    """A rank was still in the call when the window ended: the next sample's start was in danger."""
+    OVERRAN = 2  # A rank was still in the call when the window ended: the next sample's start was in danger.
     CLOCK_UNSURE = 4
     """The clocks are known less well than the tolerance asks for, measured against the run time."""
 
@@ -44,12 +35,9 @@ class Validity(IntFlag):
 class ClockOffset:
     """What is to be added to the local clock to have the reference's, at one moment."""
 
-    offset_s: float
-    """Reference − local, in seconds: the middle of the interval."""
-    bound_s: float
-    """The true offset lies within ± this, in seconds."""
-    at_s: float
-    """Local time the offset belongs to, in seconds."""
+    offset_s: float  # Reference − local, in seconds: the middle of the interval.
+    bound_s: float  # The true offset lies within ± this, in seconds.
+    at_s: float  # Local time the offset belongs to, in seconds.
     consistent: bool
     """All exchanges agree on an interval. If not, the clock drifted or was stepped during them, and the
     shortest exchange alone speaks."""
@@ -59,14 +47,10 @@ class ClockOffset:
 class Clock:
     """Linear model of the offset: reference(x) = x + offset_s + drift · (x − at_s)."""
 
-    offset_s: float
-    """Reference − local at `at_s`, in seconds."""
-    drift: float
-    """Change of the offset per second of local time (1e-6 is one microsecond a second)."""
-    at_s: float
-    """Local time the offset belongs to, in seconds."""
-    bound_s: float
-    """Largest distance of an offset from the line plus that offset's own bound, in seconds."""
+    offset_s: float  # Reference − local at `at_s`, in seconds.
+    drift: float  # Change of the offset per second of local time (1e-6 is one microsecond a second).
+    at_s: float  # Local time the offset belongs to, in seconds.
+    bound_s: float  # Largest distance of an offset from the line plus that offset's own bound, in seconds.
 
     def to_reference(self, local_s: ArrayLike) -> FloatArray:
         """Reference time of local times, same shape."""

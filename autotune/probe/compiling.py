@@ -14,8 +14,7 @@ from pathlib import Path
 from autotune.errors import StackError
 from autotune.probe.own_files import is_own, locked, make_own
 
-_COMPILE_LIMIT_S = 60.0
-"""Until a compiler is given up: file systems that are shared can be slow."""
+_COMPILE_LIMIT_S = 60.0  # Until a compiler is given up: file systems that are shared can be slow.
 FLAGS = ("-O2", "-fPIC", "-shared", "-std=gnu11")
 
 

@@ -21,10 +21,8 @@ from mpi4py import MPI
 
 from autotune.probe.steadiness import Steadiness
 
-_LIMIT_S = 5e-3
-"""Of one look: ranks that share a core would take turns for ever."""
-_SLEEP_S = 0.02
-"""Between two looks: cores that idle for a moment are the ones that a host moves."""
+_LIMIT_S = 5e-3  # Of one look: ranks that share a core would take turns for ever.
+_SLEEP_S = 0.02  # Between two looks: cores that idle for a moment are the ones that a host moves.
 
 
 class Cores:

@@ -17,22 +17,14 @@ from autotune.probe.operations import Blocks, Operation
 class Exchange:
     """What one call works on, on this rank: everything is allocated before it is timed."""
 
-    operation: Operation
-    """What is called."""
-    comm: MPI.Intracomm
-    """On which."""
-    send: NDArray[Any]
-    """Blocks one after the other, shape ``(n_sent · n_elements,)``."""
-    recv: NDArray[Any]
-    """The same for what is received."""
-    elements: int
-    """Of one block."""
-    datatype: MPI.Datatype
-    """Of an element."""
-    sum: MPI.Op
-    """The reduction."""
-    window: MPI.Win | None = None
-    """Of the one-sided operations, in an epoch that is open to all ranks."""
+    operation: Operation  # What is called.
+    comm: MPI.Intracomm  # On which.
+    send: NDArray[Any]  # Blocks one after the other, shape ``(n_sent · n_elements,)``.
+    recv: NDArray[Any]  # The same for what is received.
+    elements: int  # Of one block.
+    datatype: MPI.Datatype  # Of an element.
+    sum: MPI.Op  # The reduction.
+    window: MPI.Win | None = None  # Of the one-sided operations, in an epoch that is open to all ranks.
 
     def prepare(self) -> None:
         """Fill the send buffer, and the receive buffer with what must not be left there."""

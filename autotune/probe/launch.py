@@ -32,10 +32,8 @@ from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisati
 from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
 
-_OTHER_SHARE = 0.5
-"""Of the time for the campaign's own loop, what the other one gets on top."""
-_OVERHEAD_CALLS = 500
-"""Whose median is the cost of timing; all of them take about a millisecond."""
+_OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
+_OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
 _SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
 
@@ -70,8 +68,7 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
 class _Proof:
     """What was found of what was asked for; the same problem on all ranks, notes and values of this one."""
 
-    problem: tuple[str, str] | None
-    """Status and reason."""
+    problem: tuple[str, str] | None  # Status and reason.
     notes: tuple[str, ...]
     applied: Mapping[str, str]
 

@@ -28,10 +28,8 @@ Times: TypeAlias = NDArray[np.float64]
 class Loop(Protocol):
     """A way to time calls."""
 
-    name: str
-    """As the result names it."""
-    wait_s: float
-    """Within which a rank that waits for an agreed moment enters the call."""
+    name: str  # As the result names it.
+    wait_s: float  # Within which a rank that waits for an agreed moment enters the call.
 
     def run(
         self, exchange: Exchange, calls: int, starts_s: Times | None = None, tight: bool = False

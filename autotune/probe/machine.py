@@ -28,10 +28,8 @@ _CPUS = Path("/sys/devices/system/cpu")
 class Look:
     """One look of one rank."""
 
-    counters: Counters | None
-    """Of its machine; None: its kernel does not tell."""
-    own_s: float
-    """Processor time of this process."""
+    counters: Counters | None  # Of its machine; None: its kernel does not tell.
+    own_s: float  # Processor time of this process.
 
 
 def look() -> Look:
@@ -77,8 +75,7 @@ class _SeenByRank:
     after: Counters | None
     own_s: float
     clock_share: float
-    allowed: int
-    """The cores that it may use, as bits."""
+    allowed: int  # The cores that it may use, as bits.
 
 
 def _of_node(ranks: Sequence[_SeenByRank]) -> Disturbance | None:

@@ -19,8 +19,7 @@ from typing import Any
 
 from autotune.errors import StackError, allowed
 
-_NAME_BYTES, TEXT_BYTES = 512, 65536
-"""Of buffers for names and descriptions; MPI_T cuts what is longer."""
+_NAME_BYTES, TEXT_BYTES = 512, 65536  # Of buffers for names and descriptions; MPI_T cuts what is longer.
 _NUMBERS: Mapping[str, Any] = {
     "INT": ctypes.c_int,
     "INT32_T": ctypes.c_int32,
@@ -38,16 +37,11 @@ _NUMBERS: Mapping[str, Any] = {
 class ControlVariable:
     """One control variable, bound and ready."""
 
-    name: str
-    """As the library calls it."""
-    kind: str
-    """Name of its MPI datatype in mpi4py, e.g. ``INT``."""
-    enumerator: Mapping[str, int]
-    """Name → number; empty: any value of the datatype."""
-    handle: int
-    """Of MPI_T."""
-    buffer: Any = field(repr=False)
-    """ctypes object that holds one value."""
+    name: str  # As the library calls it.
+    kind: str  # Name of its MPI datatype in mpi4py, e.g. ``INT``.
+    enumerator: Mapping[str, int]  # Name → number; empty: any value of the datatype.
+    handle: int  # Of MPI_T.
+    buffer: Any = field(repr=False)  # ctypes object that holds one value.
 
 
 class ToolInterface:

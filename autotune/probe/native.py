@@ -26,8 +26,7 @@ from autotune.probe.loops import Times, partners
 from autotune.probe.mpit import library_of
 from autotune.probe.own_files import opened_own
 
-_LIBRARYS_OWN = -1
-"""Rounds of a barrier that is ``MPI_Barrier``."""
+_LIBRARYS_OWN = -1  # Rounds of a barrier that is ``MPI_Barrier``.
 
 
 class _Exchange(ctypes.Structure):

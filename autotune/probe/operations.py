@@ -36,20 +36,14 @@ Blocks: TypeAlias = Sequence[tuple[Iterable[int], int]]
 class Operation:
     """One collective, or one operation between two ranks."""
 
-    name: str
-    """Of ``collectives.MEASURED``."""
-    sends: Callable[[int, int], Sequence[int]]
-    """Destinations of the blocks that a rank sends."""
-    receives: Callable[[int, int], Blocks]
-    """What a rank must find."""
-    call: Callable[[Exchange], Callable[[], object]]
-    """The call, bound."""
+    name: str  # Of ``collectives.MEASURED``.
+    sends: Callable[[int, int], Sequence[int]]  # Destinations of the blocks that a rank sends.
+    receives: Callable[[int, int], Blocks]  # What a rank must find.
+    call: Callable[[Exchange], Callable[[], object]]  # The call, bound.
     before: Callable[[int, int], Blocks] = lambda _rank, _size: ()
     """What the receive buffer must hold before the call; nothing: anything."""
-    share: Callable[[int], float] = lambda _rank: 1.0
-    """Part of a rank's time that is the operation's."""
-    exposes: str = ""
-    """Buffer that a window shows to the other ranks: ``send``, ``recv``; empty: no window."""
+    share: Callable[[int], float] = lambda _rank: 1.0  # Part of a rank's time that is the operation's.
+    exposes: str = ""  # Buffer that a window shows to the other ranks: ``send``, ``recv``; empty: no window.
 
     @property
     def least_ranks(self) -> int:

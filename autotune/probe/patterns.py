@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_PLACE, _PAIR = 251, 1021
-"""Primes, so that no buffer of a round size repeats the pattern."""
+_PLACE, _PAIR = 251, 1021  # Primes, so that no buffer of a round size repeats the pattern.
 
 
 def element_type(message_bytes: int) -> np.dtype[Any]:

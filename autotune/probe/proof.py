@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from autotune.probe.protocol import Expectation
 
 
-_PML = {"pml", "OMPI_MCA_pml"}
-"""Names by which a launch of Open MPI asks for UCX itself."""
+_PML = {"pml", "OMPI_MCA_pml"}  # Names by which a launch of Open MPI asks for UCX itself.
 
 
 def wrong_library(expect: Expectation, loaded: Path) -> str:

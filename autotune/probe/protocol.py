@@ -22,8 +22,7 @@ from autotune.errors import UserError, allowed
 from autotune.measure.machine import UsualCore
 from autotune.structure import Document, plain
 
-VERSION = 1
-"""Of both documents."""
+VERSION = 1  # Of both documents.
 
 REQUEST, RESULT, SAMPLES = "request.json", "result.json", "samples.npz"
 """File names inside the directory of a launch."""
@@ -39,8 +38,7 @@ LOOPS = ("interleaved", "tight")
 class SweptChoice:
     """One call-level choice as the probe applies it."""
 
-    values: Mapping[str, Any]
-    """Parameter → value, carried through to the result."""
+    values: Mapping[str, Any]  # Parameter → value, carried through to the result.
     cvars: Mapping[str, int | str] = field(default_factory=dict)
     """MPI_T control variable → value to write before the communicator is duplicated; empty: write nothing."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -51,14 +49,11 @@ class SweptChoice:
 class Expectation:
     """What the probe must find on every rank, or the launch is not what was asked for."""
 
-    library: str = ""
-    """Real path of the MPI library of the launcher; empty: any."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables that each rank must see."""
+    library: str = ""  # Real path of the MPI library of the launcher; empty: any.
+    env: Mapping[str, str] = field(default_factory=dict)  # Environment variables that each rank must see.
     cvars: Mapping[str, str] = field(default_factory=dict)
     """MPI_T control variables and the value that each must read back as."""
-    ucx: bool = False
-    """Whether UCX must be in use, its variables be known to it and its transports exist."""
+    ucx: bool = False  # Whether UCX must be in use, its variables be known to it and its transports exist.
     ucx_values: Mapping[str, str] = field(default_factory=dict)
     """Variables that UCX must have in force, from wherever it read them."""
 
@@ -67,50 +62,34 @@ class Expectation:
 class ProbeRequest:
     """What one launch measures."""
 
-    collectives: tuple[str, ...]
-    """Of ``collectives.MEASURED``."""
-    sizes_bytes: tuple[int, ...]
-    """Message sizes, counted as in ``Cell``."""
+    collectives: tuple[str, ...]  # Of ``collectives.MEASURED``.
+    sizes_bytes: tuple[int, ...]  # Message sizes, counted as in ``Cell``.
     choices: Mapping[str, tuple[SweptChoice, ...]] = field(default_factory=dict)
     """For each collective the choices to sweep; a collective without any is measured as the stack is."""
     _: KW_ONLY
-    comm_sizes: tuple[int, ...] = ()
-    """Communicator sizes; empty: the world."""
-    ranks: int = 0
-    """Ranks that the launch was given; 0: do not check."""
-    budget_s: float
-    """For the timed part, all cells together."""
+    comm_sizes: tuple[int, ...] = ()  # Communicator sizes; empty: the world.
+    ranks: int = 0  # Ranks that the launch was given; 0: do not check.
+    budget_s: float  # For the timed part, all cells together.
     precision: float
     """Stop a cell when the half-width of its median's confidence interval is this share of it."""
-    min_samples: int
-    """At least so many samples a cell (hopeless ones excepted)."""
-    max_samples: int
-    """At most so many samples a cell."""
-    timing: str
-    """``native`` (C kernel), ``python`` (mpi4py loop), or ``auto``: native where it can be had."""
-    sync: str
-    """``barrier``: own dissemination barrier; ``window``: synchronised start windows."""
-    check: bool
-    """Whether results are compared with a reference, outside of the timed region."""
-    memory: bool = False
-    """Whether peak resident memory is reported."""
+    min_samples: int  # At least so many samples a cell (hopeless ones excepted).
+    max_samples: int  # At most so many samples a cell.
+    timing: str  # ``native`` (C kernel), ``python`` (mpi4py loop), or ``auto``: native where it can be had.
+    sync: str  # ``barrier``: own dissemination barrier; ``window``: synchronised start windows.
+    check: bool  # Whether results are compared with a reference, outside of the timed region.
+    memory: bool = False  # Whether peak resident memory is reported.
     reach: bool = False
     """Whether each call is made once only, to see which ones the library refuses; nothing is timed.
 
     Without any expectation the ranks agree on nothing: rules could refuse what they would agree by.
     """
-    seed: int = 0
-    """Of the order of cells and of the data."""
-    expect: Expectation = Expectation()
-    """What must be found on the ranks."""
-    loop: str = "interleaved"
-    """One of ``LOOPS``."""
+    seed: int = 0  # Of the order of cells and of the data.
+    expect: Expectation = Expectation()  # What must be found on the ranks.
+    loop: str = "interleaved"  # One of ``LOOPS``.
     other_loop: str = ""
     """One of them in which each cell is measured too, afterwards and for half as long; empty: in none."""
-    usual_core: UsualCore = field(default_factory=UsualCore)
-    """How near and how fast the cores mostly are."""
-    patience_s: float = 0.0
-    """How long to wait for it, and to measure again what lost it."""
+    usual_core: UsualCore = field(default_factory=UsualCore)  # How near and how fast the cores mostly are.
+    patience_s: float = 0.0  # How long to wait for it, and to measure again what lost it.
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured.
@@ -197,21 +176,15 @@ def _unreadable(message: str, hint: str) -> UserError:
 class CellSamples:
     """The raw samples of one cell."""
 
-    collective: str
-    """As in the request."""
-    comm_size: int
-    """Ranks of the communicator."""
-    message_bytes: int
-    """As in the request."""
-    values: Mapping[str, Any]
-    """The call-level values of the choice; empty: the stack's own."""
+    collective: str  # As in the request.
+    comm_size: int  # Ranks of the communicator.
+    message_bytes: int  # As in the request.
+    values: Mapping[str, Any]  # The call-level values of the choice; empty: the stack's own.
     samples_s: NDArray[np.float64]
     """Shape ``(n,)``: for each call the maximum over the ranks; of a tight loop for each run of calls their
     mean on the slowest rank."""
-    status: str = "ok"
-    """A name of ``Status``."""
-    reason: str = ""
-    """In words, where the status is not ``ok``."""
+    status: str = "ok"  # A name of ``Status``.
+    reason: str = ""  # In words, where the status is not ``ok``.
     validity: NDArray[np.uint8] | None = None
     """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
     calls were separated by a barrier, and every sample is."""
@@ -242,28 +215,20 @@ class CellSamples:
 class ProbeResult:
     """What one launch measured."""
 
-    status: str
-    """A name of ``Status``."""
-    reason: str = ""
-    """In words, where the status is not ``ok``."""
-    cells: tuple[CellSamples, ...] = ()
-    """In the order in which they were declared."""
-    hosts: tuple[str, ...] = ()
-    """Host name of each rank."""
-    library: str = ""
-    """Version text of the MPI library, first line."""
-    timing: str = ""
-    """How calls were timed: ``native`` or ``python``."""
+    status: str  # A name of ``Status``.
+    reason: str = ""  # In words, where the status is not ``ok``.
+    cells: tuple[CellSamples, ...] = ()  # In the order in which they were declared.
+    hosts: tuple[str, ...] = ()  # Host name of each rank.
+    library: str = ""  # Version text of the MPI library, first line.
+    timing: str = ""  # How calls were timed: ``native`` or ``python``.
     overhead_s: float = math.nan
     """Measured overhead of the timing loop per call, reported and never subtracted."""
-    memory_bytes: float = math.nan
-    """Peak resident set of the largest rank."""
+    memory_bytes: float = math.nan  # Peak resident set of the largest rank.
     library_bytes: Mapping[str, float] = field(default_factory=dict)
     """MPI_T performance variables that count the library's own bytes: name → value on the largest rank."""
     notes: tuple[str, ...] = ()
     """What a user should know: warnings of UCX, eliminated cells, fallback of the timing loop."""
-    applied: Mapping[str, str] = field(default_factory=dict)
-    """What was read back: variable → value."""
+    applied: Mapping[str, str] = field(default_factory=dict)  # What was read back: variable → value.
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Every control variable that can be read → its value; where ranks differ, each rank's, in order. Told by
     launches alone that make each call once."""

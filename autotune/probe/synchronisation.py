@@ -37,10 +37,8 @@ from autotune.probe.loops import Loop, Times
 Timed: TypeAlias = tuple[Times, NDArray[np.uint8] | None]
 """Samples ``(n,)`` in seconds and their validity codes; no codes: all are valid."""
 
-_EXCHANGES = 30
-"""In a burst between two clocks; the quickest of them bounds the error."""
-_OFTEN_ENOUGH_S = 0.25
-"""Between two bursts, over which the drift of a clock is taken to be constant."""
+_EXCHANGES = 30  # In a burst between two clocks; the quickest of them bounds the error.
+_OFTEN_ENOUGH_S = 0.25  # Between two bursts, over which the drift of a clock is taken to be constant.
 
 
 Seen = TypeVar("Seen")

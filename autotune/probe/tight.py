@@ -26,20 +26,13 @@ from autotune.measure.stopping import CellStatus
 from autotune.probe.loops import Times
 from autotune.probe.sweep import Sweep, SweptCell
 
-_CALLS = 1000
-"""At least, unless the time is used up: what IMB makes of small messages."""
-_MOST_CALLS = 20_000
-"""Of a cell whose halves never agree: more calls would say little more."""
-_RUNS = 20
-"""Of a cell's share of the time, so that its error is known."""
-_LEAST_RUNS = 12
-"""Fewer say little when the machine is busy."""
-_RUN_CALLS = 250
-"""In a run at most."""
-_RUN_S = 2e-3
-"""Of a run at most: shorter than what a scheduler gives to another process."""
-_FIRST = 10
-"""Calls that are not counted at the head of a run; where a run has few, a quarter of it."""
+_CALLS = 1000  # At least, unless the time is used up: what IMB makes of small messages.
+_MOST_CALLS = 20_000  # Of a cell whose halves never agree: more calls would say little more.
+_RUNS = 20  # Of a cell's share of the time, so that its error is known.
+_LEAST_RUNS = 12  # Fewer say little when the machine is busy.
+_RUN_CALLS = 250  # In a run at most.
+_RUN_S = 2e-3  # Of a run at most: shorter than what a scheduler gives to another process.
+_FIRST = 10  # Calls that are not counted at the head of a run; where a run has few, a quarter of it.
 
 
 class TightSweep(Sweep):

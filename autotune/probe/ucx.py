@@ -52,12 +52,9 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """What names in UCX_TLS stand for, as patterns."""
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_INFINITE = 1 << 62
-"""Bytes, for a threshold that no message reaches."""
-_CONFIG = 1
-"""Flag of ``ucs_config_parser_print_all_opts``: names and values."""
-_LOG_BYTES = 16 << 20
-"""More is read of no log."""
+_INFINITE = 1 << 62  # Bytes, for a threshold that no message reaches.
+_CONFIG = 1  # Flag of ``ucs_config_parser_print_all_opts``: names and values.
+_LOG_BYTES = 16 << 20  # More is read of no log.
 _WHERE = r"\S+ (?P<where>[\w-]+) cfg#\d+|(?:\S+ )?(?P<number>ep_cfg\[\d+\])"
 """How a line or the heading of a table names a configuration."""
 _LINE = re.compile(rf"UCX\s+INFO\s+(?:{_WHERE}):?\s*(?P<lanes>\w+\(.*)")
@@ -72,12 +69,9 @@ class Protocol:
 
     configuration: str
     """Where: ``self``, ``intra-node`` or ``inter-node``; ``ep_cfg[1]`` of a UCX that says no more."""
-    operation: str
-    """What, e.g. ``tagged message by ucp_tag_send* from host memory``."""
-    first_bytes: int
-    """Of the range."""
-    name: str
-    """As UCX calls it, e.g. ``eager short``."""
+    operation: str  # What, e.g. ``tagged message by ucp_tag_send* from host memory``.
+    first_bytes: int  # Of the range.
+    name: str  # As UCX calls it, e.g. ``eager short``.
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +80,8 @@ class UcxReport:
 
     lanes: Mapping[str, tuple[str, ...]]
     """Configuration (``intra-node``) → transport/device of each lane of tagged messages and the like."""
-    protocols: tuple[Protocol, ...]
-    """In order."""
-    warnings: tuple[str, ...]
-    """Texts of lines with WARN or ERROR."""
+    protocols: tuple[Protocol, ...]  # In order.
+    warnings: tuple[str, ...]  # Texts of lines with WARN or ERROR.
 
     def first_rendezvous(self, configuration: str) -> tuple[int, ...]:
         """Where rendezvous begins, in bytes, in each table of tagged messages of a configuration."""

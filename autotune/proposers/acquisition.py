@@ -4,14 +4,6 @@ On the logarithmic scale an objective is a weighted sum over slots: one matrix t
 
 Notation: m slots, o objectives, S samples of q candidates' curves; a *cost* is the logarithm of a score, less
 is better: cost = weights @ ln t + constant. ``weights`` has shape ``(o, m)``.
-
-References:
-    D. R. Jones, M. Schonlau, W. J. Welch, "Efficient global optimization of expensive black-box functions",
-    J. Global Optimization 13, 1998, eq. 15 (expected improvement).
-    M. Emmerich, K. Giannakoglou, B. Naujoks, "Single- and multiobjective evolutionary optimization assisted
-    by Gaussian random field metamodels", IEEE TEC 10(4), 2006, §III (expected hypervolume improvement).
-    P. Frazier, W. Powell, S. Dayanik, "The knowledge-gradient policy for correlated normal beliefs", INFORMS
-    J. Computing 21(4), 2009, §2 (what another look at the same point is worth).
 """
 
 from __future__ import annotations
@@ -39,20 +31,26 @@ if TYPE_CHECKING:
     from autotune.proposers.curve_model import CurveModel, Prediction
     from autotune.space import Point, Space
 
-PROMISING = 96
-"""Hypervolumes are computed for so many candidates: those that promise most in any one objective."""
-SLACK = 0.03
-"""Loss on the log scale that is left to noise when a setting is asked whether it loses anywhere."""
-SURE = 0.1
-"""Measured loss on the log scale beyond which a setting is no rival: more than launches differ by."""
-SURELY = 1.0
-"""Standard deviations of what is believed of a setting by which it must lose to be none."""
-HOPE = 0.002
-"""Least chance of a setting to lose nowhere: the model may be wrong."""
-LAUNCHES = 0.05
-"""Prior standard deviation between launches of one point; recorded campaigns show 2 to 5 %."""
-TRUSTED = 4.0
-"""Launches that this prior counts as."""
+
+@dataclass(frozen=True, slots=True)
+class SearchRule:
+    """What a search takes for granted of noise, and where it saves thinking."""
+
+    promising: int = 96
+    """Hypervolumes are computed for so many candidates: those that promise most in any one objective."""
+    slack: float = 0.03
+    """Loss on the log scale that is left to noise when a setting is asked whether it loses anywhere."""
+    sure: float = 0.1
+    """Measured loss on the log scale beyond which a setting is no rival: more than launches differ by."""
+    surely: float = 1.0
+    """Standard deviations of what is believed of a setting by which it must lose to be none."""
+    hope: float = 0.002  # Least chance of a setting to lose nowhere: the model may be wrong.
+    launches: float = 0.05
+    """Prior standard deviation between launches of one point; recorded campaigns show 2 to 5 %."""
+    trusted: float = 4.0  # Launches that this prior counts as.
+
+
+RULE = SearchRule()
 MEMORY: Slot = ("memory", 0, 0)
 """Peak memory is one more slot of the curve; of several launches the largest counts."""
 
@@ -61,22 +59,16 @@ MEMORY: Slot = ("memory", 0, 0)
 class SearchState:
     """Where a campaign stands."""
 
-    space: Space
-    """Of the campaign."""
-    slots: tuple[Slot, ...]
-    """Those that some objective counts."""
-    weights: NDArray[np.float64]
-    """Share of each slot in each objective, shape ``(o, m)``."""
-    curves: Curves
-    """Of the launches that succeeded."""
+    space: Space  # Of the campaign.
+    slots: tuple[Slot, ...]  # Those that some objective counts.
+    weights: NDArray[np.float64]  # Share of each slot in each objective, shape ``(o, m)``.
+    curves: Curves  # Of the launches that succeeded.
     envelopes: dict[Point, NDArray[np.float64]]
     """Job-wide setting → ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
-    limit: NDArray[np.float64]
-    """ln t that no launch may exceed, shape ``(m,)``; infinite where none is known."""
+    limit: NDArray[np.float64]  # ln t that no launch may exceed, shape ``(m,)``; infinite where none is known
     untouched: NDArray[np.float64]
     """ln t of the stack's own defaults, which the limit is made of, shape ``(m,)``; infinite as there."""
-    losers: frozenset[Point]
-    """Settings that are sure to lose somewhere."""
+    losers: frozenset[Point]  # Settings that are sure to lose somewhere.
 
     @classmethod
     def of(
@@ -114,7 +106,7 @@ class SearchState:
             envelopes,
             limit,
             default,
-            frozenset(s for s, curve in envelopes.items() if (curve > limit + SURE).any()),
+            frozenset(s for s, curve in envelopes.items() if (curve > limit + RULE.sure).any()),
         )
 
     def believed(self, model: CurveModel) -> SearchState:
@@ -128,7 +120,7 @@ class SearchState:
         for point, mean, sd in zip(points, predicted.mean, predicted.sd, strict=True):
             setting = job_setting(self.space, point)
             means[setting] = np.minimum(means.get(setting, mean), mean)
-            least[setting] = np.minimum(least.get(setting, mean), mean - SURELY * sd)
+            least[setting] = np.minimum(least.get(setting, mean), mean - RULE.surely * sd)
         told = np.array([slot != MEMORY for slot in self.slots])
         envelopes = {
             setting: np.where(told & np.isfinite(curve), means.get(setting, curve), curve)
@@ -147,7 +139,7 @@ class SearchState:
     @property
     def lost(self) -> NDArray[np.bool_]:
         """Whether each launch was slower somewhere than is allowed, shape ``(n,)``."""
-        lost: NDArray[np.bool_] = np.any(self.curves.logs > self.limit + SLACK, axis=1)
+        lost: NDArray[np.bool_] = np.any(self.curves.logs > self.limit + RULE.slack, axis=1)
         return lost
 
     def gains(
@@ -194,7 +186,7 @@ class SearchState:
         joint_mean, joint_sd = after.mean(axis=2).mean(axis=0), after.mean(axis=2).std(axis=0) + 1e-9
         jointly = expected_improvement(now.mean(axis=1).min(), joint_mean, joint_sd)
         gain = np.maximum(each.max(axis=1), jointly) * allowed
-        promising = np.argsort(-gain, kind="stable")[:PROMISING]
+        promising = np.argsort(-gain, kind="stable")[: RULE.promising]
         # The closed form breaks ties among points whose samples never reach the front.
         rank = 1e-6 * jointly * allowed
         rank[promising] += _hypervolume_gain(now, after[:, promising]) * allowed[promising]
@@ -205,7 +197,7 @@ class SearchState:
 
         Where noise leaves open which of two points is better in a slot, a further launch can turn the
         decision; its value is the expected gain from that (Frazier, Powell, Dayanik, eq. 14). Launches differ
-        by more than their samples say: by ``LAUNCHES``, drawn to what repeated launches show.
+        by more than their samples say: by ``RULE.launches``, drawn to what repeated launches show.
         """
         share = self.weights.mean(axis=0)
         by_point: dict[Point, list[int]] = {}
@@ -220,7 +212,7 @@ class SearchState:
         again = [logs - logs.mean(axis=0) for logs, _ in groups if len(logs) > 1]
         behind = sum(len(rows) - 1 for rows in again)
         squares = sum(float(np.nanmean(rows**2, axis=1).sum()) for rows in again)
-        between = (TRUSTED * LAUNCHES**2 + squares) / (TRUSTED + behind)
+        between = (RULE.trusted * RULE.launches**2 + squares) / (RULE.trusted + behind)
         once = np.sqrt(np.maximum(within**2, between))
         n = np.array([len(rows) for rows in by_point.values()])[:, None]
         shift = once / np.sqrt(n * (n + 1))  # how far one more launch is expected to move a mean
@@ -241,8 +233,8 @@ class SearchState:
         if np.isinf(self.limit).all():
             return np.ones(len(settings))
         smooth = replace(predicted, residual_sd=np.zeros_like(predicted.residual_sd))
-        loses = (self._joined(settings, smooth.draw(samples, seed)) > self.limit + SLACK).any(axis=-1)
-        chance: NDArray[np.float64] = np.maximum(1.0 - loses.mean(axis=0), HOPE)
+        loses = (self._joined(settings, smooth.draw(samples, seed)) > self.limit + RULE.slack).any(axis=-1)
+        chance: NDArray[np.float64] = np.maximum(1.0 - loses.mean(axis=0), RULE.hope)
         return chance
 
     def _costs(self) -> NDArray[np.float64]:
@@ -335,7 +327,7 @@ def _apart(space: Space, launches: Sequence[Observation]) -> float:
         if times:
             means.setdefault((o.trial.subject, o.trial.point), []).append(sum(times) / len(times))
     squares = sum(float(np.var(of)) * len(of) for of in means.values())
-    return math.sqrt(squares / (TRUSTED + sum(len(of) - 1 for of in means.values())))
+    return math.sqrt(squares / (RULE.trusted + sum(len(of) - 1 for of in means.values())))
 
 
 def _arrays(

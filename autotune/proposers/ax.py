@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class Ax:
     """Bayesian optimisation as Ax does it by default."""
 
-    initial: int = 5
-    """Launches before the model takes over: quasi-random points, the default among them."""
+    initial: int = 5  # Launches before the model takes over: quasi-random points, the default among them.
     method: str = "fast"
     """Of Ax: ``fast`` (its default Gaussian process), ``quality`` (fully Bayesian), ``random_search``."""
 

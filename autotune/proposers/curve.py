@@ -39,12 +39,9 @@ class Curve:
 
     repeats: bool = True
     """Whether a doubtful leader is launched again when that is worth more than a new point."""
-    candidates: int = 512
-    """Points that are drawn from a space too large to be enumerated."""
-    warm_start: tuple[FinishedCampaign, ...] = ()
-    """Finished campaigns whose launches are brought along."""
-    samples: int = 128
-    """Curves drawn for each candidate where no closed form exists."""
+    candidates: int = 512  # Points that are drawn from a space too large to be enumerated.
+    warm_start: tuple[FinishedCampaign, ...] = ()  # Finished campaigns whose launches are brought along.
+    samples: int = 128  # Curves drawn for each candidate where no closed form exists.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The launch worth most; None when every point was tried or none is worth ``min_gain``."""

@@ -19,10 +19,6 @@ Hyperparameters are the maximum of the posterior density, so that a handful
 of launches suffices to begin with. Standard errors of the launches enter as heteroscedastic noise.
 
 Notation: n launches, q points, m slots, R coefficients, D parameters with V values; times on the log scale.
-
-References:
-    C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, §2.2, §5.4.1.
-    E. Bonilla, K. M. Chai, C. Williams, "Multi-task Gaussian process prediction", NIPS 2007 (low rank, §2).
 """
 
 from __future__ import annotations
@@ -44,44 +40,44 @@ if TYPE_CHECKING:
     from autotune.history.objectives import Slot
     from autotune.space import Parameter, Point, Space
 
-SIGNAL = 0.7
-"""Prior standard deviation of ln t that parameters account for, beyond what names say."""
-LEVEL = 0.5
-"""Prior standard deviation of the unknown level of all points against the reference."""
-TRUST = 0.8
-"""Share of the expectation that is believed before anything was measured."""
-DOUBT = 0.2
-"""Prior standard deviation of that share."""
-SMOOTH_OCTAVES = 4.0
-"""Length, in doublings of the message size, over which curves bend."""
-NUGGET = 0.05
-"""Prior of the launch-to-launch standard deviation of ln t that standard errors do not show."""
-UNLIKE, UNLIKE_ON_SCALE = 2.0, 1.0
-"""Prior of θ, over the square root of the number of parameters: how soon unlike values tell nothing."""
-ADDITIVE = 0.5
-"""Share w of what parameters do one by one."""
-ROUGH = 0.1
-"""Standard deviation of what curves do at single sizes (protocol switches), which nothing smooth predicts."""
-FITTED = 128
-"""Hyperparameters are fitted to at most so many launches; predictions rest on all of them."""
-KEPT = 0.99
-"""Share of the prior variance over slots that the leading coefficients must hold."""
+
+@dataclass(frozen=True, slots=True)
+class CurvePriors:
+    """What is believed of curves before anything was measured: wider priors explore longer."""
+
+    signal: float = 0.7
+    """Prior standard deviation of ln t that parameters account for, beyond what names say."""
+    level: float = 0.5  # Prior standard deviation of the unknown level of all points against the reference.
+    trust: float = 0.8  # Share of the expectation that is believed before anything was measured.
+    doubt: float = 0.2  # Prior standard deviation of that share.
+    smooth_octaves: float = 4.0  # Length, in doublings of the message size, over which curves bend.
+    nugget: float = 0.05
+    """Prior of the launch-to-launch standard deviation of ln t that standard errors do not show."""
+    unlike: float = 2.0
+    """Prior of θ, over the square root of the number of parameters: how soon unlike values tell nothing."""
+    unlike_on_scale: float = 1.0  # The same for values on a scale, which change by degrees.
+    additive: float = 0.5  # Share w of what parameters do one by one.
+    rough: float = 0.1
+    """Standard deviation of what curves do at single sizes (protocol switches), beside what is smooth."""
+    fitted: int = 128
+    """Hyperparameters are fitted to at most so many launches; predictions rest on all of them."""
+    kept: float = 0.99  # Share of the prior variance over slots that the leading coefficients must hold.
+    farthest: float = 6.0  # Standard deviations of its prior that a hyperparameter may lie away.
+
+
+PRIORS = CurvePriors()
 
 
 @dataclass(frozen=True)
 class Curves:
     """What was measured, as arrays."""
 
-    points: Sequence[Point]
-    """Of the launches, length n; the same point may occur several times."""
-    logs: NDArray[np.float64]
-    """ln t, shape ``(n, m)``; NaN where a cell is missing."""
-    sems: NDArray[np.float64]
-    """Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown."""
+    points: Sequence[Point]  # Of the launches, length n; the same point may occur several times.
+    logs: NDArray[np.float64]  # ln t, shape ``(n, m)``; NaN where a cell is missing.
+    sems: NDArray[np.float64]  # Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown.
     doubts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Standard deviation by which the curve as a whole may be off, shape ``(n,)``; empty: by nothing."""
-    apart: float = 0.0
-    """Standard deviation by which whole launches of one setting lie apart."""
+    apart: float = 0.0  # Standard deviation by which whole launches of one setting lie apart.
 
     def __post_init__(self) -> None:
         """Fill in what was left empty."""
@@ -93,12 +89,9 @@ class Curves:
 class Prediction:
     """Normal marginals of the curves of some points."""
 
-    mean: NDArray[np.float64]
-    """Of ln t, shape ``(q, m)``."""
-    coefficient_sd: NDArray[np.float64]
-    """Standard deviation of each coefficient, shape ``(q, R)``."""
-    basis: NDArray[np.float64]
-    """φ, shape ``(m, R)``."""
+    mean: NDArray[np.float64]  # Of ln t, shape ``(q, m)``.
+    coefficient_sd: NDArray[np.float64]  # Standard deviation of each coefficient, shape ``(q, R)``.
+    basis: NDArray[np.float64]  # φ, shape ``(m, R)``.
     residual_sd: NDArray[np.float64]
     """Standard deviation of ln t that the coefficients leave over, shape ``(q, m)``."""
 
@@ -117,10 +110,6 @@ class Prediction:
         smooth = (normals[:, None, :r] * self.coefficient_sd) @ self.basis.T
         curves: NDArray[np.float64] = self.mean + smooth + normals[:, None, r:] * self.residual_sd
         return curves
-
-
-_FARTHEST = 6.0
-"""Standard deviations of its prior that a hyperparameter may lie away."""
 
 
 class CurveModel:
@@ -162,7 +151,7 @@ class CurveModel:
         self._codes = torch.as_tensor(codes)
         self._expected, targets, noise = self._project(seen, excess)
         data = _Data(self._codes, *(torch.as_tensor(a.T) for a in (self._expected, targets, noise)))
-        self._hyper = self._fit(data.some(FITTED), steps)
+        self._hyper = self._fit(data.some(PRIORS.fitted), steps)
         with torch.no_grad():
             shape = self._shape(data.codes, data.codes, self._hyper)
             k = self._covariance(shape, data.e, data.e, self._hyper)
@@ -185,13 +174,13 @@ class CurveModel:
             rough, doubt = shape @ self._rough, 1 - ((shape @ self._precision) * shape).sum(-1)
             half = torch.linalg.solve_triangular(self._chol, across.transpose(-1, -2), upper=False)
             weights = torch.as_tensor(self._weights)[:, None]
-            own = weights * (LEVEL**2 + self._hyper.amplitude[:, None]) + DOUBT**2 * e**2
+            own = weights * (PRIORS.level**2 + self._hyper.amplitude[:, None]) + PRIORS.doubt**2 * e**2
             variance = (own - (half**2).sum(-2)).clamp_min(1e-10).numpy().T
         return Prediction(
-            self._reference + TRUST * excess + mean @ self._basis.T + rough.numpy(),
+            self._reference + PRIORS.trust * excess + mean @ self._basis.T + rough.numpy(),
             np.sqrt(variance),
             self._basis,
-            np.sqrt((self._left + ROUGH**2) * doubt.clamp_min(0).numpy()[:, None]),
+            np.sqrt((self._left + PRIORS.rough**2) * doubt.clamp_min(0).numpy()[:, None]),
         )
 
     def _single_sizes(self, seen: Curves) -> tuple[torch.Tensor, torch.Tensor]:
@@ -206,7 +195,9 @@ class CurveModel:
         left = np.nan_to_num(seen.logs - self.predict(seen.points).mean)
         shape = self._shape(self._codes, self._codes, self._hyper)
         sems = np.nan_to_num(seen.sems)
-        doubt = torch.as_tensor((NUGGET**2 + seen.doubts**2 + (sems**2).mean(axis=1)) / ROUGH**2)
+        doubt = torch.as_tensor(
+            (PRIORS.nugget**2 + seen.doubts**2 + (sems**2).mean(axis=1)) / PRIORS.rough**2
+        )
         precision = torch.cholesky_inverse(_cholesky(shape, doubt))
         return precision @ torch.as_tensor(left), precision
 
@@ -214,7 +205,7 @@ class CurveModel:
         self, seen: Curves, excess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
-        residual = seen.logs - self._reference - TRUST * excess
+        residual = seen.logs - self._reference - PRIORS.trust * excess
         noise = np.nan_to_num(seen.sems, nan=0.0) ** 2
         targets, variances = [], []
         for row, spread in zip(residual, noise, strict=True):
@@ -224,7 +215,7 @@ class CurveModel:
                 variances.append(spread @ self._basis**2)
             else:  # a curve with gaps: the coefficients' posterior under the smooth prior
                 phi = self._basis[have]
-                precision = np.diag(1 / (SIGNAL**2 * self._weights)) + phi.T @ phi / 1e-2
+                precision = np.diag(1 / (PRIORS.signal**2 * self._weights)) + phi.T @ phi / 1e-2
                 covariance = np.linalg.inv(precision)
                 targets.append(covariance @ (phi.T @ row[have]) / 1e-2)
                 variances.append(np.diag(covariance) + spread[have] @ phi**2)
@@ -248,7 +239,7 @@ class CurveModel:
         for its in self._families:
             singly = singly + torch.exp(-a[:, its] @ exponents[its][:, its] @ b[:, its].T)
         jointly = torch.exp(-a @ exponents @ b.T)
-        shape: torch.Tensor = (1 - ADDITIVE) * jointly + ADDITIVE * singly / len(self._free)
+        shape: torch.Tensor = (1 - PRIORS.additive) * jointly + PRIORS.additive * singly / len(self._free)
         return shape
 
     def _covariance(
@@ -258,8 +249,8 @@ class CurveModel:
         import torch
 
         weights = torch.as_tensor(self._weights)[:, None, None]
-        covariance: torch.Tensor = weights * (LEVEL**2 + hyper.amplitude[:, None, None] * shape)
-        return covariance + DOUBT**2 * e[:, :, None] * f[:, None, :]
+        covariance: torch.Tensor = weights * (PRIORS.level**2 + hyper.amplitude[:, None, None] * shape)
+        return covariance + PRIORS.doubt**2 * e[:, :, None] * f[:, None, :]
 
     def _fit(self, data: _Data, steps: int) -> _Hyper:
         """The hyperparameters at the mode of their posterior."""
@@ -267,7 +258,7 @@ class CurveModel:
 
         r, d = len(self._weights), len(self._free)
         raw = torch.zeros(d + 2 * r, dtype=torch.float64, requires_grad=True)
-        medians = [UNLIKE_ON_SCALE if p.positions() else UNLIKE for p in self._free]
+        medians = [PRIORS.unlike_on_scale if p.positions() else PRIORS.unlike for p in self._free]
         scale = torch.as_tensor(np.log(medians) - 0.5 * math.log(max(d, 1)))
 
         def unpack(v: torch.Tensor) -> _Hyper:
@@ -275,11 +266,11 @@ class CurveModel:
 
             A line search may try anything: what is beyond all reason would make covariances singular.
             """
-            v = v.clamp(-_FARTHEST, _FARTHEST)
+            v = v.clamp(-PRIORS.farthest, PRIORS.farthest)
             return _Hyper(
                 torch.exp(scale + 0.9 * v[:d]),
-                SIGNAL**2 * torch.exp(0.8 * v[d : d + r]),
-                NUGGET**2 * torch.exp(v[d + r :]),
+                PRIORS.signal**2 * torch.exp(0.8 * v[d : d + r]),
+                PRIORS.nugget**2 * torch.exp(v[d + r :]),
             )
 
         def closure() -> torch.Tensor:
@@ -306,10 +297,8 @@ class CurveModel:
 class _Hyper:
     """What is fitted."""
 
-    theta: torch.Tensor
-    """Shape ``(D,)``."""
-    amplitude: torch.Tensor
-    """a, shape ``(R,)``."""
+    theta: torch.Tensor  # Shape ``(D,)``.
+    amplitude: torch.Tensor  # a, shape ``(R,)``.
     nugget: torch.Tensor
     """Variance of the coefficients from launch to launch beyond the standard errors, shape ``(R,)``."""
 
@@ -318,14 +307,10 @@ class _Hyper:
 class _Data:
     """The launches as the coefficients see them."""
 
-    codes: torch.Tensor
-    """One-hot, shape ``(n, V)``."""
-    e: torch.Tensor
-    """Expectations, shape ``(R, n)``."""
-    targets: torch.Tensor
-    """Coefficients of what the expectations leave over, shape ``(R, n)``."""
-    noise: torch.Tensor
-    """Their variances, shape ``(R, n)``."""
+    codes: torch.Tensor  # One-hot, shape ``(n, V)``.
+    e: torch.Tensor  # Expectations, shape ``(R, n)``.
+    targets: torch.Tensor  # Coefficients of what the expectations leave over, shape ``(R, n)``.
+    noise: torch.Tensor  # Their variances, shape ``(R, n)``.
 
     def some(self, most: int) -> _Data:
         """At most so many launches, evenly taken in order."""
@@ -356,7 +341,7 @@ def _cholesky(k: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 
 def _reference(seen: Curves, excess: NDArray[np.float64]) -> NDArray[np.float64]:
     """What the best family would take in each slot if the names told the truth, shape ``(m,)``."""
-    guesses = seen.logs - TRUST * excess
+    guesses = seen.logs - PRIORS.trust * excess
     columns = [column[~np.isnan(column)] for column in guesses.T]
     return np.array([float(np.mean(c)) if len(c) else 0.0 for c in columns])
 
@@ -372,11 +357,11 @@ def _slot_basis(
     x = np.array([[kinds.index(c), math.log2(max(p, 1)), math.log2(max(m, 1))] for c, p, m in slots])
     other = (x[:, None, 0] != x[None, :, 0]) * 1.0
     ranks = np.abs(x[:, None, 1] - x[None, :, 1])
-    sizes = np.abs(x[:, None, 2] - x[None, :, 2]) / SMOOTH_OCTAVES
+    sizes = np.abs(x[:, None, 2] - x[None, :, 2]) / PRIORS.smooth_octaves
     kernel = np.exp(-0.5 * sizes**2 - 0.15 * ranks - 0.7 * other)
     values, vectors = np.linalg.eigh(kernel)
     values, vectors = values[::-1].clip(min=0), vectors[:, ::-1]
-    rank = min(1 + int(np.searchsorted(np.cumsum(values) / values.sum(), KEPT)), 6, len(slots))
+    rank = min(1 + int(np.searchsorted(np.cumsum(values) / values.sum(), PRIORS.kept)), 6, len(slots))
     basis, weights = vectors[:, :rank], values[:rank]
     left = np.diag(kernel) - (basis**2) @ weights
-    return basis, weights, SIGNAL**2 * left.clip(min=0)
+    return basis, weights, PRIORS.signal**2 * left.clip(min=0)

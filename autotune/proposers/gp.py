@@ -2,10 +2,6 @@
 
 The textbook method, without anything that knows what a collective is: the rival that ``curve`` has to beat.
 Several objectives are drawn into one at each call (ParEGO).
-
-References:
-    J. Knowles, "ParEGO: a hybrid algorithm with on-line landscape approximation for expensive multiobjective
-    optimization problems", IEEE TEC 10(1), 2006, §III.
 """
 
 import warnings
@@ -24,10 +20,8 @@ from autotune.space import encode
 class MeanProcess:
     """Expected improvement of one number per launch."""
 
-    initial: int = 3
-    """Launches before the model takes over: the default and drawn points."""
-    candidates: int = 512
-    """Points that are drawn from a space too large to be enumerated."""
+    initial: int = 3  # Launches before the model takes over: the default and drawn points.
+    candidates: int = 512  # Points that are drawn from a space too large to be enumerated.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The untried candidate with the greatest expected improvement; None when there is none."""

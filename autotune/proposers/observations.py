@@ -27,12 +27,9 @@ SHOWN = 512
 class LaunchCosts:
     """One launch as a data point."""
 
-    point: Point
-    """What was launched."""
-    costs: tuple[float, ...] | None
-    """One for each objective; None: the launch failed, or its curve has gaps."""
-    sems: tuple[float, ...] = ()
-    """Standard errors of the costs."""
+    point: Point  # What was launched.
+    costs: tuple[float, ...] | None  # One for each objective; None: the launch failed, or its curve has gaps.
+    sems: tuple[float, ...] = ()  # Standard errors of the costs.
 
 
 def launches(problem: Problem, history: History) -> list[Observation]:

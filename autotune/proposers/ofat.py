@@ -5,10 +5,6 @@ next parameter follows, in a shuffled order. Rounds through all parameters are r
 that changes nothing is followed by one from a drawn base.
 
 The method is replayed against the history at each call: the first point it needs and does not know is next.
-
-References:
-    Tuning of MVAPICH2 by shuffled and repeated sweeps of single parameters has been published as common
-    practice; what the method misses are interactions (C. Daniel, "One-at-a-time plans", JASA 68, 1973).
 """
 
 from collections.abc import Iterator
@@ -26,8 +22,7 @@ from autotune.space import Point, Space
 class OneFactor:
     """Sweeps one parameter after another."""
 
-    rounds: int = 64
-    """After so many the rest is drawn."""
+    rounds: int = 64  # After so many the rest is drawn.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The next point that the method needs; None when every point was tried."""

@@ -31,10 +31,8 @@ SAMPLERS = ("tpe", "gp")
 class Optuna:
     """Optuna's samplers on the cost of each launch."""
 
-    sampler: str = "tpe"
-    """One of ``SAMPLERS``."""
-    initial: int = 5
-    """Launches before the sampler's model takes over, the default among them."""
+    sampler: str = "tpe"  # One of ``SAMPLERS``.
+    initial: int = 5  # Launches before the sampler's model takes over, the default among them.
 
     def __post_init__(self) -> None:
         """Check the name.

@@ -6,18 +6,13 @@ algorithm of a known family should fare at each message size.
 Notation: p ranks, message size m (counted as in ``Cell``), start-up time α, time per byte β. An algorithm
 that needs ``rounds`` dependent messages and moves ``volume`` · m bytes through the busiest rank takes about
 rounds · α + volume · m · β.
-
-References:
-    R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
-    IJHPCA 19(1), 2005, §3–4 (rounds and volumes of each family).
-    J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10,
-    2007, table 1 (trees, chains and pipelines).
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,26 +21,28 @@ from autotune.collectives import COLLECTIVES
 from autotune.history.objectives import Slot
 from autotune.space import Parameter, Point, Value
 
-ALPHA_S = 1.5e-6
-"""Start-up time of a message between two nodes, seconds: the order of magnitude of today's networks."""
-BETA_S = 1e-10
-"""Time per byte, seconds: 10 GB/s."""
-RANKS = 64
-"""Assumed where nobody says how many ranks there are."""
-ADAPTIVE = 0.3
-"""How far a stack's own choice usually is from the best family, on the log scale."""
-DEPARTURE = 0.1
-"""What changing any other parameter costs on average: defaults were chosen by people who measured."""
-EDGE = 0.2
-"""What either end of a family's own scale (radix, segment) costs against its middle: the best value is mostly
-inside, and a family that is tried once should be tried there."""
-UNKNOWN = 0.2
-"""The same for an algorithm whose name says nothing."""
 
-_SMALLEST_THRESHOLD = 256.0
-"""Numbers from here on are bytes: no radix is so high."""
-FAMILY_WEIGHT = 4.0
-"""Of a common family against the rarest common word, when names are compared."""
+@dataclass(frozen=True, slots=True)
+class NamePriors:
+    """What names of values let one expect, on the log scale where nothing else is said."""
+
+    alpha_s: float = 1.5e-6
+    """Start-up time of a message between two nodes, seconds: the order of magnitude of today's networks."""
+    beta_s: float = 1e-10  # Time per byte, seconds: 10 GB/s.
+    ranks: int = 64  # Assumed where nobody says how many ranks there are.
+    adaptive: float = 0.3  # How far a stack's own choice usually is from the best family, on the log scale.
+    departure: float = 0.1
+    """What changing any other parameter costs on average: defaults were chosen by people who measured."""
+    edge: float = 0.2
+    """What either end of a family's own scale (radix, segment) costs against its middle: the best value is
+    mostly inside, and a family that is tried once should be tried there."""
+    unknown: float = 0.2  # The same for an algorithm whose name says nothing.
+    smallest_threshold: float = 256.0  # Numbers from here on are bytes: no radix is so high.
+    family_weight: float = 4.0  # Of a common family against the rarest common word, when names are compared.
+
+
+NAMES = NamePriors()
+
 
 # Kind → families, the first whose pattern occurs in the name: (pattern, rounds, volume) where rounds and
 # volume are sums of (coefficient of log2 p, coefficient of p − 1, constant).
@@ -103,8 +100,9 @@ def expected_excess(parameters: Sequence[Parameter], slots: Sequence[Slot]) -> N
     """How far above the best family each value should be, shape ``(V, n_slots)``, on the log scale.
 
     What a point should be is the sum over its values: ``coded(parameters, points) @`` this.
-    A parameter whose names say nothing costs ``DEPARTURE`` where it is not at its default, or up to ``EDGE``
-    where only some family has it; a threshold costs nothing at messages that none of its values reaches.
+    A parameter whose names say nothing costs ``NAMES.departure`` where it is not at its default, or up to
+    ``NAMES.edge`` where only some family has it; a threshold costs nothing at messages that none of its
+    values reaches.
     """
     tables = [_value_costs(p, slots) for p in parameters]
     return np.vstack([np.zeros((0, len(slots))), *tables])
@@ -117,22 +115,26 @@ def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.floa
     known = [costs for costs in by_value if costs is not None]
     if len(known) >= 2:
         best = np.min(known, axis=0)
-        unnamed = [np.full(len(slots), ADAPTIVE if v == default else UNKNOWN) for v in parameter.values]
+        unnamed = [
+            np.full(len(slots), NAMES.adaptive if v == default else NAMES.unknown) for v in parameter.values
+        ]
         pairs = zip(unnamed, by_value, strict=True)
         return np.array([*(other if costs is None else costs - best for other, costs in pairs), inactive])
     if parameter.when:  # nothing stood there before its condition held
         at = parameter.positions()
         offs = np.array([2 * at.get(v, 0.5) - 1 for v in parameter.values] + [0.0])
-        return np.outer(EDGE * np.square(offs), _reached(parameter, slots))
-    changed = [DEPARTURE * (v != default) for v in parameter.values]
-    return np.outer([*changed, DEPARTURE], np.ones(len(slots)))
+        return np.outer(NAMES.edge * np.square(offs), _reached(parameter, slots))
+    changed = [NAMES.departure * (v != default) for v in parameter.values]
+    return np.outer([*changed, NAMES.departure], np.ones(len(slots)))
 
 
 def _reached(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.bool_]:
     """At which slots values of a parameter can differ, as far as numbers of bytes tell, ``(n_slots,)``."""
     numbers = [n for n in parameter.numbers if n]
     least = min(numbers, default=0.0)
-    return np.array([message_bytes >= least or least < _SMALLEST_THRESHOLD for _, _, message_bytes in slots])
+    return np.array(
+        [message_bytes >= least or least < NAMES.smallest_threshold for _, _, message_bytes in slots]
+    )
 
 
 def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> NDArray[np.float64]:
@@ -150,7 +152,9 @@ def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> ND
     families = [{f for c in collectives if (f := _family(parameter, v, c)) is not None} for v in values]
     count = Counter(word for mine in words for word in mine)
     weight: dict[object, float] = {word: math.log((1 + len(values)) / n) for word, n in count.items()}
-    weight.update((family, FAMILY_WEIGHT * math.log(1 + len(values))) for mine in families for family in mine)
+    weight.update(
+        (family, NAMES.family_weight * math.log(1 + len(values))) for mine in families for family in mine
+    )
     traits: list[set[object]] = [{*mine, *kin} for mine, kin in zip(words, families, strict=True)]
     for i, a in enumerate(values):
         for j, b in enumerate(values):
@@ -191,7 +195,7 @@ def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> 
         elif family is None:
             return None
         else:
-            p = comm_size if comm_size > 1 else RANKS
+            p = comm_size if comm_size > 1 else NAMES.ranks
             rounds, volume = (a * math.log2(p) + b * (p - 1) + c for a, b, c in family[1:])
-            costs.append(math.log(rounds * ALPHA_S + volume * message_bytes * BETA_S))
+            costs.append(math.log(rounds * NAMES.alpha_s + volume * message_bytes * NAMES.beta_s))
     return np.array(costs)

@@ -13,8 +13,7 @@ from autotune.proposers.observations import launches, pool
 class Random:
     """Draws each launch uniformly from what was not tried."""
 
-    repeats: bool = False
-    """Whether a point may be drawn again."""
+    repeats: bool = False  # Whether a point may be drawn again.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """A point drawn by (seed, length of the history); None when every point was tried."""

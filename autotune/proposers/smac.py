@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 class Smac:
     """SMAC3 on the cost of each launch."""
 
-    initial: int = 4
-    """Launches before the forest takes over: the default and drawn points."""
+    initial: int = 4  # Launches before the forest takes over: the default and drawn points.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """What an optimiser that saw this history asks for; None when every point was tried."""

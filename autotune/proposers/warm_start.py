@@ -27,10 +27,8 @@ DOUBT = 0.3
 class FinishedCampaign:
     """A finished campaign."""
 
-    space: Space
-    """Of its points."""
-    history: History
-    """Its launches."""
+    space: Space  # Of its points.
+    history: History  # Its launches.
 
     def carried(self, space: Space) -> list[tuple[Point, Observation]]:
         """The launches that tell about another space, each with its point there.

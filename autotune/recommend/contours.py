@@ -22,14 +22,10 @@ from autotune.space import Parameter, Space
 class Contours:
     """One objective over two parameters, whatever else was set."""
 
-    parameters: tuple[Parameter, ...]
-    """The two, the stronger one first."""
-    codes: NDArray[np.float64]
-    """(n_launches, 2) places of the launches, in [−1, 1]."""
-    measured: NDArray[np.float64]
-    """(n_launches,) scores."""
-    surface: Surface
-    """A quadratic through the logarithms of the scores."""
+    parameters: tuple[Parameter, ...]  # The two, the stronger one first.
+    codes: NDArray[np.float64]  # (n_launches, 2) places of the launches, in [−1, 1].
+    measured: NDArray[np.float64]  # (n_launches,) scores.
+    surface: Surface  # A quadratic through the logarithms of the scores.
 
 
 def strongest(space: Space, effects: Sequence[Effects], screening: ScreeningResult) -> tuple[Parameter, ...]:

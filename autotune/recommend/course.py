@@ -23,18 +23,12 @@ from autotune.space import Point, Space
 class Lead:
     """A setting that led in one objective for a while."""
 
-    from_trial: int
-    """The launch that made it the leader."""
-    to_trial: int
-    """The last launch of the search for which it led."""
-    point: Point
-    """The setting."""
-    then: Score
-    """What it was taken for when it took the lead."""
-    again: Score | None
-    """By launches that came later; None where there was none."""
-    launches: int
-    """How many those are."""
+    from_trial: int  # The launch that made it the leader.
+    to_trial: int  # The last launch of the search for which it led.
+    point: Point  # The setting.
+    then: Score  # What it was taken for when it took the lead.
+    again: Score | None  # By launches that came later; None where there was none.
+    launches: int  # How many those are.
 
 
 def leads(
@@ -90,8 +84,7 @@ def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
 class Moment:
     """One launch on the campaign's own clock."""
 
-    observation: Observation
-    """What it showed."""
+    observation: Observation  # What it showed.
     from_s: float
     """When it was asked for: seconds of waiting and launching since the first one; breaks are not counted."""
 

@@ -38,14 +38,10 @@ from autotune.space import Point, Space
 class Candidate:
     """One job-wide setting, judged."""
 
-    point: Point
-    """The launch-level values of its first observation; per-size ones are in ``curve``."""
-    curve: Envelope
-    """Its best per-size choice in each slot."""
-    scores: tuple[Score, ...]
-    """In the order of the objectives."""
-    launches: int
-    """Observations behind it."""
+    point: Point  # The launch-level values of its first observation; per-size ones are in ``curve``.
+    curve: Envelope  # Its best per-size choice in each slot.
+    scores: tuple[Score, ...]  # In the order of the objectives.
+    launches: int  # Observations behind it.
 
 
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:

@@ -13,11 +13,6 @@ of a launch say of their own error is the least that s̃²/n can be.
 
 Error rate: by Holm's step-down procedure the chance of reporting any violation where none of the guidelines
 is violated is at most ``rate``, for every dependence between them; guidelines share times, so they depend.
-
-References:
-    Holm: A simple sequentially rejective multiple test procedure. Scand. J. Stat. 6 (1979) 65–70.
-    Smyth: Linear models and empirical Bayes methods for assessing differential expression in microarray
-    experiments. Stat. Appl. Genet. Mol. Biol. 3 (2004) 3.
 """
 
 import math
@@ -39,26 +34,19 @@ _FREEDOM = 3.0
 class GuidelineKind(StrEnum):
     """What a guideline compares with."""
 
-    COMPOSITION = "composition"
-    """Other collectives that do the same together."""
-    SIZE = "size"
-    """The same call with a larger message."""
-    SPLIT = "split"
-    """Several calls with a smaller message."""
-    RANKS = "ranks"
-    """The same call on more ranks."""
-    ALGORITHM = "algorithm"
-    """The same call with one algorithm forced."""
+    COMPOSITION = "composition"  # Other collectives that do the same together.
+    SIZE = "size"  # The same call with a larger message.
+    SPLIT = "split"  # Several calls with a smaller message.
+    RANKS = "ranks"  # The same call on more ranks.
+    ALGORITHM = "algorithm"  # The same call with one algorithm forced.
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
     """One call in one setting."""
 
-    setting: str
-    """In words."""
-    slot: Slot
-    """Which call."""
+    setting: str  # In words.
+    slot: Slot  # Which call.
     times: Mapping[Hashable, tuple[float, float]]
     """Launch → (seconds, relative standard error within the launch)."""
 
@@ -67,30 +55,21 @@ class Timed:
 class Guideline:
     """``left`` takes no longer than ``right`` together."""
 
-    kind: GuidelineKind
-    """What is compared."""
-    left: Timed
-    """What should not be slower."""
-    right: tuple[tuple[int, Timed], ...]
-    """(How often, what) it is compared with."""
+    kind: GuidelineKind  # What is compared.
+    left: Timed  # What should not be slower.
+    right: tuple[tuple[int, Timed], ...]  # (How often, what) it is compared with.
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A guideline that does not hold."""
 
-    guideline: Guideline
-    """Which."""
-    left_s: float
-    """Time of the left side, geometric mean over launches."""
-    right_s: float
-    """Of the right side."""
-    low: float
-    """Lower end of a one-sided 95 % interval for left / right, of this guideline alone."""
-    p_value: float
-    """Before the correction for many."""
-    launches: int
-    """Behind the side that has fewer."""
+    guideline: Guideline  # Which.
+    left_s: float  # Time of the left side, geometric mean over launches.
+    right_s: float  # Of the right side.
+    low: float  # Lower end of a one-sided 95 % interval for left / right, of this guideline alone.
+    p_value: float  # Before the correction for many.
+    launches: int  # Behind the side that has fewer.
 
     @property
     def ratio(self) -> float:
@@ -102,12 +81,9 @@ class Violation:
 class Findings:
     """What was tested, and what failed."""
 
-    tested: int
-    """Guidelines."""
-    rate: float
-    """Chance of any violation below where no guideline is violated."""
-    violations: tuple[Violation, ...]
-    """The largest ratio first."""
+    tested: int  # Guidelines.
+    rate: float  # Chance of any violation below where no guideline is violated.
+    violations: tuple[Violation, ...]  # The largest ratio first.
 
 
 @dataclass(frozen=True, slots=True)

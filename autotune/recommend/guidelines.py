@@ -8,11 +8,6 @@ Composed calls are those of the two papers, as far as both sides can be measured
 measured the next larger one stands for it: a longer call can do the work of a shorter one, so the guideline
 only becomes weaker. p is the number of ranks; sizes count as everywhere here: the whole vector for allreduce,
 reduce, bcast and scans, a block for the others.
-
-References:
-    J. L. Träff, W. D. Gropp, R. Thakur, "Self-consistent MPI performance guidelines", IEEE Trans. Parallel
-    Distrib. Syst. 21(5), 2010, 698–709.
-    S. Hunold, A. Carpen-Amarie, "Autotuning MPI collectives using performance guidelines", HPC Asia 2018.
 """
 
 import re
@@ -58,12 +53,10 @@ _GROUPS = {
 }
 """What more ranks can only make longer; the others are between two of them."""
 
-_RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}
-"""Labels of a table that number launches."""
-_FIGURES = {"phase", "status", "reason", "sem_us", "low_us", "high_us", "n", "outliers", "is_default"}
+RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}  # Labels of a table that number launches.
+FIGURES = {"phase", "status", "reason", "sem_us", "low_us", "high_us", "n", "outliers", "is_default"}
 """Labels that tell no settings apart: further figures, as those of ``history``."""
-_BY_ITSELF = {"default", "auto", "unset", "0", ""}
-"""What an algorithm is called that nobody forces."""
+_BY_ITSELF = {"default", "auto", "unset", "0", ""}  # What an algorithm is called that nobody forces.
 
 _Times = dict[Hashable, tuple[float, float]]
 
@@ -112,9 +105,9 @@ def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
         labels = {name.lower(): value for name, value in one.labels}
         if labels.get("status", "ok") != "ok":
             continue
-        setting = tuple(sorted((n, v) for n, v in labels.items() if n not in _RUN | _FIGURES))
+        setting = tuple(sorted((n, v) for n, v in labels.items() if n not in RUN | FIGURES))
         slot = (one.collective, one.comm_size or 0, one.message_bytes)
-        run = tuple(labels[name] for name in sorted(_RUN & labels.keys()))
+        run = tuple(labels[name] for name in sorted(RUN & labels.keys()))
         own = (one.source, one.collective if one.benchmark else "", run)
         mine, k = times[setting][slot], 0
         while (launch := (*own, k)) in mine:

@@ -8,11 +8,6 @@ Notation: y is (n,), logarithms of scores less their median; K (n, n) their cova
 process's mean. Leave-one-out, with α = K⁻¹y: μᵢ = yᵢ − αᵢ / (K⁻¹)ᵢᵢ, σᵢ² = 1 / (K⁻¹)ᵢᵢ. The total effect of
 parameter d is S_d = E[(f(x) − f(x with x_d drawn anew))²] / (2 Var f), over points x drawn from the space:
 the share of the variation that would be left if all other parameters were held.
-
-References:
-    C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, eq. 5.10 to 5.12.
-    A. Saltelli et al., "Variance based sensitivity analysis of model output", Computer Physics
-    Communications 181, 2010, Table 2 (Jansen's estimator of the total effect).
 """
 
 import math
@@ -24,7 +19,7 @@ from numpy.typing import NDArray
 
 from autotune.history.objectives import Z95, Objective
 from autotune.recommend.front import Candidate
-from autotune.recommend.posterior import FITTED, Process, distances, inverted
+from autotune.recommend.posterior import PRIORS, Process, distances, inverted
 from autotune.space import Point, Space
 
 _FEWEST = 6
@@ -39,8 +34,7 @@ Array = NDArray[np.float64]
 class Importance:
     """One parameter in the eyes of the model."""
 
-    parameter: str
-    """Its name."""
+    parameter: str  # Its name.
     share: float
     """Its total effect, between 0 and about 1; with interactions the shares add up to more than 1."""
     ratio: float
@@ -51,24 +45,18 @@ class Importance:
 class LeftOut:
     """One setting as the model predicts it from all others."""
 
-    candidate: Candidate
-    """The setting and its measured scores."""
-    predicted: float
-    """In the objective's unit."""
-    low: float
-    """Lower end of 95 % for what a measurement would show."""
-    high: float
-    """Upper end."""
+    candidate: Candidate  # The setting and its measured scores.
+    predicted: float  # In the objective's unit.
+    low: float  # Lower end of 95 % for what a measurement would show.
+    high: float  # Upper end.
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
     """What the model knows of one objective."""
 
-    importances: tuple[Importance, ...]
-    """The parameters that varied, the most important first."""
-    left_out: tuple[LeftOut, ...]
-    """In order of the measured score."""
+    importances: tuple[Importance, ...]  # The parameters that varied, the most important first.
+    left_out: tuple[LeftOut, ...]  # In order of the measured score.
     explained: float
     """Share of the variation of left-out settings that is told, 1 − Σ(y − μ)² / Σ(y − ȳ)²: < 0: none."""
 
@@ -76,7 +64,7 @@ class Learnt:
 def learnt(objective: Objective, index: int, space: Space, judged: Sequence[Candidate]) -> Learnt | None:
     """What the settings teach about an objective, the ``index``-th of their scores; None where few."""
     order = sorted(judged, key=lambda candidate: candidate.scores[index].value)
-    some = np.linspace(0, len(order) - 1, min(len(order), FITTED)).round().astype(int)
+    some = np.linspace(0, len(order) - 1, min(len(order), PRIORS.fitted)).round().astype(int)
     chosen = [order[i] for i in some]
     names = [p.name for p in space.job if len({c.point.get(p.name) for c in chosen}) > 1]
     logs = np.log([candidate.scores[index].value for candidate in chosen])

@@ -12,11 +12,6 @@ nothing: θ has a wide prior whose median falls with their number. Hyperparamete
 posterior density.
 
 Notation: n settings, D parameters, v the logarithms of the hyperparameters over their prior medians.
-
-References:
-    C. E. Rasmussen, C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, eq. 2.23, 2.24, 5.9.
-    P. Frazier, W. Powell, S. Dayanik, "A knowledge-gradient policy for sequential information collection",
-    SIAM J. Control and Optimization 47(5), 2008, §4.
 """
 
 import math
@@ -28,20 +23,26 @@ from numpy.typing import NDArray
 
 from autotune.space import Point, Space, Value
 
-_FEWEST = 4
-"""Settings below which nothing can be learnt from the others."""
-_LEVEL, _SIGNAL, _NOISE = 1.0, 0.3, 0.05
-"""Prior standard deviations of level, f and one launch; recorded campaigns show launches 2 to 5 % apart."""
-_AT_ONE_SIZE = 0.1
-"""The same of f in a single slot, where most settings of a family differ little."""
-_UNLIKE = 0.7
-"""Prior median of θ, over √D."""
-_SPREADS = (1.5, 1.0, 0.7)
-"""Prior standard deviations of the logarithms of θ, √a and noise."""
-FITTED = 128
-"""Settings that hyperparameters are fitted to, from best to worst: it takes the cube of their number."""
-_JUDGED = 512
-"""Settings that are judged, the best: one inversion of so many takes a tenth of a second."""
+
+@dataclass(frozen=True, slots=True)
+class PosteriorPriors:
+    """What is believed of settings before any was launched, and of how many the judgement takes notice."""
+
+    fewest: int = 4  # Settings below which nothing can be learnt from the others.
+    level: float = 1.0  # Prior standard deviation of the level,
+    signal: float = 0.3  # of f,
+    noise: float = 0.05  # and of one launch; recorded campaigns show launches 2 to 5 % apart.
+    at_one_size: float = 0.1  # The same of f in a single slot, where most settings of a family differ little.
+    unlike: float = 0.7  # Prior median of θ, over √D.
+    spreads: tuple[float, ...] = (1.5, 1.0, 0.7)
+    """Prior standard deviations of the logarithms of θ, √a and noise."""
+    fitted: int = 128
+    """Settings that hyperparameters are fitted to, from best to worst: it takes the cube of their number."""
+    judged: int = 512
+    """Settings that are judged, the best: one inversion of so many takes a tenth of a second."""
+
+
+PRIORS = PosteriorPriors()
 
 Array = NDArray[np.float64]
 
@@ -50,12 +51,9 @@ Array = NDArray[np.float64]
 class Posterior:
     """What is believed of the costs."""
 
-    mean: Array
-    """Shape ``(n,)``."""
-    sd: Array
-    """Shape ``(n,)``."""
-    noise: float
-    """Standard deviation of one launch."""
+    mean: Array  # Shape ``(n,)``.
+    sd: Array  # Shape ``(n,)``.
+    noise: float  # Standard deviation of one launch.
 
     def worth_of_another(self) -> Array:
         """What one more launch of each setting would gain by turning the choice; less is better."""
@@ -80,9 +78,9 @@ def posterior(
         launches: How many are behind each.
     """
     mean, n = np.array(costs, dtype=float), np.array(launches, dtype=float)
-    sd, noise = _NOISE / np.sqrt(n), _NOISE
-    best = np.argsort(mean, kind="stable")[:_JUDGED]
-    if len(best) >= _FEWEST and np.isfinite(mean[best]).all():
+    sd, noise = PRIORS.noise / np.sqrt(n), PRIORS.noise
+    best = np.argsort(mean, kind="stable")[: PRIORS.judged]
+    if len(best) >= PRIORS.fewest and np.isfinite(mean[best]).all():
         centre = float(np.median(mean[best]))
         model = Process(distances(space, [points[i] for i in best]), mean[best] - centre, n[best])
         mean[best], sd[best], noise = model.judged(model.fitted())
@@ -107,11 +105,11 @@ def pooled(
     """
     n = np.array(launches, dtype=float)
     mean, sd = np.array(curves, dtype=float), noise / np.sqrt(n)
-    best = np.argsort(mean.mean(axis=1), kind="stable")[:_JUDGED]
-    if len(best) >= _FEWEST:
+    best = np.argsort(mean.mean(axis=1), kind="stable")[: PRIORS.judged]
+    if len(best) >= PRIORS.fewest:
         process = Process(distances(space, [points[i] for i in best]), mean[best, 0], n[best])
         prior = process.prior(
-            np.append(np.zeros(len(process.distances)), [math.log(_AT_ONE_SIZE / _SIGNAL), 0])
+            np.append(np.zeros(len(process.distances)), [math.log(PRIORS.at_one_size / PRIORS.signal), 0])
         )
         weights = prior @ inverted(prior + np.diag(noise**2 / n[best]))[0]
         centre = np.median(mean[best], axis=0)
@@ -124,19 +122,16 @@ def pooled(
 class Process:
     """The Gaussian process on the settings that were launched."""
 
-    distances: Array
-    """δ, shape ``(D, n, n)``."""
-    y: Array
-    """Centred."""
-    launches: Array
-    """Behind each."""
+    distances: Array  # δ, shape ``(D, n, n)``.
+    y: Array  # Centred.
+    launches: Array  # Behind each.
 
     def fitted(self) -> Array:
         """The v at the mode of its posterior density."""
         from scipy.optimize import minimize
 
         n = len(self.y)
-        some = np.linspace(0, n - 1, min(n, FITTED)).round().astype(int)
+        some = np.linspace(0, n - 1, min(n, PRIORS.fitted)).round().astype(int)
         part = Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some])
         start = np.zeros(len(self.distances) + 2)
         bounds = [(-3 * s, 3 * s) for s in self._spreads()]
@@ -152,7 +147,7 @@ class Process:
         jointly, singly = 0.5 * np.exp(-exponents.sum(axis=0)), 0.5 * np.exp(-exponents) / len(theta)
         shape = jointly + singly.sum(axis=0)
         own = np.diag(noise**2 / self.launches)
-        inverse, logdet = inverted(_LEVEL**2 + variance * shape + own)
+        inverse, logdet = inverted(PRIORS.level**2 + variance * shape + own)
         weights = inverse @ self.y
         half = 0.5 * (inverse - np.outer(weights, weights))
         spread = self._spreads()
@@ -166,7 +161,7 @@ class Process:
         theta, variance, _ = self.unpacked(v)
         exponents = theta[:, None, None] * self.distances
         shape = 0.5 * np.exp(-exponents.sum(axis=0)) + 0.5 * np.exp(-exponents).mean(axis=0)
-        covariance: Array = _LEVEL**2 + variance * shape
+        covariance: Array = PRIORS.level**2 + variance * shape
         return covariance
 
     def judged(self, v: Array) -> tuple[Array, Array, float]:
@@ -178,12 +173,16 @@ class Process:
         return prior @ inverse @ self.y, np.sqrt(left.clip(min=1e-12)), noise
 
     def _spreads(self) -> Array:
-        return np.repeat(_SPREADS, (len(self.distances), 1, 1))
+        return np.repeat(PRIORS.spreads, (len(self.distances), 1, 1))
 
     def unpacked(self, v: Array) -> tuple[Array, float, float]:
         """θ, a and the noise."""
         scale, (signal, noise) = np.exp(v[:-2]), np.exp(v[-2:])
-        return _UNLIKE / math.sqrt(len(scale)) * scale, float(_SIGNAL * signal) ** 2, float(_NOISE * noise)
+        return (
+            PRIORS.unlike / math.sqrt(len(scale)) * scale,
+            float(PRIORS.signal * signal) ** 2,
+            float(PRIORS.noise * noise),
+        )
 
 
 def inverted(matrix: Array) -> tuple[Array, float]:

@@ -15,8 +15,7 @@ from autotune.importers.profiles import CallProfile, Calls
 from autotune.importers.recording import RecordedCalls, Recording
 from autotune.recommend.recommendation import Gain
 
-Ends = tuple[float, float, float]
-"""A value, and the ends of its interval."""
+Ends = tuple[float, float, float]  # A value, and the ends of its interval.
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
@@ -37,10 +36,8 @@ def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, floa
 class Savings:
     """What files would have saved each recorded run, ``(n_runs,)`` each, as if all sizes erred together."""
 
-    seconds: tuple[Ends, ...]
-    """With about 95 % by what the campaign measured."""
-    shares: tuple[Ends, ...]
-    """Of the run's wall time."""
+    seconds: tuple[Ends, ...]  # With about 95 % by what the campaign measured.
+    shares: tuple[Ends, ...]  # Of the run's wall time.
     draw_s: float
     """Standard error of a single run by the draw of what was timed; of several it is in their spread: 0."""
 

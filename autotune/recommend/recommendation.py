@@ -13,16 +13,11 @@ from autotune.space import Point, check_words
 class Gain:
     """Default against tuned in one slot: the times as measured, and the speed-up as far as it is believed."""
 
-    slot: Slot
-    """Where."""
-    tuned_s: float
-    """Measured time of the recommendation."""
-    tuned_sem_s: float
-    """Its standard error."""
-    default_s: float
-    """Measured time of the stack's own defaults."""
-    default_sem_s: float
-    """Its standard error."""
+    slot: Slot  # Where.
+    tuned_s: float  # Measured time of the recommendation.
+    tuned_sem_s: float  # Its standard error.
+    default_s: float  # Measured time of the stack's own defaults.
+    default_sem_s: float  # Its standard error.
     other_loop: tuple[float, float, float] | None = None
     """Default / tuned in the probe's other loop with its 95 % interval; None: not measured."""
     compared: tuple[float, float, float] | None = None
@@ -83,16 +78,11 @@ class Recommendation:
 class Checked(StrEnum):
     """How far a recommendation has been compared with the stack's own defaults on fresh launches."""
 
-    NOT = "not"
-    """No launch was made for it."""
-    UNFINISHED = "unfinished"
-    """More launches are wanted."""
-    UNUSABLE = "unusable"
-    """No pair of launches could be compared."""
-    HOLDS = "holds"
-    """It is better."""
-    REFUSED = "refused"
-    """Nothing was: what is recommended are the defaults."""
+    NOT = "not"  # No launch was made for it.
+    UNFINISHED = "unfinished"  # More launches are wanted.
+    UNUSABLE = "unusable"  # No pair of launches could be compared.
+    HOLDS = "holds"  # It is better.
+    REFUSED = "refused"  # Nothing was: what is recommended are the defaults.
 
     @property
     def done(self) -> bool:
@@ -104,52 +94,36 @@ class Checked(StrEnum):
 class Part:
     """One campaign among those that were merged."""
 
-    campaign: str
-    """Its name."""
-    date: str
-    """ISO date of its last launch."""
-    nodes: int
-    """Of the campaign."""
-    tables: tuple[tuple[str, int], ...]
-    """(collective, communicator size) of the rules that come from it."""
+    campaign: str  # Its name.
+    date: str  # ISO date of its last launch.
+    nodes: int  # Of the campaign.
+    tables: tuple[tuple[str, int], ...]  # (collective, communicator size) of the rules that come from it.
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Where a recommendation comes from."""
 
-    campaign: str = ""
-    """Name of the scenario."""
-    date: str = ""
-    """ISO date of the last launch."""
-    stack: str = ""
-    """MPI implementation and version, UCX version."""
-    nodes: int = 1
-    """Of the campaign."""
-    ranks: int = 0
-    """Of the campaign."""
-    stamp: str = ""
-    """``SIMULATED (…)`` where no real MPI ran, else empty."""
+    campaign: str = ""  # Name of the scenario.
+    date: str = ""  # ISO date of the last launch.
+    stack: str = ""  # MPI implementation and version, UCX version.
+    nodes: int = 1  # Of the campaign.
+    ranks: int = 0  # Of the campaign.
+    stamp: str = ""  # ``SIMULATED (…)`` where no real MPI ran, else empty.
     verified: str = "UNVERIFIED"
     """What the verification says, e.g. ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
-    checked: Checked = Checked.NOT
-    """The same as a value."""
-    choices: tuple[str, ...] = ()
-    """What may be handed over, this among it, a line each."""
+    checked: Checked = Checked.NOT  # The same as a value.
+    choices: tuple[str, ...] = ()  # What may be handed over, this among it, a line each.
     env: tuple[tuple[str, str], ...] = ()
     """Environment that holds the job-wide values, as measured, with what they mean nothing without."""
     placement: tuple[tuple[str, str], ...] = ()
     """``map_by`` and ``bind_to`` where the recommendation sets them."""
-    family: str = ""
-    """MPI implementation, as in ``Space.stack``; empty: not known."""
-    library: str = ""
-    """Path of the MPI library that was measured; empty: not known."""
+    family: str = ""  # MPI implementation, as in ``Space.stack``; empty: not known.
+    library: str = ""  # Path of the MPI library that was measured; empty: not known.
     both_sides: tuple[tuple[str, str], ...] = ()
     """Environment of every launch, the untouched ones too: no part of the recommendation."""
-    boot: tuple[tuple[str, str], ...] = ()
-    """Values of the boot level: what the machine's firmware was set to."""
-    parts: tuple[Part, ...] = ()
-    """Of a merged one: the campaigns."""
+    boot: tuple[tuple[str, str], ...] = ()  # Values of the boot level: what the machine's firmware was set to
+    parts: tuple[Part, ...] = ()  # Of a merged one: the campaigns.
 
     def __post_init__(self) -> None:
         """Refuse what a script could take for something else: it may come out of anybody's document.

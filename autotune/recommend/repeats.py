@@ -18,14 +18,21 @@ from autotune.history.objectives import Slot, alternatives
 from autotune.history.trial import Observation, Subject
 from autotune.space import Point, Space
 
-RECORDED_SD = 0.03
-"""s₀, on the log scale: launches of recorded campaigns lie 2 to 5 % apart."""
-_CELL_SD = 0.02
-"""The same of cells of a launch, beside what they have in common: they lie nearer to each other."""
-_FREEDOM = 4
-"""ν₀, degrees of freedom that either is worth: with as many repeated launches both count alike."""
-_DISTURBED = 0.1
-"""Two launches that lie so far apart on the log scale, three to five times s₀, were not both undisturbed."""
+
+@dataclass(frozen=True, slots=True)
+class SpreadPrior:
+    """How far launches of one setting lie apart, on the log scale, before any was repeated."""
+
+    launch_sd: float = 0.03  # s₀, on the log scale: launches of recorded campaigns lie 2 to 5 % apart.
+    cell_sd: float = 0.02
+    """The same of cells of a launch, beside what they have in common: they lie nearer to each other."""
+    freedom: int = 4
+    """ν₀, degrees of freedom that either is worth: with as many repeated launches both count alike."""
+    disturbed: float = 0.1
+    """Two launches that lie so far apart, three to five times s₀, were not both undisturbed."""
+
+
+PRIOR = SpreadPrior()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +41,17 @@ class LaunchNoise:
 
     squares: float = 0.0
     """SS: sum of squared deviations of ln t from the mean of setting and cell, as a mean over the cells."""
-    repeats: int = 0
-    """ν: launches less settings, of those that were launched more than once."""
+    repeats: int = 0  # ν: launches less settings, of those that were launched more than once.
 
     @property
     def sd(self) -> float:
         """Standard deviation of ln t of one launch."""
-        return math.sqrt((_FREEDOM * RECORDED_SD**2 + self.squares) / self.freedom)
+        return math.sqrt((PRIOR.freedom * PRIOR.launch_sd**2 + self.squares) / self.freedom)
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom behind it."""
-        return _FREEDOM + self.repeats
+        return PRIOR.freedom + self.repeats
 
 
 def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
@@ -63,7 +69,7 @@ def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
 def two_that_differ(launches: Iterable[Observation]) -> bool:
     """Whether these are two of one setting, and a third one has to tell which was disturbed."""
     seen = launch_noise(launches)
-    return seen.repeats == 1 and math.sqrt(2 * seen.squares) > _DISTURBED
+    return seen.repeats == 1 and math.sqrt(2 * seen.squares) > PRIOR.disturbed
 
 
 def repeated(observations: Iterable[Observation]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
@@ -112,7 +118,7 @@ def _behind(space: Space, one: Observation) -> Mapping[Slot, NDArray[np.float64]
 
 def _cell_noise(launches: Iterable[Observation]) -> float:
     """How far a cell lies from what its launch and its setting have in common, on the log scale."""
-    squares, freedom = _FREEDOM * _CELL_SD**2, _FREEDOM
+    squares, freedom = PRIOR.freedom * PRIOR.cell_sd**2, PRIOR.freedom
     for _, logs in repeated(launches):
         left = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
         squares += float((left**2).sum())

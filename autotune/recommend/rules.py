@@ -23,12 +23,9 @@ _WORTH = 0.01
 class _Path:
     """The cheapest way to assign choices to the first sizes of a table."""
 
-    excess: float
-    """Σ of the losses beyond noise."""
-    loss: float
-    """Σ of the losses as measured."""
-    choices: tuple[Point, ...]
-    """One for each size so far."""
+    excess: float  # Σ of the losses beyond noise.
+    loss: float  # Σ of the losses as measured.
+    choices: tuple[Point, ...]  # One for each size so far.
 
     @property
     def cost(self) -> tuple[float, float]:

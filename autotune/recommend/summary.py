@@ -19,10 +19,8 @@ from autotune.space import Point, Space
 class Step:
     """One launch of a campaign and what was known after it."""
 
-    observation: Observation
-    """The launch."""
-    scores: tuple[Score, ...] | None
-    """Of this launch alone; None where its curve is not complete."""
+    observation: Observation  # The launch.
+    scores: tuple[Score, ...] | None  # Of this launch alone; None where its curve is not complete.
     best: tuple[Score, ...] | None
     """The best setting so far in each objective, all its launches pooled; None before any is complete."""
     baseline: tuple[Score, ...] | None
@@ -33,10 +31,8 @@ class Step:
 class SizeRow:
     """One measured size of a recommendation."""
 
-    gain: Gain
-    """Default against tuned."""
-    choice: Point
-    """The per-size values in force."""
+    gain: Gain  # Default against tuned.
+    choice: Point  # The per-size values in force.
 
 
 class Tally:

@@ -32,14 +32,10 @@ from autotune.space import Point, Space
 class Place:
     """One slot of the map."""
 
-    slot: Slot
-    """Where."""
-    choice: Point
-    """The per-size values that win; empty: whatever the stack decides."""
-    rivals: tuple[Point, ...]
-    """Choices that cannot be told from the winner, the best first."""
-    behind: float
-    """Time of the next best over that of the winner; NaN where there is no other."""
+    slot: Slot  # Where.
+    choice: Point  # The per-size values that win; empty: whatever the stack decides.
+    rivals: tuple[Point, ...]  # Choices that cannot be told from the winner, the best first.
+    behind: float  # Time of the next best over that of the winner; NaN where there is no other.
     gain: Gain | None
     """The stack's own defaults against the winner, by the search; None where they were not measured here."""
 

@@ -18,19 +18,14 @@ from autotune.recommend.recommendation import Gain
 class Worth:
     """Savings of one application."""
 
-    calls: float
-    """Calls of one rank in a run that the measured sizes stand for."""
+    calls: float  # Calls of one rank in a run that the measured sizes stand for.
     other_calls: float
     """Calls that were not covered: of other collectives, or more than a factor of two beyond the message and
     communicator sizes that were measured. They save nothing."""
-    saved_s: float
-    """Of one run."""
-    low_s: float
-    """Lower end of about 95 %, as if all sizes erred together."""
-    high_s: float
-    """Upper end of it."""
-    application_s: float
-    """Wall time of one run."""
+    saved_s: float  # Of one run.
+    low_s: float  # Lower end of about 95 %, as if all sizes erred together.
+    high_s: float  # Upper end of it.
+    application_s: float  # Wall time of one run.
     campaign_s: float
     """Wall time of the campaign's launches, on as many nodes as the application is taken to have."""
     other_sizes: tuple[int, ...] = ()

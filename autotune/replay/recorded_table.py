@@ -17,6 +17,7 @@ from autotune.history.trial import Cell
 from autotune.importers.table import Row, named_in, read_rows
 from autotune.space import Level, Parameter, Point, Space, Value, size_in_bytes
 
+_NAMED = "--collective NAME, or replay.collective=NAME of a campaign"
 UNKNOWN = "not recorded"
 """The stack's own value of each parameter, where no row is marked as its default: every value changes it."""
 
@@ -38,12 +39,9 @@ class RecordedTable:
 
     space: Space
     """What was tried, by name of the table; ``listed`` holds the job-wide points, the default among them."""
-    collective: str
-    """What was measured."""
-    sizes_bytes: tuple[int, ...]
-    """All message sizes, ascending."""
-    comm_sizes: tuple[int, ...]
-    """All communicator sizes, ascending; (0,) where the table does not say."""
+    collective: str  # What was measured.
+    sizes_bytes: tuple[int, ...]  # All message sizes, ascending.
+    comm_sizes: tuple[int, ...]  # All communicator sizes, ascending; (0,) where the table does not say.
     runs: Mapping[Point, tuple[Run, ...]]
     """The recorded launches of each job-wide point; none where all of them failed."""
     default: tuple[Point, Point] | None
@@ -112,7 +110,7 @@ def recorded(
     collective = collective or next(filter(None, map(named_in, (name, *named))), "")
     if not named_in(collective.rstrip("vw")):  # gatherv and alltoallw can be recorded, if not measured here
         wrong = f"unknown collective {collective!r}" if collective else "nothing says what was measured"
-        where = "replay.collective=NAME, a column collective, or in the name of the file"
+        where = f"{_NAMED}, a column collective, or in the name of the file"
         raise TableError(f"{name}: {wrong}", f"name it as MPI does, without MPI_: {where}")
     measured: dict[Point, dict[str, dict[Cell, list[float]]]] = {}
     for number, (row, point) in enumerate(zip(rows, points, strict=True), start=2):
@@ -143,7 +141,7 @@ def _imported(
     """
     known = sorted({row["collective"] for row in rows} - {""})
     if len(known) > 1 and collective not in known:
-        raise TableError(f"{name} holds {', '.join(known)}", "name one of them: replay.collective=NAME")
+        raise TableError(f"{name} holds {', '.join(known)}", f"name one of them: {_NAMED}")
     collective = collective or next(iter(known), None)
     kept = [row for row in rows if row["collective"] in ("", collective)]
     if not set(columns) >= _OF_IMPORT:

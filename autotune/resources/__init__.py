@@ -12,13 +12,11 @@ from autotune.errors import SpaceError, TableError, UserError, allowed
 MOST_BYTES, MOST_LINES, MOST_DIGITS = 64 << 20, 500_000, 4_000
 """Of one file, and of one number in it, for Python reads 4,300. The largest recorded table that was met has
 17,521 lines in 0.7 MB; readers of logs take some 20 µs a line."""
-MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000
-"""Of one table: a cell costs some 60 bytes of memory."""
+MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000  # Of one table: a cell costs some 60 bytes of memory.
 MOST_YAML = 1 << 20
 """Of a file of YAML, of which a second reads some 100 kB; the longest shipped one has 6 kB."""
 
-_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-"""Where ``str.splitlines`` parts a text."""
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # Where ``str.splitlines`` parts a text.
 _LONG_NUMBER = re.compile(rf"(?<![0-9])[0-9]{{{MOST_DIGITS + 1}}}")
 
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -14,16 +14,14 @@ from typing import Any
 
 from autotune.errors import AutotuneError, UserError
 
-_OURS = "mpi-autotune"
-"""The distribution whose names nobody else can take."""
+_OURS = "mpi-autotune"  # The distribution whose names nobody else can take.
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
     """What the installed distributions add to one group."""
 
-    found: Mapping[str, EntryPoint]
-    """Name → the entry point, which was not loaded."""
+    found: Mapping[str, EntryPoint]  # Name → the entry point, which was not loaded.
     refused: Mapping[str, str]
     """Name, or distribution where it cannot be read → why it is not taken, with the distribution."""
 

@@ -56,8 +56,7 @@ _RANGES: Mapping[str, float] = {
     **dict.fromkeys(("confirm.share", "discover.share", "discover.rate"), 1),
 }
 """Keys of at least 0 → what they are at most."""
-LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"
-"""Of a message: more than all memory of any node."""
+LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"  # Of a message: more than all memory of any node.
 _POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
              "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
              "launch": ("timeout_s",), "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),

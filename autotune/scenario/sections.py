@@ -15,6 +15,7 @@ class Cluster:
     hosts: tuple[str, ...]
     hostfile: str | None
     comm_sizes: tuple[int, ...]
+    oversubscribe: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +147,13 @@ class Probe:
 class Program:
     """``probe.options`` of ``probe=command``."""
 
-    run: tuple[str, ...]
-    """Words of the program; none is read by a shell."""
+    run: tuple[str, ...]  # Words of the program; none is read by a shell.
     way: str = field(default="arguments", metadata={"key": "pass"})
     """How the parameters reach it: ``arguments``, ``environment`` or ``template``."""
-    answer: str = "json"
-    """``json``: an object on the last line of its output or in ``file``; ``patterns``."""
+    answer: str = "json"  # ``json``: an object on the last line of its output or in ``file``; ``patterns``.
     file: str | None = None
     """Where the answer is, if not on stdout; ``{directory}`` is the folder of the launch."""
-    patterns: Mapping[str, str] = field(default_factory=dict)
-    """Response → regular expression with one group."""
+    patterns: Mapping[str, str] = field(default_factory=dict)  # Response → regular expression with one group.
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,6 @@
 
 Notation: the fitted model is X₁ = [nuisance | main effects]; X₂ holds columns that were not fitted, the
 products of two factors. Then E[β̂₁] = β₁ + A β₂ with the alias matrix A = (X₁ᵀX₁)⁻¹ X₁ᵀ X₂.
-
-References:
-    Box & Wilson (1951), On the experimental attainment of optimum conditions, JRSS B 13, 1–45.
-    Atkinson, Donev & Tobias (2007), Optimum Experimental Designs, with SAS, ch. 10 (D-, A-, G-optimality).
 """
 
 from collections.abc import Sequence
@@ -22,8 +18,7 @@ from autotune.screening.model import RULE
 class Alias:
     """Something unfitted that the estimate of a main effect also contains."""
 
-    factor: str
-    """The main effect whose estimate is concerned."""
+    factor: str  # The main effect whose estimate is concerned.
     interaction: tuple[str, ...]
     """Two factors whose interaction leaks in (one factor, where main effects could not be separated)."""
     coefficient: float
@@ -39,12 +34,9 @@ class Alias:
 class Efficiency:
     """Percentages of what an orthogonal design of as many runs at ±1 achieves; 0 where not estimable."""
 
-    d: float
-    """Volume of the joint confidence region of the coefficients."""
-    a: float
-    """Average variance of the coefficients."""
-    g: float
-    """Largest variance of a prediction over all corners."""
+    d: float  # Volume of the joint confidence region of the coefficients.
+    a: float  # Average variance of the coefficients.
+    g: float  # Largest variance of a prediction over all corners.
 
 
 def aliases(

@@ -1,10 +1,6 @@
 """The analysis of a two-level design: each factor's effect on a response, and how sure that is (step 3).
 
 Notation: as in ``effects`` and ``model``.
-
-References:
-    Hamada & Wu (1992), Analysis of designed experiments with complex aliasing, Journal of Quality Technology
-    24, 130–137 (suspicions).
 """
 
 import math
@@ -217,12 +213,9 @@ class _Judged:
 
     design: ScreeningDesign
     fitted: Fit
-    noise: NoiseEstimate
-    """Of a run."""
-    plots: NoiseEstimate
-    """Between whole plots."""
-    total: float
-    """Sum of squares of the response about its mean."""
+    noise: NoiseEstimate  # Of a run.
+    plots: NoiseEstimate  # Between whole plots.
+    total: float  # Sum of squares of the response about its mean.
     alpha: float
 
     def effects(self, optimistic: Sequence[tuple[float, float]]) -> tuple[Effect, ...]:

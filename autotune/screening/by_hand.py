@@ -23,28 +23,21 @@ _NEEDED, _OPTIONAL = ("factor", "low", "high"), ("centre",)
 class Sensitivity:
     """What a design can see of each factor."""
 
-    sigma: float
-    """Standard deviation of one run, on the scale of the analysis."""
-    effect: float | None
-    """The effect that was asked about."""
+    sigma: float  # Standard deviation of one run, on the scale of the analysis.
+    effect: float | None  # The effect that was asked about.
     power: dict[str, float]
     """By factor the probability that such an effect is called active; empty without one."""
-    detectable: dict[str, float]
-    """By factor the effect that is called active with a probability of 80 %."""
+    detectable: dict[str, float]  # By factor the effect that is called active with a probability of 80 %.
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How large a design is to be."""
 
-    runs: int
-    """Of a block, centre points not counted."""
-    blocks: int = 1
-    """Replicates, one after the other."""
-    centre_points: int = 0
-    """Of a block."""
-    seed: int = 0
-    """Of the run order."""
+    runs: int  # Of a block, centre points not counted.
+    blocks: int = 1  # Replicates, one after the other.
+    centre_points: int = 0  # Of a block.
+    seed: int = 0  # Of the run order.
 
     def design(self, factors: Sequence[Factor]) -> ScreeningDesign:
         """A Plackett–Burman design of exactly this size, in random order.

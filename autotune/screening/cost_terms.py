@@ -2,13 +2,6 @@
 
 A collective's time is ``a + b·(messages in a row) + c·(bytes in a row)``, and its algorithm says how many
 those are for P ranks and m bytes: ``b`` is latency and overhead of a message, ``c`` the gap of a byte.
-
-References:
-    A. Alexandrov et al., "LogGP: incorporating long messages into the LogP model", SPAA 1995.
-    R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH",
-    IJHPCA 19 (2005) 49–66, section 4.
-    J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10
-    (2007) 127–143.
 """
 
 import math
@@ -34,18 +27,12 @@ FORMS: Mapping[str, Callable[[Vector, Vector], tuple[Vector, Vector]]] = {
 class CostModel:
     """The form that fits a table best; its coefficients are not negative."""
 
-    form: str
-    """Of ``FORMS``."""
-    start: float
-    """What every call costs, in units of the response."""
-    message: float
-    """What each message in a row costs."""
-    byte: float
-    """What each byte in a row costs."""
-    aic: float
-    """Akaike's criterion on the scale of the response, comparable with a least-squares model of it."""
-    fitted: Vector
-    """(n,) the response, on its scale."""
+    form: str  # Of ``FORMS``.
+    start: float  # What every call costs, in units of the response.
+    message: float  # What each message in a row costs.
+    byte: float  # What each byte in a row costs.
+    aic: float  # Akaike's criterion on the scale of the response, comparable with a least-squares model of it
+    fitted: Vector  # (n,) the response, on its scale.
 
 
 def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:

@@ -17,8 +17,7 @@ from autotune.screening.effects import Effects
 from autotune.screening.model import RULE
 from autotune.space import Value
 
-Goal = Literal["min", "max"]
-"""What is better of a response."""
+Goal = Literal["min", "max"]  # What is better of a response.
 
 Verdict = Literal["active", "undecided", "inert"]
 _FIRST: Sequence[Verdict] = ("active", "undecided", "inert")
@@ -29,22 +28,17 @@ _FIRST: Sequence[Verdict] = ("active", "undecided", "inert")
 class FactorDecision:
     """What becomes of one factor."""
 
-    factor: str
-    """Its name."""
-    verdict: Verdict
-    """``inert`` factors are fixed, the others stay in the search."""
-    value: Value
-    """The level that was better over all objectives."""
-    reason: str
-    """Why, for the user."""
+    factor: str  # Its name.
+    verdict: Verdict  # ``inert`` factors are fixed, the others stay in the search.
+    value: Value  # The level that was better over all objectives.
+    reason: str  # Why, for the user.
 
 
 @dataclass(frozen=True, slots=True)
 class ScreeningResult:
     """What becomes of all factors."""
 
-    decisions: tuple[FactorDecision, ...]
-    """In the order of the factors."""
+    decisions: tuple[FactorDecision, ...]  # In the order of the factors.
 
     @property
     def active(self) -> tuple[str, ...]:

@@ -3,10 +3,6 @@
 Notation: ``coded`` is (n_runs, n_factors) with −1 at a factor's low level, +1 at its high level and 0 at its
 centre. A *block* is one replicate of the design in time. A *whole plot* is a stretch of consecutive runs that
 share the settings of all whole-plot (boot-level) factors: between two whole plots the machine is rebooted.
-
-References:
-    Plackett & Burman (1946), The design of optimum multifactorial experiments, Biometrika 33, 305–325.
-    Box, Hunter & Hunter (2005), Statistics for Experimenters, 2nd ed., ch. 6 (foldover) and 9 (split plots).
 """
 
 from __future__ import annotations
@@ -29,8 +25,7 @@ class DesignRoom:
     factors: int = 100
     """Every pair of them is looked at, for its aliases and by a fit: of 80 that takes 16 s and 110 MB, of 300
     a list of aliases alone has millions."""
-    runs: int = 10_000
-    """Centre points and replicates counted."""
+    runs: int = 10_000  # Centre points and replicates counted.
 
 
 MOST = DesignRoom()
@@ -42,16 +37,11 @@ _HADAMARD_BASES = frozenset({1, 12, 20})
 class Factor:
     """A parameter reduced to two levels (and, where it has a scale, something between them)."""
 
-    name: str
-    """Name of the parameter."""
-    low: Value
-    """Its value at −1."""
-    high: Value
-    """Its value at +1."""
-    centre: Value | None = None
-    """Its value at 0; None where nothing lies between the levels."""
-    whole_plot: bool = False
-    """Whether a change costs a reboot, so that runs are grouped by it."""
+    name: str  # Name of the parameter.
+    low: Value  # Its value at −1.
+    high: Value  # Its value at +1.
+    centre: Value | None = None  # Its value at 0; None where nothing lies between the levels.
+    whole_plot: bool = False  # Whether a change costs a reboot, so that runs are grouped by it.
 
     def __post_init__(self) -> None:
         """Check that there is something to compare.
@@ -78,14 +68,10 @@ class Factor:
 class ScreeningDesign:
     """Runs in the order in which they are made; also the coded form of anybody's table."""
 
-    factors: tuple[Factor, ...]
-    """One per column of ``coded``."""
-    coded: NDArray[np.float64]
-    """(n_runs, n_factors), all in [−1, 1]."""
-    order: tuple[int, ...]
-    """For each run its row in the standard (not randomised) order of its block."""
-    blocks: tuple[int | str, ...]
-    """For each run its block."""
+    factors: tuple[Factor, ...]  # One per column of ``coded``.
+    coded: NDArray[np.float64]  # (n_runs, n_factors), all in [−1, 1].
+    order: tuple[int, ...]  # For each run its row in the standard (not randomised) order of its block.
+    blocks: tuple[int | str, ...]  # For each run its block.
     whole_plots: tuple[int, ...]
     """For each run the number of its whole plot; one reboot lies between consecutive numbers."""
     centre: tuple[bool, ...]

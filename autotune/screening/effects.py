@@ -15,42 +15,28 @@ from autotune.screening.model import RULE
 from autotune.screening.noise import NoiseEstimate
 from autotune.space import Value
 
-Scale = Literal["linear", "log"]
-"""On which scale responses are compared."""
+Scale = Literal["linear", "log"]  # On which scale responses are compared.
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """The main effect of one factor on one response."""
 
-    factor: str
-    """Name of the factor."""
-    low: Value
-    """Its low level."""
-    high: Value
-    """Its high level."""
-    effect: float
-    """Mean at high minus mean at low, on the scale of the analysis; nan: the runs cannot tell."""
-    std_err: float
-    """Its standard error; nan: the runs cannot tell."""
-    df: float
-    """Degrees of freedom of the standard error."""
-    p_value: float
-    """Of no effect, two-sided."""
+    factor: str  # Name of the factor.
+    low: Value  # Its low level.
+    high: Value  # Its high level.
+    effect: float  # Mean at high minus mean at low, on the scale of the analysis; nan: the runs cannot tell.
+    std_err: float  # Its standard error; nan: the runs cannot tell.
+    df: float  # Degrees of freedom of the standard error.
+    p_value: float  # Of no effect, two-sided.
     p_optimistic: float
     """The smallest p-value of other readings: any single run left out, or replicates alone as noise."""
-    effect_optimistic: float
-    """The effect in the reading with that p-value."""
-    contribution: float
-    """Share in the sum of squares of the response about its mean, in percent."""
-    active: bool
-    """Whether the p-value is below the level asked for."""
-    half_normal: float
-    """Half-normal score: where an inert effect of this rank is expected."""
-    n_low: int
-    """Runs with a result at the low level."""
-    n_high: int
-    """Runs with a result at the high level."""
+    effect_optimistic: float  # The effect in the reading with that p-value.
+    contribution: float  # Share in the sum of squares of the response about its mean, in percent.
+    active: bool  # Whether the p-value is below the level asked for.
+    half_normal: float  # Half-normal score: where an inert effect of this rank is expected.
+    n_low: int  # Runs with a result at the low level.
+    n_high: int  # Runs with a result at the high level.
 
     def interval(self) -> tuple[float, float]:
         """The 95 % confidence interval of the effect."""
@@ -66,8 +52,7 @@ class Effect:
 class Suspicion:
     """An interaction that may be there."""
 
-    factors: tuple[str, str]
-    """The two factors; one at least seems to matter by itself."""
+    factors: tuple[str, str]  # The two factors; one at least seems to matter by itself.
     p_value: float
     """Of its not being there if nothing else interacts, times the number of interactions that were tried."""
 
@@ -76,50 +61,34 @@ class Suspicion:
 class BlockEffect:
     """What a block as a whole differs from the mean of the blocks."""
 
-    block: int | str
-    """Name of the block."""
-    effect: float
-    """Difference, on the scale of the analysis."""
-    std_err: float
-    """Its standard error."""
+    block: int | str  # Name of the block.
+    effect: float  # Difference, on the scale of the analysis.
+    std_err: float  # Its standard error.
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
     """The analysis of one response."""
 
-    response: str
-    """Its name."""
-    scale: Scale
-    """The scale of all numbers here."""
-    alpha: float
-    """Level of significance of ``active``."""
-    mean: float
-    """Of the response over the design, blocks and factors balanced."""
-    effects: tuple[Effect, ...]
-    """In the order of the design's factors."""
-    blocks: tuple[BlockEffect, ...]
-    """Empty where there is one block."""
+    response: str  # Its name.
+    scale: Scale  # The scale of all numbers here.
+    alpha: float  # Level of significance of ``active``.
+    mean: float  # Of the response over the design, blocks and factors balanced.
+    effects: tuple[Effect, ...]  # In the order of the design's factors.
+    blocks: tuple[BlockEffect, ...]  # Empty where there is one block.
     curvature: Effect | None
     """Centre points minus corners (``low`` and ``high`` are words); None without centre points."""
     noise: NoiseEstimate
     """What the standard errors rest on; its variance is that of a run, unless runs are weighted."""
-    lenth: Lenth
-    """Lenth's yardstick for one effect, whether it was used or not."""
-    aliases: tuple[Alias, ...]
-    """What the main effects also contain."""
+    lenth: Lenth  # Lenth's yardstick for one effect, whether it was used or not.
+    aliases: tuple[Alias, ...]  # What the main effects also contain.
     suspicions: tuple[Suspicion, ...]
     """Interactions that may be there: no findings, but reasons not to fix their factors."""
-    efficiency: Efficiency
-    """Of the runs that have a result."""
-    r_squared: float
-    """Share of the sum of squares that the fitted model explains."""
-    n_runs: int
-    """Runs with a result."""
-    n_missing: int
-    """Runs without."""
-    notes: tuple[str, ...]
-    """What a reader should know before believing, in words."""
+    efficiency: Efficiency  # Of the runs that have a result.
+    r_squared: float  # Share of the sum of squares that the fitted model explains.
+    n_runs: int  # Runs with a result.
+    n_missing: int  # Runs without.
+    notes: tuple[str, ...]  # What a reader should know before believing, in words.
 
     def __getitem__(self, factor: str) -> Effect:
         for effect in self.effects:

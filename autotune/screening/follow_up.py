@@ -3,10 +3,6 @@
 Notation: as in ``surface``; all numbers are on the scale of the analysis (logarithms on log scale). d in
 [0, 1] is the desirability of one response, 1 as good as its best run and 0 as bad as its worst; D is the
 geometric mean of the d's, weighted by importance, so that one unacceptable response spoils everything.
-
-References:
-    Derringer & Suich (1980), Simultaneous optimization of several response variables, Journal of Quality
-    Technology 12, 214–219, eqs. 1–4; importance as in Derringer (1994), Quality Progress 27, 51–58.
 """
 
 import math
@@ -26,12 +22,9 @@ from autotune.screening.table import Response, Table
 class Desire:
     """What is wanted of one response."""
 
-    worst: float
-    """Here and beyond it is unacceptable."""
-    best: float
-    """Here and beyond it is as good as wanted."""
-    weight: float = 1.0
-    """Importance against the other responses."""
+    worst: float  # Here and beyond it is unacceptable.
+    best: float  # Here and beyond it is as good as wanted.
+    weight: float = 1.0  # Importance against the other responses.
 
     def of(self, value: float) -> float:
         """The desirability of a value."""
@@ -48,34 +41,23 @@ def desirability(desires: Mapping[str, Desire], values: Mapping[str, float]) -> 
 class Overlay:
     """The point within the range of all factors that suits all responses best."""
 
-    codes: Mapping[str, float]
-    """Where, by factor, in codes."""
-    desirability: float
-    """D there, in [0, 1]; 0: every point is unacceptable in some response."""
-    each: Mapping[str, float]
-    """d of each response there."""
-    values: Mapping[str, float]
-    """The predicted mean of each response there."""
+    codes: Mapping[str, float]  # Where, by factor, in codes.
+    desirability: float  # D there, in [0, 1]; 0: every point is unacceptable in some response.
+    each: Mapping[str, float]  # d of each response there.
+    values: Mapping[str, float]  # The predicted mean of each response there.
 
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
     """The quadratics through a table, and their overlaid optimum."""
 
-    table: str
-    """Name of the file."""
-    rows: int
-    """How many it has."""
-    scale: Scale
-    """On which responses were fitted."""
-    ranges: Mapping[str, tuple[float, float]]
-    """By factor the numbers at −1 and +1 (sizes in bytes)."""
-    responses: tuple[Response, ...]
-    """What is wanted."""
-    surfaces: tuple[Surface, ...]
-    """One for each response, in the same order."""
-    overlay: Overlay | None
-    """None where nothing was asked for."""
+    table: str  # Name of the file.
+    rows: int  # How many it has.
+    scale: Scale  # On which responses were fitted.
+    ranges: Mapping[str, tuple[float, float]]  # By factor the numbers at −1 and +1 (sizes in bytes).
+    responses: tuple[Response, ...]  # What is wanted.
+    surfaces: tuple[Surface, ...]  # One for each response, in the same order.
+    overlay: Overlay | None  # None where nothing was asked for.
 
     def numbers(self, codes: Mapping[str, float]) -> dict[str, float]:
         """Codes of factors as the numbers that they stand for."""

@@ -1,11 +1,6 @@
 """Which effects stand out when nothing but the effects themselves tells how large the noise is.
 
 Notation: ``contrasts`` are m estimates of equal standard error, most of them assumed to be inert.
-
-References:
-    Lenth (1989), Quick and easy analysis of unreplicated factorials, Technometrics 31, 469–473.
-    Daniel (1959), Use of half-normal plots in interpreting factorial two-level experiments,
-    Technometrics 1, 311–341.
 """
 
 import math
@@ -19,14 +14,10 @@ from numpy.typing import NDArray
 class Lenth:
     """Lenth's yardstick for a set of contrasts."""
 
-    pse: float
-    """Pseudo standard error of one contrast; nan where there is none."""
-    df: float
-    """Its degrees of freedom, m / 3."""
-    margin: float
-    """Margin of error: a single contrast beyond it is significant at the level asked for."""
-    simultaneous_margin: float
-    """The same for the largest of all m contrasts."""
+    pse: float  # Pseudo standard error of one contrast; nan where there is none.
+    df: float  # Its degrees of freedom, m / 3.
+    margin: float  # Margin of error: a single contrast beyond it is significant at the level asked for.
+    simultaneous_margin: float  # The same for the largest of all m contrasts.
 
 
 def lenth(contrasts: NDArray[np.float64], alpha: float = 0.05) -> Lenth:

@@ -20,14 +20,10 @@ Matrix = NDArray[np.float64]
 class ScreeningRule:
     """What an analysis of a screening takes for granted."""
 
-    alpha: float = 0.05
-    """Level of all tests."""
-    tolerance: float = 1e-7
-    """A column of which less than this share is its own belongs to the others."""
-    min_residual_df: int = 3
-    """Below this the residuals say too little (t quantiles beyond 4)."""
-    tiny: float = 1e-100
-    """Smaller errors are zero: their squares are."""
+    alpha: float = 0.05  # Level of all tests.
+    tolerance: float = 1e-7  # A column of which less than this share is its own belongs to the others.
+    min_residual_df: int = 3  # Below this the residuals say too little (t quantiles beyond 4).
+    tiny: float = 1e-100  # Smaller errors are zero: their squares are.
     most_left_out: int = 200
     """In tables of more runs a single one hides nothing, and leaving each one out would take minutes."""
     leading: float = 1.28
@@ -36,12 +32,9 @@ class ScreeningRule:
     """Alias coefficient from which on the interaction of two active factors may hide a main effect."""
     listed: float = 0.05
     """Alias coefficients below this are not listed; unbalanced tables have many tiny ones."""
-    min_results: int = 3
-    """Results of a level without which no factor is fixed."""
-    negligible: float = 0.01
-    """The relative change of a response that nobody would tune for."""
-    power: float = 0.8
-    """Probability with which an effect is called active that counts as detectable."""
+    min_results: int = 3  # Results of a level without which no factor is fixed.
+    negligible: float = 0.01  # The relative change of a response that nobody would tune for.
+    power: float = 0.8  # Probability with which an effect is called active that counts as detectable.
     simulated: int = 4000
     """Sets of contrasts for the power of Lenth's method: a standard error of at most 0.01."""
 
@@ -53,28 +46,17 @@ RULE = ScreeningRule()
 class Fit:
     """Least-squares estimates of the main effects, half an effect each (per unit of code)."""
 
-    nuisance: Matrix
-    """(n_runs, n_nuisance) whitened."""
-    main: Matrix
-    """(n_runs, n_factors) whitened."""
-    y: Matrix
-    """(n_runs,) whitened."""
-    estimable: NDArray[np.bool_]
-    """(n_factors,) whether the factor's column is free of the nuisance columns."""
-    joint: bool
-    """Whether all were estimated together; else each alone, others not being corrected for."""
-    beta: Matrix
-    """(n_factors,) estimates, nan where not estimable."""
-    unit_variance: Matrix
-    """(n_factors,) variance of the estimates for noise of variance 1."""
-    nuisance_beta: Matrix
-    """(n_nuisance,) estimates."""
-    nuisance_covariance: Matrix
-    """(n_nuisance, n_nuisance) for noise of variance 1."""
-    residual: Matrix
-    """(n_runs,) whitened; empty of meaning where not joint."""
-    residual_df: int
-    """Runs minus parameters; 0 where not joint."""
+    nuisance: Matrix  # (n_runs, n_nuisance) whitened.
+    main: Matrix  # (n_runs, n_factors) whitened.
+    y: Matrix  # (n_runs,) whitened.
+    estimable: NDArray[np.bool_]  # (n_factors,) whether the factor's column is free of the nuisance columns.
+    joint: bool  # Whether all were estimated together; else each alone, others not being corrected for.
+    beta: Matrix  # (n_factors,) estimates, nan where not estimable.
+    unit_variance: Matrix  # (n_factors,) variance of the estimates for noise of variance 1.
+    nuisance_beta: Matrix  # (n_nuisance,) estimates.
+    nuisance_covariance: Matrix  # (n_nuisance, n_nuisance) for noise of variance 1.
+    residual: Matrix  # (n_runs,) whitened; empty of meaning where not joint.
+    residual_df: int  # Runs minus parameters; 0 where not joint.
 
     @property
     def matrix(self) -> Matrix:

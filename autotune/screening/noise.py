@@ -1,10 +1,6 @@
 """How large the noise of a screening is: the yardstick for its effects.
 
 Notation: as in ``model``; the variances here are of one run, in whitened units.
-
-References:
-    Draper & Smith (1998), Applied Regression Analysis, 3rd ed., ch. 2 (pure error, lack of fit).
-    Paule & Mandel (1982), Consensus values and weighting factors, J. Res. NBS 87, 377–385.
 """
 
 import math
@@ -22,12 +18,9 @@ from autotune.screening.model import RULE, Fit, Matrix, fit, free_of, rank
 class NoiseEstimate:
     """The variance of one run, as used for the standard errors."""
 
-    variance: float
-    """Of a run, in whitened units."""
-    df: float
-    """Its degrees of freedom."""
-    source: str
-    """``residual``, ``lack of fit``, ``lenth`` or ``none``."""
+    variance: float  # Of a run, in whitened units.
+    df: float  # Its degrees of freedom.
+    source: str  # ``residual``, ``lack of fit``, ``lenth`` or ``none``.
 
 
 def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEstimate:

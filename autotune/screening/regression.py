@@ -5,12 +5,6 @@
     Table + Formula → fit → Regression: coefficients · heteroscedasticity · steps · LogGP's terms beside it
 
 The fit is ``statsmodels``' ordinary least squares. A column under a logarithm is compared by factors of two.
-
-References:
-    T. S. Breusch, A. R. Pagan, "A simple test for heteroscedasticity and random coefficient variation",
-    Econometrica 47 (1979) 1287–1294; in the form of R. Koenker, J. Econometrics 17 (1981) 107–112.
-    J. S. Long, L. H. Ervin, "Using heteroscedasticity consistent standard errors in the linear regression
-    model", The American Statistician 54 (2000) 217–224 (HC3).
 """
 
 from __future__ import annotations
@@ -29,18 +23,15 @@ from autotune.screening.cost_terms import CostModel, cheapest
 from autotune.screening.model import RULE
 from autotune.screening.table import Table
 
-INTERCEPT = "Intercept"
-"""Name of the constant among the terms."""
+INTERCEPT = "Intercept"  # Name of the constant among the terms.
 
 
 @dataclass(frozen=True, slots=True)
 class StepRule:
     """Where a model is searched for steps."""
 
-    most: int = 3
-    """Steps that are named: each takes two coefficients."""
-    min_side: int = 2
-    """Distinct values of a term on each side of a step: a line takes so many."""
+    most: int = 3  # Steps that are named: each takes two coefficients.
+    min_side: int = 2  # Distinct values of a term on each side of a step: a line takes so many.
 
 
 STEPS = StepRule()
@@ -50,14 +41,10 @@ STEPS = StepRule()
 class Formula:
     """What is explained by what."""
 
-    response: str
-    """Column that was measured."""
-    terms: tuple[str, ...]
-    """Columns that explain it."""
-    log2: frozenset[str] = frozenset()
-    """Those of all these whose binary logarithm stands in the model."""
-    intercept: bool = True
-    """Whether there is a constant."""
+    response: str  # Column that was measured.
+    terms: tuple[str, ...]  # Columns that explain it.
+    log2: frozenset[str] = frozenset()  # Those of all these whose binary logarithm stands in the model.
+    intercept: bool = True  # Whether there is a constant.
 
     def __post_init__(self) -> None:
         """Check.
@@ -80,74 +67,47 @@ class Formula:
 class TermEstimate:
     """One coefficient, as ``statsmodels`` prints it."""
 
-    coef: float
-    """In units of the response (its logarithm, if so) by unit of the term."""
-    std_err: float
-    """Standard error, were all rows to scatter alike."""
-    t: float
-    """``coef / std_err``."""
-    p: float
-    """Of a two-sided t-test."""
-    ci_low: float
-    """Lower end of the 95 % interval."""
-    ci_high: float
-    """Upper end."""
-    robust_std_err: float
-    """HC3: holds also where rows scatter differently."""
+    coef: float  # In units of the response (its logarithm, if so) by unit of the term.
+    std_err: float  # Standard error, were all rows to scatter alike.
+    t: float  # ``coef / std_err``.
+    p: float  # Of a two-sided t-test.
+    ci_low: float  # Lower end of the 95 % interval.
+    ci_high: float  # Upper end.
+    robust_std_err: float  # HC3: holds also where rows scatter differently.
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Breakpoint:
     """Where the response jumps or changes its slope along a term."""
 
-    term: str
-    """The column."""
-    below: float
-    """Last value before it, in the table's numbers."""
-    above: float
-    """First value behind it."""
-    jump: float
-    """Of the response at ``above``, on the model's scale."""
-    p: float
-    """Of an F-test of jump and slope, times the places that were looked at."""
+    term: str  # The column.
+    below: float  # Last value before it, in the table's numbers.
+    above: float  # First value behind it.
+    jump: float  # Of the response at ``above``, on the model's scale.
+    p: float  # Of an F-test of jump and slope, times the places that were looked at.
 
 
 @dataclass(frozen=True, slots=True)
 class Regression:
     """A fitted model."""
 
-    table: str
-    """Name of the file."""
-    formula: Formula
-    """What was fitted."""
-    n: int
-    """Rows that took part."""
-    left_out: int
-    """Rows with an empty field."""
-    coefficients: Mapping[str, TermEstimate]
-    """Term → estimate; the constant is called ``Intercept``."""
-    r2: float
-    """Share of the variance that is explained; without a constant, of the sum of squares."""
-    adjusted_r2: float
-    """The same, adjusted for the number of terms."""
-    aic: float
-    """Akaike's criterion; smaller is better, among models of one response."""
-    bic: float
-    """Schwarz's."""
-    std_dev: float
-    """Of the residuals, on the model's scale."""
-    df: int
-    """Degrees of freedom of the residuals."""
-    breusch_pagan_p: float
-    """That rows scatter alike: small where they do not."""
-    steps: tuple[Step, ...]
-    """Where residuals show that the model changes."""
+    table: str  # Name of the file.
+    formula: Formula  # What was fitted.
+    n: int  # Rows that took part.
+    left_out: int  # Rows with an empty field.
+    coefficients: Mapping[str, TermEstimate]  # Term → estimate; the constant is called ``Intercept``.
+    r2: float  # Share of the variance that is explained; without a constant, of the sum of squares.
+    adjusted_r2: float  # The same, adjusted for the number of terms.
+    aic: float  # Akaike's criterion; smaller is better, among models of one response.
+    bic: float  # Schwarz's.
+    std_dev: float  # Of the residuals, on the model's scale.
+    df: int  # Degrees of freedom of the residuals.
+    breusch_pagan_p: float  # That rows scatter alike: small where they do not.
+    steps: tuple[Breakpoint, ...]  # Where residuals show that the model changes.
     cost: CostModel | None
     """The best of LogGP's forms on the same rows and scale; None without ranks and sizes."""
-    columns: Mapping[str, NDArray[np.float64]]
-    """Column → (n,) the table's numbers."""
-    fitted: NDArray[np.float64]
-    """(n,) the model's response on its scale."""
+    columns: Mapping[str, NDArray[np.float64]]  # Column → (n,) the table's numbers.
+    fitted: NDArray[np.float64]  # (n,) the model's response on its scale.
 
     @property
     def residuals(self) -> NDArray[np.float64]:
@@ -264,7 +224,7 @@ def _steps(
     columns: Mapping[str, NDArray[np.float64]],
     y: NDArray[np.float64],
     design: NDArray[np.float64],
-) -> tuple[Step, ...]:
+) -> tuple[Breakpoint, ...]:
     """Steps that residuals show, the clearest first.
 
     Each candidate is a jump and a change of slope between two neighbouring values of a term; the clearest is
@@ -278,7 +238,7 @@ def _steps(
         for term, its in values.items()
         for below, above in zip(its[side - 1 : -side], its[side : len(its) - side + 1], strict=True)
     ]
-    found: list[Step] = []
+    found: list[Breakpoint] = []
     while places and len(found) < STEPS.most:
         rest, _, rank = _least_squares(design, y)
         candidates = []
@@ -293,7 +253,7 @@ def _steps(
         p, _, place, jump = min(candidates, default=(1.0, 0.0, ("", 0.0, 0.0), 0.0))
         if p >= RULE.alpha:
             break
-        found.append(Step(*place, jump, p))
+        found.append(Breakpoint(*place, jump, p))
         design = np.column_stack([design, *_broken(formula, columns, place)])
         places.remove(place)
     return tuple(found)

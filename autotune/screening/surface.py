@@ -2,10 +2,6 @@
 
 Notation: ``codes`` is (n_runs, n_factors) in [−1, 1], −1 and +1 being the ends of a factor's range;
 y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε; B is the symmetric matrix of the second-order part.
-
-References:
-    Box & Wilson (1951), On the experimental attainment of optimum conditions, JRSS B 13, 1–45.
-    Myers, Montgomery & Anderson-Cook (2016), Response Surface Methodology, 4th ed., ch. 6.
 """
 
 import math
@@ -32,12 +28,9 @@ class SurfaceRule:
     """Sets of coefficients redrawn within their errors: ends of a 95 % interval rest on 25 of them."""
     candidates: int = 2000
     """Random places from the best of which each descent begins, beside the runs and the corners."""
-    sweeps: int = 200
-    """Passes over the factors after which a descent ends in any case."""
-    cornered: int = 8
-    """Factors up to which all corners are candidates."""
-    flat: float = 0.02
-    """An eigenvalue below this share of the largest coefficient counts as no curvature."""
+    sweeps: int = 200  # Passes over the factors after which a descent ends in any case.
+    cornered: int = 8  # Factors up to which all corners are candidates.
+    flat: float = 0.02  # An eigenvalue below this share of the largest coefficient counts as no curvature.
 
 
 SURFACE = SurfaceRule()
@@ -47,58 +40,42 @@ SURFACE = SurfaceRule()
 class Coefficient:
     """One term of the quadratic."""
 
-    factors: tuple[str, ...]
-    """The factors that are multiplied; none for the mean."""
-    value: float
-    """Per unit of code (of each factor)."""
-    std_err: float
-    """Its standard error."""
-    p_value: float
-    """Of being zero."""
+    factors: tuple[str, ...]  # The factors that are multiplied; none for the mean.
+    value: float  # Per unit of code (of each factor).
+    std_err: float  # Its standard error.
+    p_value: float  # Of being zero.
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
     """The best point within the range of all factors."""
 
-    codes: dict[str, float]
-    """Where, in codes."""
+    codes: dict[str, float]  # Where, in codes.
     intervals: dict[str, tuple[float, float]]
     """95 % of where the optimum would be if the coefficients were as far off as their errors allow."""
-    value: float
-    """The predicted mean there."""
+    value: float  # The predicted mean there.
     interval: tuple[float, float]
     """Its 95 % confidence interval; chosen as the best of many, it is on the hopeful side."""
-    at_edge: tuple[str, ...]
-    """Factors at an end of their range: the best may lie beyond."""
+    at_edge: tuple[str, ...]  # Factors at an end of their range: the best may lie beyond.
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
     """A fitted quadratic."""
 
-    names: tuple[str, ...]
-    """Of the factors."""
-    coefficients: tuple[Coefficient, ...]
-    """The mean, then linear, bent and mixed terms."""
-    left_out: tuple[tuple[str, ...], ...]
-    """Terms that the runs could not tell apart from others."""
-    r_squared: float
-    """Share of the variation that is explained."""
-    adjusted_r_squared: float
-    """The same, corrected for the number of terms."""
+    names: tuple[str, ...]  # Of the factors.
+    coefficients: tuple[Coefficient, ...]  # The mean, then linear, bent and mixed terms.
+    left_out: tuple[tuple[str, ...], ...]  # Terms that the runs could not tell apart from others.
+    r_squared: float  # Share of the variation that is explained.
+    adjusted_r_squared: float  # The same, corrected for the number of terms.
     predicted_r_squared: float
     """Share that is explained of runs that were left out of the fit (from PRESS); may be negative."""
-    curvature: tuple[float, ...]
-    """Eigenvalues of B, ascending."""
+    curvature: tuple[float, ...]  # Eigenvalues of B, ascending.
     shape: Literal["minimum", "maximum", "saddle", "ridge", "plane"]
     """What the eigenvalues say: a *ridge* bends in some directions and is flat in others."""
-    std_dev: float
-    """Of a run about the surface."""
-    df: int
-    """Degrees of freedom of ``std_dev``."""
-    optimum: Optimum
-    """The predicted best."""
+    std_dev: float  # Of a run about the surface.
+    df: int  # Degrees of freedom of ``std_dev``.
+    optimum: Optimum  # The predicted best.
 
     def predict(self, codes: ArrayLike) -> Matrix:
         """(n_points,) the mean at each of (n_points, n_factors) codes."""

@@ -33,46 +33,32 @@ _LOW_WORDS = frozenset({"low", "lo", "off", "no", "false", "none", "minus", "-",
 class Response:
     """A measured column and what is wanted of it."""
 
-    name: str
-    """Of the column."""
-    goal: Goal
-    """What is better."""
-    weight: float = 1.0
-    """Importance against the other responses."""
+    name: str  # Of the column.
+    goal: Goal  # What is better.
+    weight: float = 1.0  # Importance against the other responses.
 
 
 @dataclass(frozen=True, slots=True)
 class TableScreening:
     """What the columns of a table do to its responses."""
 
-    table: str
-    """Name of the file."""
-    rows: int
-    """How many it has."""
-    scale: Scale
-    """On which responses were compared."""
-    block: str | None
-    """The column of blocks."""
-    design: ScreeningDesign
-    """The table in the form of a design."""
-    analyses: tuple[Effects, ...]
-    """One for each response."""
-    responses: tuple[Response, ...]
-    """What is wanted of each, in the same order."""
-    decisions: tuple[FactorDecision, ...]
-    """What to do with each factor."""
+    table: str  # Name of the file.
+    rows: int  # How many it has.
+    scale: Scale  # On which responses were compared.
+    block: str | None  # The column of blocks.
+    design: ScreeningDesign  # The table in the form of a design.
+    analyses: tuple[Effects, ...]  # One for each response.
+    responses: tuple[Response, ...]  # What is wanted of each, in the same order.
+    decisions: tuple[FactorDecision, ...]  # What to do with each factor.
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column that was set, as a factor."""
 
-    factor: Factor
-    """Its two ends."""
-    codes: NDArray[np.float64]
-    """(n_rows,) in [−1, 1], linear in the column's numbers."""
-    n_levels: int
-    """How many different ones."""
+    factor: Factor  # Its two ends.
+    codes: NDArray[np.float64]  # (n_rows,) in [−1, 1], linear in the column's numbers.
+    n_levels: int  # How many different ones.
     ends: tuple[float, float] | None
     """The numbers at −1 and at +1 (sizes in bytes); None for words, which have no order."""
 
@@ -147,12 +133,9 @@ def screen(
 class Table:
     """Rows that know how to complain."""
 
-    name: str
-    """Of the file."""
-    columns: Sequence[str]
-    """Their names."""
-    rows: Sequence[Row]
-    """Text by column."""
+    name: str  # Of the file.
+    columns: Sequence[str]  # Their names.
+    rows: Sequence[Row]  # Text by column.
     places: Sequence[int] = ()
     """Row of each in the file, as an editor counts; without them all follow the header."""
 

@@ -15,24 +15,19 @@ from autotune.simulate.decisions import Rules, fixed_choice
 from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group
 
-CHAIN_FANOUT = 4
-"""coll_tuned's chains below the root (coll_tuned_*_chain_fanout)."""
-KNOMIAL_RADIX = 4
-"""coll_tuned's default radix (coll_tuned_bcast_knomial_radix)."""
+CHAIN_FANOUT = 4  # coll_tuned's chains below the root (coll_tuned_*_chain_fanout).
+KNOMIAL_RADIX = 4  # coll_tuned's default radix (coll_tuned_bcast_knomial_radix).
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """The model of one collective."""
 
-    algorithms: Mapping[str, tuned.Algorithm]
-    """Name → what it does."""
-    decisions: Rules
-    """What the library takes by itself."""
+    algorithms: Mapping[str, tuned.Algorithm]  # Name → what it does.
+    decisions: Rules  # What the library takes by itself.
     buffers: Callable[[int], int]
     """How many times the message's size one of so many ranks touches: what it sends, receives and keeps."""
-    vectors: bool = False
-    """Whether the algorithms count the whole vector where a message is one block of it."""
+    vectors: bool = False  # Whether the algorithms count the whole vector where a message is one block of it.
     smallest: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """What the library runs in place of an algorithm, and below how many bytes a rank."""
 

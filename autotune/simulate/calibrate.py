@@ -7,9 +7,6 @@ Notation: y are measured times, f(θ) the model's for the same operations, θ th
 is Σ log²(f(θ)/y) + λ² Σ log²(θ/θ₀): relative errors count alike at all sizes, and what the measurements do
 not determine (the split of a latency into wire and overheads, say) stays near the machine θ₀ that one starts
 from.
-
-References:
-    Marquardt: "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", SIAM J. 11, 1963.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,8 +22,7 @@ from autotune.simulate.machine import Machine, Memory, Transport
 from autotune.simulate.protocols import Floats
 from autotune.simulate.settings import JobSettings
 
-RIDGE = 0.03
-"""λ: a number that moves by a factor e costs as much as a relative error of 3 % at one size."""
+RIDGE = 0.03  # λ: a number that moves by a factor e costs as much as a relative error of 3 % at one size.
 
 
 EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
@@ -37,12 +33,9 @@ EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
 class Series:
     """Times of one operation at several sizes, all else equal."""
 
-    operation: str
-    """``pingpong`` (half a round trip), ``copy`` or ``reduce`` (on one core)."""
-    sizes_bytes: tuple[float, ...]
-    """Payloads."""
-    seconds: tuple[float, ...]
-    """What was measured, one for each size."""
+    operation: str  # ``pingpong`` (half a round trip), ``copy`` or ``reduce`` (on one core).
+    sizes_bytes: tuple[float, ...]  # Payloads.
+    seconds: tuple[float, ...]  # What was measured, one for each size.
     partner: str = "domain"
     """Of a ping-pong, where the other rank is: same ``domain``, ``socket`` or ``node``, or ``network``."""
     settings: JobSettings = EAGER
@@ -70,8 +63,7 @@ class Series:
 class Calibration:
     """A machine and what is known about its numbers."""
 
-    machine: Machine
-    """With the fitted numbers."""
+    machine: Machine  # With the fitted numbers.
     fitted: tuple[str, ...]
     """The numbers that the measurements determined, as ``memory.NAME`` or ``transports.KIND.NAME``."""
 
@@ -80,10 +72,8 @@ class Calibration:
 class Check:
     """How a machine predicts one series."""
 
-    series: Series
-    """What was measured."""
-    errors: tuple[float, ...]
-    """Predicted over measured, minus 1, for each size."""
+    series: Series  # What was measured.
+    errors: tuple[float, ...]  # Predicted over measured, minus 1, for each size.
 
     @property
     def median(self) -> float:
@@ -213,8 +203,7 @@ _BETWEEN = (
 )
 """The numbers that ping-pongs with a partner there say something about."""
 _PARTNERS = ("domain", "socket", "node", "network")
-_ENOUGH = 1e-6
-"""A step that lowers the sum of squares by a smaller share is the last one."""
+_ENOUGH = 1e-6  # A step that lowers the sum of squares by a smaller share is the last one.
 
 
 def _free(machine: Machine, series: Sequence[Series]) -> list[str]:

@@ -11,12 +11,6 @@ What is modelled: ``han`` as in Open MPI 5.0.9 (64 KiB segments whose stages ove
 over all ranks: k-nomial below 4 KiB, scatter-reduce-allgather above. HCOLL's source is closed: ``hcoll``
 here is *like* it, two-level and tuned by its vendor, taken as the faster of its leader-based and its flat or
 rail-based algorithm.
-
-References:
-    Luo et al.: "HAN: A Hierarchical AutotuNed Collective Communication Framework", IEEE Cluster 2020.
-    Venkata et al.: "Unified Collective Communication (UCC): An Unified Library for CPU, GPU, and DPU
-    Collectives", Hot Interconnects 2024 (thresholds: UCC's sources, tl/ucp, August 2026). Graham et al.:
-    "Cheetah: A Framework for Scalable Hierarchical Collective Operations", CCGrid 2011.
 """
 
 from collections.abc import Callable
@@ -30,16 +24,11 @@ from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group, exchange, makespan
 from autotune.simulate.tuned import ELEMENT_BYTES, fold, unfold
 
-_SEGMENT_BYTES = 65536
-"""coll_han_*_segsize, and the fragments of the hcoll-like component."""
-_RADIX = 4
-"""Of the k-nomial exchanges and trees."""
-_UCC_SHORT_BYTES = 4096
-"""Up to here TL/UCP moves whole vectors (allreduce, allgather)."""
-_UCC_TREE_BYTES = 32768
-"""Up to here TL/UCP broadcasts and reduces along a tree."""
-_UCC_BRUCK_BYTES = 128
-"""Up to here TL/UCP's alltoall is Bruck's."""
+_SEGMENT_BYTES = 65536  # coll_han_*_segsize, and the fragments of the hcoll-like component.
+_RADIX = 4  # Of the k-nomial exchanges and trees.
+_UCC_SHORT_BYTES = 4096  # Up to here TL/UCP moves whole vectors (allreduce, allgather).
+_UCC_TREE_BYTES = 32768  # Up to here TL/UCP broadcasts and reduces along a tree.
+_UCC_BRUCK_BYTES = 128  # Up to here TL/UCP's alltoall is Bruck's.
 
 
 def by_component(component: str, collective: str, everybody: Group, nbytes: Floats) -> Floats | None:
@@ -87,8 +76,7 @@ class _Levels:
         return makespan(t)
 
 
-Plan = Callable[[_Levels, Floats], Floats]
-"""Communicators, bytes (n,) → duration (n,)."""
+Plan = Callable[[_Levels, Floats], Floats]  # Communicators, bytes (n,) → duration (n,).
 
 
 def _stage(words: str) -> Plan:

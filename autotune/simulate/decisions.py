@@ -6,10 +6,6 @@ Notation: one row a communicator size (the first row whose bound is above the si
 ``name<bytes`` in order: the first whose bound is above the message size counts, the last word has no bound.
 Message sizes are those of a call: one rank's vector, or block for allgather and alltoall (the *rules file*
 counts these two otherwise); a reduce-scatter counts the whole vector.
-
-References:
-    Open MPI 5.0.9, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c: the switch points of commutative
-    operations.
 """
 
 from collections.abc import Mapping
@@ -19,8 +15,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-Rules = Mapping[float, str]
-"""Bound of the communicator size → the row for sizes below it."""
+Rules = Mapping[float, str]  # Bound of the communicator size → the row for sizes below it.
 
 ALLREDUCE: Rules = {
     4: (

@@ -33,10 +33,8 @@ from autotune.simulate.settings import JobSettings
 class NodeLayout:
     """How many nodes a job has, and how many ranks on each."""
 
-    nodes: int
-    """Nodes of the job; ranks fill one node after the other."""
-    ppn: int
-    """Ranks per node."""
+    nodes: int  # Nodes of the job; ranks fill one node after the other.
+    ppn: int  # Ranks per node.
 
     def __post_init__(self) -> None:
         """Check the counts.

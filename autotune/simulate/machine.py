@@ -22,38 +22,25 @@ from autotune.structure import Document
 class Memory:
     """One node: its cores, sockets and memory, and what a message inside it costs."""
 
-    cores: int
-    """Cores of a node; ranks per node cannot exceed it."""
-    sockets: int
-    """Sockets of a node."""
-    copy_bytes_per_s: float
-    """Payload that one core copies from memory to memory."""
-    cache_copy_bytes_per_s: float
-    """Payload that one core copies while the data lie in caches."""
-    cache_bytes: float
-    """Caches that a core has to itself."""
-    socket_cache_bytes: float
-    """Cache that the cores of a socket share."""
-    socket_bytes_per_s: float
-    """Payload that all cores of a socket together copy from memory to memory."""
+    cores: int  # Cores of a node; ranks per node cannot exceed it.
+    sockets: int  # Sockets of a node.
+    copy_bytes_per_s: float  # Payload that one core copies from memory to memory.
+    cache_copy_bytes_per_s: float  # Payload that one core copies while the data lie in caches.
+    cache_bytes: float  # Caches that a core has to itself.
+    socket_cache_bytes: float  # Cache that the cores of a socket share.
+    socket_bytes_per_s: float  # Payload that all cores of a socket together copy from memory to memory.
     cross_socket_bytes_per_s: float
     """Payload a second, one direction, that all messages between the sockets of a node share."""
     reduce_bytes_per_s: float
     """Payload that one core combines (sum of doubles) with both operands in its caches."""
-    latency_s: float
-    """Shared-memory latency of a message inside a NUMA domain, without the overheads."""
-    domain_latency_s: float
-    """Added to `latency_s` between two NUMA domains of one socket."""
-    socket_latency_s: float
-    """Added to `latency_s` between two sockets."""
-    overhead_s: float
-    """CPU time that sender and receiver each spend on one shared-memory message."""
-    fragment_bytes: float
-    """Eager messages travel in fragments of this size, so that both copies overlap."""
+    latency_s: float  # Shared-memory latency of a message inside a NUMA domain, without the overheads.
+    domain_latency_s: float  # Added to `latency_s` between two NUMA domains of one socket.
+    socket_latency_s: float  # Added to `latency_s` between two sockets.
+    overhead_s: float  # CPU time that sender and receiver each spend on one shared-memory message.
+    fragment_bytes: float  # Eager messages travel in fragments of this size, so that both copies overlap.
     single_copy_bytes_per_s: float
     """Payload that one core moves by a single-copy rendezvous (CMA: one kernel copy)."""
-    single_copy_setup_s: float
-    """System call and page look-up that start one single-copy transfer."""
+    single_copy_setup_s: float  # System call and page look-up that start one single-copy transfer.
     rendezvous_s: float
     """Handshake of one rendezvous inside a node, beyond the latencies of the message itself."""
     numa_gain: float = 0.0
@@ -75,20 +62,14 @@ class Memory:
 class Transport:
     """One way to send between nodes."""
 
-    latency_s: float
-    """L: wire, switch and NIC, without the overheads of the two CPUs."""
-    overhead_s: float
-    """o: CPU time that sender and receiver each spend on one message."""
-    gap_s: float
-    """g: time between two messages of one NIC (1 / message rate)."""
-    bytes_per_s: float
-    """Payload that the NIC of a node carries in one direction, all ranks together."""
-    flow_bytes_per_s: float
-    """Payload that one connection carries at most."""
+    latency_s: float  # L: wire, switch and NIC, without the overheads of the two CPUs.
+    overhead_s: float  # o: CPU time that sender and receiver each spend on one message.
+    gap_s: float  # g: time between two messages of one NIC (1 / message rate).
+    bytes_per_s: float  # Payload that the NIC of a node carries in one direction, all ranks together.
+    flow_bytes_per_s: float  # Payload that one connection carries at most.
     rendezvous_s: float
     """Handshake of a rendezvous (request, read request, acknowledgement) beyond the data's own latency."""
-    registration_s: float
-    """Looking up (or making, averaged over its reuse) one buffer's memory registration."""
+    registration_s: float  # Looking up (or making, averaged over its reuse) one buffer's memory registration.
     cpu_bytes_per_s: float = inf
     """Payload that one core pushes through a transport's software (packets, kernel); inf: offloaded."""
     fragment_bytes: float = 8192.0
@@ -97,10 +78,8 @@ class Transport:
     """Whether a rendezvous puts the data where it belongs (RDMA), so that the receiver need not copy."""
     connections_cached: float = inf
     """Connections whose state the NIC keeps; with more in use, some messages wait for theirs."""
-    connection_miss_s: float = 0.0
-    """Fetching one connection's state from memory into the NIC."""
-    connection_gap_s: float = 0.0
-    """What such a fetch adds to the time between two messages of the NIC."""
+    connection_miss_s: float = 0.0  # Fetching one connection's state from memory into the NIC.
+    connection_gap_s: float = 0.0  # What such a fetch adds to the time between two messages of the NIC.
     retarget_s: float = 0.0
     """Added when a message goes to another peer than the last one (dc: connection set-up in the NIC)."""
 
@@ -117,20 +96,16 @@ class Transport:
 class Machine:
     """A cluster's nodes and network."""
 
-    name: str
-    """The name of its file in ``conf/machine/``."""
-    description: str
-    """One line for people: nodes, network, and where the numbers come from."""
-    memory: Memory
-    """The node."""
+    name: str  # The name of its file in ``conf/machine/``.
+    description: str  # One line for people: nodes, network, and where the numbers come from.
+    memory: Memory  # The node.
     transports: Mapping[str, Transport] = field(hash=False)
     """What UCX finds between nodes, by UCX's names: some of ``rc``, ``ud``, ``dc``, ``tcp``."""
     far_nic_latency_s: float = 0.0
     """Added to a message between nodes for each end on another socket than the NIC's (the first)."""
     rc_max_endpoints: int = 256
     """UCX_TLS=all: above this many ranks UCX leaves rc for dc (UCX_RC_MAX_NUM_EPS)."""
-    calibrated_from: str = ""
-    """The measurement that the numbers were fitted to; empty: not calibrated."""
+    calibrated_from: str = ""  # The measurement that the numbers were fitted to; empty: not calibrated.
 
     def __post_init__(self) -> None:
         """Check that there is a way between nodes.
@@ -146,8 +121,7 @@ class Machine:
             )
 
 
-TRANSPORTS = ("rc", "ud", "dc", "tcp")
-"""The transports between nodes that a machine may have, by UCX's names."""
+TRANSPORTS = ("rc", "ud", "dc", "tcp")  # The transports between nodes that a machine may have, by UCX's names
 
 
 def machine_from(values: Mapping[str, Any]) -> Machine:

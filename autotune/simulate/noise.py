@@ -7,11 +7,6 @@ Notation: a sample is median · J · L · W · S with J a factor of the job (an 
 place in the network, the day), L of the launch (one ``mpirun`` in it), W of the call, S a spike; J, L and W
 are log-normal with median 1, so the median of many jobs is the model's value. A campaign runs in one job, or
 in a chain of them, so the launches that it compares share J until the next job takes over.
-
-References:
-    Hoefler, Schneider, Lumsdaine: "Characterizing the Influence of System Noise on Large-Scale Applications
-    by Simulation", SC 2010. Hunold, Carpen-Amarie: "Reproducible MPI Benchmarking Is Still Not as Easy as
-    You Think", IEEE TPDS 27, 2016 (factors of the job and of the launch).
 """
 
 from collections.abc import Mapping
@@ -29,8 +24,7 @@ from autotune.structure import Document
 class NoiseModel:
     """How far samples lie apart."""
 
-    within: float = 0.03
-    """Standard deviation of the logarithm of W, within one launch."""
+    within: float = 0.03  # Standard deviation of the logarithm of W, within one launch.
     launch: float = 0.02
     """Standard deviation of the logarithm of L, within one job; recorded alltoall campaigns of several jobs
     (DeltaAI, 23 configurations on 2, 4 and 8 nodes) show 0.013 to 0.026."""
@@ -64,14 +58,10 @@ class NoiseModel:
 class Faults:
     """How often simulated launches fail, as probabilities of one launch."""
 
-    hang: float = 0.0
-    """It never ends, and is stopped by the timeout."""
-    crash: float = 0.0
-    """It ends without a result."""
-    wrong_result: float = 0.0
-    """One of its cells gives a wrong answer."""
-    lost_node: float = 0.0
-    """A node dies, and nothing is heard any more."""
+    hang: float = 0.0  # It never ends, and is stopped by the timeout.
+    crash: float = 0.0  # It ends without a result.
+    wrong_result: float = 0.0  # One of its cells gives a wrong answer.
+    lost_node: float = 0.0  # A node dies, and nothing is heard any more.
 
     def __post_init__(self) -> None:
         """Check the probabilities.
@@ -93,20 +83,16 @@ class Faults:
         return "ok"
 
 
-QUIET = NoiseModel()
-"""A quiet system's noise."""
-RELIABLE = Faults()
-"""A system on which no launch fails."""
+QUIET = NoiseModel()  # A quiet system's noise.
+RELIABLE = Faults()  # A system on which no launch fails.
 
 
 @dataclass(frozen=True, slots=True)
 class Imperfections:
     """What a modelled cluster adds to the model: the section ``simulate`` of a scenario."""
 
-    noise: NoiseModel = QUIET
-    """How far samples lie apart."""
-    faults: Faults = RELIABLE
-    """How often launches fail."""
+    noise: NoiseModel = QUIET  # How far samples lie apart.
+    faults: Faults = RELIABLE  # How often launches fail.
     knobs: Mapping[str, Any] = field(default_factory=dict)
     """Planted knobs, which ``space=discover`` finds: name → level → see ``planted.truth_from``."""
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from autotune.errors import ScenarioError
 from autotune.space import Value
 
-Level = tuple[str, Value]
-"""(knob, value)."""
+Level = tuple[str, Value]  # (knob, value).
 
 
 @dataclass(frozen=True)
@@ -22,10 +21,8 @@ class Truth:
 
     factors: Mapping[Level, tuple[float, ...]]
     """Level → factor on the time at each size; levels that are not here do nothing."""
-    fatal: frozenset[Level] = frozenset()
-    """Levels with which a launch ends without a result."""
-    hanging: frozenset[Level] = frozenset()
-    """Levels with which a launch does not end."""
+    fatal: frozenset[Level] = frozenset()  # Levels with which a launch ends without a result.
+    hanging: frozenset[Level] = frozenset()  # Levels with which a launch does not end.
     together: Mapping[frozenset[Level], float] = field(default_factory=dict)
     """Pairs of levels → a further factor at all sizes."""
 
@@ -45,10 +42,8 @@ class Truth:
         return product
 
 
-NOTHING_PLANTED = Truth({})
-"""No knob does anything."""
-UNSET = "default"
-"""The default of a planted knob."""
+NOTHING_PLANTED = Truth({})  # No knob does anything.
+UNSET = "default"  # The default of a planted knob.
 
 
 def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:

@@ -12,11 +12,6 @@ built from LogGP's L, o, g, G and the copies of UCX's protocols:
   the sender is held until the NIC has sent the data;
 - rendezvous (from the rendezvous threshold on): nothing moves before both sides are there; a handshake, then
   no CPU copies between nodes, and one copy in place of two inside a node.
-
-References:
-    Alexandrov, Ionescu, Schauser, Scheiman: "LogGP", SPAA 1995. Hoefler et al.: "Low-Overhead LogGP Parameter
-    Assessment", IPDPS workshops 2007 (rendezvous as a synchronising send). Chakraborty et al.:
-    "Contention-Aware Kernel-Assisted MPI Collectives", IEEE Cluster 2017 (cost of single-copy transfers).
 """
 
 from functools import cached_property
@@ -38,18 +33,13 @@ SELF, DOMAIN, SOCKET, NODE, NETWORK = range(5)
 class Costs(NamedTuple):
     """What a message costs, seconds; shape (n,) for one situation, (g, n) for each of g messages."""
 
-    send: Floats
-    """CPU of the sender before the message is under way."""
+    send: Floats  # CPU of the sender before the message is under way.
     wire: Floats
     """From there until the receiver has it, if the receiver was waiting; -inf where there is no message."""
-    hold: Floats
-    """From the receiver's being ready until it has it, if the message was waiting."""
-    receive: Floats
-    """CPU of the receiver afterwards."""
-    port: Floats
-    """Time for which the message keeps the sender's port busy; the next one leaves no earlier."""
-    release: Floats
-    """From the send until the sender's buffer is free (zcopy)."""
+    hold: Floats  # From the receiver's being ready until it has it, if the message was waiting.
+    receive: Floats  # CPU of the receiver afterwards.
+    port: Floats  # Time for which the message keeps the sender's port busy; the next one leaves no earlier.
+    release: Floats  # From the send until the sender's buffer is free (zcopy).
     synchronous: NDArray[np.bool_]
     """Whether the sender is held until the receiver has the message (rendezvous)."""
 
@@ -57,18 +47,12 @@ class Costs(NamedTuple):
 class Situation(NamedTuple):
     """Everything but its size that a message's cost depends on."""
 
-    distance: int
-    """SELF … NETWORK."""
-    share: int
-    """Messages that cross the same NIC together."""
-    active: int
-    """Cores of the same NUMA domain that copy together."""
-    bridge: int
-    """Messages that leave the same socket for another one of its node together."""
-    far_ends: int
-    """Ends (0, 1, 2) that sit on another socket than their node's NIC."""
-    peers: int
-    """Ranks of other nodes that each rank talks to in the whole algorithm (connections kept)."""
+    distance: int  # SELF … NETWORK.
+    share: int  # Messages that cross the same NIC together.
+    active: int  # Cores of the same NUMA domain that copy together.
+    bridge: int  # Messages that leave the same socket for another one of its node together.
+    far_ends: int  # Ends (0, 1, 2) that sit on another socket than their node's NIC.
+    peers: int  # Ranks of other nodes that each rank talks to in the whole algorithm (connections kept).
 
 
 class Protocols:

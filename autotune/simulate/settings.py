@@ -13,32 +13,26 @@ from autotune.space.parameter import size_in_bytes
 
 TLS = ("all", "self,sm,rc", "self,sm,ud", "self,sm,dc", "self,sm,tcp")
 """The values of UCX_TLS that the model knows."""
-COMPONENTS = ("tuned", "han", "hcoll", "ucc")
-"""The collective components that the model knows."""
+COMPONENTS = ("tuned", "han", "hcoll", "ucc")  # The collective components that the model knows.
 STACK_COMPONENT = "han"
 """The component that answers where nobody chooses: Open MPI 5 ranks han (35) above tuned (30)."""
-MAPPINGS = ("block", "cyclic")
-"""How the ranks of a node are laid over its NUMA domains."""
+MAPPINGS = ("block", "cyclic")  # How the ranks of a node are laid over its NUMA domains.
 
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
     """What one job sets for all its messages; None is UCX's ``auto``."""
 
-    tls: str = "all"
-    """UCX_TLS, one of `TLS`."""
+    tls: str = "all"  # UCX_TLS, one of `TLS`.
     rndv_intra_bytes: float | None = None
     """UCX_RNDV_THRESH inside a node: messages this long or longer go by rendezvous (inf: never)."""
-    rndv_inter_bytes: float | None = None
-    """UCX_RNDV_THRESH between nodes."""
+    rndv_inter_bytes: float | None = None  # UCX_RNDV_THRESH between nodes.
     zcopy_bytes: float | None = None
     """UCX_ZCOPY_THRESH: eager messages this long or longer are sent without the sender's copy."""
     component: str = "tuned"
     """The collective component that answers, one of `COMPONENTS`; only ``tuned`` can be told algorithms."""
-    mapping: str = "block"
-    """The layout of a node's ranks over its NUMA domains, one of `MAPPINGS`."""
-    numa_per_socket: int = 1
-    """NPS (SNC): NUMA domains of a socket, a firmware setting."""
+    mapping: str = "block"  # The layout of a node's ranks over its NUMA domains, one of `MAPPINGS`.
+    numa_per_socket: int = 1  # NPS (SNC): NUMA domains of a socket, a firmware setting.
 
     def __post_init__(self) -> None:
         """Check every choice.

@@ -5,10 +5,6 @@ Place in the flow: `Fabric` (costs of a message) → trees → ``algorithms`` �
 Notation: as in ``schedule``; a tree is the parent of each rank (numbers in the group, -1 for a root) and its
 turn among its siblings. A message of several segments fills the tree with its first segment and then keeps
 the pace of the slowest stage, all edges being busy together.
-
-References:
-    Pjesivac-Grbovic et al.: "Performance Analysis of MPI Collective Operations", Cluster Computing 10, 2007
-    (the shapes, and pipelining through them).
 """
 
 from collections.abc import Callable
@@ -27,10 +23,8 @@ _STEPWISE = 160
 class RankTree:
     """A rooted tree, or several."""
 
-    parent: Ints
-    """Number in the group, -1 for a root, shape (g,)."""
-    turn: Ints
-    """The position among the parent's children, from 0, shape (g,)."""
+    parent: Ints  # Number in the group, -1 for a root, shape (g,).
+    turn: Ints  # The position among the parent's children, from 0, shape (g,).
 
     def depth(self) -> Ints:
         """Edges between each rank and its root, shape (g,)."""
@@ -56,8 +50,7 @@ class RankTree:
         return np.split(children[order], first[1:])
 
 
-Shape = Callable[[int], RankTree]
-"""Number of ranks → their tree."""
+Shape = Callable[[int], RankTree]  # Number of ranks → their tree.
 
 
 def linear(size: int) -> RankTree:

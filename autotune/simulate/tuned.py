@@ -6,14 +6,6 @@ Notation: every function takes a communicator, the readiness t of shape (g, n), 
 shape (n,) and a segment size in bytes (0: whole), and returns t after the call. A message is the whole vector
 of a reduction or bcast, the block of one rank in an allgather, the block of one pair in an alltoall.
 g = 2^k + e, the e ranks beyond the power of two being folded away first.
-
-References:
-    Rabenseifner: "Optimization of Collective Reduction Operations", ICCS 2004. Thakur, Rabenseifner, Gropp:
-    "Optimization of Collective Communication Operations in MPICH", IJHPCA 19, 2005. Bruck et al.: "Efficient
-    Algorithms for All-to-All Communications in Multiport Message-Passing Systems", IEEE TPDS 8, 1997. Chen et
-    al.: "Performance Evaluation of Allgather Algorithms on Terascale Linux Cluster with Fast Ethernet",
-    HPCAsia 2005 (neighbour exchange). Loch, Koslovski: "Sparbit", 2021. Algorithms as in Open MPI 5.0.9,
-    ompi/mca/coll/base.
 """
 
 from collections.abc import Callable
@@ -27,8 +19,7 @@ from autotune.simulate.schedule import Group, burst, exchange, ring
 Algorithm = Callable[[Group, Floats, Floats, int], Floats]
 """(communicator, readiness (g, n), bytes (n,), segment bytes) → readiness after the call (g, n)."""
 
-ELEMENT_BYTES = 8
-"""Size of an element of the reduced vectors (double)."""
+ELEMENT_BYTES = 8  # Size of an element of the reduced vectors (double).
 
 _WALKED = 1 << 21
 """Long sequences of similar rounds are sampled: so many ranks × rounds are walked, for all of them."""

@@ -17,10 +17,8 @@ from autotune.space.space import Space
 class Feature:
     """One column of the encoding."""
 
-    parameter: str
-    """Whose value it shows."""
-    value: Value | None = None
-    """An indicator of this value; None: of "not active" (or a position, see below)."""
+    parameter: str  # Whose value it shows.
+    value: Value | None = None  # An indicator of this value; None: of "not active" (or a position, see below)
     positions: Mapping[Value, float] = field(default_factory=dict)
     """Not empty: the position of the value on an ordered scale, 0.5 beside the scale."""
 

@@ -9,8 +9,7 @@ from itertools import pairwise
 from autotune.space.parameter import Parameter, Value, size_in_bytes
 from autotune.space.space import Dropped, Space
 
-DISCOVER = "discover"
-"""The name of a space that the stack's own variables make up."""
+DISCOVER = "discover"  # The name of a space that the stack's own variables make up.
 _PRIORITY = re.compile(r"coll_\w+_priority")
 """Names of the variables by which components of collectives compete for the calls."""
 

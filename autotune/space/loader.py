@@ -19,8 +19,7 @@ _NOT_KEYS = ("name", "held_from", "strong")
 _PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in _NOT_KEYS)
 _VARIABLES = ("env", "mca", "cvar")
 _APPLY_KEYS = (*_VARIABLES, "map_by", "bind_to")
-_HOLE = re.compile(r"\{[^{}]*\}")
-"""Of a template: what is filled in is checked again."""
+_HOLE = re.compile(r"\{[^{}]*\}")  # Of a template: what is filled in is checked again.
 
 
 class _Loader(yaml.SafeLoader):

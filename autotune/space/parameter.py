@@ -17,8 +17,7 @@ from types import MappingProxyType
 from autotune.errors import SpaceError, allowed
 from autotune.space.obeyed import obeyed_by
 
-Value = str | int | float | bool
-"""What a parameter can be set to: a JSON scalar."""
+Value = str | int | float | bool  # What a parameter can be set to: a JSON scalar.
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -88,26 +87,21 @@ def names_in(template: str, known: Iterable[str]) -> frozenset[str]:
 class Level(StrEnum):
     """What a change of the parameter costs while searching."""
 
-    CALL = "call"
-    """Nothing: set inside a running MPI job, swept inside every launch."""
-    LAUNCH = "launch"
-    """One launch, seconds."""
-    BOOT = "boot"
-    """A firmware change and a reboot, minutes and an administrator."""
+    CALL = "call"  # Nothing: set inside a running MPI job, swept inside every launch.
+    LAUNCH = "launch"  # One launch, seconds.
+    BOOT = "boot"  # A firmware change and a reboot, minutes and an administrator.
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One knob of the MPI stack with a finite list of values."""
 
-    name: str
-    """Unique in its space; a column of ``history``."""
+    name: str  # Unique in its space; a column of ``history``.
     values: tuple[Value, ...]
     """All values that may be tried, the default among them; in ascending order where ``ordered``."""
     default: Value
     """What the stack does when the parameter is not set. Choosing it sets nothing (see ``apply``)."""
-    level: Level = Level.LAUNCH
-    """What a change costs while searching."""
+    level: Level = Level.LAUNCH  # What a change costs while searching.
     per_size: bool = False
     """Whether a deployed file can choose it per message size (a rules file) or only per job."""
     ordered: bool = False
@@ -122,8 +116,7 @@ class Parameter:
     """Facts without which single values are dropped."""
     collectives: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     """Where the values differ by collective: the values of each; empty = all values for all."""
-    description: str = ""
-    """One line for the report."""
+    description: str = ""  # One line for the report.
     held_from: Value | None = None
     """Of a parameter that is held at one value: what the stack does by itself, if that is another one."""
     strong: bool = False
@@ -186,8 +179,7 @@ class Parameter:
 class Point(Mapping[str, Value]):
     """An immutable, hashable assignment of values to parameters, in the order of their names."""
 
-    items_: tuple[tuple[str, Value], ...] = ()
-    """Sorted (name, value) pairs."""
+    items_: tuple[tuple[str, Value], ...] = ()  # Sorted (name, value) pairs.
 
     @classmethod
     def of(cls, values: Mapping[str, Value]) -> "Point":

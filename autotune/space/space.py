@@ -22,12 +22,9 @@ from autotune.space.parameter import Level, Parameter, Point, Value
 class Dropped:
     """A parameter, or one of its values, that this machine cannot offer."""
 
-    parameter: str
-    """Its name."""
-    value: Value | None
-    """The value, or None for the parameter as a whole."""
-    reason: str
-    """Why, in words for the user."""
+    parameter: str  # Its name.
+    value: Value | None  # The value, or None for the parameter as a whole.
+    reason: str  # Why, in words for the user.
 
 
 @dataclass(frozen=True)

@@ -23,26 +23,22 @@ from autotune.errors import StackError, UserError
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
-FOLDER = "AUTOTUNE_RECORD"
-"""Name of the variable that tells the recorder where its files go."""
+FOLDER = "AUTOTUNE_RECORD"  # Name of the variable that tells the recorder where its files go.
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
 """What the recorder is told that an MPI lacks ← a function of it."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """What batch systems send before a limit, for the application to write what it has."""
-_PATIENCE_S = 10.0
-"""Between asking an application to end and ending it."""
+_PATIENCE_S = 10.0  # Between asking an application to end and ending it.
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     """How a run of an application ended."""
 
-    exit_code: int
-    """As a shell has it: 128 + N for signal N."""
-    seconds: float
-    """Wall time, the launcher's own included."""
+    exit_code: int  # As a shell has it: 128 + N for signal N.
+    seconds: float  # Wall time, the launcher's own included.
 
 
 def is_launcher(word: str) -> bool:

@@ -15,8 +15,7 @@ from autotune.history.objectives import Slot
 from autotune.history.trial import Rule
 from autotune.space.parameter import Point, size_in_bytes
 
-DEFAULT = "default"
-"""Leave the choice to the stack: id 0."""
+DEFAULT = "default"  # Leave the choice to the stack: id 0.
 
 _OPEN_MPI: Mapping[str, OpenMpi] = {c.name: c.openmpi for c in COLLECTIVES.values() if c.openmpi}
 
@@ -54,23 +53,17 @@ SEGMENTED: Mapping[str, frozenset[str]] = {
 class TunedRow:
     """One row of a rules file."""
 
-    threshold_bytes: int
-    """From this many bytes on, in the unit of the collective (see ``threshold_bytes``)."""
-    algorithm: int
-    """Its id; 0: the stack decides."""
-    fanout: int = 0
-    """Of chains; 0 where it means nothing."""
-    segment_bytes: int = 0
-    """0: no segmentation."""
+    threshold_bytes: int  # From this many bytes on, in the unit of the collective (see ``threshold_bytes``).
+    algorithm: int  # Its id; 0: the stack decides.
+    fanout: int = 0  # Of chains; 0 where it means nothing.
+    segment_bytes: int = 0  # 0: no segmentation.
 
 
 _UNTOUCHED = (TunedRow(0, 0),)
 
-Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]
-"""Collective → communicator size → rows, ascending."""
+Tables = Mapping[str, Mapping[int, tuple[TunedRow, ...]]]  # Collective → communicator size → rows, ascending.
 
-NO_ALGORITHM = 99
-"""An id that no collective has in any version: Open MPI refuses the call."""
+NO_ALGORITHM = 99  # An id that no collective has in any version: Open MPI refuses the call.
 
 
 def algorithm_id(collective: str, name: str | int) -> int:

@@ -13,26 +13,19 @@ from pathlib import Path
 from autotune.errors import StackError, allowed, installing
 from autotune.stacks import implementations
 
-_STACKS = "AUTOTUNE_STACKS"
-"""Names environments with an MPI each, beside those of ``make stacks``."""
-_TIMEOUT_S = 60.0
-"""Until a command is given up."""
+_STACKS = "AUTOTUNE_STACKS"  # Names environments with an MPI each, beside those of ``make stacks``.
+_TIMEOUT_S = 60.0  # Until a command is given up.
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
     """One MPI on this machine."""
 
-    flavour: str
-    """``openmpi``, ``mpich`` or ``intelmpi``."""
-    version: str
-    """As its launcher says."""
-    mpirun: Path
-    """The launcher."""
-    library: Path
-    """The MPI library that belongs to it, links resolved."""
-    origin: str
-    """Why this one: ``scenario``, ``site`` or ``wheel``."""
+    flavour: str  # ``openmpi``, ``mpich`` or ``intelmpi``.
+    version: str  # As its launcher says.
+    mpirun: Path  # The launcher.
+    library: Path  # The MPI library that belongs to it, links resolved.
+    origin: str  # Why this one: ``scenario``, ``site`` or ``wheel``.
 
 
 def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") -> Installation:

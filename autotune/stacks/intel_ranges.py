@@ -7,8 +7,7 @@ from autotune.history.trial import Rule
 from autotune.stacks.mpich import intel_id
 from autotune.stacks.tables import algorithm_of, tables
 
-_LARGEST_BYTES = 2**31 - 1
-"""The last bound: Intel MPI 2021.18 reads bounds as ``int``."""
+_LARGEST_BYTES = 2**31 - 1  # The last bound: Intel MPI 2021.18 reads bounds as ``int``.
 
 
 def adjustments(rules: Iterable[Rule]) -> dict[int, dict[str, str]]:

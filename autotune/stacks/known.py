@@ -2,5 +2,4 @@
 
 from autotune.resources import facts
 
-KNOWN = facts("stacks/known")
-"""The tables of ``known.toml``, which says what each holds."""
+KNOWN = facts("stacks/known")  # The tables of ``known.toml``, which says what each holds.

@@ -20,19 +20,16 @@ from autotune.stacks.ports import Placement
 from autotune.stacks.stack import Stack
 from autotune.stacks.words import Dialect, forwarded
 
-DEFAULT = "auto"
-"""MPICH's own word for leaving the choice to the library."""
+DEFAULT = "auto"  # MPICH's own word for leaving the choice to the library.
 
-Tree = dict[str, Any]
-"""Conditions, in order, each with its subtree."""
+Tree = dict[str, Any]  # Conditions, in order, each with its subtree.
 
 _MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
 
 _INTEL: Mapping[str, tuple[str, ...]] = {c.name: c.intel for c in COLLECTIVES.values() if c.intel}
 """What Intel MPI, which is made from MPICH, calls its algorithms in ``I_MPI_ADJUST_*``."""
 
-_ANY = 1 << 20
-"""Rows of a table that may have as many as there are sizes."""
+_ANY = 1 << 20  # Rows of a table that may have as many as there are sizes.
 
 _GUARDS = {
     "commutative": ("is_commutative=yes", "is_commutative=no", True),

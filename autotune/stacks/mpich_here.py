@@ -28,14 +28,11 @@ from autotune.stacks.stack import WORKS, Stack, check_works
 from autotune.stacks.tables import tables
 from autotune.stacks.words import Dialect
 
-TREE_FILE = "selection.json"
-"""Name of the selection tree inside the directory of a launch."""
+TREE_FILE = "selection.json"  # Name of the selection tree inside the directory of a launch.
 
-PROVIDERS = ("tcp", "tcp;ofi_rxm", "shm")
-"""Providers of libfabric that need no fast network."""
+PROVIDERS = ("tcp", "tcp;ofi_rxm", "shm")  # Providers of libfabric that need no fast network.
 
-_NETMOD = "MPIR_CVAR_CH4_NETMOD"
-"""Chooses the device between nodes."""
+_NETMOD = "MPIR_CVAR_CH4_NETMOD"  # Chooses the device between nodes.
 
 _FABRIC = re.compile(r"libfabric provider: ([\w;]+)")
 _PROGRAM = (
@@ -48,16 +45,12 @@ _PROGRAM = (
 class MpichStack(Stack):
     """MPICH, or what is made from it, on this machine, with what the scenario fixes for every launch."""
 
-    words: Dialect
-    """Its dialect."""
-    device: str = ""
-    """What moves messages between nodes, e.g. ``ofi`` or ``ucx``."""
+    words: Dialect  # Its dialect.
+    device: str = ""  # What moves messages between nodes, e.g. ``ofi`` or ``ucx``.
     networked: bool = False
     """Whether messages between ranks go through it: several nodes, or shared memory switched off."""
-    providers: tuple[str, ...] = ()
-    """Of ``PROVIDERS`` those that work here, where libfabric is in use."""
-    provider: str = ""
-    """The one that a launch with ``fixed`` really uses."""
+    providers: tuple[str, ...] = ()  # Of ``PROVIDERS`` those that work here, where libfabric is in use.
+    provider: str = ""  # The one that a launch with ``fixed`` really uses.
     declared: frozenset[str] = frozenset()
     """Variables that its libfabric declares, where that is in use; empty: it could not be asked."""
 

@@ -13,8 +13,7 @@ from autotune.history.trial import Rule
 from autotune.stacks.mpich import Tree, algorithms, leaf, size_condition
 from autotune.stacks.tables import algorithm_of
 
-FILE_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
-"""Names the file that replaces the library's tree."""
+FILE_VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"  # Names the file that replaces the library's tree
 
 UNREADABLE = frozenset({FILE_VARIABLE, "MPIR_CVAR_CH4_NETMOD"})
 """Variables of texts, which MPICH 5.0 obeys and reads back as empty."""

@@ -24,8 +24,7 @@ from autotune.stacks.ports import Placement, Rendering
 from autotune.stacks.stack import WORKS, Stack, check_works
 from autotune.stacks.words import Dialect, forwarded
 
-RULES_FILE = "coll_tuned.rules"
-"""Name of the rules file inside the directory of a launch."""
+RULES_FILE = "coll_tuned.rules"  # Name of the rules file inside the directory of a launch.
 
 _MCA = "OMPI_MCA_"
 _PML = f"{_MCA}pml"
@@ -46,14 +45,10 @@ class OpenMpiStack(Stack):
     """Framework → components, e.g. ``coll`` → (``basic``, ``han``, ``tuned`` …)."""
     enumerators: Mapping[str, Mapping[str, int]]
     """Collective → algorithm name as ``ompi_info`` spells it → id."""
-    ucx: ucx.Ucx | None
-    """The UCX that belongs to it."""
-    pml: str
-    """The point-to-point component that a launch with ``fixed`` really uses."""
-    numa_nodes: int = 1
-    """Of this machine."""
-    read_only: tuple[str, ...] = ()
-    """Variables of algorithms that cannot be written while a program runs."""
+    ucx: ucx.Ucx | None  # The UCX that belongs to it.
+    pml: str  # The point-to-point component that a launch with ``fixed`` really uses.
+    numa_nodes: int = 1  # Of this machine.
+    read_only: tuple[str, ...] = ()  # Variables of algorithms that cannot be written while a program runs.
 
     @property
     def coll(self) -> tuple[str, ...]:

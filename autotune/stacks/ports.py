@@ -17,20 +17,14 @@ from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
 class Placement:
     """Where the ranks of a launch go."""
 
-    ranks: int
-    """Of the whole launch."""
-    nodes: int = 1
-    """Over which the ranks are spread."""
-    ppn: int = 0
-    """Ranks a node; 0: whatever fits."""
+    ranks: int  # Of the whole launch.
+    nodes: int = 1  # Over which the ranks are spread.
+    ppn: int = 0  # Ranks a node; 0: whatever fits.
     map_by: str = ""
     """In Open MPI's words (``core``, ``numa``, ``ppr:2:node`` …); empty: the launcher's default."""
-    bind_to: str = ""
-    """In Open MPI's words (``core``, ``none`` …); empty: the launcher's default."""
-    hosts: tuple[str, ...] = ()
-    """Names of the nodes; empty: this machine, or the allocation that we are in."""
-    oversubscribe: bool = False
-    """Whether there are more ranks than cores."""
+    bind_to: str = ""  # In Open MPI's words (``core``, ``none`` …); empty: the launcher's default.
+    hosts: tuple[str, ...] = ()  # Names of the nodes; empty: this machine, or the allocation that we are in.
+    oversubscribe: bool = False  # Whether there are more ranks than cores.
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +33,14 @@ class Rendering:
 
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that each rank must see; they alone are forwarded to other nodes."""
-    map_by: str = ""
-    """As in ``Placement``."""
-    bind_to: str = ""
-    """As in ``Placement``."""
+    map_by: str = ""  # As in ``Placement``.
+    bind_to: str = ""  # As in ``Placement``.
     files: Mapping[str, str] = field(default_factory=dict)
     """Files to be written into the directory of the launch first; ``{directory}`` in ``env`` names it."""
     choices: Mapping[str, tuple[SweptChoice, ...]] = field(default_factory=dict)
     """For each collective what the probe sweeps."""
-    expect: Expectation = Expectation()
-    """What the probe must find."""
-    said: tuple[str, ...] = ()
-    """What the launch must print, the library's own words of what it does."""
+    expect: Expectation = Expectation()  # What the probe must find.
+    said: tuple[str, ...] = ()  # What the launch must print, the library's own words of what it does.
 
     def launches(self) -> tuple["Rendering", ...]:
         """The renderings of the launches that it takes to sweep all choices.
@@ -85,32 +75,22 @@ class LaunchRequest:
 
     directory: Path
     """Of this launch, existing: ``request.json`` lies there, ``result.json`` is expected there."""
-    program: tuple[str, ...]
-    """What each rank executes."""
-    env: Mapping[str, str]
-    """Variables that each rank must see."""
-    placement: Placement
-    """Where the ranks go."""
-    timeout_s: float
-    """After which the launch is ended with all its processes."""
+    program: tuple[str, ...]  # What each rank executes.
+    env: Mapping[str, str]  # Variables that each rank must see.
+    placement: Placement  # Where the ranks go.
+    timeout_s: float  # After which the launch is ended with all its processes.
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOutcome:
     """How one MPI run ended."""
 
-    status: Status
-    """What became of it."""
-    reason: str = ""
-    """In words, where the status is not ``ok``."""
-    result: ProbeResult | None = None
-    """What the probe wrote; present whenever the status is ``ok``."""
-    duration_s: float = 0.0
-    """From start to end, without the queue."""
-    queue_s: float = 0.0
-    """Waiting for a scheduler."""
-    hosts: tuple[str, ...] = ()
-    """Where it ran."""
+    status: Status  # What became of it.
+    reason: str = ""  # In words, where the status is not ``ok``.
+    result: ProbeResult | None = None  # What the probe wrote; present whenever the status is ``ok``.
+    duration_s: float = 0.0  # From start to end, without the queue.
+    queue_s: float = 0.0  # Waiting for a scheduler.
+    hosts: tuple[str, ...] = ()  # Where it ran.
 
 
 class Launcher(Protocol):

@@ -17,21 +17,18 @@ from autotune.stacks.words import targets
 _MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
 """Flavour → what its makers call it."""
 
-WORKS = "MPI works"
-"""What each rank of a first launch prints, with their number behind."""
+WORKS = "MPI works"  # What each rank of a first launch prints, with their number behind.
 
 
 @dataclass(frozen=True)
 class Stack(ABC):
     """One MPI implementation on this machine, with what the scenario fixes for every launch."""
 
-    installation: Installation
-    """Which one."""
+    installation: Installation  # Which one.
     _: KW_ONLY
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Environment of every launch, the untouched ones too."""
-    cores: int = 1
-    """That this process may use."""
+    cores: int = 1  # That this process may use.
 
     @property
     @abstractmethod

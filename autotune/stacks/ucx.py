@@ -18,12 +18,10 @@ from autotune.stacks.installation import output
 class Ucx:
     """One UCX library."""
 
-    version: str
-    """As the library says."""
+    version: str  # As the library says.
     transports: tuple[str, ...]
     """Names of the transports that have a device here, e.g. ``posix``, ``tcp``, ``rc_mlx5``."""
-    devices: tuple[str, ...]
-    """``transport/device`` pairs."""
+    devices: tuple[str, ...]  # ``transport/device`` pairs.
 
 
 def site_file(libmpi: Path) -> Path | None:

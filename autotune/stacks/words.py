@@ -26,19 +26,15 @@ _BY_PLACE = "require=reproducible: sums depend on where ranks are"
 class Dialect:
     """The words of an implementation; here of one that is not known."""
 
-    formats: ClassVar[tuple[str, ...]] = ("env_sh",)
-    """What is exported where the scenario names no format."""
+    formats: ClassVar[tuple[str, ...]] = ("env_sh",)  # What is exported where the scenario names no format.
     one_row: ClassVar[Mapping[str, int]] = {}
     """Collectives whose table holds as a whole or not at all, with the most rows that it may have: 1 where
     its files cannot tell message sizes apart."""
     banner: ClassVar[re.Pattern[str] | None] = None
     """What its launcher says to ``--version``, with one group for the version; None: it has no launcher."""
-    distribution: ClassVar[str] = ""
-    """The Python distribution that brings it; empty: there is none."""
-    campaigns: ClassVar[str] = ""
-    """The versions that campaigns can be made on; empty: none."""
-    slurm_plugins: ClassVar[tuple[str, ...]] = ()
-    """Slurm's plugins that start it, the best one first."""
+    distribution: ClassVar[str] = ""  # The Python distribution that brings it; empty: there is none.
+    campaigns: ClassVar[str] = ""  # The versions that campaigns can be made on; empty: none.
+    slurm_plugins: ClassVar[tuple[str, ...]] = ()  # Slurm's plugins that start it, the best one first.
 
     reproducible: ClassVar[Mapping[str, str]] = {}
     """Variables under which sums do not depend on where ranks are; every launch has them, exports too."""

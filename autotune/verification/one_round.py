@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autotune.history.objectives import Slot
+from autotune.history.objectives import Slot, ratio_of
 from autotune.history.trial import Observation, Subject
 from autotune.recommend.recommendation import Recommendation
 from autotune.verification.blocks import Block
@@ -70,6 +70,20 @@ class VerificationRound:
         """All slots together in the other loop; None where it was not measured."""
         slots = frozenset(c.slot for c in self.judged_otherwise)
         return overall(self.other_blocks, slots) if slots else None
+
+    @property
+    def against(self) -> str:
+        """What was found against its setting, in a few words; empty: nothing."""
+        if self.failures.more:
+            return "fails more often than the defaults on fresh launches"
+        if not self.compared:
+            return "its fresh launches could not be compared"
+        for slots, text in ((self.lost, "slower"), (self.open | self.doubtful, "may be slower")):
+            if worst := min(
+                (c for c in self.counting if c.slot in slots), key=lambda c: c.gain, default=None
+            ):
+                return f"{text} at {worst.slot[2]} B on fresh launches ({ratio_of(worst.gain):.2f}×)"
+        return "" if self.gains else "no significant gain on fresh launches"
 
     @property
     def counting(self) -> tuple[Comparison, ...]:

@@ -1,6 +1,8 @@
-"""A campaign as it goes: a progress bar in a terminal, one plain line for each launch elsewhere."""
+"""A campaign as it goes: one line for each launch, in a terminal a progress bar below them."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from types import TracebackType
 from typing import Self
 
@@ -8,50 +10,80 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from autotune.campaign.costs import Share
 from autotune.campaign.description import Description
 from autotune.campaign.discovery import sizes_of
 from autotune.campaign.noise import Remark, disturbed
 from autotune.history.objectives import Objective, Score
-from autotune.history.trial import History, Phase, Subject, Trial
-from autotune.recommend.front import candidates, pareto_front
+from autotune.history.trial import History, Phase, Trial
+from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import Step, ratio_to, speedup_interval
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
-from autotune.space import Dropped, Space
+from autotune.space import Dropped, Point, Space
 from autotune.views.discovery import discovery_parts
-from autotune.views.tables import design_table, effects_tables, front_table, machine_table, size_tables
-from autotune.views.text import advice_text, duration_text, figure_text, ratio_text
+from autotune.views.launch_line import WIDTH, LaunchLines
+from autotune.views.tables import design_table, effects_tables, machine_table, result_table, size_tables
+from autotune.views.text import clock_text, cost_text, ratio_text, setting_text
+from autotune.views.why_not import why_not
 
-_PLAIN_WIDTH = 120
+_OTHERS = 5
+"""Settings shown beside the recommended one; the page has them all."""
 
-_HEADINGS = {
-    Phase.BASELINE: "Baseline: the stack's own defaults",
-    Phase.DISCOVERY: "Discovery: which of all knobs do anything here",
-    Phase.SCREENING: "Screening: which parameters matter",
-    Phase.SEARCH: "Search: the best values of what is open",
-    Phase.VERIFY: "Verification: fresh launches of both",
+_PHASES = {
+    Phase.BASELINE: ("baseline", "the stack's own defaults"),
+    Phase.DISCOVERY: ("discovery", "which knobs have an effect here"),
+    Phase.SCREENING: ("screening", "which parameters matter"),
+    Phase.SEARCH: ("search", "the best values of the parameters that matter"),
+    Phase.VERIFY: ("verification", "the best settings against the defaults"),
 }
+"""As ``campaign.costs`` names them, and what each is for."""
 
-_SUBJECTS = {Subject.UNTOUCHED: "(default)", Subject.DEPLOYED: "(exported files)"}
+
+class Detail(Enum):
+    """How much a campaign says while it runs."""
+
+    QUIET = "quiet"
+    """The result."""
+    NORMAL = "normal"
+    """And a line for each launch."""
+    VERBOSE = "verbose"
+    """And what was measured in each, and what disturbed it."""
 
 
 class CampaignConsole:
     """Shows a campaign; a ``Listener`` of it, and a context in which the progress bar lives."""
 
-    def __init__(self, console: Console, objectives: Sequence[Objective]) -> None:
-        self._console = console
-        self._objectives = tuple(objectives)
-        self._place = ""
-        self._bar: Progress | None = None
-        if not console.is_terminal:  # a file has no right edge: rather a wide table than a broken one
-            console.width = max(console.width, _PLAIN_WIDTH)
+    def __init__(
+        self,
+        console: Console,
+        objectives: Sequence[Objective],
+        unset: Point = Point(),
+        phases: Sequence[Share] = (),
+        detail: Detail = Detail.NORMAL,
+    ) -> None:
+        """A console for a campaign.
+
+        Args:
+            console: Where it is shown.
+            objectives: What is judged.
+            unset: The stack's own values: of a setting what differs is shown.
+            phases: Planned.
+            detail: How much is shown.
+        """
+        self._console, self._detail, self._shares = console, detail, phases
+        width = console.width if console.is_terminal else WIDTH
+        names = tuple(one.phase for one in phases if one.most)
+        self._lines = LaunchLines(tuple(objectives), unset, names, width, detail is Detail.VERBOSE)
+        self._at, self._elapsed_s, self._left_s = "", 0.0, math.inf
+        self._legend, self._warned = False, False
         self._task = TaskID(0)
-        if console.is_terminal:
+        self._bar: Progress | None = None
+        if console.is_terminal and detail is not Detail.QUIET:
             self._bar = Progress(
                 TextColumn("{task.fields[place]}", markup=False),
-                BarColumn(bar_width=24),
+                BarColumn(bar_width=12),
                 TextColumn("{task.fields[best]}", markup=False),
-                TextColumn("{task.fields[left]}", markup=False, style="dim"),
                 console=console,
                 transient=True,
             )
@@ -70,78 +102,135 @@ class CampaignConsole:
     ) -> None:
         """The campaign's name, whether it is simulated, and what was found on the machine."""
         self._say(Text.assemble((title, "bold"), (f"  {stamp}" if stamp else "", "bold yellow")))
-        self._console.print(machine_table(findings, dropped))
+        if self._detail is not Detail.QUIET:
+            self._console.print(machine_table(findings, dropped))
+
+    def planned(self, limit_s: float | None) -> None:
+        """The phases, and the limit of time on all of them; None: there is none."""
+        if self._detail is not Detail.QUIET:
+            self._say(Text(cost_text(self._shares, limit_s)))
 
     def phase(self, phase: Phase, n_trials: int) -> None:
         """A phase begins: of so many launches, as far as is known (0: the budget decides)."""
-        self._heading(_HEADINGS[phase] + (f" ({n_trials} launches)" if n_trials else ""))
+        self._at, what = _PHASES[phase]
+        if self._detail is Detail.QUIET:
+            return
+        if not self._legend:
+            self._legend = True
+            self._say(Text(f"\n{self._lines.legend}", "dim"))
+        place = self._lines.place(self._at).replace("/", " of ")
+        self._heading(f"Phase {place}, {self._at}: {what}")
+        self._say(self._lines.heading)
 
     def designed(self, design: ScreeningDesign) -> None:
         """The screening's design, in the order in which it will be run."""
-        self._show(design_table(design))
-        self._console.print()
+        if self._detail is Detail.VERBOSE:
+            self._show(design_table(design))
+            self._console.print()
 
     def discovered(self, campaign: Description, history: History) -> None:
         """What the discovery found, and that the search goes on with it."""
-        for part in discovery_parts(campaign, sizes_of(history)):
+        for part in () if self._detail is Detail.QUIET else discovery_parts(campaign, sizes_of(history)):
             self._show(part)
 
     def screened(self, effects: Sequence[Effects], screening: ScreeningResult) -> None:
         """What the screening found, and which factors do not stay in the search."""
-        self._show(effects_tables(self._objectives, effects, screening))
+        if self._detail is Detail.QUIET:
+            return
+        self._show(effects_tables(self._lines.objectives, effects, screening))
         notes = dict.fromkeys(note for analysis in effects for note in analysis.notes)
         if notes:
-            self._say(Text("\n".join(["", *(f"note: {note}" for note in notes)]), "dim"))
+            self._show(Text("\n".join(f"note: {note}" for note in notes), "dim"))
 
-    def launching(self, trial: Trial, number: int, total: int, time_left_s: float) -> None:
-        """A launch starts: the ``number``-th of at most ``total``, with so much of the budget's time left."""
-        self._place = f"trial {number:>{len(str(total))}} of {total}"
+    def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
+        """A launch starts, so long after the campaign did; about ``left_s`` remain until all of it ends."""
+        self._at = self._at or _PHASES[trial.phase][0]
+        self._elapsed_s, self._left_s = elapsed_s, left_s
         if self._bar is None:
             return
-        place, left = f"{self._place} · {trial.phase}", f"{duration_text(time_left_s)} left"
+        place = f"phase {self._lines.place(self._at)} {self._at}"
+        place += f" · {clock_text(elapsed_s)} elapsed, about {clock_text(left_s)} left"
         if not self._bar.tasks:
-            self._task = self._bar.add_task("", total=total, place=place, best="", left=left)
+            self._task = self._bar.add_task("", total=1, place=place, best="")
             self._bar.start()
-        self._bar.update(self._task, completed=number - 1, total=total, place=place, left=left)
+        total_s = elapsed_s + left_s
+        self._bar.update(
+            self._task,
+            completed=elapsed_s,
+            total=total_s if 0 < total_s < math.inf else None,
+            place=place,
+        )
 
     def observed(self, step: Step) -> None:
         """A launch ended; ``step`` says what is known now."""
         if self._bar is not None and self._bar.tasks:
-            self._bar.update(self._task, advance=1, best=self._best(step))
-        self._say(self._line(step))
+            self._bar.update(self._task, best=self._best(step))
+        if self._detail is Detail.QUIET:
+            return
+        took_s = step.observation.duration_s
+        left_s = max(0.0, self._left_s - took_s)
+        self._say(self._lines.of(step, self._at, self._elapsed_s + took_s, left_s))
+        if not self._warned and (beside := disturbed(step.observation)):
+            self._warned = True
+            said = (
+                f"       interference: {beside}\n       further launches affected are summarised at the end"
+            )
+            self._say(Text(said, "yellow"))
 
     def closing(
-        self, space: Space, history: History, recommendation: Recommendation, baseline: Sequence[Score] | None
+        self,
+        space: Space,
+        history: History,
+        recommendation: Recommendation,
+        baseline: Sequence[Score] | None,
+        against: Callable[[Point], str] = lambda point: "",
     ) -> None:
-        """The front, the recommended setting and its per-size table."""
+        """The recommended setting, why others are not it, and its per-size table.
+
+        ``against``: what the verification found against a setting; empty: nothing.
+        """
         if self._bar is not None:
             self._bar.stop()
-        front = pareto_front(self._objectives, candidates(self._objectives, space, history))
-        default = space.unset
-        self._heading("Pareto front" if len(self._objectives) > 1 else "Best setting")
-        self._show(front_table(self._objectives, front, recommendation.point, default, baseline))
-        self._heading("Recommended: " + advice_text(recommendation, default))
-        if recommendation.gains:
-            self._show(size_tables(recommendation))
+        objectives, point = self._lines.objectives, recommendation.point
+        judged, words = candidates(objectives, space, history), setting_text(recommendation, space.unset)
+        mine = next((one for one in judged if one.point == point), None)
+        if mine is None and baseline is not None and not words:
+            mine = Candidate(point, {}, tuple(baseline), 0)
+
+        def better(one: Candidate) -> bool:
+            pairs = zip(objectives, one.scores, mine.scores, strict=True) if mine else ()
+            return mine is None or any(ratio_to(*pair) > 1 for pair in pairs)
+
+        def why(one: Candidate) -> str:
+            searched = why_not(objectives, one, mine) if mine else "not verified"
+            return against(one.point) or searched
+
+        others = [one for one in pareto_front(objectives, judged) if one.point != point and better(one)]
+        chosen = (words, mine.scores if mine else None)
+        self._heading("Result: speed-up over the defaults in the search, above 1 is better")
+        self._show(result_table(objectives, others[:_OTHERS], chosen, space.unset, baseline, why))
         said = recommendation.provenance.verified
-        if recommendation.gains and not recommendation.provenance.checked.done:
-            average = ratio_text(recommendation.speedup, speedup_interval(recommendation))
-            said = f"speed-up over all sizes, geometric mean: {average}  [{said}]"
-        self._say(Text(f"\n{said}", "bold"))
-        if choices := recommendation.provenance.choices:
-            self._heading("Choices")
+        if recommendation.gains and words:
+            self._heading("The recommended setting by message size")
+            self._show(size_tables(recommendation, self._detail is Detail.VERBOSE))
+            if not recommendation.provenance.checked.done:
+                average = ratio_text(recommendation.speedup, speedup_interval(recommendation))
+                said = f"speed-up over all sizes, geometric mean: {average}  [{said}]"
+        self._show(Text(said, "bold"))
+        if choices := recommendation.provenance.choices[1:]:
+            self._heading("Other choices")
             for choice in choices:
-                self._say(Text(f"  {choice}"))
+                self._console.print(Text(f"  {choice}"))
 
     def doubted(self, text: str) -> None:
         """The performance guidelines that what is handed over violates; empty: none."""
         if text:
-            self._say(Text(f"\nguidelines violated: {text}", "yellow"))
+            self._show(Text(f"Guidelines violated: {text}", "yellow"))
 
     def remarked(self, remarks: Iterable[Remark]) -> None:
         """What stood in the way of measuring."""
         for remark in remarks:
-            self._say(Text(f"\n{remark.what}: {remark.text}", "yellow"))
+            self._show(Text(f"{remark.what[:1].upper()}{remark.what[1:]}: {remark.text}", "yellow"))
 
     def exported(self, paths: Iterable[object]) -> None:
         """The files that were written."""
@@ -169,35 +258,13 @@ class CampaignConsole:
         """One line, never broken by us: it may be copied, and others' programs may read it."""
         self._console.print(text, soft_wrap=True)
 
-    def _line(self, step: Step) -> Text:
-        observation = step.observation
-        line = Text.assemble((f"{self._place or f'trial {observation.trial.number}'}  ", "dim"))
-        if not observation.ok:
-            return line.append(f"{observation.status}: {observation.reason}", "red")
-        if step.scores is None:
-            return line.append("ok, but not every size could be used", "yellow")
-        line.append(" · ".join(
-            f"{objective.name} {figure_text(score.value, score.sem, objective.unit)}"
-            for objective, score in zip(self._objectives, step.scores, strict=True)
-        ))  # fmt: skip
-        if observation.trial.phase is Phase.DISCOVERY:
-            line.append(f"  ({observation.trial.note})", "dim")
-        elif observation.trial.subject is Subject.SWEEP:
-            line.append(f"  {self._best(step)}" if self._bar is None else "", "dim")
-        else:
-            line.append(f"  {_SUBJECTS[observation.trial.subject]}", "dim")
-        if beside := disturbed(observation):
-            line.append(f"  ({beside})", "yellow")
-        return line
-
     def _best(self, step: Step) -> str:
         """Best so far, in each objective, against the baseline."""
-        if step.best is None:
+        if step.best is None or step.baseline is None:
             return ""
-        parts = []
-        for i, (objective, score) in enumerate(zip(self._objectives, step.best, strict=True)):
-            against = (
-                f" ({ratio_text(ratio_to(objective, score, step.baseline[i]))})" if step.baseline else ""
+        return "best " + ", ".join(
+            f"{objective.name} {ratio_text(ratio_to(objective, score, reference))}"
+            for objective, score, reference in zip(
+                self._lines.objectives, step.best, step.baseline, strict=True
             )
-            parts.append(f"{figure_text(score.value, unit=objective.unit)}{against}")
-        return f"best {', '.join(parts)}"
+        )

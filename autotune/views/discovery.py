@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.campaign.description import Description
-from autotune.screening.discovery import Effect, Found
+from autotune.screening.discovery import ChangeEffect, Found
 from autotune.views.text import size_text
 
 _HARMFUL_ROWS = 12
@@ -22,7 +22,7 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
     if result is None:
         return None
 
-    def row(effect: Effect) -> dict[str, Any]:
+    def row(effect: ChangeEffect) -> dict[str, Any]:
         return {
             "knob": effect.change[0],
             "level": effect.change[1],
@@ -73,7 +73,7 @@ def remarks(result: Found) -> Iterator[str]:
         yield f"could not be told: {some}" + (f" and {more} more" if more > 0 else "")
 
 
-def rows(result: Found) -> list[tuple[Effect, str, list[tuple[str, str]]]]:
+def rows(result: Found) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
     """Each effect with its name and, at each size, times faster with the style of its cell."""
     helping = sorted((*result.active, *result.unconfirmed), key=lambda e: (not e.confirmed, sum(e.log_ratio)))
     slowing = sorted(result.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
@@ -115,7 +115,7 @@ def discovery_section(campaign: Description, sizes: Sequence[int]) -> dict[str, 
     }
 
 
-def _cells(effect: Effect) -> Iterator[tuple[str, str]]:
+def _cells(effect: ChangeEffect) -> Iterator[tuple[str, str]]:
     for log_ratio, error in zip(effect.log_ratio, effect.error, strict=True):
         sure = abs(log_ratio) > 2.5 * error
         style = "even" if not sure else "faster" if log_ratio < 0 else "slower"

@@ -14,6 +14,7 @@ import math
 from typing import Any
 
 from autotune.history.objectives import ratio_of
+from autotune.recommend.two_logs import RATE, Call, TwoLogs
 from autotune.screening.effects import Effect, Effects
 from autotune.screening.follow_up import FollowUp
 from autotune.screening.surface import Surface
@@ -46,6 +47,30 @@ def screening_document(screening: TableScreening) -> dict[str, Any]:
         ],
     }
     return dict(plain(document))
+
+
+def logs_document(found: TwoLogs) -> dict[str, Any]:
+    """The report of ``compare LOG1 LOG2``."""
+
+    def call(its: Call) -> dict[str, Any]:
+        (collective, ranks, size), setting = its
+        named = {"collective": collective, "comm_size": ranks or None, "message_bytes": size}
+        return {**named, "setting": dict(setting)}
+
+    return {
+        "rate": RATE,
+        "calls": [
+            {
+                **call(pair.call),
+                **fields_of(pair, "first_us", "second_us", "repeats", "speedup", "p_value", "verdict"),
+                "speedup_low": pair.interval[0],
+                "speedup_high": pair.interval[1],
+            }
+            for pair in found.pairs
+        ],
+        "only_first": [call(one) for one in found.only_first],
+        "only_second": [call(one) for one in found.only_second],
+    }
 
 
 def follow_up_document(fitted: FollowUp) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Tables for the terminal: pure functions from the campaign's data to something that rich can print."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -13,6 +14,7 @@ from autotune.history.objectives import Objective, Score
 from autotune.recommend.front import Candidate
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import ratio_to, size_rows
+from autotune.recommend.two_logs import RATE, TwoLogs
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Point
 from autotune.views.text import (
@@ -90,42 +92,59 @@ def effects_tables(
     return Group(*parts[:-1])
 
 
-def front_table(
+def result_table(
     objectives: Sequence[Objective],
-    front: Sequence[Candidate],
-    recommended: Point | None,
+    settings: Sequence[Candidate],
+    chosen: tuple[str, Sequence[Score] | None],
     default: Point,
     baseline: Sequence[Score] | None,
+    why: Callable[[Candidate], str],
 ) -> Table:
-    """The Pareto front, the recommended setting marked, the stack's own defaults below it.
+    """The recommended setting, the defaults, then others that are better in some objective and why not them.
 
-    Candidates are in order, the best first in the first objective; of a point only what differs from the
-    default is shown.
+    Args:
+        objectives: A column each: the speed-up over the defaults, whose own row has the figures.
+        settings: Others, of the Pareto front.
+        chosen: What is recommended, in words, and its means in the search; no words: the defaults.
+        default: The stack's own values; only what differs is shown.
+        baseline: Of the defaults; None: they were not measured, and every row has its figures.
+        why: In a few words why a setting is not recommended.
     """
-    against = baseline is not None
-    headings = [h for o in objectives for h in (f"{o.name} [{o.unit}]", *(["gain"] if against else []))]
-    table = _table("", *headings, "what is set", right=headings)
-    for candidate in front:
-        cells = []
-        for i, (objective, score) in enumerate(zip(objectives, candidate.scores, strict=True)):
-            cells.append(figure_text(score.value, score.sem))
-            if baseline is not None:
-                cells.append(ratio_text(ratio_to(objective, score, baseline[i])))
-        chosen = candidate.point == recommended
-        what = Text(changed_text(candidate.point, default))
-        table.add_row("▶" if chosen else "", *cells, what, style="bold" if chosen else "")
+    headings = [one.name for one in objectives]
+    table = _table("", "setting", *headings, right=headings)
+    for column in table.columns[2:]:
+        column.no_wrap = True
+
+    def cells(judged: Sequence[Score] | None) -> list[str]:
+        if judged is None:
+            return ["—"] * len(objectives)
+        if baseline is None:
+            return [figure_text(s.value, unit=o.unit) for o, s in zip(objectives, judged, strict=True)]
+        pairs = zip(objectives, judged, baseline, strict=True)
+        return [ratio_text(ratio_to(o, score, reference)) for o, score, reference in pairs]
+
+    words, judged = chosen
+    if words:
+        table.add_row("▶", Text(words, "bold").append("\nrecommended", "not bold green"), *cells(judged))
     if baseline is not None:
-        shown = [cell for score in baseline for cell in (figure_text(score.value, score.sem), "1")]
-        table.add_row("", *shown, "nothing: the stack's own defaults", style="dim")
+        own = [figure_text(score.value, unit=o.unit) for o, score in zip(objectives, baseline, strict=True)]
+        said = Text("the stack's own defaults")
+        table.add_row("" if words else "▶", said if words else said.append("\nrecommended", "green"), *own)
+    for one in settings:
+        said = Text(changed_text(one.point, default)).append(f"\nnot chosen: {why(one)}", "dim")
+        table.add_row("", said, *cells(one.scores))
     return table
 
 
-def size_tables(recommendation: Recommendation) -> RenderableType:
-    """Default against tuned at each measured size, one table for each collective and communicator size."""
+def size_tables(recommendation: Recommendation, other_loop: bool = True) -> RenderableType:
+    """Default against tuned at each measured size, one table for each collective and communicator size.
+
+    ``other_loop``: with the speed-up in the probe's other loop; else only where the two disagree.
+    """
     rows = size_rows(recommendation)
     names = list(dict.fromkeys(name for row in rows for name in row.choice))
     parts: list[RenderableType] = []
-    both = any(row.gain.other_loop for row in rows)
+    both = any(row.gain.other_loop and (other_loop or loops_disagree(row.gain)) for row in rows)
     for (collective, comm_size), group in groupby(rows, key=lambda row: row.gain.slot[:2]):
         table = _table(
             *("size", *names, "tuned [µs]", "default [µs]", "speed-up (95 %)"),
@@ -159,6 +178,23 @@ def campaigns_table(rows: Sequence[Mapping[str, Any]], unverified: int) -> Rende
         table.add_row(*(Text(str(word)) for word in words))
     stacks = dict.fromkeys(row["stack"] for row in rows)
     notes = [*stacks, *([f"{unverified} of {len(rows)} are UNVERIFIED"] if unverified else [])]
+    return Group(table, "", *(Text(note, "dim") for note in notes))
+
+
+def logs_table(found: TwoLogs, names: tuple[str, str]) -> RenderableType:
+    """Two logs call by call, and what only one of them has."""
+    columns = ("call", "size", *names, "repeats", "speed-up (95 %)", "")
+    table = _table(*columns, right=["size", *names, "repeats"])
+    for pair in found.pairs:
+        (collective, ranks, size), setting = pair.call
+        words = [", ".join([calls_text(collective, ranks), *(f"{n}={v}" for n, v in setting)])]
+        words += [size_text(size), *(figure_text(us, unit="µs") for us in (pair.first_us, pair.second_us))]
+        words += [" / ".join(map(str, pair.repeats)), ratio_text(pair.speedup, pair.interval), pair.verdict]
+        table.add_row(*map(Text, words))
+    counts = ", ".join(f"{n} {word}" for word, n in Counter(pair.verdict for pair in found.pairs).items())
+    notes = [f"of {len(found.pairs)} calls in both: {counts or 'none'} (any false one: at most {RATE:.0%})"]
+    alone = zip(names, (found.only_first, found.only_second), strict=True)
+    notes += [f"{len(calls)} calls stand in {name} alone" for name, calls in alone if calls]
     return Group(table, "", *(Text(note, "dim") for note in notes))
 
 

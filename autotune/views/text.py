@@ -112,16 +112,30 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 10 else f"{minutes} min"
 
 
+def clock_text(seconds: float) -> str:
+    """A time span as a clock shows it, for columns: ``0:48``, ``12:05``, ``2:05:10``."""
+    if not math.isfinite(seconds):
+        return "—"
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def cost_text(phases: Sequence[Share], limit_s: float | None = None) -> str:
-    """How many launches a campaign has, of which phases, how long they measure, and what limits them all."""
+    """How many launches a campaign has, in which phases, how long they measure, and what limits them."""
     together, most = sum(one.launches for one in phases), sum(one.most for one in phases)
-    total = str(together) if together == most else f"{together} … {most}"
-    each = ", ".join(f"{one.phase} {one.count}" for one in phases if one.most)
-    seconds = sum(one.launches * one.launch_s for one in phases)
-    limit = f"; of all that as much as {duration_text(limit_s)} have room for" if limit_s else ""
-    return (
-        f"{total} launches ({each}); {duration_text(seconds)} of measuring, starting ranks not counted{limit}"
+    limited = any(math.isfinite(one.limit_s) for one in phases)
+    total = f"at most {most}" if limited else str(most) if together == most else f"{together} to {most}"
+    each = ", ".join(
+        f"{one.phase} up to {one.count} in {duration_text(one.limit_s)}"
+        if math.isfinite(one.limit_s)
+        else f"{one.phase} {one.count}"
+        for one in phases
+        if one.most
     )
+    seconds = sum(min(one.launches * one.launch_s, one.limit_s) for one in phases)
+    limit = f"; time limit {duration_text(limit_s)}" if limit_s else ""
+    return f"{total} launches: {each}\n{duration_text(seconds)} of measuring, without starting ranks{limit}"
 
 
 def value_text(value: Value | None) -> str:
@@ -132,6 +146,13 @@ def value_text(value: Value | None) -> str:
 def changed_text(point: Point, default: Point) -> str:
     """The values of a point that differ from the default ones: ``UCX_TLS=self,sysv, coll_han=off``."""
     return ", ".join(f"{n}={v}" for n, v in point.items() if n not in default or v != default[n]) or "nothing"
+
+
+def setting_text(recommendation: Recommendation, default: Point) -> str:
+    """What a recommendation sets: ``coll_han=off, 5 rules by message size``; empty: nothing."""
+    changed, rules = changed_text(recommendation.point, default), sum(r.sets for r in recommendation.rules)
+    said = [f"{rules} rule{'s' if rules > 1 else ''} by message size"] if rules else []
+    return ", ".join(said if changed == "nothing" else [changed, *said])
 
 
 def advice_text(recommendation: Recommendation, default: Point) -> str:

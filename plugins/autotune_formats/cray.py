@@ -20,11 +20,9 @@ from autotune.lint.traps import Traps
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.tables import tables
 
-SCRIPT = "cray-mpich-env.sh"
-"""Name of the script."""
+SCRIPT = "cray-mpich-env.sh"  # Name of the script.
 
-OFF = "MPICH_COLL_OPT_OFF"
-"""Collectives without Cray's own algorithms: a list of ``mpi_NAME``, or 1 for all."""
+OFF = "MPICH_COLL_OPT_OFF"  # Collectives without Cray's own algorithms: a list of ``mpi_NAME``, or 1 for all.
 
 KNOBS: Mapping[str, str] = {
     OFF: "0",
@@ -73,8 +71,7 @@ KNOBS: Mapping[str, str] = {
 RENDEZVOUS, ALT_READ = "FI_CXI_RDZV_PROTO", "alt_read"
 """Slingshot's other rendezvous protocol, which a job must be given."""
 
-NETWORK = "--network=disable_rdzv_get"
-"""The option of ``srun`` and ``sbatch`` without which it is not there."""
+NETWORK = "--network=disable_rdzv_get"  # The option of ``srun`` and ``sbatch`` without which it is not there.
 
 COLLECTIVES = frozenset(_ALL)
 """Those that can go without, those with sizes of their own for each rank too (``MPICH_SCATTERV_*``)."""

@@ -22,8 +22,7 @@ from autotune.lint.finding import Finding
 from autotune.lint.traps import Traps
 from autotune.recommend.recommendation import Recommendation
 
-TABLE_FILE = "nccl_tuner.conf"
-"""Name of the table: the plugin looks for it in the working directory too."""
+TABLE_FILE = "nccl_tuner.conf"  # Name of the table: the plugin looks for it in the working directory too.
 
 COLLECTIVES: Mapping[str, str] = {c.name: c.nccl for c in _TABLE.values() if c.nccl}
 """MPI's name → NCCL's; the plugin knows no others."""
@@ -36,21 +35,17 @@ PROTOCOLS = ("ll", "ll128", "simple")
 LARGEST = 2**64 - 1
 """Sizes are 64 bits wide: 4294967295, which the documentation takes for all, ends below 4 GiB."""
 
-_DIGITS = 30
-"""More than any size has."""
+_DIGITS = 30  # More than any size has.
 
-LONGEST_LINE = 255
-"""Bytes; what is longer goes on as a line of its own."""
+LONGEST_LINE = 255  # Bytes; what is longer goes on as a line of its own.
 
 
 @dataclass(frozen=True, slots=True)
 class TunerRow:
     """One row."""
 
-    line: int
-    """Counted from 1."""
-    fields: tuple[str, ...]
-    """As they stand, without blanks around them."""
+    line: int  # Counted from 1.
+    fields: tuple[str, ...]  # As they stand, without blanks around them.
 
     @property
     def collective(self) -> str:

@@ -10,8 +10,7 @@ from autotune.exporters.settings import settings
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
 
-JSON_FILE = "coll_tuned_rules.json"
-"""Name of the rules."""
+JSON_FILE = "coll_tuned_rules.json"  # Name of the rules.
 
 
 class CollTunedJson:

@@ -23,14 +23,11 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.tables import tables
 from autotune_formats import ucc_grammar as ucc
 
-UCC_FILE = "ucc.conf"
-"""Name of the file."""
+UCC_FILE = "ucc.conf"  # Name of the file.
 
-ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"
-"""Per-size values of a rule that are UCC's."""
+ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"  # Per-size values of a rule that are UCC's.
 
-_ANY_SIZE = 2**31 - 1
-"""Sections know no open end."""
+_ANY_SIZE = 2**31 - 1  # Sections know no open end.
 _PREFIX = "UCC_TL_UCP_"
 
 
@@ -95,11 +92,7 @@ def _sections(recommendation: Recommendation, rules: Sequence[Rule]) -> dict[str
 
 
 def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
-    """The map of scores and the radices of one section; spans are collective, from, below, rule.
-
-    Raises:
-        UserError: an algorithm that UCC does not have, sizes that it cannot tell, or a radix for them.
-    """
+    """The map of scores and the radices of one section; spans are collective, from, below, rule."""
     scores: list[str] = []
     radices: dict[str, list[str]] = {}
     for collective, low, high, rule in spans:
@@ -131,11 +124,7 @@ def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple
 
 
 def _span(collective: str, low: int, high: int | None) -> str:
-    """A range as a qualifier; empty for all sizes.
-
-    Raises:
-        UserError: UCC cannot tell the sizes of this collective apart.
-    """
+    """A range as a qualifier; empty for all sizes."""
     if low == 0 and high is None:
         return ""
     if ucc.COLLECTIVES[collective].counts is ucc.Counts.NOTHING:

@@ -16,11 +16,9 @@ from enum import Enum
 from autotune.errors import UserError, allowed
 from autotune.space import size_in_bytes
 
-TUNE = "UCC_TL_UCP_TUNE"
-"""The variable that holds the map of scores."""
+TUNE = "UCC_TL_UCP_TUNE"  # The variable that holds the map of scores.
 
-INF = float("inf")
-"""An open end."""
+INF = float("inf")  # An open end.
 
 
 class Counts(Enum):
@@ -35,14 +33,10 @@ class Counts(Enum):
 class UccCollective:
     """A collective of MPI in UCC."""
 
-    name: str
-    """UCC's name: MPI_Reduce_scatter, whose blocks may differ, is its ``reduce_scatterv``."""
-    algorithms: tuple[str, ...]
-    """Of the layer over UCP, by id from 0."""
-    counts: Counts = Counts.MESSAGE
-    """What its sizes are."""
-    radix: Mapping[str, str] = field(default_factory=dict)
-    """Algorithm → the variable with its radix."""
+    name: str  # UCC's name: MPI_Reduce_scatter, whose blocks may differ, is its ``reduce_scatterv``.
+    algorithms: tuple[str, ...]  # Of the layer over UCP, by id from 0.
+    counts: Counts = Counts.MESSAGE  # What its sizes are.
+    radix: Mapping[str, str] = field(default_factory=dict)  # Algorithm → the variable with its radix.
 
 
 COLLECTIVES: Mapping[str, UccCollective] = {
@@ -93,8 +87,7 @@ RANGED = frozenset(
 _BY_NAME = {one.name: one for one in COLLECTIVES.values()}
 _NAMES = frozenset(_BY_NAME) | {"fanin", "fanout"}
 _MEMORY = frozenset(("host", "cuda", "cuda_managed", "rocm", "rocm_managed"))
-KEYS = ("vendor", "model", "team_size", "ppn", "sock", "nnodes")
-"""What a section can ask for."""
+KEYS = ("vendor", "model", "team_size", "ppn", "sock", "nnodes")  # What a section can ask for.
 _TEAM_RANGE = re.compile(r"\d+(-(\d+|inf))?", re.IGNORECASE)
 
 
@@ -102,30 +95,21 @@ _TEAM_RANGE = re.compile(r"\d+(-(\d+|inf))?", re.IGNORECASE)
 class Token:
     """One entry of a map of scores."""
 
-    collectives: tuple[str, ...]
-    """UCC's names; empty: all."""
-    ranges: tuple[tuple[float, float], ...] = ((0, INF),)
-    """Of sizes in bytes."""
-    algorithm: str = ""
-    """Name or id; empty: the component's own."""
-    score: str = ""
-    """``inf`` forces, 0 forbids; empty: as it is."""
-    teams: tuple[tuple[float, float], ...] = ((1, INF),)
-    """Of team sizes, ends inclusive."""
-    sized: bool = False
-    """Whether sizes were given."""
+    collectives: tuple[str, ...]  # UCC's names; empty: all.
+    ranges: tuple[tuple[float, float], ...] = ((0, INF),)  # Of sizes in bytes.
+    algorithm: str = ""  # Name or id; empty: the component's own.
+    score: str = ""  # ``inf`` forces, 0 forbids; empty: as it is.
+    teams: tuple[tuple[float, float], ...] = ((1, INF),)  # Of team sizes, ends inclusive.
+    sized: bool = False  # Whether sizes were given.
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """Lines that hold for some teams; without conditions for all."""
 
-    where: Mapping[str, tuple[float, float] | str]
-    """Key → the range of numbers, ends inclusive, or the word."""
-    values: dict[str, str]
-    """Variable → value."""
-    line: int = 0
-    """Of its head, counted from 1; 0: it has none."""
+    where: Mapping[str, tuple[float, float] | str]  # Key → the range of numbers, ends inclusive, or the word.
+    values: dict[str, str]  # Variable → value.
+    line: int = 0  # Of its head, counted from 1; 0: it has none.
 
     def meets(self, other: "Section") -> bool:
         """Whether there are teams for which both hold."""

@@ -49,13 +49,13 @@ def test_it_shows_each_phase_and_exports(finished):
     cwd, shown = finished
     for words in (
         "pml in use",
-        "Baseline",
-        "Screening",
+        "Phase 1 of 4, baseline",
+        "Phase 2 of 4, screening",
         "Main effects on latency",
         "Main effects on bandwidth",
-        "Search",
-        "Pareto front",
-        "Recommended",
+        "Phase 3 of 4, search",
+        "Result: speed-up over the defaults",
+        "recommended",
         "openmpi-mca-params.conf",
         "use them with",
     ):

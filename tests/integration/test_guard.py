@@ -145,6 +145,37 @@ def _segmented(line):
 
 
 @pytest.mark.mpi
+def test_reframe_makes_the_check_and_reads_the_times(kept, tmp_path):
+    test = kept / "guard" / "autotune_guard_reframe.py"
+    words = [
+        "-c",
+        test,
+        "-r",
+        "-S",
+        "minutes=0.1",
+        "--prefix",
+        tmp_path,
+        "--report-file",
+        tmp_path / "report.json",
+    ]
+    reframe = Path(sys.executable).with_name("reframe")
+    path = f"{Path(launcher()).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [reframe, *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **ROOT, "PATH": path, "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = json.loads((tmp_path / "report.json").read_text())["runs"]
+    (case,) = run["testcases"]
+    figures = [name for name in case["perfvalues"] if "allreduce_2_" in name]
+    assert len(figures) == len(SIZES)
+
+
+@pytest.mark.mpi
 def test_what_was_not_kept_and_what_is_no_settings_is_one_message(tmp_path):
     for words, said in (
         (("check", tmp_path), "was not kept"),

@@ -16,7 +16,7 @@ from autotune.commands.tune import strategy_of
 from autotune.history.events import history_of
 from autotune.history.trial import History, Phase, Subject
 from autotune.resources import conf_text
-from autotune.screening.discovery import Effect, Found
+from autotune.screening.discovery import ChangeEffect, Found
 from autotune.space import Parameter, Space
 from autotune.space.loader import load_space, space_text_of
 from hydra_plugins.autotune._simulated import simulated_site
@@ -144,8 +144,8 @@ def test_what_is_slower_nowhere_is_suggested_first_and_alone(whole):
     _, history = whole
     discovery = strategy_of(WANTED, SITE).discovery
     errors = (0.01,) * len(SIZES)
-    free = Effect(0, ("helps", "a"), (-0.3, -0.3, 0.0, 0.0), errors, True)
-    paid = Effect(0, ("large", "a"), (0.3, 0.0, -0.6, -0.9), errors, True)
+    free = ChangeEffect(0, ("helps", "a"), (-0.3, -0.3, 0.0, 0.0), errors, True)
+    paid = ChangeEffect(0, ("large", "a"), (0.3, 0.0, -0.6, -0.9), errors, True)
     found = replace(discovery.found(history), active=(free, paid), unconfirmed=())
     first, second, *_ = discovery.suggested(found, discovery.searched(found))
     assert {"helps": "a", "large": "default"}.items() <= dict(first).items()
@@ -164,7 +164,7 @@ def test_what_needs_a_component_that_costs_something_is_not_free():
     discovery = Discovery(space, WANTED.discover, 0)
     found = Found(
         tuple(
-            Effect(0, change, log_ratio, (0.01, 0.01), True)
+            ChangeEffect(0, change, log_ratio, (0.01, 0.01), True)
             for change, log_ratio in (
                 (("priority", "95"), (0.5, -1.0)),
                 (("segments", "32"), (0.0, -0.1)),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from autotune.screening.discovery import Arm, Course, found
+from autotune.screening.discovery import Arm, DiscoveryDesign, found
 from autotune.simulate.planted import Truth
 from benchmarks.discovery_planted import BANDS, N_SIZES, Tally, case, crowded, discover, simulate
 
@@ -29,7 +29,7 @@ def test_a_dominating_change_hides_no_other():
     truth = Truth({("k0", 1): (8.0,) * N_SIZES, ("k1", 2): (0.85,) * N_SIZES, ("k2", 1): (1.0,) * 7 + (0.8,)})
     seen = 0
     for seed in range(5):
-        course = Course((arm,), 240, seed=seed)
+        course = DiscoveryDesign((arm,), 240, seed=seed)
         runs = list(simulate(course, truth, np.random.default_rng(seed), 0.04))
         result = found((arm,), runs, course.rate, seed)
         seen += sum(e.change in (("k1", 2), ("k2", 1)) for e in result.active)
@@ -41,7 +41,7 @@ def test_nothing_planted_nothing_found():
     invented = 0
     for seed in range(10):
         arm, _, rng, *_ = case(seed)
-        course = Course((arm,), 160, seed=seed)
+        course = DiscoveryDesign((arm,), 160, seed=seed)
         result = found((arm,), list(simulate(course, Truth({}), rng, 0.05)), course.rate, seed)
         invented += len(result.active) + len(result.harmful)
     assert invented <= 2

@@ -32,21 +32,15 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True)
-class Course:
+class DiscoveryDesign:
     """The plan of a discovery."""
 
-    arms: tuple[Arm, ...]
-    """What can be turned."""
-    launches: int
-    """In all."""
-    share: float = 1 / 8
-    """Of the factors of an arm that are off their default in a run; 0: one at a time."""
-    rounds: int = 4
-    """Of the confirmation."""
-    rate: float = 0.05
-    """Of false discoveries."""
-    seed: int = 0
-    """Of everything random."""
+    arms: tuple[Arm, ...]  # What can be turned.
+    launches: int  # In all.
+    share: float = 1 / 8  # Of the factors of an arm that are off their default in a run; 0: one at a time.
+    rounds: int = 4  # Of the confirmation.
+    rate: float = 0.05  # Of false discoveries.
+    seed: int = 0  # Of everything random.
     tiers: Mapping[str, int] = field(default_factory=dict)
     """Of factors: one at a time the levels of a lower tier go first; those that are not named are last."""
 

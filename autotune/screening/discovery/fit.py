@@ -24,25 +24,17 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class JointFit:
     """Every change's effect at each size."""
 
-    effect: Floats
-    """Logarithm of the ratio of times, (n_changes, n_sizes); NaN where it was in too few runs."""
-    error: Floats
-    """Its standard error."""
-    p_any: Floats
-    """Probability of an effect as large at any size where there is none, (n_changes,)."""
-    p_faster: Floats
-    """The same of a gain."""
-    sigma: Floats
-    """Standard deviation of launches, (n_sizes,)."""
-    level: Floats
-    """The curve without any change, on usual cores."""
-    slopes: Floats
-    """How far times follow each figure of the cores, (n_figures, n_sizes)."""
-    usual: Floats
-    """The median of each, (n_figures,)."""
+    effect: Floats  # Logarithm of the ratio of times, (n_changes, n_sizes); NaN where it was in too few runs.
+    error: Floats  # Its standard error.
+    p_any: Floats  # Probability of an effect as large at any size where there is none, (n_changes,).
+    p_faster: Floats  # The same of a gain.
+    sigma: Floats  # Standard deviation of launches, (n_sizes,).
+    level: Floats  # The curve without any change, on usual cores.
+    slopes: Floats  # How far times follow each figure of the cores, (n_figures, n_sizes).
+    usual: Floats  # The median of each, (n_figures,).
 
     def steadied(self, curve: Sequence[float], cores: Sequence[float]) -> Floats:
         """A curve as it would have been on usual cores; as it is where nothing is known of its own."""
@@ -51,7 +43,7 @@ class Fit:
         return steady
 
 
-def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | None = None) -> Fit:
+def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | None = None) -> JointFit:
     """Effects of all changes.
 
     Args:
@@ -89,7 +81,7 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | N
         effect[change] = coefficients[first + row]
     null = np.concatenate(drawn(RULE.final_draws))
     effect[~usable] = np.nan
-    return Fit(
+    return JointFit(
         effect,
         sigma / scale,
         np.where(usable, _tail(np.abs(null).max(axis=1), np.abs(z).max(axis=1)), 1.0),

@@ -9,24 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.measure.location import normal_scale
-from autotune.screening.discovery.fit import Fit, Floats, false_discovery_set, sparse_fit
+from autotune.screening.discovery.fit import Floats, JointFit, false_discovery_set, sparse_fit
 from autotune.screening.discovery.runs import RULE, Arm, Change, Run, set_aside
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ChangeEffect:
     """What one change does to the curve."""
 
-    arm: int
-    """In which arm."""
-    change: Change
-    """Factor and level."""
-    log_ratio: tuple[float, ...]
-    """Logarithm of its time over the default's, at each size; below zero: faster."""
-    error: tuple[float, ...]
-    """Standard errors of these."""
-    confirmed: bool
-    """Whether by fresh launches of it alone, else by the screening."""
+    arm: int  # In which arm.
+    change: Change  # Factor and level.
+    log_ratio: tuple[float, ...]  # Logarithm of its time over the default's, at each size; below zero: faster
+    error: tuple[float, ...]  # Standard errors of these.
+    confirmed: bool  # Whether by fresh launches of it alone, else by the screening.
 
     @property
     def slower(self) -> bool:
@@ -38,24 +33,18 @@ class Effect:
 class Found:
     """The result of a discovery."""
 
-    active: tuple[Effect, ...]
-    """What helps at some size, confirmed one at a time."""
-    unconfirmed: tuple[Effect, ...]
+    active: tuple[ChangeEffect, ...]  # What helps at some size, confirmed one at a time.
+    unconfirmed: tuple[ChangeEffect, ...]
     """What helps by the screening, at the same rate, and was never run alone: time or launches were up."""
-    harmful: tuple[Effect, ...]
-    """What only slows down: by the screening, or confirmed as well."""
-    set_aside: tuple[tuple[int, Change], ...]
-    """(arm, change) that make launches fail."""
+    harmful: tuple[ChangeEffect, ...]  # What only slows down: by the screening, or confirmed as well.
+    set_aside: tuple[tuple[int, Change], ...]  # (arm, change) that make launches fail.
     untold: tuple[tuple[int, Change], ...]
     """Suspected and not confirmed, at a rate that fresh launches would have lowered, or never measured."""
     arms: tuple[tuple[float, ...], ...]
     """Logarithm of the time of each arm at each size; empty where nothing could be measured."""
-    rate: float
-    """Of false discoveries."""
-    names: tuple[str, ...] = ()
-    """Of the arms."""
-    factors: int = 0
-    """How many had levels to be screened, in any arm."""
+    rate: float  # Of false discoveries.
+    names: tuple[str, ...] = ()  # Of the arms.
+    factors: int = 0  # How many had levels to be screened, in any arm.
 
 
 def candidates(
@@ -78,12 +67,12 @@ def candidates(
     return tuple(change for *_, change in sorted(suspected, key=lambda s: s[:2]))
 
 
-def _may_help(fit: Fit, rate: float, default: Fit | None) -> NDArray[np.bool_]:
+def _may_help(fit: JointFit, rate: float, default: JointFit | None) -> NDArray[np.bool_]:
     """Changes that are worth fresh launches for what they may gain, in an arm beside the default one."""
     return _suspected(fit, -1, fit.p_faster, rate) | (_p_there(fit, default) < RULE.there)
 
 
-def _p_there(fit: Fit, default: Fit | None) -> Floats:
+def _p_there(fit: JointFit, default: JointFit | None) -> Floats:
     """Probability of a gain as large where the arm does not gain itself, (n_changes,), if nothing did any."""
     apart = fit.level - default.level if default is not None else 0.0 * fit.level
     lost = apart > RULE.won if apart.mean() < RULE.won else np.zeros(len(apart), dtype=bool)
@@ -91,7 +80,7 @@ def _p_there(fit: Fit, default: Fit | None) -> Floats:
     return np.array([_p_above(of) if len(of) else 1.0 for of in gains])
 
 
-def _suspected(fit: Fit, sign: int, p: Floats, rate: float) -> NDArray[np.bool_]:
+def _suspected(fit: JointFit, sign: int, p: Floats, rate: float) -> NDArray[np.bool_]:
     """Changes that plainly move some size that way (-1: faster), or may move one by their probabilities."""
     plain: NDArray[np.bool_] = np.nan_to_num(sign * fit.effect / fit.error).max(axis=1) > RULE.plain
     return plain | false_discovery_set(p, RULE.relaxed * rate)
@@ -114,9 +103,9 @@ def doubts(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Mapping
 def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> Found:
     """What all runs of the screening and of the confirmation say, at a rate of false discoveries."""
     screened = tuple(run for run in runs if run.block == 0)
-    active: list[Effect] = []
-    unconfirmed: list[Effect] = []
-    harmful: list[Effect] = []
+    active: list[ChangeEffect] = []
+    unconfirmed: list[ChangeEffect] = []
+    harmful: list[ChangeEffect] = []
     aside: list[tuple[int, Change]] = []
     untold: list[tuple[int, Change]] = []
     curves, names = [], tuple(arm.name for arm in arms)
@@ -139,7 +128,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
         harmful += [effect for effect in slower.values() if effect is not None]
         for i, change in enumerate(arm.changes):
             measured = not np.isnan(fit.effect[i]).any()
-            effect = Effect(number, change, tuple(fit.effect[i]), tuple(fit.error[i]), False)
+            effect = ChangeEffect(number, change, tuple(fit.effect[i]), tuple(fit.error[i]), False)
             loses = measured and moving[i] and effect.slower
             if change in guilty or confirmed.get(change) or slower.get(change):
                 continue
@@ -163,7 +152,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
 
 
 @lru_cache(maxsize=8)
-def _cached_fit(changes: tuple[Change, ...], runs: tuple[Run, ...], seed: int) -> Fit | None:
+def _cached_fit(changes: tuple[Change, ...], runs: tuple[Run, ...], seed: int) -> JointFit | None:
     if len(runs) < RULE.fewest:
         return None
     x = np.array([[float(change in run.changes) for change in changes] for run in runs])
@@ -178,13 +167,13 @@ def _cores(runs: Sequence[Run]) -> Floats:
     return np.array([run.cores if len(run.cores) == most else usual for run in runs])
 
 
-def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Fit | None:
+def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> JointFit | None:
     """The fit of the screening's good runs in one arm; None with too few."""
     return _cached_fit(arm.changes, tuple(r for r in screened if r.arm == number and r.telling), seed)
 
 
 def _launched_alone(
-    arm: Arm, runs: Sequence[Run], number: int, fit: Fit
+    arm: Arm, runs: Sequence[Run], number: int, fit: JointFit
 ) -> dict[Change, tuple[Floats, Floats]]:
     """Effects, and their errors, of the changes that the confirmation launched often enough."""
     rounds = [r for r in runs if r.block and r.arm == number]
@@ -227,18 +216,18 @@ def _middle(differences: Floats, sigma: Floats) -> Floats:
 
 def _confirmed(
     number: int, seen: Mapping[Change, tuple[Floats, Floats]], sign: int, rate: float
-) -> dict[Change, Effect | None]:
+) -> dict[Change, ChangeEffect | None]:
     """What moves that way (-1: faster) at some size; None for changes of which it was not seen again."""
     p = np.array([_p_above(sign * effect / error) for effect, error in seen.values()])
     real = dict(zip(seen, false_discovery_set(p, rate), strict=True))
     return {
-        change: Effect(number, change, tuple(effect), tuple(error), True) if real[change] else None
+        change: ChangeEffect(number, change, tuple(effect), tuple(error), True) if real[change] else None
         for change, (effect, error) in seen.items()
     }
 
 
 def _differences(
-    changes: frozenset[Change], reference: frozenset[Change], rounds: Sequence[Run], fit: Fit
+    changes: frozenset[Change], reference: frozenset[Change], rounds: Sequence[Run], fit: JointFit
 ) -> tuple[Floats, float]:
     """Effect of changes against others in each round that has both, (n_rounds, n_sizes).
 

@@ -10,43 +10,33 @@ from dataclasses import dataclass, field
 
 from autotune.space import Value
 
-Change = tuple[str, Value]
-"""(factor, level)."""
+Change = tuple[str, Value]  # (factor, level).
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRule:
     """What a discovery takes for granted of launches and of the machine."""
 
-    confirming: float = 1 / 3
-    """Part of the launches, and of the time, kept for the confirmation."""
-    look_every: int = 24
-    """Launches of the screening after which it is looked again at what does something."""
+    confirming: float = 1 / 3  # Part of the launches, and of the time, kept for the confirmation.
+    look_every: int = 24  # Launches of the screening after which it is looked again at what does something.
     surely: int = 3
     """Launches of a change alone from which on it is believed what it does: two may show it by a hair."""
-    fewest: int = 8
-    """Good launches of an arm without which nothing is fitted."""
+    fewest: int = 8  # Good launches of an arm without which nothing is fitted.
     clip: float = 3.0
     """Standard deviations beyond which a residual counts no further: launches have heavy tails."""
     huber: float = 1.5
     """Standard deviations beyond which a launch counts less in the joint fit: 96 % efficient if normal."""
-    family: float = 0.05
-    """Chance that a change enters the joint fit where none matters."""
-    draws: int = 60
-    """Permutations for each entry into the joint fit."""
-    final_draws: int = 200
-    """Permutations for the probabilities at the end."""
-    neighbours: int = 41
-    """Launches over which the machine's speed is taken to be the same."""
+    family: float = 0.05  # Chance that a change enters the joint fit where none matters.
+    draws: int = 60  # Permutations for each entry into the joint fit.
+    final_draws: int = 200  # Permutations for the probabilities at the end.
+    neighbours: int = 41  # Launches over which the machine's speed is taken to be the same.
     relaxed: float = 4
     """What is confirmed on fresh launches may be suspected at so many times the rate of false discoveries."""
-    sure: float = 2.5
-    """Standard errors by which a size counts as faster or slower."""
+    sure: float = 2.5  # Standard errors by which a size counts as faster or slower.
     plain: float = 5.0
     """Standard errors from which on what was seen once is suspected, whatever else lies as far: the
     probabilities of a screening in which each change was made once or twice are those of its outliers."""
-    won: float = -0.03
-    """Mean of ln over the sizes below which an arm gains on the whole."""
+    won: float = -0.03  # Mean of ln over the sizes below which an arm gains on the whole.
     there: float = 0.05
     """Rate at which is suspected what may help where such an arm does not gain so much: it takes away the
     loss for which the arm would be refused."""
@@ -59,10 +49,8 @@ RULE = DiscoveryRule()
 class Arm:
     """One setting from which changes are counted."""
 
-    name: str
-    """For reports; empty where there is only one."""
-    changes: tuple[Change, ...]
-    """What can be turned there, one at a time or several at once."""
+    name: str  # For reports; empty where there is only one.
+    changes: tuple[Change, ...]  # What can be turned there, one at a time or several at once.
     needs: Mapping[Change, frozenset[Change]] = field(default_factory=dict)
     """Changes that have no effect without others → these."""
 
@@ -83,14 +71,10 @@ class Arm:
 class Run:
     """One launch of the discovery."""
 
-    arm: int
-    """Which arm."""
-    changes: frozenset[Change]
-    """What was off its default; empty: the arm itself."""
-    block: int = 0
-    """0: of the screening; else the round of the confirmation."""
-    curve: tuple[float, ...] = ()
-    """Logarithm of the time at each size; empty where the launch failed."""
+    arm: int  # Which arm.
+    changes: frozenset[Change]  # What was off its default; empty: the arm itself.
+    block: int = 0  # 0: of the screening; else the round of the confirmation.
+    curve: tuple[float, ...] = ()  # Logarithm of the time at each size; empty where the launch failed.
     cores: tuple[float, ...] = ()
     """Logarithms of times that no change moves and that tell of the machine, as far as they are known."""
 

@@ -15,8 +15,7 @@ from autotune.space import Dropped, Parameter, Space, Value
 from autotune.stacks.knobs.levels import default_level, is_ordered, levels
 from autotune.stacks.knobs.rules import Class, Classed
 
-PML = "pml"
-"""The parameter by which Open MPI's point-to-point component is chosen."""
+PML = "pml"  # The parameter by which Open MPI's point-to-point component is chosen.
 
 _OVER: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("openmpi", "ucx"): {PML: ("ucx",)},
@@ -73,14 +72,10 @@ def discovered_space(
 class Decision:
     """Whether a variable, or one of its levels, is in a discovered space, and why."""
 
-    knob: Classed
-    """The variable."""
-    value: Value | None
-    """The level, or None for the variable as a whole."""
-    kept: bool
-    """Whether it is there."""
-    reason: str
-    """Why it is, or is not."""
+    knob: Classed  # The variable.
+    value: Value | None  # The level, or None for the variable as a whole.
+    kept: bool  # Whether it is there.
+    reason: str  # Why it is, or is not.
 
 
 def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:

@@ -7,11 +7,9 @@ from pathlib import Path
 from autotune.stacks.knobs.child import ask
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
-_KINDS = {"MPI_INT": KnobKind.INTEGER, "MPI_DOUBLE": KnobKind.REAL}
-"""Datatype → kind; all others are texts."""
+_KINDS = {"MPI_INT": KnobKind.INTEGER, "MPI_DOUBLE": KnobKind.REAL}  # Datatype → kind; all others are texts.
 
-_UNSET = ("not defined", '""')
-"""What stands for no value."""
+_UNSET = ("not defined", '""')  # What stands for no value.
 
 
 def read(mpirun: Path, version: str, surroundings: Mapping[str, str]) -> tuple[Knob, ...]:

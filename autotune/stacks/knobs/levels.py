@@ -11,25 +11,16 @@ from collections.abc import Iterable, Sequence
 from autotune.space import Value, size_in_bytes
 from autotune.stacks.knobs.knob import Knob, KnobKind
 
-UNSAID = "default"
-"""Stands for a default that the library does not print."""
+UNSAID = "default"  # Stands for a default that the library does not print.
 
-_NEAR = (0.25, 0.5, 1, 2, 4)
-"""Factors on a count."""
-_SIZES = (1 / 16, 1 / 4, 1, 4, 16)
-"""Factors on a size."""
-_COSTS = (0.125, 0.5, 1, 2, 8)
-"""Factors on an estimated cost, which is seldom right to a factor of two."""
-_COUNTS = (1, 4, 16)
-"""Of what has no number by default."""
-_RATIOS = (0.25, 1, 4)
-"""Of a factor that is zero by default."""
-_APART = 4
-"""Measured sizes closer than this factor share a level."""
-_FAR = 64
-"""Measured sizes further than this factor from the default are not levels."""
-_UNBOUNDED = 1 << 30
-"""Sizes from here on mean "no limit"."""
+_NEAR = (0.25, 0.5, 1, 2, 4)  # Factors on a count.
+_SIZES = (1 / 16, 1 / 4, 1, 4, 16)  # Factors on a size.
+_COSTS = (0.125, 0.5, 1, 2, 8)  # Factors on an estimated cost, which is seldom right to a factor of two.
+_COUNTS = (1, 4, 16)  # Of what has no number by default.
+_RATIOS = (0.25, 1, 4)  # Of a factor that is zero by default.
+_APART = 4  # Measured sizes closer than this factor share a level.
+_FAR = 64  # Measured sizes further than this factor from the default are not levels.
+_UNBOUNDED = 1 << 30  # Sizes from here on mean "no limit".
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
 
 

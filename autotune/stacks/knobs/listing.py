@@ -15,8 +15,7 @@ from autotune.stacks.knobs.knob import LAYERS, Knob
 from autotune.stacks.knobs.rules import Class, Classed
 from autotune.stacks.stack import Stack
 
-_OWN = ("openmpi", "mpich", "intelmpi")
-"""Flavours of an installation whose own variables are a layer."""
+_OWN = ("openmpi", "mpich", "intelmpi")  # Flavours of an installation whose own variables are a layer.
 
 
 _SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
@@ -27,12 +26,9 @@ _SIZES = (8, 64, 512, 4096, 32768, 262144, 1048576)
 class Listing:
     """The variables of one layer."""
 
-    layer: str
-    """One of ``LAYERS``."""
-    version: str
-    """Of the library."""
-    knobs: tuple[Classed, ...]
-    """All of them, in the library's order."""
+    layer: str  # One of ``LAYERS``.
+    version: str  # Of the library.
+    knobs: tuple[Classed, ...]  # All of them, in the library's order.
 
     @property
     def counts(self) -> dict[Class, int]:

@@ -17,8 +17,7 @@ from autotune.probe.mpit import TEXT_BYTES, described, names_of_description
 from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
-_FIRST_VERBOSITY = 220
-"""MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1."""
+_FIRST_VERBOSITY = 220  # MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1.
 
 _SWITCH = re.compile(
     r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.IGNORECASE

@@ -23,49 +23,36 @@ from autotune.stacks.knobs.knob import Knob, KnobKind
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
 """What ``{collective}`` in a pattern stands for."""
 
-_PLACE = "0collective0"
-"""In its place while a glob becomes an expression."""
+_PLACE = "0collective0"  # In its place while a glob becomes an expression.
 
 
 class Class(StrEnum):
     """What may be done with a variable."""
 
-    PERFORMANCE = "performance"
-    """It can change the speed of messages and collectives: turned."""
-    PROTECTED = "protected"
-    """Correctness, resources, addresses, paths, security: never touched."""
-    DIAGNOSTICS = "diagnostics"
-    """Logs, checks, counters: never touched."""
-    UNKNOWN = "unknown"
-    """Left alone unless the user names it."""
+    PERFORMANCE = "performance"  # It can change the speed of messages and collectives: turned.
+    PROTECTED = "protected"  # Correctness, resources, addresses, paths, security: never touched.
+    DIAGNOSTICS = "diagnostics"  # Logs, checks, counters: never touched.
+    UNKNOWN = "unknown"  # Left alone unless the user names it.
 
 
 @dataclass(frozen=True)
 class KnobRule:
     """One entry of a rule file."""
 
-    name: str
-    """Unique in its file."""
-    klass: Class
-    """Of the variables that match."""
-    reason: str
-    """Why, for people."""
-    patterns: tuple[str, ...]
-    """Names, globs with ``{collective}``, or regular expressions between slashes."""
-    over: tuple[str, ...] = ()
-    """Rules than which this one is more specific."""
+    name: str  # Unique in its file.
+    klass: Class  # Of the variables that match.
+    reason: str  # Why, for people.
+    patterns: tuple[str, ...]  # Names, globs with ``{collective}``, or regular expressions between slashes.
+    over: tuple[str, ...] = ()  # Rules than which this one is more specific.
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """In effect only where these parameters have one of these values."""
     needs: tuple[str, ...] = ()
     """Facts without which a variable has no effect; ``{component}``, ``{collective}`` are filled in."""
-    left_to: str = ""
-    """Who turns the variables in place of a job-wide parameter; empty: nobody."""
-    kind: KnobKind | None = None
-    """What the variables hold, where the library's type does not say it."""
+    left_to: str = ""  # Who turns the variables in place of a job-wide parameter; empty: nobody.
+    kind: KnobKind | None = None  # What the variables hold, where the library's type does not say it.
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """In place of levels from the type: each with the facts that it needs."""
-    without: tuple[str, ...] = ()
-    """Words that the syntax allows and the library refuses."""
+    without: tuple[str, ...] = ()  # Words that the syntax allows and the library refuses.
     strong: Mapping[str, str] = field(default_factory=dict)
     """Which of its variables matter most elsewhere, as patterns → who says so: a discovery begins there."""
 
@@ -91,16 +78,11 @@ class KnobRule:
 class Classed:
     """A knob with what its rule says."""
 
-    knob: Knob
-    """As the rule refines it."""
-    klass: Class
-    """What may be done with it."""
-    reason: str
-    """Why."""
-    rule: KnobRule | None = None
-    """Which one; None: no rule knows the variable."""
-    collective: str = ""
-    """The collective that its name says, where the pattern asks for it."""
+    knob: Knob  # As the rule refines it.
+    klass: Class  # What may be done with it.
+    reason: str  # Why.
+    rule: KnobRule | None = None  # Which one; None: no rule knows the variable.
+    collective: str = ""  # The collective that its name says, where the pattern asks for it.
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -22,8 +22,7 @@ _LIBRARIES = {"ucx": ("libucs", "libucm", "libuct", "libucp"), "ucc": ("libucs",
 _LISTS = {"ucx": ("libucs", "ucs_config_global_list"), "ucc": ("libucc", "ucc_config_global_list")}
 """Layer → the library and the symbol of its list of tables."""
 
-_CONFIG, _HEADER, _DOC, _HIDDEN = 1, 2, 4, 8
-"""Flags of ``ucs_config_parser_print_all_opts``."""
+_CONFIG, _HEADER, _DOC, _HIDDEN = 1, 2, 4, 8  # Flags of ``ucs_config_parser_print_all_opts``.
 
 _ASSIGNMENT = re.compile(r"^(UC[XC]_\w+)(?:=(.*)| \(deprecated\))$")
 

@@ -45,16 +45,11 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-
 class ProgramRuns:
     """Observes trials by running a program."""
 
-    options: Program
-    """What is run and how it answers."""
-    goals: Mapping[str, str]
-    """Response → ``min`` or ``max``."""
-    measurement: Measurement
-    """How often it is run."""
-    space: Space
-    """What the trials' points belong to; its own values are what an untouched launch passes."""
-    directory: Path
-    """Each launch gets a folder below its ``launches/``."""
+    options: Program  # What is run and how it answers.
+    goals: Mapping[str, str]  # Response → ``min`` or ``max``.
+    measurement: Measurement  # How often it is run.
+    space: Space  # What the trials' points belong to; its own values are what an untouched launch passes.
+    directory: Path  # Each launch gets a folder below its ``launches/``.
 
     def observe(self, trial: Trial) -> Observation:
         """The responses of as many runs as fit into the budget; see ``Observer``.

@@ -205,11 +205,7 @@ def marked(ours: Callable[[str], bool]) -> Iterator[int]:
 
 
 def _environment(folder: Path) -> bytes:
-    """A process's environment; one that becomes another program has neither this nor words for a moment.
-
-    Raises:
-        OSError: the process has ended, or is somebody else's.
-    """
+    """A process's environment; one that becomes another program has neither this nor words for a moment."""
     deadline = time.monotonic() + _BECOMING_S
     while not (found := (folder / "environ").read_bytes()):
         if (
@@ -232,11 +228,7 @@ def _children() -> Iterator[int]:
 
 
 def _stat(folder: Path) -> list[str]:
-    """What the kernel tells of a process after its name: its state, its parent and more, see proc(5).
-
-    Raises:
-        OSError: the process has ended.
-    """
+    """What the kernel tells of a process after its name: its state, its parent and more, see proc(5)."""
     return (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 

@@ -31,14 +31,10 @@ print("AUTOTUNE", json.dumps({"name": socket.gethostname(), "has": has}))
 class Answer:
     """What one host said."""
 
-    host: str
-    """As it was asked for."""
-    name: str = ""
-    """As it calls itself."""
-    has: Mapping[str, str] | None = None
-    """Version of Python, MPI and this project; None: it did not answer."""
-    complaint: str = ""
-    """Why it did not answer."""
+    host: str  # As it was asked for.
+    name: str = ""  # As it calls itself.
+    has: Mapping[str, str] | None = None  # Version of Python, MPI and this project; None: it did not answer.
+    complaint: str = ""  # Why it did not answer.
 
 
 def read_hostfile(text: str) -> tuple[str, ...]:

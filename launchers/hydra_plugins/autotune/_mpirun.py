@@ -23,10 +23,8 @@ from hydra_plugins.autotune._hosts import check, read_hostfile
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
 """Words and environment that make a launch on given nodes."""
 
-_REASON = 400
-"""Characters of what a launch said that stand in its reason."""
-_ROOM_BYTES = 1 << 18
-"""Of a result: a launch that finds less may have failed for that alone."""
+_REASON = 400  # Characters of what a launch said that stand in its reason.
+_ROOM_BYTES = 1 << 18  # Of a result: a launch that finds less may have failed for that alone.
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
 
@@ -35,12 +33,9 @@ _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 class Mpirun:
     """Starts each launch by the launcher of one MPI installation."""
 
-    installation: Installation
-    """Whose ``mpirun``."""
-    extra: Sequence[str] = ()
-    """Further words for its command line."""
-    agent: Sequence[str] = ()
-    """What starts a command on another host, in place of ``ssh``."""
+    installation: Installation  # Whose ``mpirun``.
+    extra: Sequence[str] = ()  # Further words for its command line.
+    agent: Sequence[str] = ()  # What starts a command on another host, in place of ``ssh``.
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.

@@ -30,23 +30,19 @@ from autotune.history.journal import not_stored
 from autotune.resources import user_bytes
 from hydra_plugins.autotune import _guard
 
-KEPT_BYTES = 4 << 20
-"""So much of a launch's output is kept from its beginning, and as much from its end."""
+KEPT_BYTES = 4 << 20  # So much of a launch's output is kept from its beginning, and as much from its end.
 
 _GRACE_S = 3.0
 _CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
-_TURN_S = 0.05
-"""How often to look whether a command has ended, where the kernel does not tell."""
+_TURN_S = 0.05  # How often to look whether a command has ended, where the kernel does not tell.
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a command ended."""
 
-    exit_code: int | None
-    """None: it was ended by us at its timeout."""
-    duration_s: float
-    """Wall time."""
+    exit_code: int | None  # None: it was ended by us at its timeout.
+    duration_s: float  # Wall time.
 
     @property
     def cause(self) -> str:
@@ -123,11 +119,7 @@ def _started(
 
 
 def _check_started(failure: IO[bytes], word: str) -> None:
-    """Wait until the launch has begun.
-
-    Raises:
-        OSError: it cannot be started.
-    """
+    """Wait until the launch has begun."""
     with failure:
         number = failure.read()
     if number:

@@ -33,24 +33,18 @@ from autotune.space import Point, Space
 from autotune.space.given import fixed
 from autotune.stacks.ports import LaunchOutcome, Placement
 
-RECORD = "replayed.json"
-"""Left in the directory of each launch: which recorded run it was given."""
+RECORD = "replayed.json"  # Left in the directory of each launch: which recorded run it was given.
 
 
 @dataclass(frozen=True)
 class Replay:
     """Observes trials in a recorded campaign."""
 
-    recorded: RecordedTable
-    """What there is."""
-    seed: int
-    """Of the order in which the runs of a point are given."""
-    measurement: Measurement
-    """What of it is asked for."""
-    space: Space
-    """What the trials' points belong to."""
-    directory: Path
-    """Each launch gets a folder below its ``launches/``."""
+    recorded: RecordedTable  # What there is.
+    seed: int  # Of the order in which the runs of a point are given.
+    measurement: Measurement  # What of it is asked for.
+    space: Space  # What the trials' points belong to.
+    directory: Path  # Each launch gets a folder below its ``launches/``.
 
     def observe(self, trial: Trial) -> Observation:
         """What a recorded run shows; see ``Observer``."""
@@ -233,11 +227,7 @@ def _samples(run: Run, cell: Cell, shown_as: Point) -> CellSamples:
 
 
 def _launched(directory: Path, point: Point) -> int:
-    """How many other launches beside this directory were given a run of the point.
-
-    Raises:
-        TableError: a record that is none.
-    """
+    """How many other launches beside this directory were given a run of the point."""
     records = [path for path in directory.parent.glob(f"*/{RECORD}") if path.parent != directory]
     return sum(_recorded(path) == dict(point) for path in records)
 

@@ -42,30 +42,21 @@ from autotune.space.joined import DISCOVER
 from autotune.space.loader import load_space
 from autotune.stacks.ports import LaunchOutcome, Placement
 
-START_S = 1.5
-"""What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s)."""
+START_S = 1.5  # What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s).
 
 
 @dataclass(frozen=True)
 class Simulated:
     """Observes trials on a modelled machine."""
 
-    machine: Machine
-    """The hardware."""
-    placement: Placement
-    """Where the ranks go."""
-    measurement: Measurement
-    """What every launch measures."""
-    space: Space
-    """What the trials' points belong to."""
-    noise: NoiseModel = QUIET
-    """How far samples lie apart."""
-    faults: Faults = RELIABLE
-    """How often launches fail."""
-    seed: int = 0
-    """Of noise and faults, together with each trial's own."""
-    truth: Truth = NOTHING_PLANTED
-    """What planted knobs do."""
+    machine: Machine  # The hardware.
+    placement: Placement  # Where the ranks go.
+    measurement: Measurement  # What every launch measures.
+    space: Space  # What the trials' points belong to.
+    noise: NoiseModel = QUIET  # How far samples lie apart.
+    faults: Faults = RELIABLE  # How often launches fail.
+    seed: int = 0  # Of noise and faults, together with each trial's own.
+    truth: Truth = NOTHING_PLANTED  # What planted knobs do.
 
     def observe(self, trial: Trial) -> Observation:
         """What the launch would have shown; see ``Observer``."""

@@ -34,8 +34,7 @@ from hydra_plugins.autotune._slurm_jobs import Slurm
 from hydra_plugins.autotune._slurm_trial import TrialJobs
 from hydra_plugins.autotune._slurm_words import WAITING
 
-JOB_ID = "SLURM_JOB_ID"
-"""Set by Slurm in every allocation."""
+JOB_ID = "SLURM_JOB_ID"  # Set by Slurm in every allocation.
 
 
 def prepare(scenario: Scenario, settings: BatchSettings) -> None:

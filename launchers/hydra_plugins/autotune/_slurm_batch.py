@@ -30,13 +30,10 @@ if TYPE_CHECKING:
     import submitit
 
 ALLOCATIONS = ("auto", "inside", "campaign", "trial")
-SIGNAL = "USR1"
-"""What Slurm sends to a campaign's job shortly before its end."""
+SIGNAL = "USR1"  # What Slurm sends to a campaign's job shortly before its end.
 
-_SBATCH_TIMEOUT_S = 180
-"""``sbatch`` itself retries for two minutes when the queue is full."""
-_OVERRAN = (124, 137)
-"""Exit codes of ``timeout``."""
+_SBATCH_TIMEOUT_S = 180  # ``sbatch`` itself retries for two minutes when the queue is full.
+_OVERRAN = (124, 137)  # Exit codes of ``timeout``.
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +43,18 @@ class BatchSettings:
     allocation: str = "auto"
     """``inside`` (the allocation we are in), ``campaign`` (one job for all launches), ``trial`` (a job each),
     or ``auto``: inside, where there is an allocation, else ``campaign``."""
-    partition: str = ""
-    """Or several, with commas."""
-    account: str = ""
-    """Who pays."""
-    qos: str = ""
-    """Quality of service."""
-    time: str = ""
-    """Limit of a job in Slurm's notation (``30``, ``2:00:00``, ``1-12``)."""
-    constraint: str = ""
-    """Node features."""
+    partition: str = ""  # Or several, with commas.
+    account: str = ""  # Who pays.
+    qos: str = ""  # Quality of service.
+    time: str = ""  # Limit of a job in Slurm's notation (``30``, ``2:00:00``, ``1-12``).
+    constraint: str = ""  # Node features.
     exclusive: bool = True
     """Whether nobody else may run on the nodes: tuning beside strangers measures the strangers."""
-    sbatch: tuple[str, ...] = ()
-    """Further options of sbatch, each as on its command line (``--mem=0``)."""
+    sbatch: tuple[str, ...] = ()  # Further options of sbatch, each as on its command line (``--mem=0``).
     prelude: tuple[str, ...] = ()
     """Shell lines of the site at the start of each job: module loads, environment activation."""
-    same_nodes: bool = True
-    """Whether later jobs of a campaign ask for the nodes of its first one."""
-    margin_s: int = 60
-    """How long before a job's end the last launch must be over."""
+    same_nodes: bool = True  # Whether later jobs of a campaign ask for the nodes of its first one.
+    margin_s: int = 60  # How long before a job's end the last launch must be over.
 
     def __post_init__(self) -> None:
         """Check what would stand in a script.
@@ -98,30 +87,21 @@ class BatchSettings:
 class Order:
     """One job, as it is asked for."""
 
-    name: str
-    """Unique, so that a job whose submission ended unclearly can be found."""
-    nodes: int
-    """How many."""
-    ppn: int
-    """Ranks that will be started on each."""
-    time: str
-    """Limit, in Slurm's notation; empty: the site's default."""
-    hosts: tuple[str, ...] = ()
-    """The very nodes; empty: any."""
-    after: str = ""
-    """Job that must have ended."""
-    requeue: bool = False
-    """Whether Slurm may start it again after a node failure or a preemption."""
-    warn_s: int = 0
-    """How long before its end the job gets ``SIGNAL``; 0: it does not."""
+    name: str  # Unique, so that a job whose submission ended unclearly can be found.
+    nodes: int  # How many.
+    ppn: int  # Ranks that will be started on each.
+    time: str  # Limit, in Slurm's notation; empty: the site's default.
+    hosts: tuple[str, ...] = ()  # The very nodes; empty: any.
+    after: str = ""  # Job that must have ended.
+    requeue: bool = False  # Whether Slurm may start it again after a node failure or a preemption.
+    warn_s: int = 0  # How long before its end the job gets ``SIGNAL``; 0: it does not.
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
     """The nodes of a campaign, kept in its directory."""
 
-    directory: Path
-    """Of the campaign."""
+    directory: Path  # Of the campaign.
 
     def read(self) -> tuple[str, ...]:
         """Their names; empty: none recorded yet, or nothing that we have written."""
@@ -254,10 +234,6 @@ def _executor(folder: Path) -> "submitit.SlurmExecutor":
 
 
 def _one_line(key: str, value: str) -> None:
-    """Refuse a value that would not stay in its line of the script.
-
-    Raises:
-        ScenarioError: it holds a control character, a line break above all.
-    """
+    """Refuse a value that would not stay in its line of the script."""
     if any(not character.isprintable() for character in value):
         raise ScenarioError(f"{key}={value!r} holds a control character", "write it in one printable line")

@@ -29,22 +29,14 @@ class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job'
 class InAllocation:
     """Launches in the allocation that we are in, until its end comes near."""
 
-    job_id: str
-    """Of the allocation."""
-    hosts: tuple[str, ...]
-    """Its nodes, those of the campaign first; a launch uses as many as it needs."""
-    command: CommandLine
-    """Builds ``mpirun`` or ``srun``."""
-    slurm: Slurm
-    """Asked about the allocation."""
-    nodes: Nodes
-    """Where the campaign remembers its nodes."""
-    margin_s: float = 60.0
-    """How long before the end of the allocation the last launch must be over."""
-    successor: Callable[[], str] | None = None
-    """Submits the job that goes on; None: the user will."""
-    now: Callable[[], float] = time.time
-    """Seconds since the epoch."""
+    job_id: str  # Of the allocation.
+    hosts: tuple[str, ...]  # Its nodes, those of the campaign first; a launch uses as many as it needs.
+    command: CommandLine  # Builds ``mpirun`` or ``srun``.
+    slurm: Slurm  # Asked about the allocation.
+    nodes: Nodes  # Where the campaign remembers its nodes.
+    margin_s: float = 60.0  # How long before the end of the allocation the last launch must be over.
+    successor: Callable[[], str] | None = None  # Submits the job that goes on; None: the user will.
+    now: Callable[[], float] = time.time  # Seconds since the epoch.
     _longest_s: float = 0.0
     _in_launch: bool = False
     _warned: bool = False

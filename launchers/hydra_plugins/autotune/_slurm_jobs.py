@@ -18,27 +18,20 @@ from autotune.errors import StackError
 from hydra_plugins.autotune import _guard
 from hydra_plugins.autotune._slurm_words import STARTING, Job, is_transient, job_of
 
-SLACK_S = 10.0
-"""Between the moment for which an age was given and the one in which it is used on a node."""
+SLACK_S = 10.0  # Between the moment for which an age was given and the one in which it is used on a node.
 
-_NOTICE_S = 10.0
-"""Wait that the user is told of."""
+_NOTICE_S = 10.0  # Wait that the user is told of.
 
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
     """Slurm's commands."""
 
-    patience_s: float = 3600.0
-    """How long a Slurm that does not answer is waited for."""
-    call_timeout_s: float = 60.0
-    """Of one command."""
-    sleep: Callable[[float], None] = interruption.pause
-    """Waits."""
-    clock: Callable[[], float] = time.monotonic
-    """For ``patience_s``."""
-    say: Callable[[str], object] = sys.stderr.write
-    """Tells the user that something is being waited for."""
+    patience_s: float = 3600.0  # How long a Slurm that does not answer is waited for.
+    call_timeout_s: float = 60.0  # Of one command.
+    sleep: Callable[[float], None] = interruption.pause  # Waits.
+    clock: Callable[[], float] = time.monotonic  # For ``patience_s``.
+    say: Callable[[str], object] = sys.stderr.write  # Tells the user that something is being waited for.
 
     def job(self, job_id: str) -> Job | None:
         """What Slurm knows about a job; None when it has forgotten it.

@@ -26,26 +26,19 @@ from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 LAUNCH, ENDED = "launch.json", "ended.json"
 """In the directory of a launch: what its job has to run, and how that ended."""
 
-_STARTUP_S = 60
-"""Of a job, beside the launch itself."""
-_LATE_FILES = 6
-"""Times that a job's files are looked for after its end."""
+_STARTUP_S = 60  # Of a job, beside the launch itself.
+_LATE_FILES = 6  # Times that a job's files are looked for after its end.
 
 
 @dataclass(frozen=True, slots=True)
 class TrialJobs:
     """Each launch in a job of its own."""
 
-    directory: Path
-    """Of the campaign; which nodes it runs on is remembered there."""
-    settings: BatchSettings
-    """What the scenario says about Slurm."""
-    command: CommandLine
-    """Builds ``mpirun`` or ``srun``."""
-    slurm: Slurm
-    """Takes the jobs."""
-    queue_timeout_s: float = 3600.0
-    """How long a job may wait for its start."""
+    directory: Path  # Of the campaign; which nodes it runs on is remembered there.
+    settings: BatchSettings  # What the scenario says about Slurm.
+    command: CommandLine  # Builds ``mpirun`` or ``srun``.
+    slurm: Slurm  # Takes the jobs.
+    queue_timeout_s: float = 3600.0  # How long a job may wait for its start.
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:
         """How the run ended; see the port.

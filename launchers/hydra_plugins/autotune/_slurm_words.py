@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 WAITING = "waiting"
-RUNNING = "running"
-"""What becomes of a job that has not ended."""
+RUNNING = "running"  # What becomes of a job that has not ended.
 
 _STATES = {
     WAITING: "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD",
@@ -51,20 +50,14 @@ TIME = re.compile(r"\d+|\d+:\d\d|\d+:\d\d:\d\d|\d+-\d+(:\d\d){0,2}|UNLIMITED", r
 class Job:
     """A job as ``scontrol show job`` describes it."""
 
-    id: str
-    """Its number."""
-    state: str
-    """Slurm's word, such as ``PENDING``."""
-    reason: str = ""
-    """Why it waits or ended, in Slurm's word; empty: no reason."""
-    nodelist: str = ""
-    """The nodes it got, in Slurm's short form."""
-    submitted_s: float | None = None
-    """Seconds since the epoch."""
+    id: str  # Its number.
+    state: str  # Slurm's word, such as ``PENDING``.
+    reason: str = ""  # Why it waits or ended, in Slurm's word; empty: no reason.
+    nodelist: str = ""  # The nodes it got, in Slurm's short form.
+    submitted_s: float | None = None  # Seconds since the epoch.
     started_s: float | None = None
     """Seconds since the epoch; of a job that waits: when Slurm expects it to start."""
-    ends_s: float | None = None
-    """When it ended, or will at the latest; None: no limit, or not known."""
+    ends_s: float | None = None  # When it ended, or will at the latest; None: no limit, or not known.
 
     @property
     def verdict(self) -> str:

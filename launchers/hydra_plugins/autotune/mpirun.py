@@ -53,11 +53,13 @@ class MpirunLauncher(Sequential):
         """Where the launches of a campaign are made.
 
         Raises:
+            ScenarioError: more ranks than cores.
             StackError: there is no MPI.
         """
-        from autotune.campaign.site import mpi_site
+        from autotune.campaign.site import check_cores, mpi_site
         from hydra_plugins.autotune._mpirun import Mpirun, on_hosts
 
         placed = on_hosts(scenario)
+        check_cores(placed)
         agent = self.agent if placed.cluster.hosts else ()
         return mpi_site(placed, lambda installation: Mpirun(installation, self.extra, agent))

@@ -8,7 +8,7 @@ from autotune.campaign.discovery import Discovery, adding_up
 from autotune.campaign.time_left import TimeLeft
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.resources import space_text
-from autotune.screening.discovery import Effect, Found, Run
+from autotune.screening.discovery import ChangeEffect, Found, Run
 from autotune.space import Parameter, Point, Space
 from autotune.space.joined import joined
 from autotune.space.loader import load_space
@@ -21,7 +21,7 @@ WANTED = scenario(discover={"share": 0, "launches": 560}).discover
 
 
 def effect(name, *log_ratio, level=1):
-    return Effect(1, (name, level), log_ratio, (0.02,) * len(log_ratio), True)
+    return ChangeEffect(1, (name, level), log_ratio, (0.02,) * len(log_ratio), True)
 
 
 def test_levels_that_act_at_different_sizes_add_up_and_those_that_do_the_same_do_not():

@@ -15,7 +15,6 @@ CASES = [
     ("optuna", "optuna", (*SIMULATED, "proposer=optuna")),
     ("smac", "smac", (*SIMULATED, "proposer=smac")),
     ("smac", "ConfigSpace", (*SIMULATED, "proposer=smac")),
-    ("optuna", "optuna", ("benchmark", "--tables", "{}/rows.csv", "--proposers", "optuna")),
     ("parquet", "pyarrow", (*LAUNCHED, "--out", "{}/out.parquet")),
     ("parquet", "pyarrow", ("import", "{}/rows.csv", "--out", "{}/out.parquet")),
     ("parquet", "pyarrow", ("model", "{}/rows.parquet", *MODEL)),

@@ -8,6 +8,7 @@ import pytest
 from autotune.campaign.description import SiteFacts, SiteKind, Stamp, campaign_event
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.loop import CampaignLoop
+from autotune.cli import main
 from autotune.commands.report import report, report_input
 from autotune.errors import UserError
 from autotune.exporters import exporter
@@ -140,3 +141,20 @@ def test_the_page_says_of_a_file_that_nothing_here_could_read_it(directory):
     html = page(inputs)
     assert "cray-mpich-env.sh</code>: format checked, never run here" in html
     assert "other.conf</code></li>" in html
+
+
+def test_of_a_table_of_several_collectives_one_is_named(tmp_path, capsys):
+    head = "source,line,benchmark,version,collective,comm_size,message_bytes,latency_us,algorithm\n"
+    rows = [
+        f"{a}.log,1,OSU,,{c},4,8,{us},{a}\n" for c in ("bcast", "reduce") for a, us in (("x", 2), ("y", 1))
+    ]
+    table = tmp_path / "several.csv"
+    table.write_text(head + "".join(rows))
+    assert main(["report", str(table)]) == 2
+    assert "holds bcast, reduce" in capsys.readouterr().err
+    assert main(["report", str(table), "--collective", "reduce"]) == 0
+    assert "reduce" in table.with_suffix(".html").read_text()
+    capsys.readouterr()
+    for words, part in (([table, "scan"], "--collective NAME"), ([tmp_path, "scan"], "no table")):
+        assert main(["report", str(words[0]), "--collective", words[1]]) == 2
+        assert part in capsys.readouterr().err

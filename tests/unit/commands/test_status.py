@@ -164,7 +164,7 @@ def test_a_long_campaign_that_runs_is_counted_on_from_what_was_concluded(said, b
         (begun / KEPT).unlink()
         whole = json.loads(said("status", "campaign", "--json")[1])
         assert grown.pop("concluded_after") == before["launches"] == whole["launches"] - 3
-        judged = ("verified", "recommendation", "speedup", "choices")
+        judged = ("verified", "verdict", "recommendation", "speedup", "choices")
         assert {k: v for k, v in grown.items() if k not in judged} == {
             k: v for k, v in whole.items() if k not in judged
         }

@@ -9,6 +9,7 @@ import pytest
 from autotune.cli import main
 from autotune.errors import TableError, UserError
 from autotune.importers import NamePattern, read, read_complete
+from benchmarks import arena
 from tests.unit.importers import test_imb, test_reprompi
 
 OSU = """mpirun -np {ranks} osu_bcast
@@ -155,12 +156,7 @@ def test_imported_tables_go_into_screen_model_and_benchmark(tmp_path, capsys):
         main(["screen", str(table), "--factors", "algorithm,comm_size", "--responses", "latency_us:min"]) == 0
     )
     assert "algorithm  chain → ring" in capsys.readouterr().out
-    assert (
-        main(
-            ["benchmark", "--tables", str(table), "--proposers", "random", "--launches", "2", "--seeds", "2"]
-        )
-        == 0
-    )
+    arena.compete(table, ["random"], "2", seeds=2, out=None, call_level=(), per_job=(), jobs=1)
     assert "| 2 | random | 2 | 1.000 |" in capsys.readouterr().out
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -208,3 +209,30 @@ def test_a_profile_has_what_can_be_tuned_with_its_time():
     assert profile.weights(slots, dict.fromkeys(slots, 1.0)) == pytest.approx(
         {slots[0]: 0.75, slots[1]: 0.25}
     )
+
+
+def test_an_example_of_today_is_read_as_it_was_written():
+    text = (Path(__file__).parents[2] / "data" / "recordings" / "calls.json").read_text()
+    found = read_recording(text, "calls.json")
+    assert json.loads(json.dumps(found.document())) == json.loads(text)
+    # Waits for requests stand in the rows of what began them, and are not counted twice.
+    assert found.families_s["point-to-point"] == pytest.approx(2.85)
+    assert found.families_s["completion"] == pytest.approx(0.01)
+    twice = mean_of([found, replace(found, other=found.other[:1])])
+    assert [one.calls for one in twice.other if one.operation == "waitall"] == [2000]
+    assert twice.families_s["files"] == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"other": [{"operation": "send"}]},
+        {"other": [{"family": "psychic"}]},
+        {"timeline": {"slice_s": 0, "seconds": {}}},
+        {"timeline": {"slice_s": 1, "seconds": {"files": [1.0], "setup": []}}},
+        {"started": 3},
+    ],
+)
+def test_damage_in_the_new_parts_is_one_message(change):
+    with pytest.raises(TableError, match=r"calls\.json: a damaged"):
+        read_recording(json.dumps({**RUN.document(), **change}), "calls.json")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from autotune.history.objectives import Slot
-from autotune.proposers.priors import DEPARTURE, EDGE, UNKNOWN, coded, dissimilarity, expected_excess
+from autotune.proposers.priors import NAMES, coded, dissimilarity, expected_excess
 from autotune.space import Parameter, Point, Space
 
 SMALL: Slot = ("allreduce", 256, 8)
@@ -43,13 +43,13 @@ def test_numbers_of_coll_tuned_stand_for_its_algorithms() -> None:
 
 def test_names_that_say_nothing_are_a_little_worse_than_the_best() -> None:
     rows = excess("default", "ring", "recursive_doubling", "frobnicate")
-    assert rows[3] == pytest.approx([UNKNOWN, UNKNOWN])
+    assert rows[3] == pytest.approx([NAMES.unknown, NAMES.unknown])
 
 
 def test_other_parameters_cost_a_little_when_changed() -> None:
     space = Space("s", (Parameter("UCX_TLS", ("all", "tcp"), "all"),))
     found = expected(space, [Point.of({"UCX_TLS": v}) for v in ("all", "tcp")], [SMALL, LARGE])
-    assert found == pytest.approx(np.array([[0.0, 0.0], [DEPARTURE, DEPARTURE]]))
+    assert found == pytest.approx(np.array([[0.0, 0.0], [NAMES.departure, NAMES.departure]]))
 
 
 def test_a_family_is_expected_to_be_best_in_the_middle_of_its_scale() -> None:
@@ -57,7 +57,7 @@ def test_a_family_is_expected_to_be_best_in_the_middle_of_its_scale() -> None:
     space = Space("s", (Parameter("algorithm", ("flat", "tree"), "flat"), radix))
     points = [Point.of({"algorithm": "tree", "radix": r}) for r in (2, 8, 32)]
     low, middle, high = expected(space, points, [SMALL])[:, 0]
-    assert low - middle == pytest.approx(EDGE)
+    assert low - middle == pytest.approx(NAMES.edge)
     assert high == pytest.approx(low)
 
 

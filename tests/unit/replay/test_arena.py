@@ -1,14 +1,17 @@
 """Contests on a small table whose best answers are known by hand."""
 
+import csv
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autotune.proposers import proposer
-from autotune.replay.arena import Result, contest, standings, standings_page, standings_text
+from autotune.proposers.optuna import Optuna
 from autotune.replay.recorded_table import RecordedTable, read_recorded
+from benchmarks.arena import Result, contest, main, named, standings, standings_page, standings_text
 
 # Best at 8 bytes: c; at 1024: b. All three have the same geometric mean but for a: 4, 8 and 8 µs.
 TABLE = """algorithm,message_bytes,latency_us,is_default
@@ -105,3 +108,72 @@ def test_without_a_marked_default_there_is_no_speedup_over_it(tmp_path: Path) ->
     found = contest(read(tmp_path, text), "grid", proposer("grid"), [1, 3], seed=0)
     assert [r.envelope for r in found][1] == pytest.approx(1.0)
     assert all(math.isnan(r.speedup) for r in found)
+
+
+ROWS = "algorithm,message_bytes,latency_us,is_default\na,8,2,1\nb,8,1,0\nc,8,3,0\n"
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["arena.py", *map(str, words)])
+    main()
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    for name in ("x_bcast.csv", "y_bcast.csv"):
+        (tmp_path / name).write_text(ROWS)
+    return tmp_path
+
+
+def test_results_table_and_plot(
+    tables: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tables / "out" / "results.csv"
+    out.parent.mkdir()
+    words = ("--proposers", "grid,random", "--launches", "1,3", "--seeds", "2", "--out", out)
+    run(monkeypatch, tables, *words)
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert len(rows) == 2 * 2 * 2 * 2  # tables, proposers, seeds, budgets
+    assert {row["envelope"] for row in rows if row["launches"] == "3"} == {"1"}
+    assert {row["envelope"] for row in rows if row["launches"] == "1"} == {"2"}
+    assert out.with_suffix(".html").stat().st_size > 10_000
+    assert "| 3 | grid | 4 | 1.000" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--proposers", "gird"], "did you mean 'grid'"),
+        (["--proposers", "optuna:sampler"], "NAME:OPTION=VALUE"),
+        (["--launches", "4,x"], "whole numbers"),
+        (["--launches", "0"], "from 1 on"),
+        (["--seeds", "0"], "from 1 on"),
+        (["--proposers", "grid", "--out", "no/such/folder/r.csv"], "cannot write no/such/folder/r.csv"),
+    ],
+)
+def test_mistakes_are_named(
+    tables: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    part: str,
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(monkeypatch, tables, *words)
+    assert part in capsys.readouterr().err
+
+
+def test_a_bad_table_and_an_empty_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(monkeypatch, tmp_path)
+    assert "no tables" in capsys.readouterr().err
+    (tmp_path / "bad_bcast.csv").write_text("message_bytes,latency_us\n8,fast\n")
+    with pytest.raises(SystemExit, match="2"):
+        run(monkeypatch, tmp_path)
+    assert "row 2, column latency_us" in capsys.readouterr().err
+
+
+def test_options_of_a_proposer() -> None:
+    assert named("optuna:sampler=gp:initial=3") == Optuna(sampler="gp", initial=3)

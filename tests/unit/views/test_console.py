@@ -5,24 +5,28 @@ import io
 import pytest
 from rich.console import Console
 
+from autotune.campaign.costs import Share
 from autotune.campaign.ports import Listener
 from autotune.history.objectives import Score
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.recommend.summary import Step, steps
 from autotune.space import Point
-from autotune.views.console import CampaignConsole
+from autotune.views.console import CampaignConsole, Detail
 from tests import example
 
+PHASES = [Share(name, n, n, 0.5) for name, n in (("baseline", 2), ("screening", 8), ("search", 10))]
 
-def play(console, ran):
-    with CampaignConsole(console, example.OBJECTIVES) as shown:
+
+def play(console, ran, detail=Detail.NORMAL):
+    with CampaignConsole(console, example.OBJECTIVES, ran.space.unset, PHASES, detail) as shown:
         listener: Listener = shown
         shown.opening("example: MPI_Allreduce on 2 ranks", "SIMULATED", [("UCX", "1.20")], ran.space.dropped)
+        shown.planned(60.0)
         listener.phase(Phase.BASELINE, 2)
         listener.designed(ran.design)
         listener.screened(ran.effects, ran.screening)
-        for step in steps(example.OBJECTIVES, ran.space, ran.history):
-            listener.launching(step.observation.trial, step.observation.trial.number, 20, 130.0)
+        for i, step in enumerate(steps(example.OBJECTIVES, ran.space, ran.history)):
+            listener.launching(step.observation.trial, 10.0 * i, 130.0)
             listener.observed(step)
         shown.closing(ran.space, ran.history, ran.recommendation, ran.baseline_scores)
         shown.exported(["dir/openmpi-mca-params.conf"])
@@ -34,46 +38,99 @@ def ran():
     return example.campaign()
 
 
-def console(terminal=False):
-    return Console(file=io.StringIO(), width=100, force_terminal=terminal, color_system=None)
+def console(terminal=False, width=80):
+    return Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None)
 
 
-def test_every_launch_is_one_plain_line():
+def lines_of(shown):
+    return [line.rstrip() for line in shown.file.getvalue().splitlines()]
+
+
+def ended(shown, number, scores, best, status=Status.OK, phase=Phase.SEARCH, extra=None, **trial):
+    """A launch that ended, of a campaign whose default has a latency of 2 µs and 6 GB/s."""
+    base = (Score(2.0, 0.04), Score(6.0, 0.1))
+    made = Trial(number, phase, trial.pop("point", Point()), **trial)
+    observation = Observation(
+        made, status, reason="ended after 60 s [rank 1]", duration_s=2, extra=extra or {}
+    )
+    shown.launching(made, 60.0 * number, 90.0)
+    shown.observed(Step(observation, scores, best, base))
+
+
+def test_each_launch_says_where_it_is_what_is_tried_and_what_it_does():
     plain = console()
-    shown = CampaignConsole(plain, example.OBJECTIVES)
-    base, best = (Score(2.0, 0.04), Score(6.0, 0.1)), (Score(1.0, 0.01), Score(8.0, 0.1))
-
-    def ended(number, scores, best, status=Status.OK, reason="", subject=Subject.SWEEP):
-        trial = Trial(number, Phase.SEARCH, Point(), subject)
-        shown.launching(trial, number, 120, 60.0)
-        shown.observed(Step(Observation(trial, status, reason=reason), scores, best, base))
-
-    ended(1, base, None, subject=Subject.UNTOUCHED)
-    ended(2, (Score(1.5, 0.02), Score(8.0, 0.1)), best)
-    ended(3, None, best, Status.TIMEOUT, "ended after 60 s [rank 1]")
-    ended(40, None, best)
-    assert plain.file.getvalue().splitlines() == [
-        "trial   1 of 120  latency 2.00 ± 0.04 µs · bandwidth 6.00 ± 0.10 GB/s  (default)",
-        "trial   2 of 120  latency 1.50 ± 0.02 µs · bandwidth 8.00 ± 0.10 GB/s"
-        "  best 1.00 µs (2.00×), 8.00 GB/s (1.33×)",
-        "trial   3 of 120  timeout: ended after 60 s [rank 1]",
-        "trial  40 of 120  ok, but not every size could be used",
+    unset = Point.of({"UCX_RNDV_THRESH": "auto", "pml": "ob1", "UCX_TLS": "all"})
+    shown = CampaignConsole(plain, example.OBJECTIVES, unset, PHASES)
+    best = (Score(1.0, 0.01), Score(8.0, 0.1))
+    ended(
+        shown, 1, (Score(2.0, 0.04), Score(6.0, 0.1)), None, phase=Phase.BASELINE, subject=Subject.UNTOUCHED
+    )
+    shown.phase(Phase.SEARCH, 10)
+    one = unset.replace(UCX_RNDV_THRESH="64k", pml="ucx")
+    ended(shown, 2, (Score(1.0, 0.01), Score(5.4, 0.1)), best, point=one)
+    ended(shown, 3, (Score(1.6, 0.02), Score(8.0, 0.1)), best, point=one.replace(UCX_TLS="self,sysv,posix"))
+    ended(shown, 4, None, best, Status.NOT_APPLIED, point=one)
+    ended(shown, 75, None, best)
+    assert lines_of(plain) == [
+        "  1/3     1:02    1:28  default                               2.00 µs  6.00 GB/s",
+        "",
+        "Columns: phase, elapsed and estimated remaining time (m:ss), the setting tried,",
+        "and its speed-up over the defaults (above 1 is better; * best so far).",
+        "",
+        "Phase 3 of 3, search: the best values of the parameters that matter",
+        "phase  elapsed    left  tried                                 latency  bandwidth",
+        "  3/3     2:02    1:28  UCX_RNDV_THRESH=64k, pml=ucx           2.00×*     0.90×",
+        "  3/3     3:02    1:28  UCX_RNDV_THRESH=64k,                   1.25×      1.33×*",
+        "                        UCX_TLS=self,sysv,posix, pml=ucx",
+        "  3/3     4:02    1:28  UCX_RNDV_THRESH=64k, pml=ucx        failed",
+        "                        not applied, launch 4: ended after 60 s [rank 1]",
+        "  3/3  1:15:02    1:28  default, each algorithm             incomplete",
+        "                        some sizes have no usable time",
     ]
 
 
+def test_interference_is_said_once_and_by_launch_only_if_asked():
+    busy = {"machine_cores": 2.0, "other_load_cores": 0.8}
+    scores = (Score(1.0, 0.02), Score(5.4, 0.1))
+    for detail, times in ((Detail.QUIET, 0), (Detail.NORMAL, 1), (Detail.VERBOSE, 4)):
+        shown = CampaignConsole(plain := console(), example.OBJECTIVES, phases=PHASES, detail=detail)
+        for number in (1, 2, 3):
+            ended(shown, number, scores, None, extra=busy)
+        assert plain.file.getvalue().count("interference: other work on 0.8 of 2 cores") == times
+
+
+def test_verbose_adds_the_figures_of_each_launch():
+    shown = CampaignConsole(plain := console(), example.OBJECTIVES, phases=PHASES, detail=Detail.VERBOSE)
+    ended(shown, 7, (Score(1.0, 0.02), Score(5.4, 0.1)), None, note="a leader again")
+    assert " ".join(" ".join(lines_of(plain)[1:]).split()) == (
+        "launch 7 · a leader again · latency 1.00 ± 0.02 µs · bandwidth 5.40 ± 0.10 GB/s"
+    )
+
+
+def test_quiet_prints_the_result_alone(ran):
+    play(plain := console(), ran, Detail.QUIET)
+    lines = lines_of(plain)
+    assert lines[:3] == [
+        "example: MPI_Allreduce on 2 ranks  SIMULATED",
+        "",
+        "Result: speed-up over the defaults in the search, above 1 is better",
+    ]
+    assert lines[-2:] == ["use them with", "  mpirun --mca pml ucx … your_program"]
+    assert not any("phase" in line for line in lines)
+
+
 def test_a_whole_campaign_without_a_terminal(ran):
-    plain = console()
-    play(plain, ran)
-    lines = [line.rstrip() for line in plain.file.getvalue().splitlines()]
+    play(plain := console(), ran)
+    lines = lines_of(plain)
     assert lines[0] == "example: MPI_Allreduce on 2 ranks  SIMULATED"
     assert "\x1b" not in plain.file.getvalue()
-    assert sum(line.startswith("trial ") for line in lines) == len(ran.history)
-    assert "trial 13 of 20  crashed: signal 6 on rank 1" in lines
+    assert sum(line[2:5] in ("1/3", "2/3", "3/3") for line in lines) == len(ran.history)
+    assert "crashed, launch 13: signal 6 on rank 1" in map(str.strip, lines)
     headings = [
-        "Baseline: the stack's own defaults (2 launches)",
+        "Phase 1 of 3, baseline: the stack's own defaults",
         "Main effects on latency (less is better)",
-        "Pareto front",
-        "Recommended: change UCX_RNDV_THRESH=4k, UCX_TLS=self,sysv",
+        "Result: speed-up over the defaults in the search, above 1 is better",
+        "The recommended setting by message size",
         "MPI_Allreduce on 2 ranks",
         "Files",
     ]
@@ -82,19 +139,43 @@ def test_a_whole_campaign_without_a_terminal(ran):
     assert lines[-2:] == ["use them with", "  mpirun --mca pml ucx … your_program"]
 
 
-def test_a_terminal_shows_place_best_and_time_left(ran):
-    shown = console(terminal=True)
-    play(shown, ran)
+def test_no_line_that_is_laid_out_here_is_wider_than_80_columns(ran):
+    for detail in Detail:
+        play(plain := console(), ran, detail)
+        assert [line for line in lines_of(plain) if len(line) > 80] == []
+
+
+def test_the_result_holds_the_recommended_setting_and_says_why_others_are_not_it(ran):
+    play(plain := console(), ran)
+    text = plain.file.getvalue()
+    result = text[text.index("Result: ") : text.index("by message size")]
+    assert result.count("▶") == 1
+    assert "▶   UCX_RNDV_THRESH=4k, UCX_TLS=self,sysv" in result
+    assert "the stack's own defaults" in result
+    assert "not chosen: against the recommended setting latency" in result
+    assert "0.91×, bandwidth 1.01×: worse overall" in result
+
+
+@pytest.mark.parametrize("colours", [True, False])
+def test_no_color_takes_the_colours_away(ran, monkeypatch, colours):
+    monkeypatch.setenv("NO_COLOR", "" if colours else "1")
+    terminal = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
+    play(terminal, ran)
+    assert ("\x1b[32m" in terminal.file.getvalue()) == colours
+
+
+def test_a_terminal_shows_phase_best_and_time(ran):
+    play(shown := console(terminal=True, width=120), ran)
     text = shown.file.getvalue()
-    assert "trial 16 of 20 · search" in text
-    assert "2 min 10 s left" in text
+    assert "phase 1/3 baseline · 0:00 elapsed, about 2:10 left" in text
+    assert "best latency 1.44×, bandwidth 1.66×" in text
     assert "━" in text
 
 
 def test_the_bar_goes_away_when_the_campaign_ends_early(ran):
     terminal = console(terminal=True)
     with pytest.raises(KeyboardInterrupt), CampaignConsole(terminal, example.OBJECTIVES) as shown:
-        shown.launching(ran.history.observations[0].trial, 1, 20, 60.0)
+        shown.launching(ran.history.observations[0].trial, 0.0, 60.0)
         raise KeyboardInterrupt
     assert (
         terminal.file.getvalue().endswith("\x1b[?25h\r\x1b[1A\x1b[2K")

@@ -12,7 +12,7 @@ from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.screening import ScreeningDesign
 from autotune.screening.design import Factor
 from autotune.space import Dropped, Point
-from autotune.views.console import design_table, effects_tables, front_table, machine_table, size_tables
+from autotune.views.tables import design_table, effects_tables, machine_table, result_table, size_tables
 from tests import example
 
 
@@ -57,23 +57,32 @@ def test_many_factors_each_have_a_letter_of_their_own():
     assert len(set(letters)) == 30
 
 
-def test_front_marks_the_recommended_point_and_shows_what_is_set():
+def test_the_result_has_the_recommended_setting_the_defaults_and_the_others():
     objectives = (Objective("latency"), Objective("bandwidth"))
     default = Point.of({"UCX_TLS": "all", "coll_han": "on"})
-    fast, wide = default.replace(UCX_TLS="self,sysv"), default.replace(coll_han="off")
-    front = [
-        Candidate(fast, {}, (Score(1.0, 0.02), Score(8.0, 0.1)), 1),
-        Candidate(wide, {}, (Score(1.5, 0.02), Score(12.0, 0.1)), 2),
-    ]
+    fast = Candidate(default.replace(UCX_TLS="self,sysv"), {}, (Score(1.0, 0.02), Score(5.0, 0.1)), 1)
+    wide = default.replace(coll_han="off"), (Score(1.5, 0.02), Score(12.0, 0.1))
     baseline = (Score(2.0, 0.04), Score(6.0, 0.1))
-    assert text(front_table(objectives, front, wide, default, baseline)) == [
-        "    latency [µs]    gain   bandwidth [GB/s]    gain   what is set",
-        "───────────────────────────────────────────────────────────────────────────────────────",
-        "     1.00 ± 0.02   2.00×        8.00 ± 0.10   1.33×   UCX_TLS=self,sysv",
-        "▶    1.50 ± 0.02   1.33×         12.0 ± 0.1   2.00×   coll_han=off",
-        "     2.00 ± 0.04       1        6.00 ± 0.10       1   nothing: the stack's own defaults",
+
+    def shown(chosen, baseline):
+        return text(
+            result_table(objectives, [fast], chosen, default, baseline, lambda one: "not verified"), 80
+        )
+
+    assert shown(("coll_han=off", wide[1]), baseline) == [
+        "    setting                    latency   bandwidth",
+        "──────────────────────────────────────────────────",
+        "▶   coll_han=off                 1.33×       2.00×",
+        "    recommended",
+        "    the stack's own defaults   2.00 µs   6.00 GB/s",
+        "    UCX_TLS=self,sysv            2.00×       0.83×",
+        "    not chosen: not verified",
     ]
-    assert "×" not in "".join(text(front_table(objectives, front, wide, default, None)))
+    assert shown(("", baseline), baseline)[2:4] == [
+        "▶   the stack's own defaults   2.00 µs   6.00 GB/s",
+        "    recommended",
+    ]
+    assert "×" not in "".join(shown(("coll_han=off", None), None))
 
 
 def test_sizes_show_losing_rows_as_they_are():

@@ -11,6 +11,7 @@ from autotune.space import Point
 from autotune.views.text import (
     advice_text,
     changed_text,
+    clock_text,
     cost_text,
     duration_text,
     figure_text,
@@ -107,6 +108,20 @@ def test_a_value_alone_is_never_an_empty_cell() -> None:
 def test_what_a_campaign_costs_names_the_limit_on_all_of_it():
     phases = (Share("search", 10, 10, 1.5), Share("verification", 16, 64, 1.5))
     text = cost_text(phases)
-    launches = "26 … 74 launches (search 10, verification 16 … 64)"
-    assert text == f"{launches}; {duration_text(39.0)} of measuring, starting ranks not counted"
-    assert cost_text(phases, 240.0) == f"{text}; of all that as much as {duration_text(240.0)} have room for"
+    assert text == (
+        "26 to 74 launches: search 10, verification 16 to 64\n"
+        f"{duration_text(39.0)} of measuring, without starting ranks"
+    )
+    assert cost_text(phases, 240.0) == f"{text}; time limit {duration_text(240.0)}"
+
+
+def test_launches_that_time_has_no_room_for_are_not_promised():
+    phases = (Share("discovery", 560, 560, 0.2, 90.0), Share("search", 10, 10, 1.0))
+    assert cost_text(phases, 240.0).startswith(
+        "at most 570 launches: discovery up to 560 in 1 min 30 s, search 10\n1 min 40 s of measuring"
+    )
+
+
+def test_a_clock_has_hours_where_there_are_some():
+    spans = (0.4, 48.2, 92, 3599.6, 7510, float("inf"))
+    assert [clock_text(s) for s in spans] == ["0:00", "0:48", "1:32", "1:00:00", "2:05:10", "—"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from autotune.screening.discovery import Arm, Course, Run, Stage, cycle, found
+from autotune.screening.discovery import Arm, DiscoveryDesign, Run, Stage, cycle, found
 from autotune.screening.discovery.found import candidates
 from autotune.screening.discovery.runs import set_aside, suspects
 from autotune.simulate.planted import Truth
@@ -18,7 +18,7 @@ def _runs(truth, course, seed=0):
 
 
 def test_every_run_follows_from_the_runs_before_it():
-    course = Course((Arm("", LEVELS),), 120, seed=5)
+    course = DiscoveryDesign((Arm("", LEVELS),), 120, seed=5)
     runs = _runs(Truth({LEVELS[3]: (0.7,) * 8}, frozenset([LEVELS[10]])), course)
     for i, run in enumerate(runs):
         planned, _ = course.next_run(runs[:i])
@@ -28,7 +28,7 @@ def test_every_run_follows_from_the_runs_before_it():
 
 
 def test_levels_are_tried_equally_often_and_never_two_of_one_factor():
-    course = Course((Arm("", LEVELS),), 160, seed=1)
+    course = DiscoveryDesign((Arm("", LEVELS),), 160, seed=1)
     runs = [run for run in _runs(Truth({}), course) if not run.block]
     made = [sum(level in run.changes for run in runs) for level in LEVELS]
     assert max(made) - min(made) <= 1
@@ -38,7 +38,7 @@ def test_levels_are_tried_equally_often_and_never_two_of_one_factor():
 
 def test_one_at_a_time_each_is_met_once_first_and_what_is_told_no_more():
     strong = {LEVELS[3]: (1.2,) * 8, LEVELS[40]: (0.8,) * 8}
-    course = Course((Arm("", LEVELS),), 240, share=0, seed=1)
+    course = DiscoveryDesign((Arm("", LEVELS),), 240, share=0, seed=1)
     every = _runs(Truth(strong), course)
     runs = [run for run in every if not run.block]
     assert all(len(run.changes) <= 1 for run in runs)
@@ -54,7 +54,7 @@ def test_one_at_a_time_each_is_met_once_first_and_what_is_told_no_more():
 
 
 def test_one_at_a_time_a_second_level_of_a_factor_waits_for_the_first_of_all_others():
-    course = Course((Arm("", LEVELS),), 240, share=0, seed=1)
+    course = DiscoveryDesign((Arm("", LEVELS),), 240, share=0, seed=1)
     runs = _runs(Truth({}), course)[1:41]
     assert {name for run in runs for name, _ in run.changes} == {name for name, _ in LEVELS}
 
@@ -65,7 +65,7 @@ def test_one_at_a_time_lower_tiers_go_first_whatever_the_seed_and_the_arm():
     arms = Arm("", many), Arm("b", (*many, *((f"b{i}", v) for i in range(75) for v in (1, 2))))
     tiers = {"k70": 0, "b3": 0, "b4": 0, "k5": 1, "b60": 1}
     for seed in range(5):
-        course = Course(arms, 300, share=0, seed=seed, tiers=tiers)
+        course = DiscoveryDesign(arms, 300, share=0, seed=seed, tiers=tiers)
         runs = [run for run in _runs(Truth({}), course, seed) if run.changes][:10]
         met = [tiers[name] for run in runs for name, _ in run.changes]
         assert met == [0] * 6 + [1] * 4
@@ -76,7 +76,7 @@ def test_what_one_launch_shows_plainly_is_confirmed_and_gains_before_losses():
     """With as many launches as levels nothing is made twice, and probabilities are those of outliers."""
     gains = dict.fromkeys(LEVELS[:8:2], (1.0,) * 7 + (0.5,))
     losses = dict.fromkeys(LEVELS[20:26:2], (2.0,) * 8)
-    course = Course((Arm("", LEVELS),), 135, share=0, seed=2)
+    course = DiscoveryDesign((Arm("", LEVELS),), 135, share=0, seed=2)
     runs = _runs(Truth(gains | losses), course, 2)
     result = found(course.arms, runs, course.rate, 2)
     assert {e.change for e in result.active} == set(gains)
@@ -107,7 +107,7 @@ def test_what_may_help_where_an_arm_does_not_gain_is_worth_fresh_launches():
 
 def test_a_hanging_level_is_found_and_left_out():
     bad = LEVELS[17]
-    course = Course((Arm("", LEVELS),), 160, seed=2)
+    course = DiscoveryDesign((Arm("", LEVELS),), 160, seed=2)
     runs = _runs(Truth({}, hanging=frozenset([bad])), course)
     assert set_aside(runs, 0) == {bad}
     assert sum(not run.ok for run in runs) <= 5
@@ -124,7 +124,7 @@ def test_a_launch_that_failed_by_itself_condemns_nobody():
 def test_a_change_brings_what_it_needs_and_never_what_contradicts_it():
     child, parent = ("child", 1), ("k0", 2)
     arm = Arm("", (*LEVELS, child), {child: frozenset([parent])})
-    runs = _runs(Truth({}), Course((arm,), 200, seed=3))
+    runs = _runs(Truth({}), DiscoveryDesign((arm,), 200, seed=3))
     with_child = [run for run in runs if child in run.changes]
     assert with_child
     assert all(parent in run.changes for run in with_child)
@@ -132,7 +132,7 @@ def test_a_change_brings_what_it_needs_and_never_what_contradicts_it():
 
 
 def test_arms_begin_with_their_default_and_try_their_levels_equally_often():
-    course = Course((Arm("a", LEVELS), Arm("b", LEVELS[:20])), 150, seed=4)
+    course = DiscoveryDesign((Arm("a", LEVELS), Arm("b", LEVELS[:20])), 150, seed=4)
     runs = _runs(Truth({}), course)
     first = [next(run for run in runs if run.arm == i) for i in (0, 1)]
     assert all(not run.changes for run in first)
@@ -144,7 +144,7 @@ def test_arms_begin_with_their_default_and_try_their_levels_equally_often():
 
 def test_another_cycle_screens_on_and_confirms_what_was_not_confirmed_before():
     first, late = ("k30", 1), ("k31", 2)
-    course = Course((Arm("", LEVELS),), 300, share=0, seed=4)
+    course = DiscoveryDesign((Arm("", LEVELS),), 300, share=0, seed=4)
     truth, rng = {first: 0.6, late: 0.5}, np.random.default_rng(0)
     runs, cut = [], 45
 
@@ -169,7 +169,7 @@ def test_another_cycle_screens_on_and_confirms_what_was_not_confirmed_before():
 
 
 def test_no_time_means_no_run():
-    assert Course((Arm("", LEVELS),), 100).next_run([], time_is_up=True) is None
+    assert DiscoveryDesign((Arm("", LEVELS),), 100).next_run([], time_is_up=True) is None
 
 
 def test_what_does_nothing_is_not_taken_for_what_it_needs():
@@ -177,7 +177,7 @@ def test_what_does_nothing_is_not_taken_for_what_it_needs():
     idle, parent = ("idle", 1), ("k0", 2)
     arm = Arm("", (*LEVELS, idle), {idle: frozenset([parent])})
     for seed in range(3):
-        course = Course((arm,), 240, seed=seed)
+        course = DiscoveryDesign((arm,), 240, seed=seed)
         runs = _runs(Truth({parent: (0.5,) * 8}), course, seed)
         seen = found(course.arms, runs, course.rate, seed)
         assert [effect.change for effect in seen.active] == [parent]
@@ -186,7 +186,7 @@ def test_what_does_nothing_is_not_taken_for_what_it_needs():
 def test_a_knob_that_helps_the_component_that_it_needs_is_found():
     child, parent = ("child", 1), ("k0", 2)
     arm = Arm("", (*LEVELS, child), {child: frozenset([parent])})
-    course = Course((arm,), 240, seed=1)
+    course = DiscoveryDesign((arm,), 240, seed=1)
     runs = _runs(Truth({parent: (0.5,) * 8, child: (0.6,) * 8}), course, 1)
     seen = {e.change: np.exp(np.mean(e.log_ratio)) for e in found(course.arms, runs, course.rate, 1).active}
     assert set(seen) == {parent, child}

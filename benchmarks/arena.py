@@ -1,4 +1,12 @@
-"""Proposers against each other on recorded campaigns: who needs how many launches (beside the flow).
+"""Proposers against each other on recorded campaigns: who needs how many launches.
+
+    python benchmarks/arena.py DIR|TABLE [--proposers curve,optuna:sampler=gp] [--launches 4,8,12,16]
+        [--seeds 5] [--out results.csv] [--call-level NAME,…] [--per-job NAME,…] [--jobs 1]
+        [--collective NAME]
+
+Parameters of ``--call-level`` are swept inside each launch, those of ``--per-job`` a job must fix, in the
+tables that have them. All results go to the CSV, with the plot beside it as ``.html``; without a file there
+are the standings only.
 
 Every contest begins with one launch of the table's default, the baseline that a campaign makes anyway, and
 counts it. After n launches the contender has what ``recommend`` would choose from what it was shown: one
@@ -9,23 +17,33 @@ Notation: a *configuration* is a job-wide point with a call-level choice; *exces
 that the table has, as the geometric mean over the slots: 1.00 is perfect.
 """
 
+import argparse
+import csv
 import math
+import sys
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from itertools import product
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
 from autotune.campaign.ports import Problem, Proposer
+from autotune.errors import AutotuneError, UserError
 from autotune.history.objectives import Objective, Slot, by_setting, envelope, job_setting, slot_of
 from autotune.history.trial import History, Observation, Phase, Status, Trial
+from autotune.proposers import proposer
 from autotune.replay.observed import observed
-from autotune.replay.recorded_table import RecordedTable, Run
+from autotune.replay.recorded_table import RecordedTable, Run, read_recorded
 from autotune.space import Point
 
+Task = tuple[RecordedTable, str, tuple[int, ...], int]
 Configuration = tuple[Point, Point]
 """Job-wide point and call-level choice."""
 
@@ -83,7 +101,7 @@ class Standings:
 def contest(
     recorded: RecordedTable,
     name: str,
-    proposer: Proposer,
+    contender: Proposer,
     budgets: Sequence[int],
     seed: int,
     clock: Callable[[], float] = time.perf_counter,
@@ -97,7 +115,7 @@ def contest(
     for budget in sorted(set(budgets)):
         while len(history) < budget:
             started = clock()
-            suggestion = proposer.propose(problem, history, seed)
+            suggestion = contender.propose(problem, history, seed)
             thinking.append(clock() - started)
             if suggestion is None:
                 break
@@ -271,3 +289,164 @@ def _observe(point: Point, shown: dict[Point, tuple[Run, ...]], history: History
     if not runs:
         return Observation(trial, Status.CRASHED, reason="every recorded run failed")
     return observed(trial, runs[sum(o.trial.point == point for o in history) % len(runs)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("tables", type=Path, help="folder of recorded tables, or one of them")
+    parser.add_argument("--proposers", type=words, default=words("curve,ax,optuna,smac,random,ofat"))
+    parser.add_argument("--launches", default="4,8,12,16", help="budgets")
+    parser.add_argument("--seeds", type=int, default=5, help="contests of each proposer on each table")
+    parser.add_argument("--out", type=Path, help="CSV of all results; the plot goes beside it as .html")
+    parser.add_argument("--call-level", type=words, default=())
+    parser.add_argument("--per-job", type=words, default=())
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--collective", help="which one, of tables that hold several")
+    try:
+        compete(**vars(parser.parse_args()))
+    except AutotuneError as error:
+        parser.error(str(error))
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def compete(
+    tables: Path,
+    proposers: Sequence[str],
+    launches: str,
+    seeds: int,
+    out: Path | None,
+    call_level: Sequence[str],
+    per_job: Sequence[str],
+    jobs: int,
+    collective: str | None = None,
+) -> None:
+    """Run all contests, print the standings, and write results and plot."""
+    counts = budgets(launches)
+    if min(counts) < 1 or seeds < 1 or jobs < 1:
+        raise UserError(
+            f"--launches {launches}, --seeds {seeds}, --jobs {jobs}", "needed: whole numbers from 1 on"
+        )
+    for name in proposers:
+        named(name)
+    read = [_read(path, call_level, per_job, collective) for path in _files(tables)]
+    tasks = [(r, name, counts, seed) for r, name, seed in product(read, proposers, range(seeds))]
+    results: list[Result] = []
+    with _table(out) as write:
+        for number, finished in enumerate(_all(tasks, jobs), start=1):
+            results += finished
+            write(finished)
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r{number} of {len(tasks)} contests" + "\n" * (number == len(tasks)))
+    table = standings(results)
+    print(standings_text(table), end="")
+    if out is not None:
+        page = out.with_suffix(".html")
+        page.write_text(standings_page(table), encoding="utf-8")
+        print(f"{out}, {page}", file=sys.stderr)
+
+
+def budgets(text: str) -> tuple[int, ...]:
+    """The launches in ``4,8,12``.
+
+    Raises:
+        UserError: something that is not a whole number.
+    """
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise UserError(f"--launches {text}", "expected whole numbers: --launches 4,8,12,16") from None
+
+
+def named(text: str) -> Proposer:
+    """The proposer that ``name:option=value:…`` means.
+
+    Raises:
+        ScenarioError: an unknown proposer or option.
+        UserError: an option without a value.
+    """
+    name, *pairs = text.split(":")
+    options: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"proposer {text!r}: option {pair!r} has no value", "expected NAME:OPTION=VALUE")
+        options[key] = _scalar(value)
+    return proposer(name, **options)
+
+
+def _scalar(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _all(tasks: Sequence[Task], jobs: int) -> Iterator[list[Result]]:
+    if jobs == 1:
+        yield from map(_contest, tasks)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(_contest, tasks)
+
+
+def _contest(task: Task) -> list[Result]:
+    recorded, name, launches, seed = task
+    return contest(recorded, name, named(name), launches, seed)
+
+
+def _files(tables: Path) -> list[Path]:
+    if tables.is_file():
+        return [tables]
+    files = sorted([*tables.glob("*.csv"), *tables.glob("*.parquet")])
+    if not files:
+        raise UserError(
+            f"no tables in {tables}", "expected CSV or Parquet files: message_bytes, latency_us, …"
+        )
+    return files
+
+
+def _read(
+    path: Path, call_level: Sequence[str], per_job: Sequence[str], collective: str | None = None
+) -> RecordedTable:
+    """A table, with those of the named parameters that it has."""
+    plain = read_recorded(path, collective=collective)
+    names = {p.name for p in plain.space.parameters}
+    call, job = names & set(call_level), names & set(per_job)
+    return read_recorded(path, call, job, collective) if call or job else plain
+
+
+@contextmanager
+def _table(out: Path | None) -> Iterator[Callable[[Sequence[Result]], None]]:
+    """A function that appends results to the table, whole contests at a time: an interrupted run keeps them.
+
+    Raises:
+        UserError: the file cannot be written; found out before the first contest.
+    """
+    if out is None:
+        yield lambda _: None
+        return
+    try:
+        file = out.open("w", encoding="utf-8", newline="")
+    except OSError as exc:
+        message = f"cannot write {out}: {exc.strerror or exc}"
+        raise UserError(message, "choose another file with --out") from exc
+    with file:
+        writer = csv.DictWriter(file, [f.name for f in fields(Result)])
+        writer.writeheader()
+
+        def write(results: Sequence[Result]) -> None:
+            for result in results:
+                row = asdict(result)
+                writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
+            file.flush()
+
+        yield write
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The style guide, the linter that keeps it, and what a reader may expect of the book."""
+
+import re
+
+import pytest
+
+from tests.prose import WORDS, findings, prose_of_markdown, prose_of_python
+from tests.unit.test_docs import DOCS, ROOT
+
+PAIRS = re.findall(
+    r"^\| (?!instead of|-)(.+) \| (.+) \|$", (DOCS / "style.md").read_text("utf-8"), re.MULTILINE
+)
+
+
+def words_found(text):
+    return [line for line in findings(text) if "[autotune." in line]
+
+
+def test_the_style_guide_has_twenty_pairs():
+    assert len(PAIRS) >= 20
+
+
+@pytest.mark.parametrize(("before", "after"), PAIRS, ids=[before[:30] for before, _ in PAIRS])
+def test_the_linter_refuses_what_the_guide_replaces_and_takes_what_it_writes(before, after):
+    assert words_found(before.strip("`"))
+    assert words_found(after.strip("`")) == []
+
+
+def test_the_glossary_has_at_most_45_terms():
+    terms = re.findall(r"^\| (?!term)(\S.*?) \|", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    assert 30 <= len(terms) <= 45
+    assert terms == sorted(terms, key=lambda term: re.sub(r"\W", "", term).lower())
+
+
+def test_a_finding_names_its_line_and_what_to_write():
+    (found,) = findings("fine\nall was told\n", "page.md")
+    assert found.startswith("page.md:2: 'told': write 'reported, shown'.")
+
+
+def test_code_is_no_prose():
+    assert findings(prose_of_markdown("`told`\n\n    told\n\n```text\ntold\n```\n[page](told.md)\n")) == []
+    assert findings(prose_of_python('told = {"told": untold}\nx = f"of {told} here"\n')) == []
+
+
+@pytest.mark.parametrize(
+    "text", ['"""All was told."""\n', "x = 1  # told\n", 'raise E("it was told")\n', 'f"{x} was told"\n']
+)
+def test_docstrings_comments_and_messages_are(text):
+    assert len(words_found(prose_of_python(text))) == 1
+
+
+@pytest.mark.parametrize("begin", WORDS["docstrings"]["begin"])
+def test_a_docstring_begins_with_its_subject(begin):
+    assert words_found(prose_of_python(f'def f():\n    """{begin} a thing."""\n'))
+
+
+def test_the_readme_is_a_page():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 60
