@@ -1,4 +1,4 @@
-"""``guard``: verbs that watch settings which are in force."""
+"""``guard``: verbs that watch settings which are in effect."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +36,7 @@ def keep(
         bool, typer.Option("--yes", help="start what a campaign names without a question")
     ] = False,
 ) -> int:
-    """Keep what holds today: values in force, versions, hashes, and a day of launches."""
+    """Keep what holds today: values in effect, versions, hashes, and a day of launches."""
     from autotune.commands import guard as verb
 
     return verb.keep(source, words or (), minutes, mpirun, yes)
@@ -45,7 +45,7 @@ def keep(
 @guard.command()
 def check(
     source: Source = None,
-    quick: Annotated[bool, typer.Option("--quick", help="versions, values in force")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="versions, values in effect")] = False,
     minutes: Annotated[float, typer.Option(min=0, help="of launches")] = 10.0,
     against: Annotated[
         str | None, typer.Option(help="an older mpirun, launched in turn with the one here")
@@ -58,7 +58,7 @@ def check(
     motd: Annotated[Path | None, typer.Option(help="write one line for a message of the day")] = None,
     as_json: Json = False,
 ) -> int:
-    """Say whether it still holds: exit code 0 same, 1 slower or not in force, 3 cannot tell."""
+    """Say whether it still holds: exit code 0 same, 1 slower or not in effect, 3 inconclusive."""
     from autotune.commands import guard as verb
 
     outputs = {"junit": junit, "metrics": metrics, "motd": motd}

@@ -77,13 +77,13 @@ class _Place:
     scenario: Scenario
     launcher: dict[str, Any]
     name: str
-    """Of the format by which they are put into force."""
+    """Of the format by which they are put into effect."""
 
     @property
     def installation(self) -> Installation:
         """The MPI that is launched."""
         if self.site.stack is None:
-            raise UserError(f"{self.site.description}: nothing is in force there", "guard needs a real MPI")
+            raise UserError(f"{self.site.description}: nothing is in effect there", "guard needs a real MPI")
         return self.site.stack.installation
 
     @property
@@ -92,7 +92,7 @@ class _Place:
         return measurement_of(self.scenario, self.site.placement.ranks)
 
     def recipe(self, into: Path) -> Recipe:
-        """How the files are put into force."""
+        """How the files are put into effect."""
         return _recipe(self.recommendation, self.files, self.name, into)
 
     def observe(self, amended: Any, trial: Trial, into: Path) -> Observation:
@@ -152,7 +152,7 @@ def check(
     outputs: dict[str, Path | None],
     as_json: bool,
 ) -> int:
-    """Say whether what was kept still holds: 0 same, 1 slower or not in force, 3 cannot tell.
+    """Say whether what was kept still holds: 0 same, 1 slower or not in effect, 3 inconclusive.
 
     ``against``: an older ``mpirun``, launched in turn with the one that is here; ``own``: where nights are
     added by those who may not write beside the settings.
@@ -171,7 +171,7 @@ def check(
     differ = changes(kept.facts, facts, dict(place.recommendation.provenance.env) | _swept(place))
     with launching(target if os.access(target, os.W_OK) else None) as into:
         proof = _proof(place, into)
-        wrong = (*_out_of_force(place, differ), *([str(proof)] if proof and proof.refutes else []))
+        wrong = (*_not_in_effect(place, differ), *([str(proof)] if proof and proof.refutes else []))
         told = Told(kept.date, differ, tuple(wrong), str(proof) if proof else "")
         launches: tuple[Launched, ...] = ()
         hosts: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ def check(
             told = _beside(told, kept, place, earlier, minutes, into)
         elif not quick:
             launches, hosts, problem = _night(place, into, minutes)
-            told = replace(told, out_of_force=(*told.out_of_force, *([problem] if problem else [])))
+            told = replace(told, not_in_effect=(*told.not_in_effect, *([problem] if problem else [])))
     night = Night(_now(), facts.identity, launches, hosts)
     if launches:
         told = replace(told, verdict=judge(by_day((*nights, night)), rate))
@@ -313,7 +313,7 @@ def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
             if wanted and all((files / file).is_file() for file in wanted):
                 return name
     raise UserError(
-        f"{files} lacks the files that put the settings into force", "export them again, and keep them"
+        f"{files} lacks the files that put the settings into effect", "export them again, and keep them"
     )
 
 
@@ -326,7 +326,7 @@ def recommendation_document(recommendation: Recommendation) -> dict[str, Any]:
 
 
 def settings_in(folder: Path, site: Site, into: Path) -> Callable[[Rendering], Rendering]:
-    """What puts the settings in a folder into force on launches of a site.
+    """What puts the settings in a folder into effect on launches of a site.
 
     Raises:
         UserError: they cannot be.
@@ -340,7 +340,7 @@ def _recipe(recommendation: Recommendation, files: Path, name: str, into: Path) 
     made = exporter(name)
     found = made.recipe(recommendation, files, into / "proof") if isinstance(made, Checkable) else None
     if found is None:
-        raise UserError(f"{files}: nothing there can be put into force by a launch", "export it again")
+        raise UserError(f"{files}: nothing there can be put into effect by a launch", "export it again")
     return found
 
 
@@ -350,11 +350,11 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _swept(place: _Place) -> dict[str, str]:
-    """Variables by which files put rules into force."""
+    """Variables by which files put rules into effect."""
     return {"coll_tuned_use_dynamic_rules": "1"} if place.recommendation.rules else {}
 
 
-def _out_of_force(place: _Place, differ: Sequence[Change]) -> Iterator[str]:
+def _not_in_effect(place: _Place, differ: Sequence[Change]) -> Iterator[str]:
     """Why what is installed does nothing here, or something else."""
     asked, here = guard_of(place.recommendation), place.installation
     if asked and (here.flavour, here.version) != ("openmpi", asked.openmpi):
@@ -373,7 +373,7 @@ def _proof(place: _Place, into: Path) -> Proof | None:
 def _night(
     place: _Place, into: Path, minutes: float, each: int = EACH_NIGHT
 ) -> tuple[tuple[Launched, ...], tuple[str, ...], str]:
-    """Launches of both sides in turn: what they showed, where, and why the settings are not in force."""
+    """Launches of both sides in turn: what they showed, where, and why the settings are not in effect."""
     under, problem = place.recipe(into).under, ""
     made: list[Launched] = []
     hosts: list[str] = []
@@ -453,7 +453,9 @@ def _beside(told: Told, kept: Kept, place: _Place, earlier: str, minutes: float,
     if said.loses:
         lines.insert(0, f"slower than under {names[0]} at {', '.join(map(slot_text, sorted(said.loses)))}")
     elif not judged or said.open:
-        lines.insert(0, "a loss of 10 % is not excluded everywhere: more launches would tell (--minutes)")
+        lines.insert(
+            0, "a loss of 10 % is not excluded everywhere: more launches would resolve it (--minutes)"
+        )
     return replace(told, other=tuple(lines), lost=bool(said.loses), open=not judged or bool(said.open))
 
 

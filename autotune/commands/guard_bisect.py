@@ -45,7 +45,7 @@ class _Variant:
 
 @heeded()
 def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> int:
-    """Launch A, B and A with one part of B's each, in turn; 1 where B is slower, 3 where that is not told.
+    """Launch A, B and A with one part of B's each, in turn; 1 where B is slower, 3 where that is inconclusive.
 
     ``words``: KEY=VALUE of the scenario that says what is measured, and where.
 
@@ -173,7 +173,7 @@ def _text(first: _Variant, document: Sequence[Mapping[str, Any]]) -> str:
     """What costs the time, and size by size how fast each is beside A."""
     parts = [one["what"] for one in document[1:] if one["slower"]]
     if not document[0]["slower"]:
-        head = "cannot tell B from A" if document[0]["open"] else "B is as fast as A"
+        head = "inconclusive B from A" if document[0]["open"] else "B is as fast as A"
     elif len(document) == 1:
         head = "B is slower than A, and they differ in one part alone"
     else:

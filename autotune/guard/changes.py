@@ -20,7 +20,7 @@ class Change:
     text: str
     """In words."""
     breaks: bool = False
-    """Whether a value of the settings cannot be in force any more."""
+    """Whether a value of the settings cannot be in effect any more."""
 
 
 def changes(kept: Facts, now: Facts, settings: Mapping[str, str]) -> tuple[Change, ...]:

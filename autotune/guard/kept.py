@@ -38,7 +38,7 @@ class Kept:
     date: str
     """ISO, UTC."""
     settings: str
-    """Folder of the files that put the settings into force."""
+    """Folder of the files that put the settings into effect."""
     recommendation: Mapping[str, Any]
     """What they say, as ``export --format json`` writes it."""
     facts: Facts

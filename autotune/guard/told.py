@@ -25,8 +25,8 @@ class Told:
     """When what it is compared with was kept."""
     changes: tuple[Change, ...]
     """What is other than then."""
-    out_of_force: tuple[str, ...] = ()
-    """Why settings are not in force, or not all of them."""
+    not_in_effect: tuple[str, ...] = ()
+    """Why settings are not in effect, or not all of them."""
     proof: str = ""
     """What launches under the files showed; empty: nothing could be launched under them."""
     verdict: Verdict | None = None
@@ -40,9 +40,9 @@ class Told:
 
     @property
     def code(self) -> ExitCode:
-        """0 same, 1 slower or not in force, 3 cannot tell."""
+        """0 same, 1 slower or not in effect, 3 inconclusive."""
         verdict = self.verdict
-        if self.out_of_force or self.lost or (verdict and verdict.found):
+        if self.not_in_effect or self.lost or (verdict and verdict.found):
             return ExitCode.FINDING
         if self.open or (verdict and (verdict.untold or verdict.suspected or not verdict.seen)):
             return ExitCode.STUCK
@@ -51,8 +51,8 @@ class Told:
     @property
     def headline(self) -> str:
         """One line."""
-        if self.out_of_force:
-            return f"not in force: {self.out_of_force[0]}"
+        if self.not_in_effect:
+            return f"not in effect: {self.not_in_effect[0]}"
         verdict = self.verdict
         if verdict and verdict.found:
             worst = max(verdict.found, key=lambda one: one.ratio)
@@ -61,8 +61,8 @@ class Told:
         if self.lost:
             return self.other[0]
         if self.code is ExitCode.STUCK:
-            return f"cannot tell: {self._missing}"
-        said = "same" if verdict or self.other else "in force"
+            return f"inconclusive: {self._missing}"
+        said = "same" if verdict or self.other else "in effect"
         return (
             f"{said}: {len(self.changes)} changes since {self.kept[:10]}"
             if self.changes
@@ -71,30 +71,30 @@ class Told:
 
     @property
     def _missing(self) -> str:
-        """What would tell."""
+        """What would resolve it."""
         verdict = self.verdict
         if verdict is None:
             return self.other[0] if self.other else "nothing was compared"
         if not verdict.seen:
             return "no launch of each side worked"
         if verdict.suspected:
-            return f"{', '.join(map(slot_words, verdict.suspected))} may be slower: another night tells"
+            return f"{', '.join(map(slot_words, verdict.suspected))} may be slower: another night resolves it"
         worst = max(verdict.untold, key=lambda seen: seen.wanted)
         if worst.wanted <= verdict.nights:
             most = f"{_PERCENT * (worst.most - 1):.0f} %"
-            return f"{slot_words(worst.slot)} may be {most} slower: another night tells"
+            return f"{slot_words(worst.slot)} may be {most} slower: another night resolves it"
         if math.isfinite(worst.wanted):
             known = f"{verdict.nights} earlier nights are known"
-            return f"{known}, and about {worst.wanted:.0f} would tell a loss of {_PERCENT * LOSS:.0f} %"
+            return f"{known}, and about {worst.wanted:.0f} would resolve a loss of {_PERCENT * LOSS:.0f} %"
         return (
             f"{slot_words(worst.slot)} differs by {_PERCENT * worst.day:.0f} % between days and "
-            f"{_PERCENT * worst.launch:.0f} % between launches: more launches a night would tell"
+            f"{_PERCENT * worst.launch:.0f} % between launches: more launches a night would resolve it"
         )
 
     def text(self) -> str:
         """For people."""
         lines = [self.headline]
-        lines += [f"  not in force: {why}" for why in self.out_of_force[1:]]
+        lines += [f"  not in effect: {why}" for why in self.not_in_effect[1:]]
         lines += [f"  {'BREAKS  ' if one.breaks else 'changed '} {one.text}" for one in self.changes]
         lines += [f"  {self.proof}"] if self.proof else []
         lines += [f"  {line}" for line in self.other]
@@ -112,7 +112,7 @@ class Told:
             "code": int(self.code),
             "headline": self.headline,
             "kept": self.kept,
-            "out_of_force": list(self.out_of_force),
+            "not_in_effect": list(self.not_in_effect),
             "changes": [{"text": one.text, "breaks": one.breaks} for one in self.changes],
             "proof": self.proof,
             "other": list(self.other),
@@ -127,9 +127,9 @@ class Told:
         }  # fmt: skip
 
     def junit(self) -> str:
-        """For CI: a case for what is in force, and one for each slot; what cannot be told is skipped."""
+        """For CI: a case for what is in effect, and one for each slot; what is inconclusive is skipped."""
         cases: list[tuple[str, str, str]] = [
-            ("in force", "failure" if self.out_of_force else "", "\n".join(self.out_of_force))
+            ("in effect", "failure" if self.not_in_effect else "", "\n".join(self.not_in_effect))
         ]
         if self.other:
             kind = "failure" if self.lost else "skipped" if self.open else ""
@@ -161,7 +161,7 @@ class Told:
     def metrics(self, at_s: float) -> str:
         """For the text-file collector of Prometheus' node exporter."""
         lines = [
-            f"# HELP {_METRIC}_code 0 same, 1 slower or not in force, 3 cannot tell",
+            f"# HELP {_METRIC}_code 0 same, 1 slower or not in effect, 3 inconclusive",
             f"# TYPE {_METRIC}_code gauge",
             f"{_METRIC}_code {int(self.code)}",
             f"# HELP {_METRIC}_checked_seconds when it was checked",
@@ -265,7 +265,7 @@ class AutotuneGuard(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def holds(self):
-        return sn.assert_ne(self.checked()["code"], 1, msg="slower, or not in force")
+        return sn.assert_ne(self.checked()["code"], 1, msg="slower, or not in effect")
 
     @run_before("performance")
     def times(self):

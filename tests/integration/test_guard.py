@@ -80,10 +80,10 @@ def test_the_same_is_the_same_in_seconds(kept, tmp_path):
     words = [word for name, path in out.items() for word in (f"--{name}", path)]
     done = autotune("guard", "check", kept, "--quick", *words)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith("in force as on ")
+    assert done.stdout.startswith("in effect as on ")
     assert ElementTree.parse(out["junit"]).getroot().get("failures") == "0"  # noqa: S314 - our own
     assert "autotune_guard_code 0" in out["metrics"].read_text()
-    assert out["motd"].read_text().startswith("MPI settings: in force")
+    assert out["motd"].read_text().startswith("MPI settings: in effect")
     by_variable = autotune("guard", "check", "--quick", "--json", env={"AUTOTUNE_GUARD": str(kept)})
     assert json.loads(by_variable.stdout)["changes"] == []
 
@@ -93,7 +93,7 @@ def test_the_first_nights_say_what_would_tell_and_stand_in_the_history(kept, tmp
     done = autotune("guard", "check", kept, "--minutes", "0.1", "--json", "--to", tmp_path)
     assert done.returncode == 3, done.stdout + done.stderr
     told = json.loads(done.stdout)
-    assert "would tell" in told["headline"]
+    assert "would resolve it" in told["headline"]
     assert [(slot["collective"], slot["bytes"]) for slot in told["slots"]] == [
         ("allreduce", n) for n in SIZES
     ]
@@ -113,7 +113,7 @@ def test_rules_that_were_damaged_are_not_in_force(kept):
     finally:
         rules.write_text(text)
     assert done.returncode == 1
-    assert done.stdout.startswith("not in force")
+    assert done.stdout.startswith("not in effect")
     assert f"{rules} was edited" in done.stdout
 
 
@@ -197,7 +197,7 @@ UPGRADES = {
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=mark) for name, (_, mark) in UPGRADES.items()])
-def test_after_another_version_it_is_named_and_out_of_force(tmp_path, name):
+def test_after_another_version_it_is_named_and_not_in_effect(tmp_path, name):
     python = os.environ.get(UPGRADES[name][0])
     if not python:
         pytest.skip(f"{UPGRADES[name][0]} names no interpreter (make mpi-test)")
@@ -206,13 +206,13 @@ def test_after_another_version_it_is_named_and_out_of_force(tmp_path, name):
     kept = autotune("guard", "keep", folder, "--minutes", "0", "--mpirun", other)
     assert kept.returncode == 0, kept.stdout + kept.stderr
     same = autotune("guard", "check", folder, "--quick", "--mpirun", other)
-    assert (same.returncode, same.stdout.startswith("in force as on")) == (0, True), same.stdout
+    assert (same.returncode, same.stdout.startswith("in effect as on")) == (0, True), same.stdout
     done = autotune("guard", "check", folder, "--quick")
     assert done.returncode == 1
     (was, ucx_was), (now, ucx_now) = here(other), here(launcher())
     assert f"Open MPI: {was} → {now}" in done.stdout
     assert f"UCX: {ucx_was} → {ucx_now}" in done.stdout
-    assert f"not in force: the files hold for Open MPI {was}" in done.stdout
+    assert f"not in effect: the files hold for Open MPI {was}" in done.stdout
     both = autotune("guard", "check", folder, "--minutes", "0.3")  # the old one is still there: both in turn
     assert "launches in turn" in both.stdout
     assert "SLOWER" not in both.stdout

@@ -24,7 +24,7 @@ CASES = {
     "early": (Told("2026-11-01", (), verdict=EARLY), ExitCode.STUCK),
     "nothing": (Told("2026-11-01", (), verdict=Verdict()), ExitCode.STUCK),
     "behind": (Told("2026-11-01", (), verdict=BEHIND), ExitCode.FINDING),
-    "not in force": (Told("2026-11-01", (), ("no rule is reached",), verdict=QUIET), ExitCode.FINDING),
+    "not in effect": (Told("2026-11-01", (), ("no rule is reached",), verdict=QUIET), ExitCode.FINDING),
     "older is faster": (
         Told("2026-11-01", (), other=("slower than under 5.0.10",), lost=True),
         ExitCode.FINDING,
@@ -73,7 +73,9 @@ def test_what_fell_behind_is_to_be_tuned_again():
 
 
 def test_what_is_not_told_says_what_would_tell():
-    assert re.search(r"1 earlier nights are known, and about \d+ would tell", CASES["early"][0].headline)
+    assert re.search(
+        r"1 earlier nights are known, and about \d+ would resolve it", CASES["early"][0].headline
+    )
 
 
 def test_reframes_test_is_python_with_references_of_every_slot():
