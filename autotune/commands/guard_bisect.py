@@ -45,7 +45,7 @@ class _Variant:
 
 @heeded()
 def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> int:
-    """Launch A, B and A with one part of B's each, in turn; 1 where B is slower, 3 where that is inconclusive.
+    """Launch A, B and A with one part of B at a time, in turn; 1 where B is slower, 3 if inconclusive.
 
     ``words``: KEY=VALUE of the scenario that says what is measured, and where.
 

@@ -36,6 +36,8 @@ class CoreLimits:
     quantile: float = 0.25
     """Of the times of these launches: the usual one; low, for most of them may have been disturbed."""
     waiting_share: float = 0.5  # Of the time that launches took, what may be waited in all.
+    least_hope: float = 1 / 32
+    """Share of the patience that is left after many waits in vain: five launches without restore it."""
 
 
 LIMITS = CoreLimits()
@@ -183,7 +185,7 @@ class UsualCores:
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._earned_s = 0.0
+        self._owed_s, self._hope = 0.0, 1.0
         self._seen: dict[tuple[str, ...], deque[tuple[float, float]]] = defaultdict(
             lambda: deque(maxlen=LIMITS.remembered)
         )
@@ -191,18 +193,24 @@ class UsualCores:
     def of(
         self, placement: tuple[str, ...], patience_s: float, proving: bool = False
     ) -> tuple[UsualCore, float]:
-        """What is usual, and how long the next launch may wait for it.
+        """What is usual, and how long the next launch may wait for it: half as long after a wait in vain.
 
         ``proving``: a launch of the verification waits for fast cores, and but for a moment for near ones:
         those far apart, which may last for a minute, are compared among themselves.
         """
         latencies, loops = zip(*self._seen[placement], strict=True) if self._seen[placement] else ((), ())
-        left_s = min(patience_s, max(0.0, patience_s + self._earned_s))
-        waits = (LIMITS.longer_s, LIMITS.moment_s) if proving else (LIMITS.moment_s, LIMITS.day_s)
-        return UsualCore(usual_s(latencies), usual_s(loops), *waits), left_s
+        left_s = self._hope * max(0.0, patience_s - self._owed_s)
+        slow_s, far_s = (LIMITS.longer_s, LIMITS.moment_s) if proving else (LIMITS.moment_s, LIMITS.day_s)
+        return UsualCore(usual_s(latencies), usual_s(loops), self._hope * slow_s, far_s), left_s
 
     def add(self, placement: tuple[str, ...], figures: Mapping[str, float], duration_s: float) -> None:
         """Learn from a launch."""
         if loop_s := figures.get("best_core_loop_s", 0.0):
             self._seen[placement].append((figures["best_core_latency_s"], loop_s))
-        self._earned_s += LIMITS.waiting_share * duration_s - figures.get("waited_s", 0.0)
+        # A wait that was given up has changed nothing: what was measured then is as disturbed as without it.
+        vain = figures.get("waited_in_vain", 0.0) > 0
+        self._hope = max(self._hope / 2, LIMITS.least_hope) if vain else min(2 * self._hope, 1.0)
+        # What earlier launches did not wait is not owed to those that follow: a verification would spend on
+        # its first few what a whole discovery left, six seconds for each second of measuring.
+        spent_s = figures.get("waited_s", 0.0) - LIMITS.waiting_share * duration_s
+        self._owed_s = max(0.0, self._owed_s + spent_s)

@@ -23,6 +23,7 @@ class Steadiness:
         self._best = (math.inf, math.inf)
         self.lost_s = 0.0
         """Waited until they were as usual, or measured while they were not."""
+        self._in_vain = False
 
     def keep(self, *seen: tuple[float, float]) -> None:
         """Something was measured between these two looks at latency and loop."""
@@ -36,7 +37,9 @@ class Steadiness:
             latency_s=self._usual.latency_s or self._best[0],
             loop_s=self._usual.loop_s or self._best[1],
         )
-        return self.lost_s >= usual.worth_s(latency_s, loop_s, self._patience_s)
+        worth_s = usual.worth_s(latency_s, loop_s, self._patience_s)
+        self._in_vain |= 0 < worth_s <= self.lost_s
+        return self.lost_s >= worth_s
 
     @property
     def figures(self) -> dict[str, float]:
@@ -47,4 +50,5 @@ class Steadiness:
         return self._usual.figures(latency_s, loop_s, self.lost_s) | {
             "best_core_latency_s": self._best[0],
             "best_core_loop_s": self._best[1],
+            "waited_in_vain": float(self._in_vain),
         }

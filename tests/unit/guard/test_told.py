@@ -73,9 +73,7 @@ def test_what_fell_behind_is_to_be_tuned_again():
 
 
 def test_what_is_not_told_says_what_would_tell():
-    assert re.search(
-        r"1 earlier nights are known, and about \d+ would resolve it", CASES["early"][0].headline
-    )
+    assert re.search(r"1 earlier nights are known, and about \d+ would resolve", CASES["early"][0].headline)
 
 
 def test_reframes_test_is_python_with_references_of_every_slot():

@@ -109,3 +109,26 @@ def test_waiting_takes_a_share_of_the_time_that_launches_take():
         waited_s += patience_s
     assert 10 < waited_s < 430
     assert usual.of((), 0.0)[1] == 0
+
+
+def test_what_a_discovery_did_not_wait_is_not_spent_by_the_first_launches_after_it():
+    usual, waited_s = UsualCores(), 0.0
+    for _ in range(200):
+        usual.add((), figures(1e-7), duration_s=1.0)
+    for _ in range(12):
+        _, patience_s = usual.of((), 5.0, proving=True)
+        usual.add((), figures(1e-7, waited_s=patience_s), duration_s=1.0 + patience_s)
+        waited_s += patience_s
+    assert 12 * 1.0 < waited_s < 12 * 1.0 + 2 * 5.0
+
+
+def test_waits_in_vain_are_halved_and_grow_again_once_they_help():
+    usual, waits = UsualCores(), []
+    for _ in range(8):
+        waits.append(usual.of((), 5.0, proving=True)[1])
+        usual.add((), figures(1e-7, waited_s=waits[-1]) | {"waited_in_vain": 1.0}, duration_s=1.0 + waits[-1])
+    assert waits[0] == 5.0
+    assert sum(waits) < 2 * 5.0
+    for _ in range(10):
+        usual.add((), figures(1e-7), duration_s=1.0)
+    assert usual.of((), 5.0, proving=True)[1] == 5.0

@@ -30,3 +30,13 @@ def test_what_earlier_launches_did_not_tell_the_best_of_this_one_says():
 
 def test_without_patience_nothing_is_waited_for():
     assert Steadiness(UsualCore(NEAR_S, FAST_S, 5.0), 0.0).goes_on(APART_S, SLOW_S)
+
+
+def test_a_launch_tells_that_it_waited_in_vain():
+    steadiness = Steadiness(UsualCore(NEAR_S, FAST_S, 1.0), 20.0)
+    steadiness.keep((NEAR_S, FAST_S))
+    assert not steadiness.goes_on(NEAR_S, SLOW_S)
+    assert steadiness.figures["waited_in_vain"] == 0
+    steadiness.lost_s = 1.0
+    assert steadiness.goes_on(NEAR_S, SLOW_S)
+    assert steadiness.figures["waited_in_vain"] == 1
