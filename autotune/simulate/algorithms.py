@@ -25,8 +25,7 @@ class Model:
 
     algorithms: Mapping[str, tuned.Algorithm]  # Name → what it does.
     decisions: Rules  # What the library takes by itself.
-    buffers: Callable[[int], int]
-    """How many times the message's size one of so many ranks touches: what it sends, receives and keeps."""
+    buffers: Callable[[int], int]  # Ranks → message sizes that one touches: sent, received and kept.
     vectors: bool = False  # Whether the algorithms count the whole vector where a message is one block of it.
     smallest: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """What the library runs in place of an algorithm, and below how many bytes a rank."""
