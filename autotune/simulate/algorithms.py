@@ -86,6 +86,12 @@ def run(
     return done
 
 
+def fixed_algorithm(collective: str, ranks: int, nbytes: int) -> str:
+    """What ``tuned`` takes by itself; empty for a collective whose fixed rules are not known."""
+    model = _MODELS.get(collective)
+    return fixed_choice(model.decisions, ranks, np.array([float(nbytes)]))[0] if model else ""
+
+
 def _nonoverlapping(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Allreduce: whatever reduce, then whatever bcast the fixed rules take."""
     t = run("reduce", "default", group, t, nbytes)
