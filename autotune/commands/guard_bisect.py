@@ -13,7 +13,7 @@ from autotune.campaign.interruption import check as heed
 from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import Observer, measurement_of
 from autotune.campaign.site import Site
-from autotune.commands.guard import launching, settings_in
+from autotune.commands.guard_place import launching, settings_in
 from autotune.errors import ExitCode, UserError, allowed
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial

@@ -23,12 +23,12 @@ class Change:
     """Whether a value of the settings cannot be in effect any more."""
 
 
-def changes(kept: Facts, now: Facts, settings: Mapping[str, str]) -> tuple[Change, ...]:
-    """Everything that differs; ``settings`` are the variables that are set, with their values."""
+def changes(kept: Facts, now: Facts, settings: Mapping[str, str], folder: str = "") -> tuple[Change, ...]:
+    """Everything that differs; ``settings`` are the variables that are set, ``folder`` has their files."""
     return (
         *_pairs(kept.stack, now.stack),
         *_pairs(kept.machine, now.machine),
-        *_files(kept, now),
+        *_files(kept, now, folder),
         *_variables(kept, now, {name.removeprefix(_PREFIX): value for name, value in settings.items()}),
     )
 
@@ -44,7 +44,7 @@ def _pairs(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
             yield Change(f"{name}: {before or 'not there'} → {after or 'not there any more'}")
 
 
-def _files(kept: Facts, now: Facts) -> Iterator[Change]:
+def _files(kept: Facts, now: Facts, folder: str) -> Iterator[Change]:
     """Libraries by their names, for a new version lies elsewhere; other files by their paths."""
 
     def libraries(of: Facts) -> dict[str, str]:
@@ -58,7 +58,7 @@ def _files(kept: Facts, now: Facts) -> Iterator[Change]:
     for path, value in now.files.items():
         if ".so" not in path and path in kept.files and kept.files[path] != value:
             became = "is gone" if not value else "was edited" if kept.files[path] else "is new"
-            yield Change(f"{path} {became}")
+            yield Change(f"{path} {became}", str(Path(path).parent) == folder)
 
 
 def _variables(kept: Facts, now: Facts, settings: Mapping[str, str]) -> Iterator[Change]:
