@@ -22,8 +22,8 @@ import numpy as np
 from scipy import stats
 
 from autotune.probe.compiling import compilers
+from autotune.recommend.predicted import trimmed
 from autotune.stacks.application import installation_of, recorder, recording
-from autotune.verification.application import trimmed
 
 LIMIT = 0.01
 SIDES = ("not recorded", "not recorded again", "empty wrapper", "counting wrapper", "recorded")

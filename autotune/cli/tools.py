@@ -187,3 +187,29 @@ def record(
     if trace:
         return verb.of_traces(trace, command or [], runs, out, campaign, as_json)
     return verb.record(command or [], runs or 1, out, campaign, as_json)
+
+
+@cli.command()
+def diagnose(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="calls.json | -- COMMAND …", help="a recording, or what to record"),
+    ] = None,
+    conf: Annotated[
+        list[Path] | None,
+        typer.Option(help="settings to try: a parameter file, a campaign, a search space; or several"),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="to measure what this machine does at its best; 0: not")
+    ] = 120.0,
+    out: Annotated[Path, typer.Option(help="where a command is recorded")] = Path("calls.json"),
+    composed: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="of conf=application, by which is measured"),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Say what a job loses in MPI, to whom, and whether tuning can help, from one run of it."""
+    from autotune.commands import diagnose as verb
+
+    return verb.diagnose(words or [], conf or (), seconds, out, composed or (), as_json)

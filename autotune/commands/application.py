@@ -9,18 +9,20 @@ import math
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from autotune.campaign.description import Description
+from autotune.commands.floors import kept_floor
 from autotune.errors import ScenarioError, TableError
 from autotune.importers.recording import RecordedCalls, Recording, read_recording
+from autotune.recommend.diagnosis import Verdict, diagnose
+from autotune.recommend.predicted import predicted
 from autotune.recommend.reach import Ends, savings
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.resources import user_text
 from autotune.stacks.application import is_launcher
-from autotune.verification.application import predicted
+from autotune.views.diagnosis import sentence as diagnosis
 
 K = TypeVar("K", bound=Hashable)
 
@@ -53,16 +55,20 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
             f"make one of it: python -m autotune record --trace {path}, then calls=calls.json",
         )
     recorded = read_calls(path)
+    anyway = filled.pop("anyway", False)
+    if not anyway and (found := diagnose(recorded, kept_floor(path))).verdict is Verdict.LEAVE:
+        raise ScenarioError(f"calls={path}: {diagnosis(found, str(path))}", "--anyway tunes it all the same")
     chosen = [one for one in recorded.calls if one.tunable and one.busy_s > 0]
-    if not chosen:
+    said = all(filled.get(key) for key in ("collective", "sizes"))
+    if not chosen and not said:
         called = ", ".join(sorted({f"{c.collective} ({c.kind})" for c in recorded.calls})) or "no collective"
         raise ScenarioError(
             f"calls={path}: nothing that could be tuned: it calls {called}",
             "tuned are blocking calls between several ranks, of collectives that can be measured",
         )
-    collectives = _largest(chosen, lambda c: c.collective, _MOST["collectives"])
+    collectives = _largest(_sums(chosen, lambda c: c.collective), _MOST["collectives"])
     chosen = [one for one in chosen if one.collective in collectives]
-    comm_sizes = sorted(_largest(chosen, lambda c: c.comm_size, _MOST["communicators"]))
+    comm_sizes = sorted(_largest(_sums(chosen, lambda c: c.comm_size), _MOST["communicators"]))
     cluster, mpi, objective = (dict(filled.get(name) or {}) for name in ("cluster", "mpi", "objective"))
     _fill(cluster, nodes=recorded.nodes, comm_sizes=comm_sizes)
     if cluster.get("ppn") is None:
@@ -71,7 +77,11 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         mpi["mpirun"] = _own_launcher(path, recorded.command[0])
     _fill(objective, weights=str(path))
     filled |= {"cluster": cluster, "mpi": mpi, "objective": objective}
-    _fill(filled, collective=list(collectives), sizes=_sizes(chosen))
+    _fill(
+        filled,
+        collective=list(collectives),
+        sizes=sizes_of_calls((c.message_bytes, c.busy_s) for c in chosen if c.sized),
+    )
     return filled
 
 
@@ -151,11 +161,8 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
     )
 
 
-def _largest(calls: Iterable[RecordedCalls], by: Callable[[RecordedCalls], K], most: int) -> list[K]:
+def _largest(sums: Mapping[K, float], most: int) -> list[K]:
     """The keys with the most time, until they hold enough of it."""
-    sums: dict[K, float] = defaultdict(float)
-    for one in calls:
-        sums[by(one)] += one.busy_s
     kept: list[K] = []
     held, total = 0.0, math.fsum(sums.values())
     for key in sorted(sums, key=lambda k: -sums[k])[:most]:
@@ -165,18 +172,27 @@ def _largest(calls: Iterable[RecordedCalls], by: Callable[[RecordedCalls], K], m
     return kept
 
 
-def _sizes(calls: Iterable[RecordedCalls]) -> list[int]:
-    """Message sizes where the time is: neighbours become one, at the mean of their logarithms by time."""
-    groups: dict[float, list[RecordedCalls]] = {}
+def _sums(calls: Iterable[RecordedCalls], by: Callable[[RecordedCalls], K]) -> dict[K, float]:
+    sums: dict[K, float] = defaultdict(float)
+    for one in calls:
+        sums[by(one)] += one.busy_s
+    return sums
+
+
+def sizes_of_calls(calls: Iterable[tuple[float, float]]) -> list[int]:
+    """Message sizes where the time is, out of size and time: neighbours become one.
+
+    That is at the mean of their logarithms by time.
+    """
+    groups: dict[float, list[tuple[float, float]]] = {}
     start = -1.0
-    for one in sorted((c for c in calls if c.sized), key=lambda c: c.message_bytes):
-        if start < 0 or one.message_bytes > _ALIKE * start:
-            start = one.message_bytes
-        groups.setdefault(start, []).append(one)
-    starts = {c.message_bytes: start for start, group in groups.items() for c in group}
+    for size, seconds in sorted(calls):
+        if start < 0 or size > _ALIKE * start:
+            start = size
+        groups.setdefault(start, []).append((size, seconds))
+    sums = {start: math.fsum(seconds for _, seconds in group) for start, group in groups.items()}
     kept: set[int] = set()
-    for start in _largest(chain(*groups.values()), lambda c: starts[c.message_bytes], _MOST["sizes"]):
-        weight = math.fsum(c.busy_s for c in groups[start])
-        mean = math.fsum(c.busy_s * math.log(max(c.message_bytes, 1.0)) for c in groups[start]) / weight
+    for start in _largest(sums, _MOST["sizes"]):
+        mean = math.fsum(seconds * math.log(max(size, 1.0)) for size, seconds in groups[start]) / sums[start]
         kept.add(max(_ELEMENT, _ELEMENT * round(math.exp(mean) / _ELEMENT)))
     return sorted(kept) or [0]

@@ -239,7 +239,9 @@ def campaign_folder(parent: Path, words: Iterable[str]) -> Path:
 
 
 def _opened(word: str) -> str:
-    """Sections whose keys are the user's own take new keys without Hydra's ``+``."""
+    """Sections whose keys are the user's own take new keys without Hydra's ``+``; ``--anyway`` is one."""
+    if word == "--anyway":
+        return "++anyway=true"
     return f"++{word}" if word.startswith(_OPEN_SECTIONS) and "=" in word else word
 
 

@@ -4,9 +4,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from autotune.campaign.directory import read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
@@ -79,12 +80,17 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
     with passed_on(lambda number: None), beside as kept:
         library = recorder(installation, Path(kept))
         for number in range(1, runs + 1):
-            found, ended = _recorded(command, installation, library, Path(kept))
+            jobs, unseen, ended = _recorded(command, installation, library, Path(kept))
+            found = jobs[0] if jobs else None
             well = isinstance(ended, Ran) and not ended.exit_code
             if found is None and well:
-                raise UserError(*why_nothing(command, 0))
+                raise UserError(*why_nothing(command, 0, unseen))
             if found is not None and (well or not every):
                 every.append(found)
+                beside_it = [_numbered(out, i) for i in range(2, len(jobs) + 1)]
+                for path, job in zip(beside_it, jobs[1:], strict=True):
+                    write_files({path: json_text(job.document())})
+                    sys.stderr.write(f"another job of {job.ranks} rank(s) ran at the same time: {path}\n")
                 if number < runs and (out.is_file() or not out.exists()):  # no device gets several
                     write_files({out: json_text(mean_of(every).document())})
                 if runs > 1:
@@ -93,7 +99,11 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
             if not well:
                 break
     if not every:
-        raise ended if isinstance(ended, Interrupted) else UserError(*why_nothing(command, ended.exit_code))
+        raise (
+            ended
+            if isinstance(ended, Interrupted)
+            else UserError(*why_nothing(command, ended.exit_code, unseen))
+        )
     _told(mean_of(every), out, best, as_json)
     where = f" in run {number} of {runs}" if runs > 1 else ""
     kept_is = "recorded is what came before" if number == 1 else f"kept are the {number - 1} before it"
@@ -108,8 +118,8 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
 
 def _recorded(
     command: Sequence[str], installation: Installation, library: Path, beside: Path
-) -> tuple[Recording | None, Ran | Interrupted]:
-    """One run: what its ranks have left, if anything, and how it ended.
+) -> tuple[list[Recording], list[str], Ran | Interrupted]:
+    """One run: recordings of its jobs, if any, what it communicates by beside MPI, and how it ended.
 
     Raises:
         StorageError: its ranks found no room to record; the application ran on without.
@@ -125,14 +135,27 @@ def _recorded(
         except (Interrupted, KeyboardInterrupt):  # what came before is worth a file
             ended = Interrupted("interrupted")
         seconds = time.monotonic() - begin
-        files = [path.read_bytes() for path in sorted(folder.glob("*.rank"))]
-        if not all(files):
+        files = sorted(folder.glob("*.rank"))
+        unseen = sorted({path.name.split(".")[-2] for path in folder.glob("*.seen")})
+        if not all(path.stat().st_size for path in files):
             how = f"ended with exit code {ended.exit_code}" if isinstance(ended, Ran) else "was interrupted"
             raise StorageError(
                 f"nothing is recorded of {command[0]}, which {how}: no room for its ranks in {beside.parent}",
-                "each rank needs 5 MiB there while it runs; --out NAME in another place",
+                "each rank needs 1 MiB there while it runs; --out NAME in another place",
             )
-        return joined(files, command, seconds, date), ended
+        return joined(_opened(files), command, seconds, date, unseen), unseen, ended
+
+
+def _opened(paths: Iterable[Path]) -> Iterator[IO[bytes]]:
+    """One after the other: ten thousand are more than may be open at once."""
+    for path in paths:
+        with path.open("rb") as file:
+            yield file
+
+
+def _numbered(out: Path, number: int) -> Path:
+    """Where another job's recording goes: ``calls-2.json`` beside ``calls.json``."""
+    return out.with_name(f"{out.stem}-{number}{out.suffix}")
 
 
 def _place(out: Path) -> Path:

@@ -203,7 +203,7 @@ def _reference(
         raise UserError(f"{site.description}: files have no effect there", "compare on a real MPI")
     env: dict[str, str] = {}
     for path in against:
-        env |= _of_file(path)
+        env |= environment_in(path)
     if not env:
         raise UserError(f"{name}: nothing is set there", "see: python -m autotune lint FILE")
     amended = replace(measurement, amended=lambda rendering: replace(rendering, env={**rendering.env, **env}))
@@ -223,7 +223,12 @@ def _changed(name: str, campaign: CampaignDirectory, site: "Site") -> tuple[str,
     )
 
 
-def _of_file(path: Path) -> dict[str, str]:
+def environment_in(path: Path) -> dict[str, str]:
+    """What somebody's file sets, as variables.
+
+    Raises:
+        UserError: it cannot be read, or is of no known kind.
+    """
     text = user_text(path, raised=UserError)
     if kind_of(path, text) == "other":
         raise UserError(

@@ -17,12 +17,20 @@ from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
 from autotune.history.folder import check_ours, make_empty
 from autotune.lint import environment_of
+from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario.pattern import check_pattern, found
 from autotune.stacks import dialect, implementations
 from autotune.stacks.application import installation_of, is_launcher, run
 from autotune.stacks.installation import Installation
-from autotune.verification.application import ApplicationVerdict, Said, difference, judged
+from autotune.verification.application import (
+    Agreement,
+    ApplicationVerdict,
+    Said,
+    agreement,
+    difference,
+    judged,
+)
 from autotune.views.text import duration_text, ratio_text
 
 RESULT = "application.json"
@@ -60,7 +68,7 @@ def verify_application(
     _check_same_mpi(campaign, installation)
     target = folder_now(directory, "application-")
     make_empty(target)
-    env = _in_force(campaign, target / "files")
+    env = in_force(campaign.recommended(), campaign.about.space.stack, target / "files", str(campaign.path))
     words = _placed(campaign, installation, command)
     runs: list[tuple[int, bool, float]] = []
     verdict: ApplicationVerdict | None = None
@@ -132,26 +140,24 @@ def _compared(campaign: CampaignDirectory, verdict: ApplicationVerdict) -> dict[
         "predicted_share": list(share),
         "measured_share": list(verdict.saved_share),
         "predicted_minus_measured": list(difference(share, verdict.saved_share)),
+        "agreement": str(agreement(share, verdict.saved_share)),
         "recorded_runs": runs,
     }
 
 
-def _in_force(campaign: CampaignDirectory, folder: Path) -> dict[str, str]:
-    """Variables that put the recommendation's files into force, which are written there.
+def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str) -> dict[str, str]:
+    """Variables that put a recommendation's files into force, which are written there.
 
     Raises:
-        UserError: the recommendation changes nothing.
+        UserError: the recommendation, called ``name``, changes nothing.
     """
-    recommendation = campaign.recommended()
     family = recommendation.provenance.family
-    formats = ("env_sh",) if family == "openmpi" else dialect(campaign.about.space.stack).formats
+    formats = ("env_sh",) if family == "openmpi" else dialect(stack).formats
     env: dict[str, str] = {}
     for path in export_files(recommendation, formats, folder):
         env |= {} if path.suffix == ".conf" and "env_sh" in formats else environment_of(path, user_text(path))
     if not env and not placed(recommendation):
-        raise UserError(
-            f"{campaign.path} recommends the stack's own defaults", "there is nothing to put into force"
-        )
+        raise UserError(f"{name} recommends the stack's own defaults", "there is nothing to put into force")
     return env
 
 
@@ -222,16 +228,14 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
         lines.append(f"  predicted: {document['predicted']}")
     if "predicted_share" in document:
         (share, *ends), (measured, *m_ends) = document["predicted_share"], document["measured_share"]
-        _, low, high = document["predicted_minus_measured"]
-        alike = (
-            "these agree within their intervals"
-            if low <= 0 <= high
-            else "these do not agree"
-            + ("" if document["recorded_runs"] > 1 else ", but one run was recorded")
-        )
+        said = f"these {document['agreement']}"
+        if document["agreement"] == Agreement.CANNOT_TELL:
+            said = "whether these agree cannot be told, the intervals are too wide"
+        elif document["agreement"] == Agreement.DISAGREE and document["recorded_runs"] < 2:
+            said += ", but one run was recorded"
         lines.append(
-            f"  that is {share:.1%} of a run ({_span(ends)}); measured are {measured:.1%} ({_span(m_ends)}): "
-            + alike
+            f"  that is {share:.1%} of a run ({_span(ends)}); measured are "
+            f"{measured:.1%} ({_span(m_ends)}): {said}"
         )
     return "\n".join(lines) + "\n"
 

@@ -20,16 +20,21 @@ class Launcher:
     groups: tuple[str, ...] = ()
     each: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
-    two: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
 
     def values(self, option: str) -> int:
         """How many words behind an option are its own."""
-        if option in self.two:
+        if option in (*self.pairs, *self.parameters):
             return 2
         if self.flags:
             return int(option not in self.flags)
-        return int(option in (*self.ranks, *self.groups, *self.each, *self.takes))
+        known = (*self.ranks, *self.groups, *self.each, *self.takes, *self.env, *self.lists, *self.nested)
+        return int(option in known)
 
     def options(self, words: Sequence[str]) -> Iterator[tuple[str, Mapping[int, str]]]:
         """Options in the words behind the launcher, up to the program: each with its values by place."""
@@ -42,11 +47,11 @@ class Launcher:
                 name, values = glued[1], {at: glued[2]}
             elif not equals:
                 count = self.values(name)
-                if count > 1 and "=" in "".join(words[at + 1 : at + 2]):
+                if name in self.pairs and "=" in "".join(words[at + 1 : at + 2]):
                     count = 1  # PALS' `--env A=B`, where Hydra's has two words
                 values = {i: words[i] for i in range(at + 1, min(at + 1 + count, len(words)))}
             if len(values) >= count:
-                yield name, values
+                yield name, values or {at: ""}
             at += 1 + count
 
 
@@ -79,14 +84,11 @@ def ranks(line: str) -> int | None:
     words = _words(line)
     if quoted := next((word for word in reversed(words) if " " in word and is_command(word)), ""):
         return ranks(quoted)  # `sh -c "mpirun …"`
-    at = next((i for i in reversed(range(len(words))) if _is_launcher(words, i)), None)
+    at = next((i for i in reversed(range(len(words))) if is_launcher(words, i)), None)
     if at is None:
         return None
     launcher = LAUNCHERS[words[at].rpartition("/")[2]]
-    rest = words[at + 1 :]
-    if words[at].endswith("flux"):  # flux run, flux mini run
-        rest = rest[1 + (rest[0] == "mini") :]
-    started = [_ranks(program, launcher) for program in _programs(rest)]
+    started = [_ranks(program, launcher) for program in programs(words[behind(words, at) :])]
     known = [its for its in started if its is not None]
     return sum(known) if len(known) == len(started) else None
 
@@ -99,19 +101,27 @@ def _words(line: str) -> list[str]:
         words = list(lexer)
     except ValueError:  # a quote that is not closed: prose
         words = line.split()
-    begins = max((i for i in range(len(words)) if _is_launcher(words, i)), default=0)
+    begins = max((i for i in range(len(words)) if is_launcher(words, i)), default=0)
     ends = (i for i in range(begins, len(words)) if words[i] and not words[i].strip(";|&()<>"))
     return words[: next(ends, len(words))]
 
 
-def _is_launcher(words: Sequence[str], at: int) -> bool:
+def is_launcher(words: Sequence[str], at: int) -> bool:
+    """Whether a word of a command is a launcher that is run there."""
     name = words[at].rpartition("/")[2]
     if name == "flux":
         return len(words) > at + 1 and words[at + 1] in ("run", "submit", "exec", "mini")
     return name in LAUNCHERS
 
 
-def _programs(words: Sequence[str]) -> list[Sequence[str]]:
+def behind(words: Sequence[str], at: int) -> int:
+    """Where the options of the launcher at a place begin: ``flux`` has words of its own before them."""
+    if not words[at].endswith("flux"):
+        return at + 1
+    return at + 2 + (words[at + 1] == "mini")
+
+
+def programs(words: Sequence[str]) -> list[Sequence[str]]:
     """What stands between the colons of a launch of several programs."""
     colons = [i for i, word in enumerate(words) if word == ":"]
     return [words[a + 1 : b] for a, b in zip([-1, *colons], [*colons, len(words)], strict=True)]

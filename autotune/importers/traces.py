@@ -23,7 +23,7 @@ import numpy as np
 
 from autotune.collectives import COLLECTIVES, Pattern
 from autotune.errors import TableError, needing
-from autotune.importers.rank_files import SAMPLE, waits
+from autotune.importers.lateness import SAMPLE, waits
 from autotune.importers.recording import KINDS, RecordedCalls, Recording, even_block, of_tool
 
 

@@ -8,7 +8,9 @@ module             kind of file
 =================  =========================================
 ``rules``          rules of ``coll_tuned``; ``json_rules``: those in JSON
 ``parameters``     MCA parameter files, ``--tune`` files
-``scripts``        scripts and module files: what they export; ``launch``: their ``mpirun`` and ``srun`` lines
+``scripts``        scripts: what reaches each launch, whose options ``launch`` reads
+``shell``          the commands that a shell runs, path by path (``words``, ``worlds``); ``csh``: those of csh
+``recipes``        modules, YAML, Dockerfiles, EasyBuild's recipes
 ``settings``       what such parameters mean together; those of the launcher: ``runtime``
 ``selection``      lists of components; ``values``: what a library refuses, cuts or takes for another
 ``ucx``            ``ucx.conf``
@@ -18,19 +20,22 @@ module             kind of file
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path, PurePath
 
-from autotune.lint.assignment import Assignment, Read
-from autotune.lint.finding import STACKS, Finding, version_of
+from autotune.lint.assignment import Reach, Read
+from autotune.lint.finding import DEFAULT, STACKS, Finding, version_of
 from autotune.lint.parameters import mca_file, tune_file
+from autotune.lint.recipes import docker_file, easybuild_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
-from autotune.lint.scripts import shell_file
+from autotune.lint.scripts import shell_file, told
 from autotune.lint.selection import FRAMEWORKS
-from autotune.lint.settings import settings
+from autotune.lint.settings import settings, together
 from autotune.lint.traps import traps, unusable
 from autotune.lint.ucx import ucx_file, variables
-from autotune.lint.vendors import vendors
+from autotune.lint.vendors import beside, vendors
+from autotune.lint.worlds import MOST_PATHS
 from autotune.stacks.knobs import Knob
 from autotune.stacks.known import KNOWN
 
@@ -41,24 +46,39 @@ _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "tune": tune_file,
     "shell": shell_file,
     "ucx": ucx_file,
-    "other": lambda path, text, version: ([], []),
+    "module": module_file,
+    "yaml": yaml_file,
+    "docker": docker_file,
+    "easybuild": easybuild_file,
+    "other": lambda path, text, version: Read((), ()),
 }
 """Kind of file that assigns → what reads it; ``other`` is nothing that a stack reads."""
 
-_SCRIPTS = (".sh", ".csh", ".slurm", ".sbatch", ".batch", ".bash", ".job", ".lua")
-_SHELL_LINE = re.compile(r"^#(?:PBS|SBATCH|BSUB|\$ -|FLUX:|COBALT|PJM) ", re.MULTILINE)
+_SCRIPTS = (".sh", ".csh", ".tcsh", ".slurm", ".sbatch", ".batch", ".bash", ".job", ".pbs", ".lsf", ".ksh")
+_SHELL_LINE = re.compile(r"^#(?:PBS|SBATCH|BSUB|\$ -|FLUX:|flux:|COBALT|PJM) ", re.MULTILINE)
 _LAUNCH = re.compile(
-    r"^[^\S\n]*(?:export|setenv) \w+|^[^\S\n]*(?:\S+/)?(?:mpirun|mpiexec|srun) ", re.MULTILINE
+    r"^[^\S\n]*(?:export|setenv) \w+|^[^\S\n]*(?:\S+/)?(?:mpirun|mpiexec|srun|aprun|jsrun) |"
+    r"^[^\S\n]*(?:if \[+ |fi$|done$|alias \w+=)",
+    re.MULTILINE,
 )
-_SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec) |setenv\(")
+_SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec|alias|if|unset) ")
+_INTERPRETED = re.compile(r"#!.*\b(?:python|perl|ruby|node|Rscript|julia|awk|make|lua|tclsh|expect)")
+_MODULE = re.compile(
+    r"^\s*(?:(?:pushenv|setenv|prepend_path|whatis|help|load|depends_on)\s*\(|module-whatis\s)", re.M
+)
+_DOCKER = re.compile(r"^(?:FROM\s+\S+|ARG\s+\w+|# syntax=)", re.MULTILINE)
+_EASYBUILD = re.compile(r"^(?:easyblock|toolchain|moduleclass)\s*=", re.MULTILINE)
+_YAML = re.compile(
+    r"^(?:---\s*|(?:apiVersion|spack|packages|modules|services|version|kind|env):.*)$", re.MULTILINE
+)
 _RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
 
 _BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
 _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
 
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")
-_DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml")
-"""Ends of names of files in which commands only stand as a text."""
+_DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
+"""Ends of names of files in which commands only stand as a text, or in another reader's words."""
 _TOLD = re.compile(
     r"rule-file-version|num\S* of (?:coll|com)|#\s*(?:coll\w* )?ID\b|comm?(?:unicator)? size", re.I
 )
@@ -74,7 +94,7 @@ _CARRIED = {
 
 def lint(
     files: Mapping[PurePath, str],
-    mpi: str = "openmpi5",
+    mpi: str = "",
     known: Collection[str] | None = None,
     exists: Callable[[str], bool] | None = None,
     nodes: int | None = None,
@@ -85,7 +105,7 @@ def lint(
 
     Args:
         files: Path → text.
-        mpi: One of ``STACKS``.
+        mpi: One of ``STACKS``; empty: what a script loads, else ``openmpi5``.
         known: Names of all MCA parameters of the stack; None: only those that this project knows are judged.
         exists: Whether a file that a parameter names is there; None: not asked.
         nodes: Of the jobs that use the files; None: several.
@@ -95,31 +115,46 @@ def lint(
     Raises:
         UserError: a stack that is not known.
     """
-    version = version_of(mpi)
+    asked = version_of(mpi) if mpi else None
     findings: list[Finding] = []
-    assigned: list[Assignment] = []
+    launches: list[tuple[Reach, tuple[int, int]]] = []
+    around = [Reach()]
     own: dict[str, list[str]] = {}
     for path, said in files.items():
         kind = kind_of(path, said)
-        if "\r\n" in said and kind in _CARRIED:
-            line = 1 + said[: said.index("\r\n")].count("\n")
-            effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
-            findings.append(Finding(path, line, effect, "write Unix line ends (dos2unix)"))
         text = said.replace("\r\n", "\n")
+        version = asked or (told(text) if kind == "shell" else None) or version_of(DEFAULT)
+        findings += _carried(path, said, kind)
         if kind == "rules":
             findings += rules_file(path, text, version)
-        elif kind in traps():
+            continue
+        if kind in traps():
             findings += traps()[kind].file(path, text)
             own.setdefault(kind, []).append(said)
-        else:
-            assignments, wrong = _READERS[kind](path, text, version)
-            assigned += assignments
-            findings += wrong
-    findings += settings(assigned, version, known, exists, nodes == 1, knobs, components)
-    findings += variables([a for a in assigned if a.variable], knobs or ())
-    findings += vendors(assigned, files.values(), own)
+            continue
+        read = _READERS[kind](path, text, version)
+        here = known, exists, knobs, components
+        findings += [*read.findings, *settings(read.assigned, version, *here), *vendors(read.assigned)]
+        findings += variables(read.assigned, knobs or ())
+        launches += [(reach, version) for reach in read.launches]
+        if not read.launches:
+            left = read.left or (Reach(tuple(read.assigned)),)
+            around = [one.beside(other) for one in around for other in left][:MOST_PATHS]
+    if not launches:
+        launches = [(Reach(), asked or version_of(DEFAULT))]
+    for one, (reach, version) in product(around, launches):
+        both = one.beside(reach)
+        findings += together(both, version, nodes == 1)
+        findings += beside(both.assigned, files.values(), own)
     order = list(files)
-    return tuple(sorted(findings, key=lambda f: (order.index(f.file), f.line)))
+    return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
+
+
+def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
+    if "\r\n" in said and kind in _CARRIED:
+        line = 1 + said[: said.index("\r\n")].count("\n")
+        effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
+        yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
 
 
 def kind_of(path: PurePath, text: str) -> str:
@@ -137,20 +172,34 @@ def kind_of(path: PurePath, text: str) -> str:
         return kind
     if first.startswith("{"):
         return "rules" if _RULES_KEY.search(text) else "other"
-    if _SHELL.match(first) or (lines and lines[0].startswith(("#!", "#%Module"))):
-        return "other" if lines and re.match(r"#!.*\b(?:python|perl|ruby|node)", lines[0]) else "shell"
-    if _SHELL_LINE.search(text):
+    if lines and lines[0].startswith("#!"):
+        return "other" if _INTERPRETED.match(lines[0]) else "shell"
+    if recipe := _recipe(path, text, lines[0] if lines else ""):
+        return recipe
+    if _SHELL.match(first) or _SHELL_LINE.search(text):
         return "shell"
     if re.match(r"--?(?:mca|x)\s", first):
         return "tune"
     if path.suffix in _DOCUMENTS:
         return "other"
     conf = path.suffix == ".conf"
-    if "mca" in path.name or _assigns(said, r"[=\s]" if conf else "=") or (conf and not said):
+    if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
         return "mca"
     if path.suffix in _RULES_NAMES and first[:1].isdigit():
         return "rules"
     return "shell" if _LAUNCH.search(text) else "other"
+
+
+def _recipe(path: PurePath, text: str, first: str) -> str:
+    """The kind of a file of another tool's that sets variables; empty: it is none."""
+    if first.startswith("#%Module") or path.suffix == ".lua" or (not path.suffix and _MODULE.search(text)):
+        return "module"
+    if path.suffix == ".eb" or len(_EASYBUILD.findall(text)) > 1:
+        return "easybuild"
+    if path.suffix in (".yaml", ".yml") or (path.suffix not in _DOCUMENTS and _YAML.match(text)):
+        return "yaml"
+    named = re.match(r"(?:Docker|Container)file", path.name) or path.suffix in (".dockerfile", ".Dockerfile")
+    return "docker" if named and _DOCKER.search(text) else ""
 
 
 def _is_rules(said: Sequence[str]) -> bool:
@@ -165,8 +214,9 @@ def _is_rules(said: Sequence[str]) -> bool:
 
 
 def _assigns(said: Sequence[str], sign: str) -> bool:
-    """Whether a line sets an MCA parameter: a name of a framework of Open MPI or its like before a sign."""
-    return any(_PARAMETER.match(re.split(sign, line)[0]) for line in said if re.search(sign, line))
+    """Whether most lines set MCA parameters: names of a framework of Open MPI or the like before a sign."""
+    names = [bool(_PARAMETER.match(re.split(sign, line)[0])) for line in said if re.search(sign, line)]
+    return 2 * sum(names) > len(said)
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str]:
@@ -179,5 +229,5 @@ def environment_of(path: PurePath, text: str) -> dict[str, str]:
         }
     if kind in traps():
         return dict(traps()[kind].environment(text))
-    assignments, _ = _READERS[kind](path, text, (5, 0))
+    assignments = _READERS[kind](path, text, version_of(DEFAULT)).assigned
     return {a.name if a.variable else f"OMPI_MCA_{a.name}": a.value for a in assignments}

@@ -1,9 +1,11 @@
-"""One parameter or variable that a file sets, and how the stack gets to see it."""
+"""One parameter or variable that a file sets, how the stack gets to see it, and what comes together."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
+from typing import NamedTuple
 
 from autotune.lint.finding import Finding
 
@@ -35,24 +37,68 @@ class Assignment:
     """How the stack gets to see it."""
     literal: bool = True
     """Whether ``value`` is what the stack sees; False where a shell puts something in its place first."""
-    arm: tuple[tuple[int, int], ...] = ()
-    """The branches of a script that it stands in: which ``if`` or ``case``, and which of its arms."""
-
-    def may_meet(self, other: "Assignment") -> bool:
-        """Whether one run of a script can come to both."""
-        arms = dict(self.arm)
-        return self.file != other.file or all(arms.get(which, arm) == arm for which, arm in other.arm)
 
     def finding(self, effect: str, remedy: str) -> Finding:
         """A finding at this line."""
         return Finding(self.file, self.line, effect, remedy)
 
 
-Read = tuple[list[Assignment], list[Finding]]
-"""What a file assigns, and what is wrong with how it is written."""
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What reaches one launch on one path through a script, or whoever sources it."""
+
+    assigned: tuple[Assignment, ...] = ()
+    """In order: what comes later wins."""
+    perhaps: frozenset[str] = frozenset()
+    """Names that another path to the same launch sets."""
+    closed: bool = True
+    """Whether all is known that it is given."""
+
+    def beside(self, other: "Reach") -> "Reach":
+        """Both, where what is another file's comes with it."""
+        return Reach(
+            self.assigned + other.assigned, self.perhaps | other.perhaps, self.closed and other.closed
+        )
+
+
+class Read(NamedTuple):
+    """What was found in a file."""
+
+    assigned: Sequence[Assignment]
+    """All that it sets, each once."""
+    findings: Sequence[Finding]
+    """What is wrong with how it is written."""
+    launches: Sequence[Reach] = ()
+    """Of a script: each launch on each path."""
+    left: Sequence[Reach] = ()
+    """What it leaves behind for others, on each path; empty: all that it sets."""
+    version: tuple[int, int] = (0, 0)
+    """Of Open MPI, where the file says which it is for."""
+
 
 ENV_LIST = "mca_base_env_list"
 """The parameter that holds environment variables, separated by semicolons."""
+
+MCA = "OMPI_MCA_"
+"""How the names of variables begin that set parameters."""
+
+_CONTAINED = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
+"""Before names of variables that a container gets to see without it."""
+
+
+def of_environment(
+    path: PurePath,
+    line: int,
+    name: str,
+    value: str,
+    literal: bool = True,
+    source: Source = Source.ENVIRONMENT,
+) -> list[Assignment]:
+    """What a variable sets: itself, or a parameter, or with it the variables in its value."""
+    plain = _CONTAINED.sub("", name)
+    parameter = plain.removeprefix(MCA)
+    first = Assignment(path, line, parameter, value, parameter == plain, source, literal)
+    return [first, *listed(first)]
 
 
 def listed(of: Assignment) -> list[Assignment]:

@@ -11,6 +11,9 @@ from autotune.errors import UserError, allowed
 STACKS = {"openmpi4": (4, 1), "openmpi5": (5, 0), "openmpi6": (6, 0)}
 """Stacks whose reading is known, with their version."""
 
+DEFAULT = "openmpi5"
+"""The one that is meant where nobody says."""
+
 IGNORED = "the whole file is silently ignored"
 """What becomes of a rules file that does not make sense to its reader."""
 

@@ -1,20 +1,37 @@
-"""Lines of scripts that launch: options of ``mpirun`` and ``srun``."""
+"""Commands that launch: what they set, and words that the launcher does not know."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import PurePath
 
 from autotune.errors import allowed
-from autotune.importers.launch_line import LAUNCHERS
-from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
+from autotune.importers.launch_line import (
+    LAUNCHERS,
+    RUNNERS,
+    WRAPPERS,
+    Launcher,
+    behind,
+    is_launcher,
+    programs,
+)
+from autotune.lint.assignment import ENV_LIST, Assignment, Source, listed, of_environment
 from autotune.lint.finding import Finding
 from autotune.lint.words import Word
 from autotune.stacks.known import KNOWN
 
-MPIRUN = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
-"""Names that Open MPI gives its launcher."""
-
-_SETS = frozenset({"mca", "gmca", "omca", "prtemca", "pmixmca"})
-"""Options that set a parameter to a value."""
+_OPENMPI = re.compile(r"(?:mpirun|mpiexec)(?:\.openmpi)?|orterun|prterun")
+"""Names that Open MPI gives its launcher; others give theirs some of them too."""
+_RSH = frozenset({"mpirun_rsh", "mpiexec.hydra"})
+_NAMED_SO = re.compile(r"\$\{?\w*(?:mpi_?(?:run|exec)|orterun)\w*\}?", re.IGNORECASE)
+"""A variable that can only hold a launcher."""
+_HYDRA = frozenset(KNOWN["hydra"]["options"].split())
+"""Options that Hydra's launcher has and Open MPI's has not."""
+_CONTAINERS = frozenset({"singularity", "apptainer", "docker", "podman", "shifter"})
+_UNKNOWN = re.compile(r"\$(?!\{?[@*])")
+"""A variable that may hold options; what a script was called with is a program."""
+_PAIR = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
     option: {int(version): frozenset(words.split()) for version, words in its.items()}
@@ -26,35 +43,135 @@ _IN_SLURM: Mapping[str, str] = KNOWN["in_slurm"]
 """Option of ``mpirun`` that ``srun`` does not have → what to use there."""
 
 
-def launched(path: PurePath, line: int, words: Sequence[Word], version: tuple[int, int]) -> Read:
-    """What a line that begins with a launcher assigns, and what the launcher does not know."""
-    launcher = PurePath(words[0].text).name
-    if launcher == "srun":
-        return [], list(_srun(path, line, words))
-    assigned: list[Assignment] = []
-    findings: list[Finding] = []
-    for name, values in _options(words[1:]):
-        if name in _SETS and len(values) == 2:
-            key, value = values
-            literal = key.literal and value.literal
-            sets = Assignment(path, line, key.text, value.text, False, Source.COMMAND, literal)
-            assigned += [sets, *listed(sets)]
-        elif name == "x":
-            variable, equals, text = values[0].text.partition("=")
-            if equals:
-                assigned.append(
-                    Assignment(path, line, variable, text, True, Source.COMMAND, values[0].literal)
-                )
-        elif name in PLACES and values[0].literal:
-            findings += _place(path, line, name, values[0].text, version)
-    findings += _together(path, line, assigned, [name for name, _ in _options(words[1:])], version)
-    return assigned, findings
+def place_of(words: Sequence[Word]) -> int | None:
+    """Where the launcher stands in a command, behind all that only runs it; None: there is none."""
+    texts = [word.text for word in words]
+    wrapped = False
+    for at, word in enumerate(words):
+        name = word.text.rpartition("/")[2]
+        if is_launcher(texts, at) or _NAMED_SO.fullmatch(word.text):
+            return at
+        wrapped |= name in WRAPPERS
+        if not (wrapped or _PAIR.fullmatch(word.text) or name in RUNNERS):
+            break
+    return None
 
 
-def _options(words: Sequence[Word]) -> Iterator[tuple[str, Sequence[Word]]]:
-    """Options of ``mpirun`` with their values, up to the program."""
-    for name, values in LAUNCHERS["mpirun"].options([word.text for word in words]):
-        yield name, [Word(value, words[at].literal) for at, value in values.items()]
+@dataclass
+class Launch:
+    """One launch on one path, as it is read."""
+
+    path: PurePath
+    """The script."""
+    line: int
+    """Where it begins."""
+    version: tuple[int, int]
+    """Of Open MPI, which is judged."""
+    ours: bool = True
+    """Whether the launcher can be Open MPI's."""
+    assigned: list[Assignment] = field(default_factory=list)
+    """What it sets for its ranks."""
+    findings: list[Finding] = field(default_factory=list)
+    """Words that the launcher does not know."""
+    closed: bool = True
+    """Whether all of its options are known."""
+
+    def read(self, words: Sequence[Word]) -> None:
+        """Read a command, and the one that it runs in turn."""
+        at = place_of(words)
+        for word in words[: at or 0 if at is not None else len(words)]:
+            self._pair(word)
+        self._container(words if at is None else words[:at])
+        if at is None:
+            return
+        name = words[at].text.rpartition("/")[2]
+        texts = [word.text for word in words]
+        rest = words[behind(texts, at) :]
+        known = LAUNCHERS.get(name, LAUNCHERS["mpirun"])
+        said = [options for options, _ in _options(rest, known)]
+        self.ours &= bool(_OPENMPI.fullmatch(name) or name not in LAUNCHERS) and not _HYDRA & set(said)
+        if name == "srun":
+            self.findings += _srun(self.path, self.line, rest, known)
+        first = 0
+        for program in programs([word.text for word in rest]):
+            self._program(rest[first : first + len(program)], known)
+            first += len(program) + 1
+
+    def _program(self, words: Sequence[Word], known: Launcher) -> None:
+        """One of the programs of a launch: its options, and what they run."""
+        before = len(self.assigned)
+        names: list[str] = []
+        end = 0
+        for option, values in _options(words, known):
+            names.append(option)
+            end = max(values) + 1
+            self._option(option, [Word(text, words[i].literal) for i, text in values.items()], known)
+        while end < len(words) and words[end].text.startswith("-"):
+            end += 1
+        if self.ours:
+            self.findings += _together(self.path, self.line, self.assigned[before:], names, self.version)
+        if end < len(words) and not words[end].literal and _UNKNOWN.match(words[end].text):
+            if known.parameters:
+                self._open(words[end:])
+            return
+        while end < len(words) and _PAIR.fullmatch(words[end].text):  # mpirun_rsh A=B program
+            self._pair(words[end])
+            end += 1
+        if place_of(words[end:]) is not None:
+            self.read(words[end:])
+        elif end < len(words) and words[end].text == "env":
+            for word in words[end + 1 :]:
+                self._pair(word)
+
+    def _open(self, words: Sequence[Word]) -> None:
+        """What stands behind a word that is not known: options, or a program."""
+        self.closed = False
+        for word, after, last in zip(words, words[1:], [*words[2:], Word("")], strict=False):
+            if word.text in ("-mca", "--mca"):
+                self._option("mca", [after, last], LAUNCHERS["mpirun"])
+            elif word.text == "-x" and _PAIR.fullmatch(after.text):
+                self._option("x", [after], LAUNCHERS["mpirun"])
+
+    def _option(self, name: str, values: Sequence[Word], known: Launcher) -> None:
+        literal = all(value.literal for value in values)
+        if name in known.parameters and len(values) == 2:
+            sets = Assignment(
+                self.path, self.line, values[0].text, values[1].text, False, Source.COMMAND, literal
+            )
+            self.assigned += [sets, *listed(sets)]
+        elif name in known.pairs and len(values) == 2:
+            self._set(values[0].text, values[1].text, literal=literal)
+        elif name in (*known.env, *known.pairs):
+            self._pair(values[0])
+        elif name in known.lists:
+            for part in values[0].text.split(","):
+                self._pair(Word(part, literal))
+        elif name in known.nested:
+            self._program([Word(part, literal) for part in values[0].text.split()], LAUNCHERS["mpirun"])
+        elif name in PLACES and literal and self.ours:
+            self.findings += _place(self.path, self.line, name, values[0].text, self.version)
+
+    def _pair(self, word: Word) -> None:
+        if match := _PAIR.fullmatch(word.text):
+            self._set(match[1], match[2], literal=word.literal)
+
+    def _set(self, name: str, value: str, *, literal: bool) -> None:
+        self.assigned += of_environment(self.path, self.line, name, value, literal, Source.COMMAND)
+
+    def _container(self, words: Sequence[Word]) -> None:
+        """Variables that a container is given: ``-e A=B``, ``--env A=B,C=D``."""
+        if not any(word.text in _CONTAINERS for word in words):
+            return
+        for word, after in pairwise(words):
+            option, _, value = word.text.partition("=")
+            if option in ("-e", "--env"):
+                given = Word(value, word.literal) if value else after
+                for part in given.text.split(","):
+                    self._pair(Word(part, given.literal))
+
+
+def _options(words: Sequence[Word], known: Launcher) -> Iterator[tuple[str, Mapping[int, str]]]:
+    yield from known.options([word.text for word in words])
 
 
 def _place(path: PurePath, line: int, option: str, said: str, version: tuple[int, int]) -> Iterator[Finding]:
@@ -71,27 +188,25 @@ def _place(path: PurePath, line: int, option: str, said: str, version: tuple[int
 def _together(
     path: PurePath, line: int, assigned: list[Assignment], options: list[str], version: tuple[int, int]
 ) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
-    for a in assigned:
-        again = not a.variable and a.name in seen
-        if again and (version < (5, 0) or seen[a.name] != a.value):
-            effect = f"mpirun aborts: {a.name} is set twice, to {seen[a.name]!r} and {a.value!r}"
+    seen: dict[str, Assignment] = {}
+    for a in (a for a in assigned if not a.variable):
+        before = seen.get(a.name)
+        if before and a.literal and before.literal and (version < (5, 0) or before.value != a.value):
+            effect = f"mpirun aborts: {a.name} is set twice, to {before.value!r} and {a.value!r}"
             yield Finding(path, line, effect, "keep one of them")
-        if not a.variable:
-            seen[a.name] = a.value
+        seen[a.name] = a
     if ENV_LIST in seen and "x" in options and version < (5, 0):
         effect = f"mpirun aborts: 4.1 takes no -x beside {ENV_LIST}"
         yield Finding(path, line, effect, "use -x for all of them")
 
 
-def _srun(path: PurePath, line: int, words: Sequence[Word]) -> Iterator[Finding]:
-    for word, after in zip(words[1:], [*words[2:], Word("")], strict=True):
-        name = word.text.lstrip("-").partition("=")[0]
-        if not word.text.startswith("-") and "/" in word.text:
-            return  # the program; options of its own follow
-        if word.text == "-x" and "=" in after.text:
-            effect = f"-x of srun excludes nodes: {after.text} is taken for the name of one"
-            yield Finding(path, line, effect, f"export {after.text} before srun")
-        elif name in _IN_SLURM and word.text.startswith("-"):
-            effect = f"{word.text.partition('=')[0]} is not an option of srun: it refuses to start"
+def _srun(path: PurePath, line: int, words: Sequence[Word], known: Launcher) -> Iterator[Finding]:
+    for name, values in _options(words, known):
+        at, value = next(iter(values.items()))
+        if name == "x" and "=" in value:
+            effect = f"-x of srun excludes nodes: {value} is taken for the name of one"
+            yield Finding(path, line, effect, f"export {value} before srun")
+        elif name in _IN_SLURM:
+            said = words[at].text.partition("=")[0] if words[at].text.startswith("-") else f"--{name}"
+            effect = f"{said} is not an option of srun: it refuses to start"
             yield Finding(path, line, effect, _IN_SLURM[name])

@@ -37,7 +37,7 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         notes.quoted(number, name, value)
         assigned.append(Assignment(path, number, name, value))
         assigned += listed(assigned[-1])
-    return assigned, notes.findings
+    return Read(assigned, notes.findings)
 
 
 def tune_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
@@ -80,4 +80,4 @@ def tune_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         seen[name] = number
         assigned.append(Assignment(path, number, name, value, variable=option == "x", source=Source.TUNE))
         assigned += listed(assigned[-1])
-    return assigned, notes.findings
+    return Read(assigned, notes.findings)

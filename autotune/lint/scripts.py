@@ -1,75 +1,78 @@
-"""Scripts: what they export, and the lines that launch."""
+"""Scripts for a shell: what they export, and each launch with what reaches it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import PurePath
 
-from autotune.importers.launch_line import RUNNERS, WRAPPERS
-from autotune.lint.assignment import ENV_LIST, Assignment, Read, Source, listed
+from autotune.lint.assignment import ENV_LIST, MCA, Assignment, Reach, Read, of_environment
+from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
-from autotune.lint.launch import MPIRUN, launched
+from autotune.lint.launch import Launch, place_of
+from autotune.lint.shell import DECLARES, Call, Script, follow
 from autotune.lint.traps import traps
 from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
-from autotune.lint.words import ShellCommand, Word, commands
+from autotune.lint.words import Word
+from autotune.lint.worlds import World
 
-_MCA = "OMPI_MCA_"
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_LUA = re.compile(r"""\s*(?:pushenv|setenv)\(\s*["'](\w+)["']\s*,\s*["'](.*)["']\s*\)\s*(?:--.*)?""")
+_OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
+"""What a variable holds that is put into a launch."""
+_SLIP = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
+"""What was meant for ``OMPI_MCA_`` or ``PRTE_MCA_``."""
 _OWN = re.compile(
-    r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE)"
+    r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE|"
+    r"BRANCH|TAG|COMMIT|REPO|URL|NAME|MODULE|DEVICE|LIST)"
 )
 """How scripts call words of their own: no variable of a library, but for those that are known."""
+_LIST_BEGINS = re.compile(rf"{ENV_LIST}[= ]?[^\s=]+=\S*$")
+_FOREIGN = re.compile(
+    r"^\s*(?:export|setenv) +(?:I_MPI_|MPICH_|MV2_|MPIR_CVAR_)"
+    r"|^\s*(?:module|ml)\b.*(?:impi|intel-?mpi|mpich|mvapich|oneapi)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What speaks for another MPI."""
+_STACK = re.compile(r"(?<![a-z])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)[-/]v?(\d+)\.(\d+)", re.IGNORECASE)
+"""Open MPI with its version, as modules and folders are called."""
 
-_PREFIX = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
-"""What was meant for ``OMPI_MCA_`` or ``PRTE_MCA_``."""
+
+def told(text: str) -> tuple[int, int] | None:
+    """The version of Open MPI that a script loads or calls; None: it does not say, or says several."""
+    said = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    found = {match[1] if "x" not in match[0].lower() else "4" for match in _STACK.finditer(said)}
+    if len(found) != 1:
+        return None
+    return {4: (4, 1), 5: (5, 0), 6: (6, 0)}.get(int(found.pop()), (4, 1))
 
 
 def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """A script for a shell, Tcl or Lua: assignments that a stack could see, and launches."""
-    assigned: list[Assignment] = []
+    """A script: what a stack could see of it, and each launch."""
+    source = translated(text) if is_csh(path, text) else text
+    script = follow(source, _matters(), lambda words: place_of(words) is not None)
+    foreign = bool(_FOREIGN.search(text)) and told(text) is None
     notes = Notes(path)
-    for number, line in enumerate(text.splitlines(), start=1):
-        if lua := _LUA.fullmatch(line):
-            assigned += _assignments(path, number, lua[1], Word(lua[2]))
-    known = list(commands("\n".join("" if _LUA.fullmatch(line) else line for line in text.splitlines())))
-    exported = {w.text for c in known if c.words[0].text == "export" for w in c.words[1:]}
-    all_of_them = any([w.text for w in c.words[:2]] == ["set", "-a"] for c in known)
-    unseen = {n for pairs, effective in map(_pairs, known) if not effective for n, _ in pairs} - exported
-    own = {name for name in unseen if _is_own(name, text)}
-    before = None
-    for command in known:
-        pairs, effective = _pairs(command)
-        ours = [(n, v) for n, v in pairs if n.startswith((_MCA, "PRTE_MCA_", *_prefixes())) and n not in own]
-        if not command.closed and ours:
-            notes.note(command.line, "a quote is not closed", "close it")
-            continue
-        if before is not None and before.line == command.line and pairs:
-            effect = f"the shell ends the list at ';': {pairs[0][0]} is not in it"
-            notes.note(command.line, effect, "put the value in quotes")
-            effective = True
-        before = command if _ends_in_list(command) else None
-        for name, _ in pairs:
-            if slip := _PREFIX.fullmatch(name):
-                notes.note(command.line, f"nothing reads {name}", f"did you mean {_MCA}{slip[1]}?")
-        for name, value in ours:
-            if not (effective or all_of_them or name in exported):
-                effect = f"{name} is set in the shell but not exported: no rank sees it"
-                notes.note(command.line, effect, f"write export {name}=…")
-            assigned += [replace(a, arm=command.arm) for a in _assignments(path, command.line, name, value)]
-        if run := _launch(command):
-            set_there, wrong = launched(path, command.line, run, version)
-            assigned += [replace(a, arm=command.arm) for a in set_there]
-            notes.findings.extend(wrong)
-    return assigned, notes.findings
-
-
-def _is_own(name: str, text: str) -> bool:
-    """Whether a name is the script's own word, put into its lines, and none of a library's variables."""
-    if name in COMMON or name.startswith(_MCA) or any(name in one.known for one in traps().values()):
-        return False
-    return bool(_OWN.fullmatch(name) or re.search(rf"\$(?:{name}\b|\{{{name}[}}:#%/])", text))
+    assigned: dict[Assignment, None] = {}
+    launches: dict[tuple[int, int], list[Reach]] = {}
+    for call in script.calls:
+        if call.exports or (call.sets and call.words and call.words[0].text not in DECLARES):
+            assigned |= dict.fromkeys(
+                a for name, value in call.sets for a in of_a_library(path, call.line, name, value)
+            )
+        if call.words and place_of(call.words) is not None:
+            one = Launch(path, call.line, version, ours=not foreign)
+            one.read(call.words)
+            own = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
+            reach = Reach((*_environment(path, call.world), *own, *one.assigned), closed=one.closed)
+            launches.setdefault(call.at, []).append(reach)
+            notes.findings.extend(one.findings)
+            assigned |= dict.fromkeys(a for a in reach.assigned if _isof_a_library(a))
+    left = dict.fromkeys(Reach(tuple(_environment(path, world))) for world in script.ends)
+    assigned |= dict.fromkeys(a for reach in left for a in reach.assigned)
+    _slips(script, notes)
+    _unseen(script, source, notes)
+    reached = tuple(one for paths in launches.values() for one in _known_of_each_other(paths))
+    return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left))
 
 
 def _prefixes() -> tuple[str, ...]:
@@ -77,44 +80,81 @@ def _prefixes() -> tuple[str, ...]:
     return ("UCX_", *PREFIXES, *(prefix for one in traps().values() for prefix in one.prefixes))
 
 
-def _assignments(path: PurePath, line: int, name: str, value: Word) -> list[Assignment]:
-    if not name.startswith((_MCA, *_prefixes())):
-        return []
-    plain = name.removeprefix(_MCA)
-    first = Assignment(path, line, plain, value.text, plain == name, Source.ENVIRONMENT, value.literal)
-    return [first, *(listed(first) if plain == ENV_LIST else ())]
+def _isof_a_library(a: Assignment) -> bool:
+    return not a.variable or a.name.startswith(("PRTE_MCA_", *_prefixes()))
 
 
-def _pairs(command: ShellCommand) -> tuple[list[tuple[str, Word]], bool]:
-    """What a command assigns, and whether programs that run later or on its line see it."""
-    first, *rest = command.words
-    if first.text in ("setenv", "pushenv"):
-        value = rest[1] if len(rest) > 1 else Word("")
-        return ([(rest[0].text, value)] if rest else []), True
-    exports = first.text in RUNNERS | {"export"}
-    pairs = []
-    for word in rest if exports else command.words:
-        if match := _ASSIGNMENT.fullmatch(word.text):
-            pairs.append((match[1], Word(match[2], word.literal)))
-        elif not word.text.startswith("-"):
-            return pairs, True  # a program, which sees them, or a name to export
-    return pairs, exports
+def of_a_library(path: PurePath, line: int, name: str, value: Word) -> Iterator[Assignment]:
+    """What a variable sets that a library reads."""
+    for a in of_environment(path, line, name, value.text, value.literal):
+        if _isof_a_library(a):
+            yield a
 
 
-def _ends_in_list(command: ShellCommand) -> bool:
-    return command.end == ";" and bool(
-        re.search(rf"{ENV_LIST}[= ]\S[^\s=]*=\S*$", " ".join(word.text for word in command.words))
+def _environment(path: PurePath, world: World) -> Iterator[Assignment]:
+    for name, value in world.variables.items():
+        if value.exported and len(value.words) == 1:
+            yield from of_a_library(path, value.line, name, value.words[0])
+
+
+def _matters() -> Callable[[str, str], bool]:
+    """What tells of a variable whether paths that differ by it are told apart."""
+    begins = (MCA, "PRTE_MCA_", *_prefixes())
+    return cache(lambda name, text: name.startswith(begins) or _OPTIONS.search(text) is not None)
+
+
+def _known_of_each_other(paths: Sequence[Reach]) -> Iterator[Reach]:
+    """The paths to one launch, each with the names that others set."""
+    names = [frozenset(a.name for a in reach.assigned) for reach in paths]
+    every = frozenset[str]().union(*names)
+    for reach, own in zip(paths, names, strict=True):
+        yield replace(reach, perhaps=every - own)
+
+
+def _slips(script: Script, notes: Notes) -> None:
+    """Names that nothing reads, lists that the shell ends, quotes that are not closed."""
+    before: Call | None = None
+    for call in script.calls:
+        for name, _ in call.sets:
+            if slip := _SLIP.fullmatch(name):
+                notes.note(call.line, f"nothing reads {name}", f"did you mean {MCA}{slip[1]}?")
+            if before and before.line == call.line and before.at != call.at and _ends_in_list(before):
+                effect = f"the shell ends the list at ';': {name} is not in it"
+                notes.note(call.line, effect, "put the value in quotes")
+        before = call
+    for line, said in script.broken:
+        if re.search(rf"(?:{'|'.join((MCA, *_prefixes()))})\w+=[\"']", said):
+            notes.note(line, "a quote is not closed", "close it")
+
+
+def _ends_in_list(call: Call) -> bool:
+    pairs = [f"{name}={value.text}" for name, value in call.sets]
+    words = [word.text for word in call.words]
+    last = " ".join(words[-2:]) if words and not pairs else "".join(pairs[-1:])
+    return bool(_LIST_BEGINS.search(last))
+
+
+def _unseen(script: Script, source: str, notes: Notes) -> None:
+    """Variables of a library that a script sets for its launches and does not export."""
+    exported = {n for call in script.calls for n, v in call.world.variables.items() if v.exported}
+    passed = set(re.findall(r"(?:-x|-e|--env|-genvlist|-envlist|export|-x)[ =,]([A-Z]\w+)", source))
+    shown = "\n".join(line for line in source.splitlines() if not re.match(r"\s*(?:echo|printf)\b", line))
+    used = set(re.findall(r"\$\{?(\w+)", shown))
+    names: Iterable[tuple[str, int]] = dict.fromkeys(
+        (name, value.line)
+        for call in script.calls
+        if call.words and place_of(call.words) is not None
+        for name, value in call.world.variables.items()
+        if not value.exported and name.startswith((MCA, "PRTE_MCA_", *_prefixes()))
     )
+    for name, line in names:
+        if name not in exported | passed | used and not _is_own(name):
+            effect = f"{name} is set in the shell but not exported: no rank sees it"
+            notes.note(line, effect, f"write export {name}=…")
 
 
-def _launch(command: ShellCommand) -> Sequence[Word]:
-    """The words from the launcher on; none where there is no launch."""
-    wrapped = False
-    for at, word in enumerate(command.words):
-        name = PurePath(word.text).name
-        if name in MPIRUN or name == "srun":
-            return command.words[at:]
-        wrapped |= name in WRAPPERS
-        if not (wrapped or _ASSIGNMENT.fullmatch(word.text) or word.text in RUNNERS):
-            break
-    return ()
+def _is_own(name: str) -> bool:
+    """Whether a name is a script's own word and none of a library's variables."""
+    if name in COMMON or name.startswith(MCA) or any(name in one.known for one in traps().values()):
+        return False
+    return bool(_OWN.fullmatch(name))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from autotune.errors import UserError
-from autotune.lint.assignment import ENV_LIST, Assignment, Source
+from autotune.lint.assignment import ENV_LIST, Assignment, Reach, Source
 from autotune.lint.finding import Finding, meant
 from autotune.lint.runtime import of_the_runtime, runtime
 from autotune.lint.selection import RELEASED, gone, is_list, selection
@@ -45,69 +45,67 @@ def settings(
     version: tuple[int, int],
     known: Collection[str] | None = None,
     exists: Callable[[str], bool] | None = None,
-    one_node: bool = False,
     knobs: Mapping[str, Knob] | None = None,
     components: Mapping[str, Collection[str]] | None = None,
 ) -> list[Finding]:
-    """Findings in what is assigned, all files together.
+    """Findings in what is assigned, each by itself.
 
     ``known`` has the names of all parameters of this version of Open MPI; None: only those of ``coll_tuned``
-    are judged. On one node ``coll_han`` steps aside by itself. ``knobs`` are the parameters and UCX's
-    variables by name, ``components`` those of each framework, as far as they are installed here.
+    are judged. ``knobs`` are the parameters and variables by name, ``components`` those of each framework, as
+    far as they are installed here.
     """
-    parameters = [a for a in assigned if not a.variable]
-    findings = [finding for a in parameters for finding in _one(a, version, known, exists)]
+    findings: list[Finding] = []
     for a in assigned:
+        if not a.variable:
+            findings += _one(a, version, known, exists)
         if a.literal and not a.variable and is_list(a.name):
             findings += selection(a, version, components or {})
         elif a.literal and not _forced(a.name) and (knob := (knobs or {}).get(a.name)):
             findings += values(a, knob)
-    launches: dict[tuple[object, int], list[Assignment]] = {}
-    for a in assigned:
-        if a.source is Source.COMMAND:
-            launches.setdefault((a.file, a.line), []).append(a)
-    common = [a for a in assigned if a.source is not Source.COMMAND]
-    for own in list(launches.values()) or [[]]:  # what one launch is told holds for no other
-        findings += _together([*common, *own], version, one_node)
-    return list(dict.fromkeys(findings))
+    return findings
 
 
-def _together(assigned: Sequence[Assignment], version: tuple[int, int], one_node: bool) -> list[Finding]:
-    """What parameters mean beside each other in one launch."""
-    parameters = [a for a in assigned if not a.variable]
+def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> list[Finding]:
+    """What parameters mean beside each other in one launch; on one node ``coll_han`` steps aside."""
+    parameters = [a for a in reach.assigned if not a.variable]
     last = {a.name: a for a in parameters}
     findings: list[Finding] = []
     forced = [a for n, a in last.items() if _forced(n) and a.value not in ("0", "ignore", "")]
     for name in sorted(last):
         other = last.get(f"{name.removesuffix('include')}exclude") if name.endswith("_include") else None
-        if other is not None:
+        if other is not None and other.value:
             effect = f"{name} and {other.name} exclude each other: Open MPI refuses them with a message"
             findings.append(other.finding(effect, "keep one of them"))
     file = last.get(_FILE)
     chosen = ([file] if file else []) + forced
-    if chosen and (switch := last.get(_DYNAMIC)) is None:
+    unsaid = reach.closed and not reach.perhaps & {_DYNAMIC, "coll", "coll_han_priority"}
+    if chosen and (switch := last.get(_DYNAMIC)) is None and unsaid:
         effect = f"without {_DYNAMIC} = 1 rules and forced algorithms are silently ignored"
         findings.append(chosen[0].finding(effect, f"add {_DYNAMIC} = 1"))
-    elif chosen and switch is not None and switch.value not in _ON:
+    elif chosen and switch is not None and switch.literal and switch.value not in _ON:
         effect = f"{_DYNAMIC} = {switch.value}: rules and forced algorithms are silently ignored"
         findings.append(switch.finding(effect, f"write {_DYNAMIC} = 1"))
     if file and forced:
         winner = "the forced algorithm" if version >= (5, 0) else "the file"
         effect = f"beside a rules file: {winner} wins on this version, the other one on another"
         findings += [one.finding(f"{one.name} {effect}", "keep one of them") for one in forced]
-    if chosen and version >= (5, 0) and not one_node and not _han_is_below(last):
+    if chosen and version >= (5, 0) and not one_node and unsaid and not _han_is_below(last):
         effect = "coll_han (priority 35) outranks coll_tuned (30): on several nodes it decides first"
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
         findings.append(chosen[0].finding(effect, remedy))
     findings += [finding for a in forced for finding in _segments(a, last)]
-    for ucx in [a for a in assigned if a.variable and a.name.startswith("UCX_")]:
-        pml = next((a for a in reversed(parameters) if a.name == "pml" and a.may_meet(ucx)), None)
-        if pml is None or pml.value.startswith("^") or "ucx" in pml.value.split(","):
-            continue
-        effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
-        findings.append(ucx.finding(effect, "pml = ucx, or leave the variables out"))
-        break
-    return findings
+    return findings + list(_unused(reach, last.get("pml")))
+
+
+def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
+    """Variables of UCX where nothing uses it."""
+    if pml is None or not pml.literal or pml.value.startswith("^") or "ucx" in pml.value.split(","):
+        return
+    for ucx in reach.assigned:
+        if ucx.variable and ucx.name.startswith("UCX_"):
+            effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
+            yield ucx.finding(effect, "pml = ucx, or leave the variables out")
+            return
 
 
 def _one(

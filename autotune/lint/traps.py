@@ -44,7 +44,7 @@ class Traps:
         return ()
 
 
-KINDS = ("rules", "mca", "tune", "shell", "ucx", "other")
+KINDS = ("rules", "mca", "tune", "shell", "ucx", "module", "yaml", "docker", "easybuild", "other")
 """Kinds of file that are no plugin's."""
 
 

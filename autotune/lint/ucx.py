@@ -11,6 +11,8 @@ from autotune.stacks.known import KNOWN
 COMMON: tuple[str, ...] = tuple(KNOWN["common"]["ucx"].split())
 """Variables that are often set; one that resembles them closely without being one is taken for a slip."""
 
+_CONDITIONS = ("CPU vendor", "CPU model", "DMI board vendor", "Sys vendor", "Product name")
+"""What a section of a ``ucx.conf`` asks of the machine (``ucs/config/parser.c``)."""
 _TRANSPORTS = re.compile(
     r"all|sm|shm|mm|self|loopback|posix|sysv|cma|knem|xpmem|tcp|ib|ugni|cuda\w*|rocm\w*|gdr_copy|ze\w*|"
     r"rc(_v|_verbs|_x|_mlx5)?|ud(_v|_verbs|_x|_mlx5)?|dc(_x|_mlx5)?|srd|gga\w*|gpu\w*|rdmacm"
@@ -21,8 +23,10 @@ def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """A ``ucx.conf``: ``NAME=value`` lines."""
     notes = Notes(path)
     assigned: list[Assignment] = []
+    section = False
     for number, line in enumerate(text.splitlines(), start=1):
         said = line.strip()
+        section |= said.startswith("[")
         if not said or said.startswith(("#", ";", "[")):
             continue
         name, equals, value = (part.strip() for part in said.partition("="))
@@ -30,13 +34,15 @@ def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             notes.note(number, f"{said!r} assigns nothing: it is skipped", "NAME=value")
         elif name.startswith("export "):
             notes.note(number, "this is not a shell: the line sets nothing", "leave export out")
+        elif section and name in _CONDITIONS:
+            continue
         elif not name.startswith("UCX_"):
             notes.note(number, f"{name} is not a variable of UCX: it is ignored", "UCX_…")
         else:
             notes.quoted(number, name, value)
             notes.commented(number, name, value, r"\s#")
             assigned.append(Assignment(path, number, name, re.split(r"\s#", value)[0], variable=True))
-    return assigned, notes.findings
+    return Read(assigned, notes.findings)
 
 
 def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> list[Finding]:

@@ -26,16 +26,21 @@ _BESIDE = ("nb", "ccl", "pairwise_sendrecv_replace")
 _LARGEST_INTEL = 2**31 - 1
 
 
-def vendors(
+def vendors(assigned: Sequence[Assignment]) -> list[Finding]:
+    """Findings in variables, each by itself."""
+    judges = [_one, *(one.variable for one in traps().values())]
+    return [finding for a in assigned if a.variable and a.literal for judge in judges for finding in judge(a)]
+
+
+def beside(
     assigned: Sequence[Assignment], texts: Collection[str], own: Mapping[str, Sequence[str]]
 ) -> list[Finding]:
-    """Findings in variables of all files together.
+    """Findings in the variables that reach one launch together.
 
     ``texts`` are the files, among which a line of Slurm may stand; ``own`` are those of each plugin.
     """
     last = {a.name: a for a in assigned if a.variable}
-    judges = [_one, *(one.variable for one in traps().values())]
-    findings = [finding for a in last.values() if a.literal for judge in judges for finding in judge(a)]
+    findings: list[Finding] = []
     old = next((a for name, a in last.items() if name.startswith("MV2_")), None)
     if old and any(name.startswith("MVP_") for name in last):
         effect = f"MVAPICH 3 and later ignore {old.name}, and MVAPICH2 ignores MVP_*"

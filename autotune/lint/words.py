@@ -1,20 +1,16 @@
-"""A shell script as commands of words, as far as a reader needs it that runs nothing."""
+"""Words of a shell's commands, as a command sees them once the shell has put in what is known."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-_PART = re.compile(
-    r"""(?P<blank>[ \t]+)
-    |(?P<comment>\#.*)
-    |(?P<end>;;|;|&&|&|\|\||\||[()])
-    |'(?P<single>[^']*)'
-    |"(?P<double>(?:[^"\\]|\\.)*)"
-    |\\(?P<escaped>.)
-    |(?P<plain>[^\s;&|()'"\\]+)
-    |(?P<open>['"\\])""",
-    re.VERBOSE | re.DOTALL,
-)
+from tree_sitter import Node
+
+_ESCAPED = re.compile(r"\\(?:\n|(.))", re.DOTALL)
+_IN_QUOTES = re.compile(r'\\(?:\n|(["\\$`]))')
+_BARE = re.compile(r"[^\\~*?{}\[\]]+")
+MOST_DEPTH = 100
+"""Of one construct of a shell in another: Python itself goes 1,000 calls deep, and each takes several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,116 +18,123 @@ class Word:
     """One word of a command, without its quotes."""
 
     text: str
-    """As the command sees it, but for what the shell would put in."""
+    """As the command sees it; what the shell would put in and is not known stands as it is written."""
     literal: bool = True
-    """Whether the shell puts nothing in: no ``$``, no backquote, no ``~`` at the beginning."""
+    """Whether ``text`` is all of what the command sees."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShellCommand:
-    """One simple command."""
+class Value:
+    """What a variable holds."""
 
-    line: int
-    """Where it begins, counted from 1."""
     words: tuple[Word, ...]
-    """At least one, but before ``;;``."""
-    end: str
-    """What ends it: ``;``, ``&&``, ``|``, …, or nothing at the end of the line."""
-    closed: bool = True
-    """Whether every quote is closed."""
-    arm: tuple[tuple[int, int], ...] = ()
-    """The branches that it stands in: which ``if`` or ``case``, and which of its arms."""
+    """One, or the elements of an array."""
+    line: int
+    """Where it was set, counted from 1."""
+    exported: bool = False
+    """Whether programs see it."""
 
 
-_KEYWORDS = frozenset({"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"})
-"""What may stand before a command that is run."""
-_HEREDOC = re.compile(r"(?<!<)<<(?!<)-?\s*(?:\\?(\w+)|'([^']+)'|\"([^\"]+)\")")
-_SCRIPT = re.compile(r"\.(?:sh|bash|slurm|sbatch|job|pbs|lsf)\b")
-_SHELLS = frozenset(
-    {"bash", "sh", "ksh", "zsh", "csh", "tcsh", "ssh", "sbatch", "qsub", "bsub", "flux", "srun"}
-)
-"""Commands that run the text that is given to them."""
+Variables = Mapping[str, Value]
 
 
-def commands(text: str) -> Iterator[ShellCommand]:
-    """The commands of a script in order, without the words of the shell's own syntax before them.
-
-    The text that a here-document hands to something else than a shell is none of the script's.
-    """
-    branches: list[tuple[int, int]] = []
-    begun = 0
-    for command in _commands(_without_texts(text)):
-        words = list(command.words)
-        while words and words[0].literal and words[0].text in (*_KEYWORDS, "case", "fi", "endif", "esac"):
-            match words[0].text:
-                case "if" | "case":
-                    begun += 1
-                    branches.append((begun, 0))
-                case "elif" | "else" if branches:
-                    branches[-1] = (branches[-1][0], branches[-1][1] + 1)
-                case "fi" | "endif" | "esac" if branches:
-                    branches.pop()
-            if words[0].text == "case":
-                break
-            words.pop(0)
-        if words:
-            yield replace(command, words=tuple(words), arm=tuple(branches))
-        if command.end == ";;" and branches:
-            branches[-1] = (branches[-1][0], branches[-1][1] + 1)
+def text_of(node: Node) -> str:
+    """The source of a node."""
+    return (node.text or b"").decode(errors="replace")
 
 
-def _without_texts(text: str) -> str:
-    """The script with empty lines in the place of here-documents, but of those that a shell runs."""
-    lines, ends = text.split("\n"), ""
-    for number, line in enumerate(lines):
-        if ends:
-            lines[number], ends = "", "" if line.strip() == ends else ends
-        elif (found := _HEREDOC.search(line)) and not line.lstrip().startswith("#"):
-            before = line[: found.start()]
-            end = next(filter(None, found.groups()))
-            closed = any(later.strip() == end for later in lines[number + 1 :])
-            if closed and not (_SHELLS & set(re.split(r"[\s/]+", before)) or _SCRIPT.search(before)):
-                ends = end
-    return "\n".join(lines)
+def words(node: Node, variables: Variables, depth: int = 0, *, quoted: bool = False) -> list[Word]:
+    """What a node becomes: one word mostly, none or several where a variable stands without quotes."""
+    said = text_of(node)
+    match node.type:
+        case "simple_expansion" | "expansion":
+            return _expanded(node, variables, quoted=quoted)
+        case "string":
+            return _string(node, variables, depth)
+        case "raw_string":
+            return [Word(said[1:-1])]
+        case "concatenation" | "command_name" if depth < MOST_DEPTH:
+            return joined([words(child, variables, depth + 1, quoted=quoted) for child in node.children])
+        case "word" | "number" | "variable_name" | "extglob_pattern" | "regex":
+            if _BARE.fullmatch(said):
+                return [Word(said)]
+            plain = _ESCAPED.sub(lambda match: match[1] or "", said)
+            return [Word(plain, not said.startswith("~") and "=~" not in said)]
+        case "brace_expression" | "{" | "}" | "$":
+            return [Word(said, node.type != "brace_expression")]
+    return [Word(said, literal=not node.children and node.type not in ("ansi_c_string", "heredoc_body"))]
 
 
-def _commands(text: str) -> Iterator[ShellCommand]:
-    """All commands; lines that go on after a backslash are one.
+def pair(node: Node, variables: Variables) -> tuple[str, list[Word]]:
+    """What an assignment sets: a name, and one word, or the elements of an array."""
+    target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    name = text_of(target).partition("[")[0] if target is not None else ""
+    if value is None:
+        made = [Word("")]
+    elif value.type == "array":
+        made = [word for child in value.named_children for word in words(child, variables)]
+    else:
+        parts = words(value, variables, quoted=True)
+        made = [Word(" ".join(w.text for w in parts), all(w.literal for w in parts))]
+    made = made or [Word("")]
+    before = variables.get(name)
+    if any(child.type == "+=" for child in node.children):
+        if before is None:
+            made = [Word(f"${name}{made[0].text if made else ''}", literal=False)]
+        elif value is not None and value.type == "array":
+            made = [*before.words, *made]
+        elif len(before.words) == 1:
+            made = [Word(before.words[0].text + made[0].text, before.words[0].literal and made[0].literal)]
+    return name, made
 
-    A quote is looked for within its line: a text over several lines is not an assignment that a stack reads.
-    """
-    number = 0
-    for joined in re.split(r"(?<!\\)\n", text):
-        yield from _line(joined.replace("\\\n", " "), number + 1)
-        number += 1 + joined.count("\n")
 
-
-def _line(line: str, number: int) -> Iterator[ShellCommand]:
-    words: list[Word] = []
-    pieces: list[str] = []
-    literal = closed = True
-    at = 0
-    while match := _PART.match(line, at):
-        kind, said = match.lastgroup or "", match[match.lastgroup or 0]
-        if kind == "comment" and pieces:  # a # inside a word is a character
-            kind, said = "plain", "#"
-            at += 1
+def joined(pieces: Sequence[Sequence[Word]]) -> list[Word]:
+    """Pieces that stand against each other as the words that they make."""
+    made: list[Word] = []
+    for piece in pieces:
+        if made and piece:
+            made[-1] = Word(made[-1].text + piece[0].text, made[-1].literal and piece[0].literal)
+            made += piece[1:]
         else:
-            at = match.end()
-        if kind in ("blank", "comment", "end"):
-            words += [Word("".join(pieces), literal)] if pieces else []
-            pieces, literal = [], True
-            if kind == "end" and (words or said == ";;"):
-                yield ShellCommand(number, tuple(words), said, closed)
-                words = []
-            continue
-        if kind == "open":
-            closed = False
-        if kind == "double":
-            said = re.sub(r'\\(["\\$`])', r"\1", said)
-        if kind in ("plain", "double"):
-            literal &= not re.search(r"(?<!\\)[$`]", match[0]) and not re.search(r"^~|=~", match[0])
-        pieces.append(said)
-    words += [Word("".join(pieces), literal)] if pieces else []
-    if words:
-        yield ShellCommand(number, tuple(words), "", closed)
+            made += piece
+    return made
+
+
+def _string(node: Node, variables: Variables, depth: int) -> list[Word]:
+    """A text in double quotes is one word, but for an array in it."""
+    pieces: list[Sequence[Word]] = [[Word("")]]
+    end = node.start_byte + 1
+    source, begin = node.text or b"", node.start_byte
+    for child in node.named_children:
+        pieces.append([Word(source[end - begin : child.start_byte - begin].decode(errors="replace"))])
+        if child.type == "string_content":
+            text = _IN_QUOTES.sub(lambda match: match[1] or "", text_of(child))
+            pieces.append([Word(text)])
+        elif child.type in ("simple_expansion", "expansion"):
+            pieces.append(_expanded(child, variables, quoted=True))
+        else:
+            pieces.append([Word(text_of(child), literal=False)])
+        end = child.end_byte
+    pieces.append([Word(source[end - begin : -1].decode(errors="replace"))])
+    return joined([piece for piece in pieces if piece])
+
+
+def _expanded(node: Node, variables: Variables, *, quoted: bool) -> list[Word]:
+    name = next((text_of(n) for n in _within(node) if n.type == "variable_name"), "")
+    said = text_of(node)
+    value = variables.get(name)
+    plain = said in (f"${name}", f"${{{name}}}")
+    if value is not None and said in (f"${{{name}[@]}}", f"${{{name}[*]}}"):
+        return list(value.words)
+    if value is None or not plain or len(value.words) != 1:
+        return [Word(said, literal=False)]
+    only = value.words[0]
+    if quoted:
+        return [only]
+    return [Word(part, only.literal) for part in only.text.split()]
+
+
+def _within(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        yield child
+        yield from child.children

@@ -3,11 +3,12 @@
 Notation: of one kind of calls ``n`` are made by a rank and take ``T`` seconds without waiting; the fastest
 that the machine was measured to do one is ``t``. Tuning reaches at most max(T − n t, 0). Files that bring
 the time of a call from t_d to t_t save T (1 − t_t / t_d): what counts is the time in the run itself, of which
-the campaign knows the share that goes.
+the campaign knows the share that goes. Where T is far more than n t_d, most of it is not what the campaign
+measured (ranks that were preempted, other load, waiting that was not seen): then only n t_d counts.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.history.lookup import reached
@@ -16,6 +17,13 @@ from autotune.importers.recording import RecordedCalls, Recording
 from autotune.recommend.recommendation import Gain
 
 Ends = tuple[float, float, float]  # A value, and the ends of its interval.
+BOTHER = 0.01
+"""Share of a run below which it is not worth a campaign: runs of an application differ by about as much, so
+that nobody would see it, and no verification in a few dozen runs could tell."""
+UNLIKE = 10.0
+"""Recorded calls that take so many times what was measured of the same by default are not the same: cold
+caches and uneven arrival make a few times of it, a rank that loses its core for a time slice, milliseconds in
+place of microseconds, hundreds."""
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
@@ -25,8 +33,8 @@ def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, floa
     other collectives, or sizes beyond those measured (see ``history.lookup``) are out of reach.
     """
     reach = covered = 0.0
-    for one, near in _met(recorded, gains):
-        best_s = math.fsum(share * min(g.tuned_s, g.default_s) for g, share in near)
+    for one, beside in met(recorded.calls, gains):
+        best_s = math.fsum(share * min(g.tuned_s, g.default_s) for g, share in beside)
         reach += max(one.busy_s - one.calls_per_rank * best_s, 0.0)
         covered += one.seconds
     return reach, covered / (recorded.collectives_s or 1.0)
@@ -40,28 +48,44 @@ class Savings:
     shares: tuple[Ends, ...]  # Of the run's wall time.
     draw_s: float
     """Standard error of a single run by the draw of what was timed; of several it is in their spread: 0."""
+    unlike: tuple[tuple[RecordedCalls, float], ...] = ()
+    """Calls that take over ``UNLIKE`` times what was measured of the same, and how many times."""
+
+    @property
+    def unlike_s(self) -> float:
+        """Seconds of these, of which nothing is promised."""
+        return math.fsum(one.busy_s * (1.0 - 1.0 / times) for one, times in self.unlike)
 
 
 def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
     """What files that gain so much would have saved each of the recorded runs."""
-    met = [(one, _share_saved(near)) for one, near in _met(recorded, gains)]
+    measured = list(met(recorded.calls, gains))
+    unlike = tuple((one, times) for one, beside in measured if (times := _times(one, beside)) > UNLIKE)
+    theirs = {id(one): 1.0 / times for one, times in unlike}
+    parts = [(one, _share_saved(beside, theirs.get(id(one), 1.0))) for one, beside in measured]
     if recorded.runs:
         walls = [run.run_s for run in recorded.runs]
-        busy = [[one.runs[i].busy_s for one, _ in met] for i in range(len(walls))]
+        busy = [[one.runs[i].busy_s for one, _ in parts] for i in range(len(walls))]
         draw_s = 0.0
     else:
-        walls, busy = [recorded.run_s], [[one.busy_s for one, _ in met]]
-        draw_s = math.hypot(*(s[0] * math.hypot(c.seconds_se or 0.0, c.waiting_se or 0.0) for c, s in met))
-    seconds = [_total([(s, share) for s, (_, share) in zip(run, met, strict=True)]) for run in busy]
+        walls, busy = [recorded.run_s], [[one.busy_s for one, _ in parts]]
+        draw_s = math.hypot(*(s[0] * math.hypot(c.seconds_se or 0.0, c.waiting_se or 0.0) for c, s in parts))
+    seconds = [_total([(s, share) for s, (_, share) in zip(run, parts, strict=True)]) for run in busy]
     shares = [
         (s / run_s, low / run_s, high / run_s) for (s, low, high), run_s in zip(seconds, walls, strict=True)
     ]
-    return Savings(tuple(seconds), tuple(shares), draw_s)
+    return Savings(tuple(seconds), tuple(shares), draw_s, unlike)
 
 
-def _share_saved(near: Sequence[tuple[Gain, float]]) -> Ends:
-    """Of the time of calls whose gains are these, with their shares."""
-    return _total([(share, gain.saved) for gain, share in near])
+def _times(one: RecordedCalls, beside: Sequence[tuple[Gain, float]]) -> float:
+    """How many times as long calls took as by default when measured."""
+    alone_s = one.calls_per_rank * math.fsum(share * gain.default_s for gain, share in beside)
+    return one.busy_s / alone_s if alone_s > 0 else 1.0
+
+
+def _share_saved(beside: Sequence[tuple[Gain, float]], theirs: float) -> Ends:
+    """Of the time of calls whose gains are these, with their shares; ``theirs``: so much of it counts."""
+    return _total([(theirs * share, gain.saved) for gain, share in beside])
 
 
 def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:
@@ -70,13 +94,21 @@ def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:
     return value, low, high
 
 
-def _met(
-    recorded: Recording, gains: Sequence[Gain]
+def met(
+    calls: Iterable[RecordedCalls], gains: Sequence[Gain]
 ) -> Iterator[tuple[RecordedCalls, list[tuple[Gain, float]]]]:
     """Calls that were measured, each with its gains in the sizes next to its own and their shares."""
-    for one in recorded.calls:
-        slots = [g.slot for g in gains if g.slot[0] == one.collective and g.slot[1] == one.comm_size]
-        if one.tunable and reached(slots, one.collective, one.comm_size, one.message_bytes):
-            profile = CallProfile("", (Calls(one.message_bytes, 1.0, one.collective, one.comm_size),))
-            shares = profile.weights(slots)
-            yield one, [(g, shares[g.slot]) for g in gains if shares.get(g.slot)]
+    for one in calls:
+        if one.tunable and (beside := near(gains, one.collective, one.comm_size, one.message_bytes)):
+            yield one, beside
+
+
+def near(
+    gains: Sequence[Gain], collective: str, comm_size: int | None, message_bytes: float
+) -> list[tuple[Gain, float]]:
+    """What stands for calls of a size, with its shares; nothing where no size within reach was measured."""
+    slots = [g.slot for g in gains if g.slot[0] == collective and comm_size in (None, g.slot[1])]
+    if not reached(slots, collective, comm_size, message_bytes):
+        return []
+    shares = CallProfile("", (Calls(message_bytes, 1.0, collective, comm_size),)).weights(slots)
+    return [(g, shares[g.slot]) for g in gains if shares.get(g.slot)]

@@ -158,8 +158,17 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def why_nothing(command: Sequence[str], exit_code: int) -> tuple[str, str]:
-    """What is wrong, and a hint, where a program has ended and no rank of it has written anything."""
+def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = ()) -> tuple[str, str]:
+    """What is wrong, and a hint, where a program has ended and no rank of it has written anything.
+
+    ``unseen`` is what it was seen to communicate by beside MPI_Init.
+    """
+    if unseen:
+        return (
+            f"{command[0]} communicates by {' and '.join(unseen)}, which this does not see: "
+            "no rank called MPI_Init",
+            "recorded are calls of MPI between MPI_Init and MPI_Finalize",
+        )
     if exit_code:
         return (
             f"{command[0]} ended with exit code {exit_code} before any rank was through MPI_Init",

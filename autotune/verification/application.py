@@ -3,17 +3,14 @@
 Runs of both sides in blocks whose order is drawn, as launches of a verification: the order tells (see
 ``evidence``), by the times, or by the inverse of a figure of which more is better.
 
-What was predicted is compared with that. Runs differ, some by much where others use the machine, so that the
-20 % trimmed mean of N recorded runs stands for what one saves, with Student's t [2]. Its error and that of
-what the campaign measured are independent of each other: their distances are added as squares [1], as are
-those of two intervals in the interval of a difference. Of a single run only the draw of what was timed is
-known.
+What was predicted is compared with that; in the interval of a difference the distances of two are added as
+squares [1].
 
 References:
     1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",
        Statistics in Medicine 27 (2008), 1693-1702, eq. 4 and 5.
-    2. J. W. Tukey, D. H. McLaughlin: "Less vulnerable confidence and significance procedures for location
-       based on a single sample: trimming/winsorization 1", Sankhya A 25 (1963), 331-352.
+    2. D. J. Schuirmann: "A comparison of the two one-sided tests procedure and the power approach for
+       assessing the equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15 (1987), 657-680.
 """
 
 import math
@@ -22,53 +19,47 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from autotune.history.objectives import ratio_of
-from autotune.recommend.reach import Ends
+from autotune.recommend.reach import BOTHER, Ends
 from autotune.verification.blocks import Block
 from autotune.verification.comparison import overall
 from autotune.verification.sequential import SequentialDesign
 
+_ALIKE = 0.5
+"""Share of the larger of two savings by which they may differ: whoever decides by one decides alike."""
 _SLOT = ("application", 1, 0)
-_LEVEL = 0.975
-"""Of either end of what is predicted."""
-_TRIM, _TRIMMED_FROM = 0.2, 5
-"""Share of the runs that is cut off at each end, and from how many runs on."""
 
 
 class Said(StrEnum):
     """What can be said of an application with files against one without."""
 
-    BETTER = "better"
-    """Beyond the error rate."""
-    SAME = "no different"
-    """By as much as matters, beyond the error rate."""
-    UNTOLD = "no different that could be told"
-    """More runs would tell."""
-    WORSE = "worse"
-    """Beyond the error rate."""
+    BETTER = "better"  # Beyond the error rate.
+    SAME = "no different"  # By as much as matters, beyond the error rate.
+    UNTOLD = "no different that could be told"  # More runs would tell.
+    WORSE = "worse"  # Beyond the error rate.
+
+
+class Agreement(StrEnum):
+    """How what was predicted stands to what was measured."""
+
+    AGREE = "agree"  # They differ by less than half of the larger, or than matters of a run, with 95 %.
+    DISAGREE = "do not agree"  # They differ, with 95 %.
+    CANNOT_TELL = "cannot tell"  # Their intervals are too wide; more runs would tell.
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationVerdict:
     """The comparison after a look."""
 
-    said: Said
-    """What follows."""
-    runs: int
-    """Of the tuned side behind it."""
-    speedup: float
-    """Without / with; above one the files make it faster, or the figure larger."""
-    low: float
-    """Lower end of its interval, which holds for all looks together."""
-    high: float
-    """Upper end of it."""
+    said: Said  # What follows.
+    runs: int  # Of the tuned side behind it.
+    speedup: float  # Without / with; above one the files make it faster, or the figure larger.
+    low: float  # Lower end of its interval, which holds for all looks together.
+    high: float  # Upper end of it.
     default: float
     """Median of the runs without files, in seconds or as the figure."""
-    tuned: float
-    """Median with files."""
+    tuned: float  # Median with files.
 
     @property
     def saved(self) -> tuple[float, float, float]:
@@ -115,40 +106,20 @@ def judged(
     )
 
 
-def predicted(runs: Sequence[Ends], draw_se: float) -> Ends:
-    """What a run saves, out of what each recorded one would have, with about 95 %.
-
-    ``draw_se``: standard error of a single run by the draw of what was timed, in the unit of ``runs``.
-    """
-    (mean, variance, left), (least, *_), (most, *_) = (
-        trimmed(np.asarray(side)) for side in zip(*runs, strict=True)
-    )
-    if left > 1:
-        error = float(stdtrit(left - 1, _LEVEL)) * math.sqrt(variance / left)
-    else:
-        error = float(ndtri(_LEVEL)) * draw_se
-    return mean, mean - math.hypot(mean - least, error), mean + math.hypot(most - mean, error)
-
-
 def difference(one: Ends, other: Ends) -> Ends:
     """One minus the other, with the interval that follows from those of both."""
     (a, a_low, a_high), (b, b_low, b_high) = one, other
     return a - b, a - b - math.hypot(a - a_low, b_high - b), a - b + math.hypot(a_high - a, b - b_low)
 
 
-def trimmed(values: NDArray[np.float64], share: float = _TRIM) -> tuple[float, float, int]:
-    """The trimmed mean, the variance of one value that goes with it, and the number of values left.
+def agreement(one: Ends, other: Ends) -> Agreement:
+    """Whether two shares of a run's time are as good as the same.
 
-    With g = ⌊share · n⌋ values cut off at each end (none below five) and h = n − 2g left, the variance is
-    SS_w / (h − 1), SS_w the sum of squared deviations of the winsorised values; that of the location is a
-    1/h of it, with h − 1 degrees of freedom. For g = 0 these are the ordinary ones. NaN for one value.
+    Equivalence is shown by an interval of the difference that lies within a margin [2]; one that holds 0
+    shows nothing, for the widest holds it always.
     """
-    ordered, n = np.sort(values), len(values)
-    cut = math.floor(share * n)
-    left = n - 2 * cut
-    location = float(np.mean(ordered[cut : n - cut]))
-    if left < 2:
-        return location, math.nan, left
-    winsorised = np.clip(ordered, ordered[cut], ordered[n - cut - 1])
-    squares = float(np.sum((winsorised - winsorised.mean()) ** 2))
-    return location, squares / (left - 1), left
+    _, low, high = difference(one, other)
+    margin = max(_ALIKE * max(abs(one[0]), abs(other[0])), BOTHER)
+    if -margin <= low and high <= margin:
+        return Agreement.AGREE
+    return Agreement.CANNOT_TELL if low <= 0 <= high else Agreement.DISAGREE

@@ -58,7 +58,9 @@ OWNERS = {
     "submitit": {"launchers"},
     "torch": {"proposers"},
     "typer": {"cli"},
-    "yaml": {"space", "scenario", "stacks.knobs.rules", "commands"},
+    "tree_sitter": {"lint"},
+    "tree_sitter_bash": {"lint"},
+    "yaml": {"space", "scenario", "stacks.knobs.rules", "commands", "lint"},
     "subprocess": {"stacks.application", "stacks.installation", "probe.compiling", "launchers"},
 }
 """Who may import a library: a room, or one module of it. Starting processes counts as one."""

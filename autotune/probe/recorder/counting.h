@@ -1,7 +1,5 @@
 /* Where a call is counted, and whether and how it is timed. */
 
-#define LONG_S 10e-6 /* mean of calls of which all are timed */
-
 static uint64_t hashed(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 */
     x += 0x9e3779b97f4a7c15;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -9,25 +7,50 @@ static uint64_t hashed(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 */
     return x ^ (x >> 31);
 }
 
+/* World ranks of a group, in memory of their own; NULL: there is none. */
+static int *world_ranks(MPI_Group group, int n) {
+    MPI_Group world;
+    int *ranks = malloc(2 * n * sizeof *ranks);
+    for (int i = 0; ranks && i < n; i++) ranks[n + i] = i;
+    REAL(Comm_group)(WORLD, &world);
+    if (ranks) REAL(Group_translate_ranks)(group, n, ranks + n, world, ranks);
+    REAL(Group_free)(&world);
+    return ranks;
+}
+
+/* How far a rank of the world is. */
+static int distance_of(int rank) {
+    if (rank < 0 || rank >= file->head.size) return NOWHERE; /* of another world */
+    int us = where[file->head.rank], it = where[rank];
+    if (rank == file->head.rank) return SELF;
+    if (us >> 8 != it >> 8) return NETWORK;
+    return us == it && (us & 255) != 255 ? SOCKET : NODE;
+}
+
 static struct comm *introduced(MPI_Comm handle) {
     struct comm *k = calloc(1, sizeof *k);
     if (!k) return NULL;
-    MPI_Group world;
+    MPI_Group group;
     inside++;
     k->handle = handle;
     REAL(Comm_size)(handle, &k->ranks);
     REAL(Comm_rank)(handle, &k->rank);
     REAL(Comm_test_inter)(handle, &k->inter);
     k->peers = k->ranks;
-    if (k->inter) REAL(Comm_remote_size)(handle, &k->peers);
-    REAL(Comm_group)(handle, &k->group);
-    REAL(Comm_group)(WORLD, &world);
-    int *local = malloc(2 * k->ranks * sizeof *local);
-    for (int i = 0; local && i < k->ranks; i++) local[i] = i;
-    if (local) REAL(Group_translate_ranks)(k->group, k->ranks, local, world, local + k->ranks);
-    for (int i = 0; local && i < k->ranks; i++) k->members += hashed(local[k->ranks + i]);
-    free(local);
-    REAL(Group_free)(&world);
+    REAL(Comm_group)(handle, &group);
+    k->world = world_ranks(group, k->ranks);
+    REAL(Group_free)(&group);
+    int *others = k->world;
+    if (k->inter) {
+        REAL(Comm_remote_size)(handle, &k->peers);
+        REAL(Comm_remote_group)(handle, &group);
+        others = world_ranks(group, k->peers);
+        REAL(Group_free)(&group);
+    }
+    for (int i = 0; k->world && i < k->ranks; i++) k->members += hashed(k->world[i]);
+    if (others && (k->far = malloc(k->peers)))
+        for (int i = 0; i < k->peers; i++) k->far[i] = distance_of(others[i]);
+    if (k->inter) free(others);
     if (k->ranks == file->head.size && !k->inter) k->nodes = file->head.nodes;
     REAL(Comm_set_attr)(handle, keyval, k);
     inside--;
@@ -56,17 +79,26 @@ static inline struct comm *known(MPI_Comm handle) {
     return last && seen == epoch && last->handle == handle ? last : looked_up(handle);
 }
 
-static struct cell *cell_of(enum op op, enum kind kind, int bin, int ranks) {
+/* Room on the disk for a part of the file: a page without it would end the program where the disk is full. */
+static int room(const void *part, size_t size) {
+    int descriptor = open(path, O_RDWR | O_CLOEXEC); /* kept open it might be closed by the program, and another's */
+    int error = descriptor < 0 ? errno : reserved(descriptor, (const char *)part - (const char *)file, size);
+    if (descriptor >= 0) close(descriptor);
+    return !error;
+}
+
+static struct cell *cell_of(const char *name, int family, int kind, int bin, int ranks, int distance) {
     struct head *head = &file->head;
     int i = 0;
     for (; i < head->cells; i++) {
         struct cell *c = &file->cells[i];
-        if (c->kind == (int)kind && c->bin == bin && c->ranks == ranks && !strcmp(c->name, NAMES[op])) return c;
+        if (c->kind == kind && c->bin == bin && c->ranks == ranks && c->distance == distance && !strcmp(c->name, name))
+            return c;
     }
-    if (i == CELLS) return NULL;
+    if (i == CELLS || off) return NULL;
     struct cell *c = &file->cells[i];
-    strcpy(c->name, NAMES[op]);
-    c->kind = kind, c->bin = bin, c->ranks = ranks;
+    strcpy(c->name, name);
+    c->kind = kind, c->bin = bin, c->ranks = ranks, c->family = family, c->distance = distance;
     head->cells++;
     return c;
 }
@@ -78,8 +110,8 @@ static struct stream *stream_of(enum op op, int bin, const struct comm *k) {
         struct stream *s = &file->streams[i];
         if (s->members == k->members && s->bin == bin && !strcmp(s->name, NAMES[op])) return s;
     }
-    if (i == STREAMS) return NULL;
     struct stream *s = &file->streams[i];
+    if (i == STREAMS || off || !room(s, sizeof *s) || !room(file->samples[i], sizeof file->samples[i])) return NULL;
     strcpy(s->name, NAMES[op]);
     s->members = k->members, s->bin = bin, s->ranks = k->ranks, s->limit = UINT64_MAX;
     head->streams++;
@@ -95,7 +127,7 @@ static struct place *new_place(enum op op, enum kind kind, struct comm *k, int b
     struct place *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->bin = bin;
-    p->cell = cell_of(op, kind, bin, k->ranks);
+    p->cell = cell_of(NAMES[op], COLLECTIVE, kind, bin, k->ranks, NOWHERE);
     if (!p->cell) file->head.kept_out++;
     if (kind == BLOCKING && !k->inter && k->ranks > 1 && op < OP_neighbor_allgather)
         p->stream = stream_of(op, uneven(op) ? -1 : bin, k);
@@ -103,11 +135,29 @@ static struct place *new_place(enum op op, enum kind kind, struct comm *k, int b
     return k->places[op][kind] = p;
 }
 
+static inline int bin_of(double bytes) { return bytes >= 1 ? 64 - __builtin_clzll((unsigned long long)bytes) : 0; }
+
 static inline struct place *place_of(enum op op, enum kind kind, struct comm *k, double bytes) {
-    int bin = bytes >= 1 ? 64 - __builtin_clzll((unsigned long long)bytes) : 0;
+    int bin = bin_of(bytes);
     struct place *p = k->places[op][kind];
     while (p && p->bin != bin) p = p->next;
     return p ? p : new_place(op, kind, k, bin);
+}
+
+static struct place *other_place(enum other other, int distance, double bytes) {
+    int bin = bin_of(bytes);
+    struct place **at = &places[other][distance][bin < 63 ? bin : 63], *p = *at;
+    if (p || !(p = calloc(1, sizeof *p))) return p;
+    p->cell = cell_of(OTHER_NAMES[other], OTHER_FAMILIES[other], BLOCKING, bin, 0, distance);
+    if (!p->cell) file->head.kept_out++;
+    return *at = p;
+}
+
+static AWAY struct place *place_for(enum other other, int distance, double bytes) {
+    lock();
+    struct place *p = other_place(other, distance, bytes);
+    unlock();
+    return p;
 }
 
 /* Before and after a call. */
@@ -117,23 +167,47 @@ static int64_t block(int64_t number) {
     return number < 256 ? 1 : number < 2048 ? 8 : number < 16384 ? 64 : number < 65536 ? 256 : 1024;
 }
 
+/* A block begins: all of its calls are timed where they take a microsecond, or while timing has taken less than
+ * 1/1024 of the run. Of others one is, and the block's own time says whether a long call may hide among the rest. */
+static void begin_block(struct place *p, int64_t number, int64_t length) {
+    int64_t first = number & -length, t = length > 1 ? ticks() : 0;
+    if (p->begun) {
+        double span = t - p->begun - (timed_ticks - p->known); /* what was timed hides nothing */
+        double usual = (p->period ? p->period : 2 * p->mean + microsecond / 8) * p->length;
+        if (span < 2 * usual) p->period += p->period ? (span / p->length - p->period) / 8 : span / p->length;
+        else p->cell->excess += span - usual;
+        p->begun = 0;
+    }
+    if ((t - file->head.end) * tick_s > 1) file->head.end = t, file->head.end_s = now(); /* it may be killed */
+    p->until = first + length;
+    p->drawn = first + (int64_t)(hashed(first ^ file->head.job) & (length - 1));
+    p->all = length == 1 || p->mean > microsecond || spent < (t - file->head.begin) >> 10;
+    if (p->all) spent += 8 * clock_ticks * length; /* as measured, with all that is kept of a call */
+    else p->begun = t, p->length = length, p->known = timed_ticks;
+}
+
 static inline void before(struct call *v, struct place *p, double bytes, struct comm *k, int root) {
     struct cell *c = p ? p->cell : NULL;
     v->place = NULL;
     if (!c) return;
     struct stream *s = p->stream;
-    int64_t number = c->calls++, length = block(number);
+    int64_t number = c->calls++;
     c->bytes += bytes;
-    if (s) length = block(number = s->calls++);
-    if (number >= p->until) {
-        int64_t first = number & -length;
-        p->until = first + length;
-        p->drawn = first + (int64_t)(hashed(first ^ file->head.job) & (length - 1));
-        p->all = p->mean_s > LONG_S;
-    }
+    if (s) number = s->calls++;
+    if (number >= p->until) begin_block(p, number, block(number));
     if (!p->all && number != p->drawn) return;
+    int length = block(number);
     *v = (struct call){p, k, number, s && number == p->drawn && hashed(number) <= s->limit, root, length,
                        p->all ? 1 : length, 0};
+}
+
+/* The same for calls that are no collectives. */
+static AWAY struct call noticed(enum other other, int distance, double bytes) {
+    struct call v;
+    lock();
+    before(&v, other_place(other, distance, bytes), bytes, NULL, NONE);
+    unlock();
+    return v;
 }
 
 /* A call was made the second time: until this block's drawn one, or its end, such calls need only be counted. */
@@ -159,7 +233,7 @@ static inline int repeated(struct repeated *q, int64_t handle, int64_t count, in
 static void thin(struct stream *s) {
     struct sample *list = file->samples[s - file->streams];
     int n = 0;
-    while (s->n == KEPT) {
+    while (s->n == kept) {
         s->limit >>= 1;
         for (int i = n = 0; i < s->n; i++)
             if (hashed(list[i].call) <= s->limit) list[n++] = list[i];
@@ -167,42 +241,109 @@ static void thin(struct stream *s) {
     }
 }
 
-static void after(struct call *v) {
-    double end_s = now() - clock_s;
-    struct cell *c = v->place->cell;
-    struct stream *s = v->place->stream;
-    int root = v->root;
-    if (v->kept && root >= 0) {
-        MPI_Group world;
-        REAL(Comm_group)(WORLD, &world);
-        REAL(Group_translate_ranks)(v->comm->group, 1, &v->root, world, &root);
-        REAL(Group_free)(&world);
+/* The shorter half of the longest calls leaves. */
+static void shorten(struct stream *s) {
+    struct sample *list = file->samples[s - file->streams] + KEPT;
+    while (s->longest == longest) {
+        int64_t least = INT64_MAX, sum = 0;
+        for (int i = 0; i < s->longest; i++) {
+            int64_t took = list[i].end - list[i].begin;
+            sum += took;
+            if (took < least) least = took;
+        }
+        s->cut = sum / s->longest > least ? sum / s->longest : least + 1;
+        int n = 0;
+        for (int i = 0; i < s->longest; i++)
+            if (list[i].end - list[i].begin >= s->cut) list[n++] = list[i];
+        s->longest = n;
     }
-    lock();
-    double took_s = end_s - v->begin_s, extra = v->weight * (v->weight - 1), *mean_s = &v->place->mean_s;
+}
+
+static int class_of(int64_t took) {
+    double ns = took * tick_s * 1e9;
+    union { double value; uint64_t bits; } square = {ns * ns}; /* its exponent: two classes to a power of two */
+    int class = (int)(square.bits >> 52) - 1023 - 8;
+    return class < 0 ? 0 : class < CLASSES ? class : CLASSES - 1;
+}
+
+/* What was spent in a family, in the slices that it was spent in. */
+static void spread_out(int family, int64_t begin, int64_t end, double weight) {
+    struct head *head = &file->head;
+    begin -= head->begin, end -= head->begin;
+    if (begin < 0 || end < begin) return;
+    while (end >> head->shift >= SLICES) { /* slices of twice the length */
+        for (int f = 0; f < FAMILIES; f++) {
+            double *line = head->timeline[f];
+            for (int i = 0; i < SLICES; i++)
+                line[i] = i < SLICES / 2 ? line[2 * i] + line[2 * i + 1] : 0;
+        }
+        head->shift++;
+    }
+    for (int64_t i = begin >> head->shift; i <= end >> head->shift; i++) {
+        int64_t from = i << head->shift, to = (i + 1) << head->shift;
+        head->timeline[family][i] += weight * ((end < to ? end : to) - (begin > from ? begin : from));
+    }
+}
+
+/* A call with a weight took so long. */
+static void add(struct cell *c, int64_t took, double weight, int all) {
+    double extra = weight * (weight - 1);
     c->timed++;
-    c->weight += v->weight;
-    c->weighted_s += v->weight * took_s;
-    for (int i = 0; i < 3; i++, extra *= took_s) c->spread[i] += extra;
-    *mean_s += *mean_s ? (took_s - *mean_s) / 64 : took_s;
-    if (v->kept && hashed(v->number) <= s->limit) {
-        file->samples[s - file->streams][s->n++] = (struct sample){v->number, v->begin_s, end_s, root, v->drawn_of};
-        if (s->n == KEPT) thin(s);
+    c->classes[class_of(took)] += (int64_t)weight;
+    if (took > c->longest) c->longest = took;
+    if (all) {
+        c->all++, c->ticks += took;
+        return;
+    }
+    c->weight += weight;
+    c->weighted += weight * took;
+    for (int i = 0; i < 3; i++, extra *= took) c->spread[i] += extra;
+}
+
+/* Returns the ticks that it took. */
+static AWAY int64_t after(struct call *v, int64_t end) {
+    struct place *p = v->place;
+    struct cell *c = p->cell;
+    struct stream *s = p->stream;
+    int64_t took = end - v->begin - clock_ticks;
+    if (took < 0) took = 0;
+    lock();
+    /* A long call that was drawn stands for itself: of others the block's own time would tell. */
+    int alone = p->all || took > 16 * p->mean + microsecond;
+    if (alone) v->weight = 1;
+    add(c, took, v->weight, alone);
+    if (c->family != COMPLETION) spread_out(c->family, v->begin, v->begin + took, v->weight);
+    p->mean += p->mean ? (took - p->mean) / 64 : took;
+    timed_ticks += took;
+    if (s && (v->kept || took >= s->cut)) {
+        struct sample *list = file->samples[s - file->streams];
+        int root = v->root < 0 || !v->comm->world || v->root >= v->comm->ranks ? -1 : v->comm->world[v->root];
+        struct sample one = {v->number, v->begin, v->begin + took, root, v->drawn_of};
+        if (v->kept && hashed(v->number) <= s->limit) {
+            list[s->n++] = one;
+            if (s->n == kept) thin(s);
+        }
+        if (took >= s->cut) {
+            list[KEPT + s->longest++] = one;
+            if (s->longest == longest) shorten(s);
+        }
     }
     unlock();
+    return took;
 }
 
 static int usable(void) {
-    if (inside || off) return 0;
-    return file != NULL && !file->head.ended;
+    if (inside || off || file == NULL || file->head.ended) return 0;
+    if (__builtin_expect(!called, 0)) called = __atomic_add_fetch(&file->head.callers, 1, __ATOMIC_RELAXED);
+    return 1;
 }
 
 #define TIMED(code, call, v)                                                                                  \
     inside++;                                                                                                 \
     if (__builtin_expect((v).place != NULL, 0)) {                                                             \
-        (v).begin_s = now();                                                                                  \
+        (v).begin = ticks();                                                                                  \
         code = call;                                                                                          \
-        after(&(v));                                                                                          \
+        after(&(v), ticks());                                                                                 \
     } else                                                                                                    \
         code = call;                                                                                          \
     inside--

@@ -21,8 +21,8 @@ static int forget(MPI_Comm handle, int key, void *value, void *extra) {
     return MPI_SUCCESS;
 }
 
-/* How far the clocks of other nodes are ahead of that of rank 0, from the shortest round trip. */
-static double ahead(double *unsure, int32_t *nodes) {
+/* How far the clocks of other nodes are ahead of that of rank 0, from the shortest round trip; first: rank of ours. */
+static double ahead(double *unsure, int32_t *nodes, int32_t *first) {
     MPI_Comm node;
     int rank, size, local;
     REAL(Comm_rank)(own, &rank);
@@ -55,6 +55,8 @@ static double ahead(double *unsure, int32_t *nodes) {
     free(leads);
     REAL(Bcast)(told, sizeof told, BYTE, 0, node);
     REAL(Bcast)(nodes, sizeof *nodes, BYTE, 0, own);
+    *first = rank;
+    REAL(Bcast)(first, sizeof *first, BYTE, 0, node);
     REAL(Comm_free)(&node);
     *unsure = told[1];
     return told[0];
@@ -99,16 +101,15 @@ static void unwritten(int number, siginfo_t *info, void *context) {
     }
 }
 
-/* The file with room for all that it will ever hold: a hole in it would end the program where the disk is full. */
-static int reserved(int descriptor) {
+/* A part of the file with room on the disk; returns an error. */
+static int reserved(int descriptor, off_t from, size_t size) {
     sigset_t larger, before;
     sigemptyset(&larger);
     sigaddset(&larger, SIGXFSZ); /* a limit on sizes of files is an error like any */
     pthread_sigmask(SIG_BLOCK, &larger, &before);
-    int error = posix_fallocate(descriptor, 0, sizeof(struct file));
+    int error = posix_fallocate(descriptor, from, size);
     if (error && sigtimedwait(&larger, NULL, &(struct timespec){0}) < 0) errno = 0; /* there may be none */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error && ftruncate(descriptor, 0)) errno = 0; /* without any content it says that there was no room */
     return error;
 }
 
@@ -123,28 +124,78 @@ static int all_can(int mine, int size) {
     return can;
 }
 
+/* Which socket this rank is bound to; 255: not to one. */
+static int socket_of(void) {
+    cpu_set_t set;
+    int found = 255;
+    if (sched_getaffinity(0, sizeof set, &set)) return found;
+    for (int cpu = 0, first = 1; cpu < CPU_SETSIZE; cpu++) {
+        char name[96], digits[16] = "";
+        if (!CPU_ISSET(cpu, &set)) continue;
+        snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu);
+        int descriptor = open(name, O_RDONLY | O_CLOEXEC);
+        if (descriptor < 0) return 255;
+        int package = read(descriptor, digits, sizeof digits - 1) > 0 ? atoi(digits) & 255 : 255;
+        close(descriptor);
+        if (!first && package != found) return 255;
+        first = 0, found = package;
+    }
+    return found;
+}
+
+/* Variables that MPI libraries, and what they communicate by, read. */
+static void keep_environment(struct file *mapped) {
+    static const char *const prefixes[] = {"OMPI_MCA_", "PMIX_MCA_", "PRTE_MCA_", "UCX_", "UCC_", "HCOLL_", "I_MPI_",
+                                           "MPICH_", "MPIR_CVAR_", "MV2_", "FI_", "PSM2_", "NCCL_"};
+    int n = 0;
+    for (char **variable = environ; variable && *variable; variable++)
+        for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+            int length = strlen(*variable) + 1;
+            if (strncmp(*variable, prefixes[i], strlen(prefixes[i])) || n + length > ENVIRONMENT) continue;
+            memcpy(mapped->environment + n, *variable, length);
+            n += length;
+        }
+    mapped->head.environment = n;
+}
+
+/* What is communicated by beside what is recorded: an empty file that is named so. */
+static void note(const char *word) {
+    const char *folder = getenv("AUTOTUNE_RECORD");
+    char name[4096], host[64] = "";
+    if (!folder) return;
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "%s/%s.%ld.%s.seen", folder, host, (long)getpid(), word);
+    int descriptor = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (descriptor >= 0) close(descriptor);
+}
+
 /* After MPI_Init, by all ranks. */
 static void begun(void) {
     const char *folder = getenv("AUTOTUNE_RECORD");
     if (file || off || !folder) return;
     int level, rank, size, length;
-    char path[4096], host[64] = "", version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    char host[64] = "", version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    MPI_Comm parent;
     inside++;
     REAL(Query_thread)(&level);
     REAL(Comm_dup)(WORLD, &own);
     REAL(Comm_rank)(own, &rank);
     REAL(Comm_size)(own, &size);
+    REAL(Comm_get_parent)(&parent);
     REAL(Get_library_version)(version, &length);
     REAL(Comm_create_keyval)(copied_not, forget, &keyval, NULL);
     int64_t job = (int64_t)(now() * 1e9) ^ ((int64_t)getpid() << 40);
     REAL(Bcast)(&job, sizeof job, BYTE, 0, own);
-    int32_t nodes;
-    double unsure, before = ahead(&unsure, &nodes);
+    int32_t nodes, node;
+    double unsure, before = ahead(&unsure, &nodes, &node);
+    where = calloc(size, sizeof *where);
+    int here = node << 8 | socket_of(), error = where == NULL;
     inside--;
     gethostname(host, sizeof host - 1);
     snprintf(path, sizeof path, "%s/%s.%ld.rank", folder, host, (long)getpid());
     int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int error = descriptor < 0 ? errno : reserved(descriptor);
+    if (!error) error = descriptor < 0 ? errno : reserved(descriptor, 0, offsetof(struct file, streams));
+    if (!error && ftruncate(descriptor, sizeof(struct file))) error = errno;
     struct file *mapped = MAP_FAILED;
     if (!error) {
         mapped = mmap(NULL, sizeof(struct file), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -153,10 +204,11 @@ static void begun(void) {
     if (error) fprintf(stderr, "autotune record: rank %d cannot write %s: %s\n", rank, path, strerror(error));
     inside++;
     int can = all_can(!error, size);
+    if (can) REAL(Allgather)(&here, sizeof here, BYTE, where, sizeof here, BYTE, own);
     inside--;
     if (!can) {
         if (mapped != MAP_FAILED) munmap(mapped, sizeof(struct file));
-        if (descriptor >= 0 && ftruncate(descriptor, 0)) errno = 0;
+        if (descriptor >= 0 && ftruncate(descriptor, 0)) errno = 0; /* empty: there was no room */
         if (descriptor >= 0) close(descriptor);
         off = 1;
         return;
@@ -165,28 +217,62 @@ static void begun(void) {
     struct sigaction mine = {.sa_sigaction = unwritten, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&mine.sa_mask);
     sigaction(SIGBUS, &mine, &others);
-    file = mapped;
+    calibrate();
     struct head *head = &mapped->head;
-    memcpy(head->magic, "autorec2", 8);
+    memcpy(head->magic, "autorec3", 8);
     head->rank = rank, head->size = size, head->threads = level, head->nodes = nodes, head->job = job;
     head->ahead_s = head->ahead_end_s = before, head->unsure_s = unsure;
-    head->clock_s = clock_s = clocks_own_time();
+    head->clock_s = clock_ticks * tick_s, head->tick_s = tick_s;
+    head->spawned = parent != NO_COMM;
     memcpy(head->host, host, sizeof host);
     memcpy(head->library, version, sizeof head->library - 1);
+    if (!rank) keep_environment(mapped);
     threaded = level == MPI_THREAD_MULTIPLE;
-    head->begin_s = head->end_s = now();
+    /* Of many ranks each keeps fewer calls: together they tell as much, and have to be read at once. */
+    kept = size > 1 << 13 ? 32 : size > 1 << 9 ? (1 << 18) / size : KEPT;
+    longest = kept / 4;
+    head->begin = ticks(), head->begin_s = now();
+    while (((int64_t)(10 / tick_s) >> head->shift) >= SLICES) head->shift++; /* room for ten seconds */
+    head->end = head->begin, head->end_s = head->begin_s;
+    file = mapped;
+}
+
+/* The file with nothing but what was used, in place of the one with holes; that one stays where this fails. */
+static void compact(void) {
+    char name[sizeof path + 8];
+    snprintf(name, sizeof name, "%s.part", path);
+    int descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    FILE *out = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
+    if (!out) return;
+    struct head head = file->head;
+    head.compact = 1;
+    int well = fwrite(&head, sizeof head, 1, out) == 1;
+    well &= fwrite(file->environment, 1, head.environment, out) == (size_t)head.environment;
+    well &= fwrite(file->runs, sizeof *file->runs, RUNS, out) == RUNS;
+    well &= fwrite(file->cells, sizeof *file->cells, head.cells, out) == (size_t)head.cells;
+    well &= fwrite(file->streams, sizeof *file->streams, head.streams, out) == (size_t)head.streams;
+    for (int i = 0; i < head.streams; i++) {
+        const struct stream *s = &file->streams[i];
+        const struct sample *list = file->samples[i];
+        well &= fwrite(list, sizeof *list, s->n, out) == (size_t)s->n;
+        well &= fwrite(list + KEPT, sizeof *list, s->longest, out) == (size_t)s->longest;
+    }
+    well &= !fclose(out);
+    if (!well || rename(name, path)) unlink(name);
 }
 
 static void ended(int how) {
     if (!file || file->head.ended) return;
-    file->head.end_s = now();
+    file->head.end = ticks(), file->head.end_s = now();
     settle_all();
     file->head.ended = how;
-    if (how != 1) return;
-    int32_t nodes;
-    double unsure;
-    inside++;
-    file->head.ahead_end_s = ahead(&unsure, &nodes);
-    REAL(Comm_free)(&own);
-    inside--;
+    if (how == 1) {
+        int32_t nodes, node;
+        double unsure;
+        inside++;
+        file->head.ahead_end_s = ahead(&unsure, &nodes, &node);
+        REAL(Comm_free)(&own);
+        inside--;
+    }
+    if (!off) compact();
 }

@@ -3,7 +3,7 @@
 static int in_library(struct dl_phdr_info *info, size_t size, void *found) {
     const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
     (void)size;
-    if (strncmp(name, "libmpi", 6)) return 0;
+    if (strncmp(name, "libmpi", 6) && !strstr(name, "ccl")) return 0;
     void **ask = found, *library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
     if (library) ask[1] = dlsym(library, ask[0]);
     return ask[1] != NULL;
@@ -41,10 +41,12 @@ static void *constant(const char *name) {
 #define WORLD ((MPI_Comm)constant("ompi_mpi_comm_world"))
 #define BYTE ((MPI_Datatype)constant("ompi_mpi_byte"))
 #define NO_INFO ((MPI_Info)constant("ompi_mpi_info_null"))
+#define NO_COMM ((MPI_Comm)constant("ompi_mpi_comm_null"))
 #define MADE_FOR "Open MPI"
 #else
 #define WORLD MPI_COMM_WORLD
 #define BYTE MPI_BYTE
 #define NO_INFO MPI_INFO_NULL
+#define NO_COMM MPI_COMM_NULL
 #define MADE_FOR "MPICH"
 #endif

@@ -23,7 +23,9 @@
 #include <link.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,11 +40,13 @@
 
 #include "file.h"
 #include "table.h"
+#include "others.h"
 #include "state.h"
 #include "library.h"
 #include "ends.h"
 #include "counting.h"
 #include "requests.h"
+#include "elsewhere.h"
 
 /* The calls: in C, with counts of both widths, then in Fortran, by both of its bindings. */
 
@@ -111,7 +115,17 @@ static int neighbours(struct comm *k) {
         unlock();                                                                                             \
     }
 #define REPEATED(op, ...) repeated(&last_calls[op], OURS(c), __VA_ARGS__)
-#define AWAY __attribute__((noinline)) /* so that a repeated call saves no registers */
+
+/* What all other wrappers share. */
+#define FAR(c, peer) far_off(COMM_OF(VAL(c)), VAL(peer))
+static inline int far_off(MPI_Comm handle, int peer) {
+    struct comm *k = known(handle);
+    return k && k->far && peer >= 0 && peer < k->peers ? k->far[peer] : NOWHERE;
+}
+#define SEEN(name, bytes, whom)                                                                               \
+    double b_ = (bytes);                                                                                      \
+    int far_ = (whom);                                                                                        \
+    struct call v_ = noticed(OTHER_##name, far_, b_);
 
 /* Parameters: in C as they are, in Fortran by address. Types: N count, D place, W place in bytes, I number,
  * T datatype, O operation, H communicator. */
@@ -127,6 +141,17 @@ static int neighbours(struct comm *k) {
 #define DTS(x) const T x[]
 #define OP(x) O BY x
 #define COMM(x) H BY x
+#define GROUP(x) G BY x
+#define WIN(x) MW BY x
+#define FH(x) F_ BY x
+#define OFF(x) MPI_Offset BY x
+#define AINT(x) MPI_Aint BY x
+#define STATUS(x) S *x
+#define NUMBER(x) I *x
+#define MESSAGES(x) M *x
+#define COMMS(x) H *x
+#define WINS(x) MW *x
+#define FHS(x) F_ *x
 #define VAL(x) (BY x)
 #define KEY(x) ((int64_t)(intptr_t)VAL(x))
 #define WIDTH(t) width(TYPE(VAL(t)))
@@ -145,6 +170,11 @@ static int neighbours(struct comm *k) {
 #define T MPI_Datatype
 #define O MPI_Op
 #define H MPI_Comm
+#define G MPI_Group
+#define MW MPI_Win
+#define F_ MPI_File
+#define S MPI_Status
+#define M MPI_Message
 #define TYPE(x) (x)
 #define COMM_OF(x) (x)
 
@@ -169,7 +199,7 @@ static int neighbours(struct comm *k) {
     }                                                                                                         \
     C_FUNCTION(NAMED(MPI_I##name), (OPEN P, MPI_Request * q), if (!usable()) return real(OPEN A, q); int code; \
                COUNTED(OP_##name, NONBLOCKING, bytes, root, __VA_ARGS__) TIMED(code, real(OPEN A, q), v_);    \
-               if (code == MPI_SUCCESS) expect(*q, p_, k, b_, 0); return code;)                               \
+               if (code == MPI_SUCCESS) expect(*q, p_, b_, 0); return code;)                               \
     STANDARD(MPI_, name, Name, P, A, bytes, root, __VA_ARGS__)                                                \
     EXTENSION(MPIX_, name, Name, P, A, bytes, root, __VA_ARGS__)
 #define C_PERSISTENT(prefix, name, Name, P, A, bytes, root, ...)                                              \
@@ -177,7 +207,7 @@ static int neighbours(struct comm *k) {
                if (!usable()) return real(OPEN A, j, q);                                                      \
                COUNTED(OP_##name, PERSISTENT, bytes, root, __VA_ARGS__) inside++;                             \
                int code = real(OPEN A, j, q); inside--;                                                       \
-               if (code == MPI_SUCCESS) expect(*q, p_, k, b_, 1); return code;)
+               if (code == MPI_SUCCESS) expect(*q, p_, b_, 1); return code;)
 
 /* What the MPI lacks must not seem to be there: mpi4py looks. recorder's caller says what it has. */
 #ifdef AUTOTUNE_NO_PERSISTENT
@@ -188,6 +218,22 @@ static int neighbours(struct comm *k) {
 #define NAMED(x) x
 #define EXTENSION C_PERSISTENT /* Open MPI 4.1 */
 EACH(C_CALLS)
+#define C_OTHER(family, name, Name, P, A, bytes, far)                                                         \
+    C_FUNCTION(NAMED(MPI_##Name), P, if (!usable()) return real A; SEEN(name, bytes, far) int code;           \
+               TIMED(code, real A, v_); return code;)
+#define C_BEGUN(family, name, Name, P, A, bytes, far)                                                         \
+    C_FUNCTION(NAMED(MPI_##Name), (OPEN P, MPI_Request * h), if (!usable()) return real(OPEN A, h);           \
+               SEEN(name, bytes, far) int code; TIMED(code, real(OPEN A, h), v_);                             \
+               if (code == MPI_SUCCESS) expect(*h, place_for(OTHER_##name, far_, b_), b_, 0); return code;)
+#define C_STARTED(family, name, Name, P, A, bytes, whom)                                                      \
+    C_FUNCTION(NAMED(MPI_##Name), (OPEN P, MPI_Request * h), if (!usable()) return real(OPEN A, h);           \
+               double b_ = bytes; int far_ = whom; inside++; int code = real(OPEN A, h); inside--;             \
+               if (code == MPI_SUCCESS) expect(*h, place_for(OTHER_##name, far_, b_), b_, 1); return code;)
+EACH_SIZED(C_OTHER)
+EACH_BEGUN(C_BEGUN)
+EACH_STARTED(C_STARTED)
+EACH_PLAIN(C_OTHER)
+EACH_NAMED(C_OTHER)
 #undef N
 #undef D
 #undef W
@@ -200,6 +246,9 @@ EACH(C_CALLS)
 #define NAMED(x) x##_c
 #define EXTENSION(...)
 EACH(C_CALLS)
+EACH_SIZED(C_OTHER)
+EACH_BEGUN(C_BEGUN)
+EACH_STARTED(C_STARTED)
 #undef N
 #undef D
 #undef W
@@ -232,6 +281,11 @@ int MPI_Abort(MPI_Comm c, int code) {
 #undef T
 #undef O
 #undef H
+#undef G
+#undef MW
+#undef F_
+#undef S
+#undef M
 #undef TYPE
 #undef COMM_OF
 #define BY *
@@ -242,6 +296,11 @@ int MPI_Abort(MPI_Comm c, int code) {
 #define T MPI_Fint
 #define O MPI_Fint
 #define H MPI_Fint
+#define G MPI_Fint
+#define MW MPI_Fint
+#define F_ MPI_Fint
+#define S MPI_Fint
+#define M MPI_Fint
 #ifdef OPEN_MPI
 #define TYPE(x) REAL(Type_f2c)(x)
 #define COMM_OF(x) REAL(Comm_f2c)(x)
@@ -268,7 +327,7 @@ int MPI_Abort(MPI_Comm c, int code) {
                MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error; int code;                                \
                COUNTED(OP_##name, NONBLOCKING, bytes, root, __VA_ARGS__)                                      \
                TIMED(code, (real(OPEN A, q, told), *told), v_);                                               \
-               if (code == MPI_SUCCESS) expect(REQUEST(*q), p_, k, b_, 0);)                                   \
+               if (code == MPI_SUCCESS) expect(REQUEST(*q), p_, b_, 0);)                                   \
     F_PERSISTENT(NAMED(mpi_##name##_init), name, P, A, bytes, root, __VA_ARGS__)                              \
     F_PERSISTENT(NAMED(mpix_##name##_init), name, P, A, bytes, root, __VA_ARGS__)
 #define F_PERSISTENT(symbol, name, P, A, bytes, root, ...)                                                    \
@@ -277,17 +336,34 @@ int MPI_Abort(MPI_Comm c, int code) {
                MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                          \
                COUNTED(OP_##name, PERSISTENT, bytes, root, __VA_ARGS__)                                       \
                F_WITHIN(real(OPEN A, j, q, told))                                                             \
-               if (*told == MPI_SUCCESS) expect(REQUEST(*q), p_, k, b_, 1);)
+               if (*told == MPI_SUCCESS) expect(REQUEST(*q), p_, b_, 1);)
 #define F_WITHIN(call)                                                                                        \
     inside++;                                                                                                 \
     call;                                                                                                     \
     inside--;
+#define F_OTHER(family, name, Name, P, A, bytes, far)                                                         \
+    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e), if (!usable()) { real(OPEN A, e); return; }         \
+               SEEN(name, bytes, far) int code; TIMED(code, (real(OPEN A, e), 0), v_); (void)code;)
+#define F_BEGUN(family, name, Name, P, A, bytes, far)                                                         \
+    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * h, MPI_Fint * e),                                       \
+               if (!usable()) { real(OPEN A, h, e); return; }                                                 \
+               MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error; int code;                                \
+               SEEN(name, bytes, far) TIMED(code, (real(OPEN A, h, told), *told), v_);                        \
+               if (code == MPI_SUCCESS) expect(REQUEST(*h), place_for(OTHER_##name, far_, b_), b_, 0);)
+#define F_STARTED(family, name, Name, P, A, bytes, whom)                                                      \
+    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * h, MPI_Fint * e),                                       \
+               if (!usable()) { real(OPEN A, h, e); return; }                                                 \
+               MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                          \
+               double b_ = bytes; int far_ = whom; F_WITHIN(real(OPEN A, h, told))                             \
+               if (*told == MPI_SUCCESS) expect(REQUEST(*h), place_for(OTHER_##name, far_, b_), b_, 1);)
+#define EACH_FORTRAN                                                                                          \
+    EACH(F_CALLS) EACH_SIZED(F_OTHER) EACH_BEGUN(F_BEGUN) EACH_STARTED(F_STARTED) EACH_PLAIN(F_OTHER)
 #undef NAMED
 #define NAMED(x) x##_
-EACH(F_CALLS)
+EACH_FORTRAN
 #undef NAMED
 #define NAMED(x) x##_f08_
-EACH(F_CALLS)
+EACH_FORTRAN
 
 /* Those that complete and start requests, and the beginning and the end: by the same names. */
 #define F_NAMED(name, P, ...) F_FUNCTION(mpi_##name##_, P, __VA_ARGS__) F_FUNCTION(mpi_##name##_f08_, P, __VA_ARGS__)
@@ -295,7 +371,7 @@ EACH(F_CALLS)
 /* Fortran's list of requests, looked at before and after; nothing is returned. */
 #define F_WAITING(name, n, list, P, A)                                                                        \
     static int name##_waited_(void(*real) P, OPEN P) {                                                        \
-        WAITING(n, REQUEST(list[i]), REQUEST(list[i]), (real A, 0));                                          \
+        WAITING(name, n, REQUEST(list[i]), REQUEST(list[i]), (real A, 0));                                        \
     }                                                                                                         \
     F_NAMED(name, P, name##_waited_(real, OPEN A);)
 F_WAITING(wait, 1, r, (F r, F s, F e), (r, s, e))
@@ -307,14 +383,18 @@ F_WAITING(testall, *m, r, (F m, F r, F f, F s, F e), (m, r, f, s, e))
 F_WAITING(testany, *m, r, (F m, F r, F j, F f, F s, F e), (m, r, j, f, s, e))
 F_WAITING(testsome, *m, r, (F m, F r, F o, F j, F s, F e), (m, r, o, j, s, e))
 
-static void start_all(int n, MPI_Fint *r) {
-    for (int i = 0; n_pending && usable() && i < n; i++) {
-        MPI_Request one = REQUEST(r[i]);
-        started(1, &one, 0);
-    }
+static void F_started(int n, MPI_Fint *r, int64_t begin, int64_t end) {
+    MPI_Request *list = n_pending && n > 0 && usable() ? malloc(n * sizeof *list) : NULL;
+    for (int i = 0; list && i < n; i++) list[i] = REQUEST(r[i]);
+    if (list) started(n, list, begin, end);
+    free(list);
 }
-F_NAMED(start, (F r, F e), F_WITHIN(real(r, e)) start_all(1, r);)
-F_NAMED(startall, (F m, F r, F e), F_WITHIN(real(m, r, e)) start_all(*m, r);)
+#define F_STARTING(n, call)                                                                                   \
+    int64_t began = ticks();                                                                                  \
+    F_WITHIN(call)                                                                                            \
+    F_started(n, r, began, ticks());
+F_NAMED(start, (F r, F e), F_STARTING(1, real(r, e)))
+F_NAMED(startall, (F m, F r, F e), F_STARTING(*m, real(m, r, e)))
 F_NAMED(request_free, (F r, F e), if (n_pending && usable()) drop(REQUEST(*r)); real(r, e);)
 F_NAMED(init, (F e), check_mpi(); F_WITHIN(real(e)) begun();)
 F_NAMED(init_thread, (F a, F b, F e), check_mpi(); F_WITHIN(real(a, b, e)) begun();)

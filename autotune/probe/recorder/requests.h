@@ -1,4 +1,4 @@
-/* Requests of collectives: those that were begun, until they are waited for. */
+/* Requests: what was begun, until it is waited for. */
 
 static struct pending **at(MPI_Request request) {
     struct pending **at = &requests[BUCKET(request)];
@@ -6,85 +6,96 @@ static struct pending **at(MPI_Request request) {
     return at;
 }
 
-static void expect(MPI_Request request, struct place *p, struct comm *k, double bytes, int persistent) {
-    struct pending *new = p && p->cell ? calloc(1, sizeof *new) : NULL;
-    if (!new) return;
-    *new = (struct pending){NULL, request, k, p, bytes, persistent};
+static void expect(MPI_Request request, struct place *p, double bytes, int persistent) {
+    if (!p || !p->cell) return;
     lock();
-    struct pending **old = at(request);
-    if (*old) { /* completed unseen, by MPI_Request_free say */
-        new->next = (*old)->next;
-        free(*old);
-        *old = new;
-    } else {
-        *old = new;
-        n_pending++;
+    struct pending **old = at(request), *one = *old; /* if there is one, it completed unseen */
+    if (!one && (one = spare)) spare = one->next;
+    else if (!one) one = malloc(sizeof *one);
+    if (one) {
+        struct pending *next = *old ? one->next : NULL;
+        n_pending += !*old;
+        *one = (struct pending){next, request, p, bytes, persistent};
+        *old = one;
     }
     unlock();
+}
+
+/* It is waited for no more. */
+static void done(struct pending **old) {
+    struct pending *gone = *old;
+    *old = gone->next;
+    gone->next = spare;
+    spare = gone;
+    n_pending--;
 }
 
 static void drop(MPI_Request request) {
     lock();
-    struct pending **old = at(request), *gone = *old;
-    if (gone) {
-        *old = gone->next;
-        free(gone);
-        n_pending--;
-    }
+    struct pending **old = at(request);
+    if (*old) done(old);
     unlock();
 }
 
-/* A wait or test of n requests took so long; those that are others now have completed. */
-static void waited(int n, const MPI_Request *was, const MPI_Request *is, double seconds) {
+/* A wait or test of n requests, which took so many ticks if it was timed; those that are others now have completed.
+ * What it took is shared by those that it was for. */
+static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct call *v, int64_t took) {
     lock();
     int alike = 0;
-    for (int i = 0; i < n; i++) alike += *at(was[i]) != NULL;
+    double weight = v->place ? v->weight : 0;
+    for (int i = 0; i < n && v->place; i++) alike += *at(was[i]) != NULL;
     for (int i = 0; i < n; i++) {
+        if (!alike && is[i] == was[i]) continue;
         struct pending **old = at(was[i]), *one = *old;
         if (!one) continue;
-        one->place->cell->wait_s += seconds / alike;
-        if (is[i] != was[i] && !one->persistent) {
-            *old = one->next;
-            free(one);
-            n_pending--;
+        if (alike) {
+            struct cell *c = one->place->cell;
+            c->wait += weight * took / alike;
+            spread_out(c->family, v->begin, v->begin + took, weight / alike);
         }
+        if (is[i] != was[i] && !one->persistent) done(old);
     }
+    if (alike) v->place->cell->wait += weight * took;
+    else if (v->place) spread_out(COMPLETION, v->begin, v->begin + took, weight);
     unlock();
 }
 
 /* A call that completes requests: n of them, before and after as C knows them. */
-#define WAITING(n, was_i, is_i, call)                                                                         \
-    if (!n_pending || !usable() || (n) < 1) return call;                                                      \
-    MPI_Request small_[64], *was_ = (n) > 32 ? malloc(2 * (n) * sizeof *was_) : small_, *is_ = was_ + (n);    \
-    if (!was_) return call;                                                                                   \
-    for (int i = 0; i < (n); i++) was_[i] = (was_i);                                                          \
+#define WAITING(other, n, was_i, is_i, made)                                                                  \
+    if (!usable()) return made;                                                                               \
+    int n_ = n_pending && (n) > 0 ? (n) : 0;                                                                  \
+    MPI_Request small_[64], *was_ = n_ > 32 ? malloc(2 * n_ * sizeof *was_) : small_, *is_ = was_ + n_;       \
+    if (!was_) return made;                                                                                   \
+    for (int i = 0; i < n_; i++) was_[i] = (was_i);                                                           \
+    struct call v_ = noticed(OTHER_##other, NOWHERE, 0);                                                         \
+    int64_t took_ = 0;                                                                                        \
     inside++;                                                                                                 \
-    double began_ = now();                                                                                    \
-    int code_ = call;                                                                                         \
-    double took_ = since(began_);                                                                             \
-    for (int i = 0; i < (n); i++) is_[i] = (is_i);                                                            \
+    if (v_.place) v_.begin = ticks();                                                                         \
+    int code_ = made;                                                                                         \
+    if (v_.place) took_ = after(&v_, ticks());                                                                \
+    for (int i = 0; i < n_; i++) is_[i] = (is_i);                                                             \
     inside--;                                                                                                 \
-    waited(n, was_, is_, took_);                                                                              \
+    waited(n_, was_, is_, &v_, took_);                                                                        \
     if (was_ != small_) free(was_);                                                                           \
     return code_
 
-int MPI_Wait(MPI_Request *r, MPI_Status *s) { WAITING(1, *r, *r, REAL(Wait)(r, s)); }
-int MPI_Waitall(int n, MPI_Request r[], MPI_Status s[]) { WAITING(n, r[i], r[i], REAL(Waitall)(n, r, s)); }
+int MPI_Wait(MPI_Request *r, MPI_Status *s) { WAITING(wait, 1, *r, *r, REAL(Wait)(r, s)); }
+int MPI_Waitall(int n, MPI_Request r[], MPI_Status s[]) { WAITING(waitall, n, r[i], r[i], REAL(Waitall)(n, r, s)); }
 int MPI_Waitany(int n, MPI_Request r[], int *j, MPI_Status *s) {
-    WAITING(n, r[i], r[i], REAL(Waitany)(n, r, j, s));
+    WAITING(waitany, n, r[i], r[i], REAL(Waitany)(n, r, j, s));
 }
 int MPI_Waitsome(int n, MPI_Request r[], int *m, int j[], MPI_Status s[]) {
-    WAITING(n, r[i], r[i], REAL(Waitsome)(n, r, m, j, s));
+    WAITING(waitsome, n, r[i], r[i], REAL(Waitsome)(n, r, m, j, s));
 }
-int MPI_Test(MPI_Request *r, int *f, MPI_Status *s) { WAITING(1, *r, *r, REAL(Test)(r, f, s)); }
+int MPI_Test(MPI_Request *r, int *f, MPI_Status *s) { WAITING(test, 1, *r, *r, REAL(Test)(r, f, s)); }
 int MPI_Testall(int n, MPI_Request r[], int *f, MPI_Status s[]) {
-    WAITING(n, r[i], r[i], REAL(Testall)(n, r, f, s));
+    WAITING(testall, n, r[i], r[i], REAL(Testall)(n, r, f, s));
 }
 int MPI_Testany(int n, MPI_Request r[], int *j, int *f, MPI_Status *s) {
-    WAITING(n, r[i], r[i], REAL(Testany)(n, r, j, f, s));
+    WAITING(testany, n, r[i], r[i], REAL(Testany)(n, r, j, f, s));
 }
 int MPI_Testsome(int n, MPI_Request r[], int *m, int j[], MPI_Status s[]) {
-    WAITING(n, r[i], r[i], REAL(Testsome)(n, r, m, j, s));
+    WAITING(testsome, n, r[i], r[i], REAL(Testsome)(n, r, m, j, s));
 }
 
 int MPI_Request_free(MPI_Request *r) {
@@ -92,8 +103,8 @@ int MPI_Request_free(MPI_Request *r) {
     return REAL(Request_free)(r);
 }
 
-/* Collectives among the requests are counted; all are started at once, so the time is shared by them. */
-static void started(int n, const MPI_Request *r, double seconds) {
+/* All are started at once, so the time is shared by them. */
+static void started(int n, const MPI_Request *r, int64_t begin, int64_t end) {
     lock();
     int alike = 0;
     for (int i = 0; i < n; i++) alike += *at(r[i]) != NULL;
@@ -103,9 +114,8 @@ static void started(int n, const MPI_Request *r, double seconds) {
         struct cell *c = one->place->cell;
         c->calls++;
         c->bytes += one->bytes;
-        c->timed++;
-        c->weight += 1;
-        c->weighted_s += seconds / alike;
+        add(c, (end - begin) / alike, 1, 1);
+        spread_out(c->family, begin, end, 1. / alike);
     }
     unlock();
 }
@@ -113,9 +123,9 @@ static void started(int n, const MPI_Request *r, double seconds) {
 #define STARTING(n, list, call)                                                                               \
     if (!n_pending || !usable()) return call;                                                                 \
     inside++;                                                                                                 \
-    double began_ = now();                                                                                    \
+    int64_t began_ = ticks();                                                                                 \
     int code_ = call;                                                                                         \
-    started(n, list, since(began_));                                                                         \
+    started(n, list, began_, ticks());                                                                        \
     inside--;                                                                                                 \
     return code_
 

@@ -1,11 +1,12 @@
 /* What is known while the application runs, and what calls share. */
 
-/* One for each communicator, collective, kind and size: where its calls are counted. */
+/* One for each communicator, collective, kind and size, or operation, distance and size: where calls are counted. */
 struct place {
     struct place *next;
     int bin, all; /* all: every call of this block is timed */
     int64_t drawn, until; /* numbers of the call that is drawn of this block, and of the next block's first */
-    double mean_s; /* of its last calls */
+    int64_t begun, length, known; /* of a block that is not timed wholly: when, how many, what was timed by then */
+    double mean, period; /* ticks: of its last calls, and from one to the next in blocks that are not timed wholly */
     struct cell *cell;
     struct stream *stream;
 };
@@ -13,17 +14,17 @@ struct place {
 struct comm {
     struct comm *next;
     MPI_Comm handle;
-    MPI_Group group;
     int ranks, peers, rank, inter, nodes;
+    int *world; /* of its ranks */
+    char *far; /* enum distance of its peers */
     uint64_t members;
     struct place *places[OPS][KINDS];
 };
 
-/* A collective that was begun and not waited for, or one that can be started again. */
+/* What was begun and not waited for, or can be started again. */
 struct pending {
     struct pending *next;
     MPI_Request request;
-    struct comm *comm;
     struct place *place;
     double bytes;
     int persistent;
@@ -34,7 +35,8 @@ struct call {
     struct comm *comm;
     int64_t number;
     int kept, root, drawn_of;
-    double weight, begin_s;
+    double weight;
+    int64_t begin;
 };
 
 /* The last call of each collective, and how many more of its kind need no closer look. */
@@ -43,18 +45,22 @@ static struct repeated {
     int64_t handle, count, type, limit, *calls; /* of the last; how many more, how many they have been: no run: -1 */
 } last_calls[OPS] = {[0 ... OPS - 1] = {.handle = -1, .limit = -1, .calls = &unused}};
 
-#define BUCKETS 256
+#define BUCKETS 4096
 #define BUCKET(handle) (((uintptr_t)(handle) ^ ((uintptr_t)(handle) >> 8)) % BUCKETS)
 static struct comm *comms[BUCKETS];
-static struct pending *requests[BUCKETS];
+static struct pending *requests[BUCKETS], *spare;
 static volatile int64_t n_pending;
+static struct place *places[OTHERS][DISTANCES][64];
 static struct file *file;
-static int threaded, off, keyval;
-static double clock_s; /* of reading the clock */
+static char path[4096]; /* of the file */
+static int threaded, off, keyval, kept, longest;
+static int64_t clock_ticks, spent, timed_ticks; /* of reading the counter; on timing; in calls that were timed */
+static double tick_s, microsecond; /* in ticks */
+static int *where; /* node and socket of each rank */
 static MPI_Comm own; /* of the recorder */
 static volatile unsigned epoch; /* of the communicators: one was freed */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static __thread int inside;
+static __thread int inside, called;
 static __thread int named; /* whether the last datatype was MPI's own: its handle is never reused */
 
 static double now(void) {
@@ -63,17 +69,45 @@ static double now(void) {
     return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
-static double since(double begin_s) { return now() - begin_s - clock_s; }
+/* The processor's counter where it runs at one rate on all cores, as the kernel found; else its clock. */
+static int counts;
+static inline int64_t ticks(void) {
+#ifdef __x86_64__
+    if (__builtin_expect(counts, 1)) return __builtin_ia32_rdtsc();
+#elif defined __aarch64__
+    int64_t t;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+#endif
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1000000000 * (int64_t)t.tv_sec + t.tv_nsec;
+}
 
-/* The least mean of a few: whatever else the machine does, this is what each time has too much. */
-static double clocks_own_time(void) {
-    double least = 1;
+static int64_t loaded;
+static double loaded_s;
+__attribute__((constructor)) static void load(void) {
+    char source[16] = "";
+    int descriptor = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
+    if (descriptor >= 0 && read(descriptor, source, sizeof source - 1) > 0)
+        counts = !strncmp(source, "tsc", 3) || !strncmp(source, "kvm-clock", 9) || !strncmp(source, "hyperv", 6);
+    if (descriptor >= 0) close(descriptor);
+    loaded_s = now(), loaded = ticks();
+}
+
+/* How long a tick is, since this was loaded; the file has it exactly, from begin to end. */
+static void calibrate(void) {
+    double begin_s = now();
+    while (begin_s - loaded_s < 1e-3) begin_s = now(); /* errors of reading two clocks are below 1e-4 of that */
+    tick_s = (begin_s - loaded_s) / (ticks() - loaded);
+    microsecond = 1e-6 / tick_s;
+    int64_t least = 1 << 30; /* of a few: whatever else the machine does, this is what each time has too much */
     for (int i = 0; i < 20; i++) {
-        double begin_s = now(), end_s = begin_s;
-        for (int j = 0; j < 50; j++) end_s = now();
-        if (end_s - begin_s < 50 * least) least = (end_s - begin_s) / 50;
+        int64_t begin = ticks(), end = begin;
+        for (int j = 0; j < 50; j++) end = ticks();
+        if (end - begin < 50 * least) least = (end - begin) / 50;
     }
-    return least;
+    clock_ticks = least;
 }
 
 static void lock(void) {

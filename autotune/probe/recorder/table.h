@@ -47,6 +47,7 @@
       (s, n, d, t, r, m, g, u, c), MEAN_OF(m, u, neighbours(k)), NONE, UNALIKE)
 
 #define NONE (-1)
+#define AWAY __attribute__((noinline)) /* so that a repeated call saves no registers */
 enum op {
 #define X(name, ...) OP_##name,
     EACH(X)

@@ -102,3 +102,21 @@ def test_a_run_at_least_is_recorded(runs, tmp_path, capsys):
     assert main(["record", "--runs", runs, "--out", str(out), "--", "true"]) == ExitCode.MISTAKE
     assert "--runs" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_no_campaign_is_started_for_less_than_a_per_cent_of_a_run(tmp_path, capsys):
+    path = tmp_path / "calls.json"
+    path.write_text(json.dumps(replace(RUN, calls=(calls("allreduce", 8.0, 0.2),)).document()))
+    assert main(["plan", "conf=application", f"calls={path}"]) == ExitCode.MISTAKE
+    said = capsys.readouterr().err
+    assert "Tuning can win at most 0.2 % of the run: do not bother." in said
+    assert "--anyway" in said
+    assert of_recording({"calls": str(path), "anyway": True})["collective"] == ["allreduce"]
+
+
+@pytest.mark.mpi
+def test_a_campaign_is_composed_anyway(tmp_path, capsys):
+    path = tmp_path / "calls.json"
+    path.write_text(json.dumps(replace(RUN, command=(), calls=(calls("allreduce", 8.0, 0.2),)).document()))
+    assert main(["plan", "conf=application", f"calls={path}", "--anyway"]) == ExitCode.WELL
+    assert "allreduce: 1 sizes" in capsys.readouterr().out

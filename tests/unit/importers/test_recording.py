@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -29,41 +30,61 @@ BEFORE = (
 )
 
 
+TICK_S = 2e-10
+"""Of the ranks' counters."""
+
+
 def rank_file(
-    rank, ranks, *, calls=8, begin, took, ahead=0.0, name=b"allreduce", root=-1, ended=1, weights=(1,) * 8
+    rank,
+    ranks,
+    *,
+    calls=8,
+    begin,
+    took,
+    ahead=0.0,
+    name=b"allreduce",
+    root=-1,
+    ended=1,
+    weights=(1,) * 8,
+    longest=(),
+    run=None,
+    **of_head,
 ):
     """The file of a rank that kept all of its calls of 64 bytes."""
     head = np.zeros(1, rec._HEAD)
-    head["magic"], head["rank"], head["size"], head["ended"], head["nodes"] = (
-        b"autorec2",
-        rank,
-        ranks,
-        ended,
-        1,
-    )
-    head["job"], head["cells"], head["streams"], head["end_s"] = 7, 1, 1, 100.0
-    head["ahead_s"], head["ahead_end_s"], head["host"], head["library"] = (
-        ahead,
-        ahead,
-        b"node",
-        b"Open MPI v5",
-    )
-    cells = np.zeros(rec._CELLS, rec._CELL)
+    given = {"magic": b"autorec3", "rank": rank, "size": ranks, "ended": ended, "nodes": 1, "compact": 1}
+    given |= {"job": 7, "cells": 1, "streams": 1, "end_s": 100.0, "end": 100 / TICK_S, "tick_s": TICK_S}
+    given |= {"ahead_s": ahead, "ahead_end_s": ahead, "host": b"node", "library": b"Open MPI v5"} | of_head
+    for key, value in given.items():
+        head[key] = value
+    seconds = took.values() if isinstance(took, dict) else took
+    cells = np.zeros(1, rec._CELL)
+    its = {"name": name, "bin": 7, "ranks": ranks, "calls": calls, "timed": calls, "all": calls}
+    for key, value in (its | {"bytes": 64.0 * calls, "ticks": round(sum(seconds) / TICK_S)}).items():
+        cells[key] = value
     runs = np.zeros(rec._RUNS, rec._RUN)
-    cells[0] = (name, 0, 7, ranks, 0, calls, calls, 64.0 * calls, calls, sum(took), 0.0, (0.0, 0.0, 0.0))
-    streams = np.zeros(rec._STREAMS, rec._STREAM)
-    streams[0] = (name, 99, 7, ranks, calls, 0, calls, 2**64 - 1)
-    samples = np.zeros((rec._STREAMS, rec._KEPT), rec.SAMPLE)
-    for i in range(calls):
-        samples[0, i] = (i, begin[i] + ahead, begin[i] + took[i] + ahead, root, weights[i])
-    return b"".join(part.tobytes() for part in (head, runs, cells, streams, samples))
+    if run is not None:
+        runs[0] = run
+    streams = np.zeros(1, rec._STREAM)
+    streams[0] = (name, 99, 7, ranks, calls, len(longest), calls, 0, 2**64 - 1)
+    samples = np.zeros(calls + len(longest), rec._TICKS)
+    for i, call in enumerate([*range(calls), *longest]):
+        times = round((begin[call] + ahead) / TICK_S), round((begin[call] + took[call] + ahead) / TICK_S)
+        samples[i] = (call, *times, root, weights[call])
+    return BytesIO(b"".join(part.tobytes() for part in (head, runs, cells, streams, samples)))
+
+
+def the(recordings):
+    """The only one."""
+    (one,) = recordings
+    return one
 
 
 def test_waiting_is_until_the_last_has_come_on_one_clock():
     """Rank 1 comes 1 s late to each call, and its clock is an hour ahead."""
     early = rank_file(0, 2, begin=[10.0 * i for i in range(8)], took=[1.5] * 8)
     late = rank_file(1, 2, begin=[10.0 * i + 1.0 for i in range(8)], took=[0.5] * 8, ahead=3600.0)
-    found = joined([early, late], ["app"], 100.0, "2026-01-01")
+    found = the(joined([early, late], ["app"], 100.0, "2026-01-01"))
     (calls,) = found.calls
     assert (calls.calls, calls.calls_per_rank, calls.message_bytes) == (16, 8.0, 64.0)
     assert calls.seconds == pytest.approx((8 * 1.5 + 8 * 0.5) / 2)
@@ -76,23 +97,22 @@ def test_the_root_waits_for_others_only_where_it_gets_something(name, waited):
     """The root is early: that of a broadcast goes on, that of a reduction waits."""
     root = rank_file(0, 2, begin=[10.0 * i for i in range(8)], took=[1.5] * 8, name=name, root=0)
     other = rank_file(1, 2, begin=[10.0 * i + 1.0 for i in range(8)], took=[0.5] * 8, name=name, root=0)
-    assert joined([root, other], ["app"], 100.0, "").waiting_s == pytest.approx(waited)
+    assert the(joined([root, other], ["app"], 100.0, "")).waiting_s == pytest.approx(waited)
 
 
 def test_a_killed_rank_makes_the_run_killed_and_none_makes_none():
     files = [rank_file(r, 2, begin=[float(i) for i in range(8)], took=[0.1] * 8, ended=r) for r in range(2)]
-    assert joined(files, ["app"], 5.0, "").ended == "killed"
-    assert joined([], ["app"], 5.0, "") is None
+    cut = files[0].getvalue()[:-1]
+    assert the(joined(files, ["app"], 5.0, "")).ended == "killed"
+    assert joined([], ["app"], 5.0, "") == []
     with pytest.raises(TableError, match="another version"):
-        joined([files[0][:-1]], ["app"], 5.0, "")
+        joined([BytesIO(cut)], ["app"], 5.0, "")
 
 
 def test_calls_that_a_killed_rank_had_not_settled_are_counted():
     """Eight calls are in the cell; three more stood in a run when the rank ended."""
-    data = rank_file(0, 1, begin=[float(i) for i in range(8)], took=[0.25] * 8, ended=0)
-    at = rec._HEAD.itemsize
-    run = np.array([(3, 64.0, 0, 0)], rec._RUN).tobytes()
-    (calls,) = joined([data[:at] + run + data[at + len(run) :]], ["app"], 5.0, "").calls
+    file = rank_file(0, 1, begin=range(8), took=[0.25] * 8, ended=0, run=(3, 64.0, 0, 0))
+    (calls,) = the(joined([file], ["app"], 5.0, "")).calls
     assert (calls.calls, calls.message_bytes, calls.timed) == (11, 64.0, 8)
     assert calls.seconds == pytest.approx(11 * 0.25)
 
@@ -104,10 +124,10 @@ def test_the_standard_error_is_that_of_repeated_draws():
     errors, said = [], []
     for _ in range(400):
         drawn = all_s.reshape(-1, 8)[np.arange(200), rng.integers(0, 8, 200)]
-        cell = np.zeros(1, rec._CELL)[0]
-        cell["calls"], cell["weight"], cell["weighted_s"] = all_s.size, 8 * 200, 8 * drawn.sum()
+        cell = np.zeros(1, rec._CELL)
+        cell["calls"], cell["weight"], cell["weighted"] = all_s.size, 8 * 200, 8 * drawn.sum()
         cell["spread"] = [8 * 7 * (drawn**i).sum() for i in range(3)]
-        seconds, error_s = rec._in_calls(cell)
+        seconds, error_s = rec._sums(cell, 1.0, 0.0)[0, [rec._SECONDS, rec._SE]]
         errors.append(seconds - all_s.sum())
         said.append(error_s)
     assert np.mean(errors) == pytest.approx(0.0, abs=4 * np.std(errors) / 20)
@@ -122,8 +142,22 @@ def test_waiting_is_weighted_by_what_each_kept_call_was_drawn_of():
     tardy = rank_file(
         1, 2, begin=[10.0 * i + late[i] for i in range(8)], took=[2.0 - s for s in late], weights=weights
     )
-    (calls,) = joined([early, tardy], ["app"], 100.0, "").calls
+    (calls,) = the(joined([early, tardy], ["app"], 100.0, "")).calls
     assert calls.waiting_s / calls.seconds == pytest.approx(1.0 / 3.0, rel=0.01)
+
+
+def test_a_rare_long_wait_is_known_though_the_late_rank_noticed_nothing():
+    """Of 1,000 short calls eight were drawn; one long one, for which rank 1 was late, is kept too."""
+    begin, took = {i: float(i) for i in range(8)} | {500: 50.0}, dict.fromkeys(range(8), 1e-06) | {500: 2.0}
+    weights = dict.fromkeys(range(8), 125) | {500: 1}
+    files = []
+    for rank, long in enumerate(([500], [])):
+        its = took if rank == 0 else took | {500: 1e-6}
+        files.append(rank_file(rank, 2, begin=begin, took=its, weights=weights, longest=long))
+    (calls,) = the(joined(files, ["app"], 100.0, "")).calls
+    assert calls.waiting_s == pytest.approx(1.0, rel=1e-3)  # two seconds of one of two ranks
+    assert (calls.lateness.ranks[0].rank, calls.lateness.ranks[0].last) == (1, 1.0)
+    assert calls.lateness.ranks[0].caused_s == pytest.approx(1.0, rel=1e-3)
 
 
 def test_a_document_is_read_as_it_was_written():

@@ -209,7 +209,7 @@ def test_the_stack_s_own_list_of_names_finds_every_misspelt_parameter():
 
 
 def test_a_variable_that_is_not_exported_is_found_in_a_script():
-    assert "not exported" in found("export UCX_TLS=rc\nOMPI_MCA_pml=ucx\n", name="env.sh")[0][1]
+    assert "not exported" in found("export UCX_TLS=rc\nOMPI_MCA_pml=ucx\nmpirun ./a\n", name="env.sh")[0][1]
 
 
 def test_files_are_judged_together():

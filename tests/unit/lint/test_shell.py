@@ -14,6 +14,9 @@ def found(text):
     return [(f.line, f.effect) for f in lint({PurePath("job.sh"): text}, "openmpi5")]
 
 
+RUN = "mpirun -np 2 ./a\n"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -56,8 +59,9 @@ UCX, OB1 = "export OMPI_MCA_pml=ucx UCX_TLS=rc,sm,self", "export OMPI_MCA_pml=ob
         (f"if a; then\n {UCX}\nelif b; then\n {OB1}\nfi\n", False),
         (IF.format(IF.format(UCX, OB1), OB1), False),
         (f"{OB1}\nexport UCX_TLS=rc\n", True),
-        (IF.format(":", OB1) + "export UCX_TLS=rc\n", True),
-        (IF.format("export UCX_TLS=rc", ":") + OB1 + "\n", True),
+        (IF.format(":", OB1) + f"export UCX_TLS=rc\n{RUN}", True),
+        (IF.format(":", OB1) + "export UCX_TLS=rc\n", False),
+        (IF.format("export UCX_TLS=rc", ":") + f"{OB1}\n{RUN}", True),
         (IF.format(OB1 + "\n export UCX_TLS=rc", ":"), True),
     ],
 )
@@ -91,7 +95,7 @@ def test_variables_that_nobody_exports_are_found(line):
 def test_the_text_of_a_here_document_is_no_command(mark, dash):
     text = f"cat > ucx.conf <<{dash}{mark}\nUCX_TLS=rc\nUCX_RNDV_THRESH=64k\nEOF\n"
     assert found(text) == []
-    assert any("not exported" in effect for _, effect in found(text + "UCX_TLS=rc\n"))
+    assert any("not exported" in effect for _, effect in found(text + "UCX_TLS=rc\n" + RUN))
 
 
 @pytest.mark.parametrize("head", ["bash", "ssh n1 bash", "sbatch", "cat > job.sh"])
@@ -99,6 +103,6 @@ def test_the_text_that_a_shell_runs_is_commands(head):
     assert any(MISSING in effect for _, effect in found(f"{head} <<EOF\n{FORCED}\nEOF\n"))
 
 
-def test_a_shift_and_a_here_document_without_end_hide_nothing():
-    for line in ("echo $((1<<2))", "cat <<< word", "cat <<NEVER", "# <<EOF"):
+def test_what_is_no_here_document_hides_nothing():
+    for line in ("echo $((1<<2))", "cat <<< word", "# <<EOF"):
         assert any(MISSING in effect for _, effect in found(f"{line}\n{FORCED}\n")), line

@@ -60,3 +60,12 @@ def test_each_run_saves_of_its_own_time():
 def test_the_draw_of_what_was_timed_is_an_error_of_one_run():
     drawn = replace(calls(), seconds_se=0.03, waiting_se=0.04)
     assert savings(run(drawn), [GAIN]).draw_s == pytest.approx(0.05 / 2)
+
+
+def test_nothing_is_promised_of_calls_that_take_a_hundred_times_what_was_measured():
+    """A hundred seconds of calls that take one alone: half of that one is saved."""
+    found = savings(run(calls(seconds=100.2)), [GAIN])
+    assert found.seconds == (pytest.approx((0.5, 0.5, 0.5)),)
+    assert found.unlike_s == pytest.approx(99.0)
+    ((_, times),) = found.unlike
+    assert times == pytest.approx(100.0)

@@ -6,7 +6,8 @@ from operator import itemgetter
 import numpy as np
 import pytest
 
-from autotune.verification.application import Said, difference, judged, predicted
+from autotune.recommend.predicted import predicted
+from autotune.verification.application import Agreement, Said, agreement, difference, judged
 from autotune.verification.blocks import order
 from autotune.verification.sequential import SequentialDesign
 
@@ -90,3 +91,18 @@ def test_of_one_run_only_the_draw_is_known():
 def test_a_difference_has_the_errors_of_both():
     found = difference((0.24, 0.21, 0.28), (0.20, 0.16, 0.24))
     assert found == pytest.approx((0.04, -0.01, 0.04 + 0.04 * 2**0.5))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ((0.346, 0.012, 0.679), (0.482, -10.89, 0.977), Agreement.CANNOT_TELL),
+        ((0.224, 0.212, 0.237), (0.235, 0.207, 0.261), Agreement.AGREE),
+        ((0.224, 0.212, 0.237), (0.10, 0.08, 0.12), Agreement.DISAGREE),
+        ((0.227, 0.217, 0.237), (0.251, 0.0, 0.438), Agreement.CANNOT_TELL),
+        ((0.001, 0.0, 0.002), (0.004, -0.003, 0.007), Agreement.AGREE),
+    ],
+)
+def test_wide_intervals_do_not_agree(one, other, said):
+    assert agreement(one, other) is said
+    assert agreement(other, one) is said

@@ -1,0 +1,152 @@
+"""Files of other tools that set variables for a job: modules, YAML, Dockerfiles, EasyBuild's recipes.
+
+YAML is Spack's environments and configurations, manifests of Kubernetes, files of Compose: wherever in it a
+variable of a library stands beside a value, it is read as set.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import PurePath
+
+import yaml
+
+from autotune.lint.assignment import Assignment, Reach, Read
+from autotune.lint.finding import Finding
+from autotune.lint.scripts import of_a_library, shell_file
+from autotune.lint.words import Word
+from autotune.resources import MOST_YAML
+
+_LUA = re.compile(
+    r"""^\s*(?:pushenv|setenv)\s*\(?\s*["'](\w+)["']\s*,\s*(?:"([^"]*)"|'([^']*)'|(-?[\d.]+)|(.*?))\s*\)?\s*(?:--.*)?$"""
+)
+_TCL = re.compile(r"""^\s*(?:pushenv|setenv)\s+(\w+)\s+(?:"([^"]*)"|\{([^}]*)\}|([^\s;]+))\s*(?:;.*)?$""")
+_DEEPER = re.compile(r"\b(?:if|for|while|function)\b|\{\s*$")
+_HIGHER = re.compile(r"^\s*end\b|^\s*\}")
+_INSTRUCTION = re.compile(r"^\s*([A-Za-z]+)\s+((?:.*\\\n)*.*)$", re.MULTILINE)
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MOST_NODES = 50_000
+"""Of one file of YAML; its longest of 1,678 public files has 3,000."""
+
+
+def module_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """A module in Lua or Tcl; what stands in a branch may be set, or not."""
+    sure: list[Assignment] = []
+    perhaps: list[Assignment] = []
+    depth = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        depth -= bool(_HIGHER.match(line))
+        if match := _LUA.match(line) if "(" in line else _TCL.match(line):
+            name, *values = match.groups()
+            value = next((v for v in values if v is not None), "")
+            unknown = ("(" in line and values[-1]) or re.search(r"[$\[]", value if "(" not in line else "")
+            found = of_a_library(path, number, name, Word(value, not unknown))
+            (perhaps if depth > 0 else sure).extend(found)
+        depth += bool(_DEEPER.search(line)) and not line.lstrip().startswith(("#", "--"))
+    left = Reach(tuple(sure), frozenset(a.name for a in perhaps))
+    return Read((*sure, *perhaps), (), (), (left,))
+
+
+def yaml_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """Variables beside their values in YAML, and launches in it."""
+    assigned: list[Assignment] = []
+    findings: list[Finding] = []
+    launches: list[Reach] = []
+    for name, value, line in _yaml(text):
+        if name:
+            literal = not re.search(r"[$]|\{\{|\{\w+\}", value)
+            assigned += of_a_library(path, line, name, Word(value, literal))
+        else:
+            read = shell_file(path, "\n" * (line - 1) + value, version)
+            findings += read.findings
+            launches += read.launches
+            assigned += read.assigned
+    return Read(tuple(dict.fromkeys(assigned)), tuple(findings), tuple(launches), (Reach(),))
+
+
+def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
+    """Names with values and their line; without a name what is a command, or a script."""
+    if len(text) > MOST_YAML:
+        return
+    try:
+        waiting = [node for node in yaml.compose_all(text, Loader=_LOADER) if node is not None]
+    except (yaml.YAMLError, RecursionError):
+        return
+    seen: set[int] = set()
+    while waiting and len(seen) < MOST_NODES:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        line = node.start_mark.line + 1
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+            scalars = {k: v for k, v in pairs.items() if isinstance(v, yaml.ScalarNode)}
+            for name, value in scalars.items():
+                yield name, value.value, value.start_mark.line + 1
+            if {"name", "value"} <= scalars.keys():
+                yield scalars["name"].value, scalars["value"].value, scalars["value"].start_mark.line + 1
+            waiting += [value for _, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            words = [one.value for one in node.value if isinstance(one, yaml.ScalarNode)]
+            if words and re.fullmatch(r"(?:\S*/)?(?:mpirun|mpiexec)", words[0]):
+                yield "", shlex.join(words), line
+            for word in words:
+                name, equals, value = word.partition("=")
+                if equals and re.fullmatch(r"\w+", name):
+                    yield name, value, line
+            waiting += node.value
+        elif (
+            isinstance(node, yaml.ScalarNode)
+            and node.style in ("|", ">")
+            and re.search(r"\b(?:mpirun|mpiexec|srun)\s", node.value)
+        ):
+            yield "", node.value, line + 1
+
+
+def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """``ENV`` of a Dockerfile, and what its commands launch."""
+    assigned: list[Assignment] = []
+    findings: list[Finding] = []
+    launches: list[Reach] = []
+    for match in _INSTRUCTION.finditer(text):
+        line = text.count("\n", 0, match.start(1)) + 1
+        if match[1].upper() == "ENV":
+            for name, value in _env(match[2].replace("\\\n", " ")):
+                assigned += of_a_library(path, line, name, Word(value, "$" not in value))
+        elif match[1].upper() in ("RUN", "CMD", "ENTRYPOINT"):
+            read = shell_file(path, "\n" * (line - 1) + match[2], version)
+            findings += read.findings
+            around = Reach(tuple(assigned))
+            launches += [around.beside(one) for one in read.launches]
+    return Read(tuple(assigned), tuple(findings), tuple(launches), (Reach(tuple(assigned)),))
+
+
+def _env(said: str) -> Iterator[tuple[str, str]]:
+    try:
+        words = shlex.split(said)
+    except ValueError:
+        return
+    if words and "=" not in words[0]:
+        yield words[0], " ".join(words[1:])
+        return
+    for word in words:
+        name, _, value = word.partition("=")
+        yield name, value
+
+
+def easybuild_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """Variables that a recipe of EasyBuild's sets in its module."""
+    try:
+        tree = ast.parse(text) if len(text) <= MOST_YAML else ast.Module([], [])
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Read((), ())
+    assigned: list[Assignment] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant):
+                    said = str(value.value)
+                    assigned += of_a_library(path, key.lineno, str(key.value), Word(said, "%" not in said))
+    return Read(tuple(assigned), ())

@@ -1,0 +1,26 @@
+/* What is communicated by beside what is recorded: it is named, so that nobody takes the recording for all of it. */
+
+struct nccl_id {
+    char internal[128];
+};
+#define NOTED(name, word, P, A)                                                                               \
+    int name P {                                                                                              \
+        static int(*real) P;                                                                                  \
+        if (!real) real = needed(#name), note(word);                                                          \
+        return real A;                                                                                        \
+    }
+NOTED(ncclCommInitRank, "NCCL", (void **c, int n, struct nccl_id id, int rank), (c, n, id, rank))
+NOTED(ncclCommInitRankConfig, "NCCL", (void **c, int n, struct nccl_id id, int rank, void *g), (c, n, id, rank, g))
+NOTED(ncclCommInitAll, "NCCL", (void **c, int n, const int *devices), (c, n, devices))
+
+/* Where they are linked in statically their threads have names: pt_gloo_runloop of PyTorch, NCCL's own. */
+int pthread_setname_np(pthread_t thread, const char *name) {
+    static int (*real)(pthread_t, const char *), gloo, nccl;
+    if (!real) real = needed("pthread_setname_np");
+    if (strcasestr(name, "gloo") && !gloo++) note("gloo");
+    if (strcasestr(name, "nccl") && !nccl++) note("NCCL");
+    return real(thread, name);
+}
+#ifndef AUTOTUNE_NO_PERSISTENT /* those came with sessions */
+NOTED(MPI_Session_init, "MPI sessions", (MPI_Info i, MPI_Errhandler h, MPI_Session *s), (i, h, s))
+#endif

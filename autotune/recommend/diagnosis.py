@@ -1,0 +1,248 @@
+"""What a run loses in MPI, to whom, and how much of that tuning can win (beside step 12).
+
+A function of what was recorded and of the *floor*: what this machine does at its best for the recorded calls,
+by default and with a few settings, measured in minutes in place of a campaign.
+
+Waiting for late ranks is nobody's to win by tuning. Of collectives T seconds without waiting, which take t_d
+by default and t_b at best, T (1 − t_b / t_d) can be won (see `reach`). Of transfers between two ranks
+waiting cannot be told from transfer, and the same share is won only of as long as the probe itself takes for
+them: the interval begins at nothing, where all is waiting or overlapped, and ends where all is transfer.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from operator import attrgetter
+
+from autotune.importers.recorded_time import LateRank, OtherCalls
+from autotune.importers.recording import RecordedCalls, Recording
+from autotune.recommend.floor import Floor
+from autotune.recommend.predicted import predicted
+from autotune.recommend.reach import BOTHER, UNLIKE, Ends, met, near, savings
+from autotune.recommend.recommendation import Gain
+
+COLLECTIVE, PAIRS, ONE_SIDED = "collectives", "point-to-point", "one-sided"
+"""Families of calls that settings of the transport change."""
+PROBED: Mapping[str, str] = {
+    **dict.fromkeys(("send", "bsend", "ssend", "rsend", "recv", "sendrecv", "sendrecv_replace"), "pingpong"),
+    **{f"i{name}": "pingpong" for name in ("send", "bsend", "ssend", "rsend", "recv")},
+    **{f"{name}_init": "pingpong" for name in ("send", "bsend", "ssend", "rsend", "recv")},
+    **{f"{r}{name}": name for name in ("put", "get", "accumulate") for r in ("", "r")},
+    **{f"{r}get_accumulate": "accumulate" for r in ("", "r")},
+}
+"""Operation → what the probe measures of it: half of a round trip, or the transfer with its flush."""
+_MOST_LATE = 3  # Ranks that are named.
+_MOSTLY = 0.8  # Share of the waiting after which the ranks that cause the rest are not named.
+
+
+class Verdict(StrEnum):
+    """Whether a campaign is worth it."""
+
+    TUNE = "tune"  # It wins what matters, with 95 %.
+    CANNOT_TELL = "cannot tell"  # It may.
+    UNMEASURED = "not measured"  # It may: how fast this machine is at its best was not measured.
+    LEAVE = "do not bother"  # It cannot.
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """For whom ranks waited in one collective."""
+
+    pattern: str  # See ``recorded_time.PATTERNS``.
+    period_s: float | None  # Where they come at a period.
+    ranks: tuple[LateRank, ...]  # Those that caused most of it, at most ``_MOST_LATE``.
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Time of a mean rank in calls of one kind, or waiting for others in them."""
+
+    family: str  # As in the recording.
+    name: str  # The collective; of other families the operation with most of the time.
+    waiting: bool  # Whether it is waiting for late ranks.
+    seconds: float  # Of a mean rank in a run.
+    message_bytes: float | None  # Mean size of the calls with most of the time; None: they carry nothing.
+    within: str = ""  # The completion in which most of the time passes; empty: in the calls themselves.
+    times: float | None = None  # How many times the best that was measured they take; None: not measured.
+    unlike: bool = False
+    """Whether they take so much longer than by default on its own that most of it is not theirs."""
+    win_s: Ends | None = None  # Of the seconds, what tuning can win; None: not known, or nothing is tuned.
+    touched: bool = True  # Whether settings could change it.
+    late: Late | None = None  # Whom is waited for.
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What one run loses in MPI."""
+
+    run_s: float  # Wall time.
+    mpi_s: Ends  # Of it in MPI, of a mean rank over all of its threads, with its interval.
+    losses: tuple[Loss, ...]  # The most time first.
+    verdict: Verdict  # What follows.
+    win: Ends | None  # Share of the run that tuning can win; None: not measured.
+    most: float  # What it can win at most.
+    threads: int  # Most threads of a rank that called MPI.
+    unseen: tuple[str, ...]  # What it communicates by that is not in here.
+    all_of_mpi: bool  # Whether more than collectives was recorded.
+
+    def share(self, loss: Loss) -> float:
+        """Of the run."""
+        return loss.seconds / self.run_s
+
+    @property
+    def waiting_s(self) -> float:
+        """For late ranks."""
+        return math.fsum(loss.seconds for loss in self.losses if loss.waiting)
+
+
+def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
+    """What a recorded run loses, and with a floor what tuning can win of it."""
+    gains = floor.gains if floor else ()
+    losses = [*_in_collectives(recorded, gains), *_in_others(recorded, gains)]
+    # As if all erred together.
+    wins = [loss.win_s for loss in losses if loss.win_s is not None]
+    win = tuple(math.fsum(one[k] for one in wins) / recorded.run_s for k in range(3))
+    open_s = math.fsum(loss.seconds for loss in losses if loss.touched and loss.win_s is None)
+    most = min(win[2] + open_s / recorded.run_s, 1.0)
+    if most < BOTHER:
+        verdict = Verdict.LEAVE
+    elif not wins:
+        verdict = Verdict.UNMEASURED
+    else:
+        verdict = Verdict.TUNE if win[1] >= BOTHER else Verdict.CANNOT_TELL
+    return Diagnosis(
+        run_s=recorded.run_s,
+        mpi_s=_in_mpi(recorded),
+        losses=tuple(sorted(losses, key=lambda loss: -loss.seconds)),
+        verdict=verdict,
+        win=(win[0], win[1], win[2]) if wins else None,
+        most=most,
+        threads=recorded.threads,
+        unseen=recorded.unseen,
+        all_of_mpi=recorded.timed_all_of_mpi,
+    )
+
+
+def _in_mpi(recorded: Recording) -> Ends:
+    """Seconds of a mean rank in MPI; what hides between stamps of the clock hides alike: ends add up."""
+    total = low = high = math.fsum(recorded.families_s.values())
+    every: Iterable[RecordedCalls | OtherCalls] = (*recorded.calls, *recorded.other)
+    for one in every:
+        if one.seconds_low is not None and one.seconds_high is not None:
+            low -= max(one.seconds - one.seconds_low, 0.0)
+            high += max(one.seconds_high - one.seconds, 0.0)
+    return total, max(low, 0.0), high
+
+
+def _in_collectives(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
+    groups: dict[str, list[RecordedCalls]] = defaultdict(list)
+    for one in recorded.calls:
+        groups[one.collective].append(one)
+    for name, rows in groups.items():
+        waiting_s = math.fsum(one.waiting_s for one in rows)
+        if waiting_s > 0:
+            most = max(rows, key=attrgetter("waiting_s"))
+            yield Loss(COLLECTIVE, name, True, waiting_s, _size(most), touched=False, late=_late(rows))
+        busy_s = math.fsum(one.busy_s for one in rows)
+        if busy_s > 0:
+            most = max(rows, key=attrgetter("busy_s"))
+            win_s, times, unlike = _won(recorded, rows, busy_s, gains)
+            touched = any(one.comm_size > 1 for one in rows)
+            yield Loss(COLLECTIVE, name, False, busy_s, _size(most), "", times, unlike, win_s, touched)
+
+
+def _size(most: RecordedCalls) -> float | None:
+    return most.message_bytes if most.sized else None
+
+
+def _won(
+    recorded: Recording, rows: Sequence[RecordedCalls], busy_s: float, gains: Sequence[Gain]
+) -> tuple[Ends | None, float | None, bool]:
+    """Seconds to win, how many times the best these take, whether that is far too many; None: unknown."""
+    known = list(met(rows, gains))
+    covered_s = math.fsum(one.busy_s for one, _ in known)
+    if covered_s <= 0:
+        return None, None, False
+    found = savings(replace(recorded, calls=tuple(rows)), gains)
+    ends = predicted(found.seconds, found.draw_s)
+    best_s = hidden_s = 0.0
+    for one, beside in known:
+        best_s += one.calls_per_rank * math.fsum(share * gain.tuned_s for gain, share in beside)
+        part = math.fsum(share * max(gain.saved[0], 0.0) for gain, share in beside)
+        hidden_s += part * max((one.seconds_high or one.seconds) - one.seconds, 0.0)
+    # What was not measured is taken to be like the rest of its collective.
+    value, low, high = (max(end, 0.0) * busy_s / covered_s for end in ends)
+    won = value, low, value + math.hypot(high - value, hidden_s)
+    return won, covered_s / best_s, found.unlike_s > covered_s / 2
+
+
+def _late(rows: Sequence[RecordedCalls]) -> Late | None:
+    """Whom ranks waited for in a collective: the pattern is that of the calls in which most was waited."""
+    told = [one.lateness for one in rows if one.lateness is not None and one.lateness.ranks]
+    if not told:
+        return None
+    sums: dict[int, list[LateRank]] = defaultdict(list)
+    for lateness in told:
+        for rank in lateness.ranks:
+            sums[rank.rank].append(rank)
+    ranks = sorted(
+        (
+            LateRank(rank, max(one.last for one in alike), *(math.fsum(column) for column in zip(
+                *((one.caused_s, one.waited_s) for one in alike), strict=True)))
+            for rank, alike in sums.items()
+        ),
+        key=lambda one: -one.caused_s,
+    )  # fmt: skip
+    total = math.fsum(one.caused_s for one in ranks)
+    named: list[LateRank] = []
+    for one in ranks[:_MOST_LATE]:
+        if math.fsum(r.caused_s for r in named) < _MOSTLY * total:
+            named.append(one)
+    leading = max(told, key=lambda lateness: math.fsum(one.caused_s for one in lateness.ranks))
+    return Late(leading.pattern, leading.period_s, tuple(named))
+
+
+def _in_others(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
+    families: dict[str, list[OtherCalls]] = defaultdict(list)
+    for one in recorded.other:
+        families[one.family].append(one)
+    ends = [one for one in families["completion"] if one.completing_s > 0]
+    end = max(ends, key=attrgetter("completing_s"), default=None)
+    for family, rows in families.items():
+        total_s = math.fsum(one.own_s for one in rows)
+        if total_s <= 0:
+            continue
+        most = max(rows, key=attrgetter("own_s"))
+        inside = end is not None and family != "completion" and 2 * most.completing_s > most.seconds
+        size = most.message_bytes or None
+        touched = family in (PAIRS, ONE_SIDED)
+        win_s, times, unlike = _transfers(rows, total_s, gains) if touched else (None, None, False)
+        within = end.operation if inside and end is not None else ""
+        yield Loss(family, most.operation, False, total_s, size, within, times, unlike, win_s, touched)
+
+
+def _transfers(
+    rows: Sequence[OtherCalls], total_s: float, gains: Sequence[Gain]
+) -> tuple[Ends | None, float | None, bool]:
+    """As ``_won`` of calls between two ranks, by the probe's own; None: it measured none of them."""
+    default_s = best_s = 0.0
+    ends = [0.0, 0.0, 0.0]
+    for one in rows:
+        name = PROBED.get(one.operation, "")
+        for gain, share in near(gains, name, None, one.message_bytes):
+            its_s = one.calls_per_rank * share * gain.default_s
+            default_s += its_s
+            best_s += one.calls_per_rank * share * gain.tuned_s
+            for k in range(3):
+                ends[k] += its_s * max(gain.saved[k], 0.0)
+    if default_s <= 0:
+        return None, None, False
+    saved, _, high = (end / default_s for end in ends)
+    value = min(total_s, default_s) * saved
+    return (
+        (value, 0.0, min(total_s, UNLIKE * default_s) * high),
+        total_s / best_s,
+        total_s > UNLIKE * default_s,
+    )

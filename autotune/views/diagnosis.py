@@ -1,0 +1,146 @@
+"""A diagnosis in words: the sentence that a program's owner needs, and what stands behind it (step 12)."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from autotune.recommend.diagnosis import COLLECTIVE, Diagnosis, Late, Loss, Verdict
+from autotune.recommend.floor import Floor
+from autotune.recommend.reach import BOTHER
+from autotune.views.text import duration_text, size_text
+
+_NAMED = 5  # Losses that the sentence names.
+_FAMILIES = {
+    "point-to-point": "point-to-point",
+    "one-sided": "one-sided",
+    "files": "in MPI-IO",
+    "completion": "in waits and tests of nothing in particular",
+    "setup": "setting up communicators and the like",
+}
+_WHY = {"same": "imbalance", "wandering": "noise", "periodic": "a disturbance at a period"}
+"""Pattern of late ranks → what makes such."""
+
+
+def sentence(found: Diagnosis, calls: str = "calls.json") -> str:
+    """What the job loses in MPI, to whom, and whether tuning can help."""
+    total = found.mpi_s[0] / found.run_s
+    over = f", over {found.threads} threads" if found.threads > 1 else ""
+    named = [loss for loss in found.losses if found.share(loss) >= BOTHER][:_NAMED]
+    parts = [f"{share_text(found.share(loss))} {_loss_text(loss)}" for loss in named]
+    rest = total - math.fsum(map(found.share, named))
+    if parts and rest >= BOTHER / 10:
+        parts.append(f"{share_text(rest)} in the rest")
+    where = "MPI" if found.all_of_mpi else "collectives (of other calls of MPI nothing was recorded)"
+    listed = f": {', '.join(parts)}" if parts else ""
+    said = [f"Your job spends {share_text(total)}{_unsure(found)} of its time in {where}{over}{listed}."]
+    if found.unseen:
+        said.append(f"It also communicates by {' and '.join(found.unseen)}, which this does not see.")
+    return " ".join([*said, verdict_text(found, calls)])
+
+
+def verdict_text(found: Diagnosis, calls: str = "calls.json") -> str:
+    """What tuning can win."""
+    most = f"Tuning can win at most {share_text(found.most)} of the run"
+    if found.verdict is Verdict.LEAVE:
+        return f"{most}: do not bother."
+    if found.win is None:
+        return f"{most}; how much of that, python -m autotune diagnose {calls} measures in minutes."
+    how = f"python -m autotune conf=application calls={calls}"
+    if found.verdict is Verdict.TUNE:
+        return f"Tuning can win {_ends_text(found.win)} of the run: {how}"
+    open_share = found.most - found.win[2]
+    unknown = f", {share_text(open_share)} of it not measured" if open_share > 1e-3 else ""
+    return f"{most}{unknown}, {_ends_text(found.win)} by what was measured: {how} tells."
+
+
+def details(found: Diagnosis, floor: Floor | None) -> str:
+    """A line for each loss, and what the floor was measured with."""
+    lines = [f"{'':4}{'of the run':>10}  {'s':>8}  {'× best':>7}  {'to win':>22}"]
+    for loss in found.losses:
+        if found.share(loss) < BOTHER / 100:
+            continue
+        times = f"{loss.times:.3g}" if loss.times is not None else ""
+        won = _ends_text(tuple(end / found.run_s for end in loss.win_s)) if loss.win_s else ""
+        won = won or ("not measured" if loss.touched else "none by tuning")
+        lines.append(
+            f"{'':4}{share_text(found.share(loss)):>10}  {loss.seconds:8.3g}  {times:>7}  {won:>22}  "
+            f"{_loss_text(loss, False)}"
+        )
+    lines += [unlike_text(loss.name, loss.times or 0.0, loss.family) for loss in found.losses if loss.unlike]
+    if floor is not None:
+        lines.append(floor_text(floor))
+    return "\n".join(lines) + "\n"
+
+
+def floor_text(floor: Floor) -> str:
+    """What was tried, and what was best where."""
+    best = sorted({words for words in floor.best if words})
+    left = f", for {floor.left_out} more no time was left" if floor.left_out else ""
+    fastest = "; ".join(best[:_NAMED]) or "the default"
+    return (
+        f"best of the default, what it sweeps and {len(floor.settings)} settings{left}: "
+        f"{floor.launches} launches in {duration_text(floor.seconds)}; fastest somewhere: {fastest}"
+    )
+
+
+def document(found: Diagnosis, floor: Floor | None, calls: str) -> dict[str, Any]:
+    """For other programs."""
+    return {
+        "format": "autotune diagnosis 1",
+        "sentence": sentence(found, calls),
+        **asdict(found),
+        "floor": asdict(floor) if floor else None,
+    }
+
+
+def unlike_text(name: str, times: float, family: str = COLLECTIVE) -> str:
+    """Why nothing is promised of calls that take far longer than on their own."""
+    why = "ranks that lose their cores, other load, or waiting that was not seen"
+    if family != COLLECTIVE:
+        why = "mostly waiting for partners that come later, or overlap"
+    return f"{name} takes {times:.0f} times what this machine does: {why}; nothing is promised of that"
+
+
+def share_text(share: float) -> str:
+    """A share of a run: ``58 %``, ``0.2 %``."""
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.1f} %" if percent >= 0.05 else "0.0 %"
+
+
+def _ends_text(ends: Iterable[float]) -> str:
+    value, low, high = ends
+    return f"{share_text(value)} ({100 * low:.1f} … {100 * high:.1f})"
+
+
+def _unsure(found: Diagnosis) -> str:
+    """The interval of the time in MPI, where it matters."""
+    value, low, high = (end / found.run_s for end in found.mpi_s)
+    if max(high - value, value - low) < BOTHER:
+        return ""
+    return f" (not known to better than {100 * low:.0f} … {100 * high:.0f} %)"
+
+
+def _loss_text(loss: Loss, with_times: bool = True) -> str:
+    what = loss.name.capitalize() if loss.family != COLLECTIVE else loss.name
+    of = f"{what} of {size_text(round(loss.message_bytes))}" if loss.message_bytes is not None else what
+    if loss.waiting:
+        return f"waiting in {loss.name}{_late_text(loss.late)}"
+    times = ""
+    if with_times and loss.times is not None and loss.family == COLLECTIVE:
+        times = f", {loss.times:.2g} times what this machine does at its best"
+    if loss.family == COLLECTIVE:
+        return f"in {of}{times}"
+    within = f"{loss.within.capitalize()}, " if loss.within else ""
+    return f"{_FAMILIES[loss.family]} ({within}{of})"
+
+
+def _late_text(late: Late | None) -> str:
+    if late is None or late.pattern not in _WHY or not late.ranks:
+        return " for late ranks (not MPI)"
+    ranks = [str(one.rank) for one in late.ranks]
+    who = f"rank {ranks[0]} is" if len(ranks) == 1 else f"ranks {', '.join(ranks[:-1])} and {ranks[-1]} are"
+    if late.pattern == "wandering":
+        who = "now one rank and now another is"
+    when = f" every {late.period_s:.2g} s" if late.period_s and late.pattern == "periodic" else ""
+    return f" because {who} late{when} ({_WHY[late.pattern]}, not MPI)"

@@ -1,0 +1,159 @@
+"""``record`` on programs that keep books of their own: its seconds hold theirs, late ranks are found."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotune.cli import main
+from autotune.errors import ExitCode
+from autotune.importers.recording import read_recording
+from tests.integration.mpirun import ROOT, launcher
+
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
+
+DATA = Path(__file__).parents[1] / "data" / "applications"
+CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
+SLICE = 0.003
+"""Of a run: a scheduler's slices that fell between the program's clock and ours."""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Compiled by the compiler of the MPI that launches it."""
+    made = tmp_path_factory.mktemp("program") / "recorded_time"
+    words = [launcher().replace("mpirun", "mpicc"), "-O1", str(DATA / "recorded_time.c"), "-o", str(made)]
+    subprocess.run([*words, "-lpthread"], check=True)
+    return made
+
+
+@pytest.fixture
+def recorded(program, tmp_path, monkeypatch):
+    """What a mode of the program was told by its own books, and the recording."""
+    for name, value in ROOT.items():
+        monkeypatch.setenv(name, value)
+
+    def of(mode, n, ranks=3, options=()):
+        told, out = tmp_path / "told.json", tmp_path / "calls.json"
+        words = [str(program), str(told), mode, str(n), str(tmp_path / "data")]
+        argv = [launcher(), "-n", str(ranks), *CROWDED, *options, *words]
+        assert main(["record", "--out", str(out), "--", *argv]) == ExitCode.WELL
+        return json.loads(told.read_text()), read_recording(out.read_text(), "calls.json")
+
+    return of
+
+
+def by_operation(found):
+    """Operation → calls, and the interval of their own seconds, without the waits for what they began."""
+    sums = {}
+    for c in found.calls:
+        low_s, high_s = c.seconds_low, c.seconds_high
+        name = {"blocking": "", "non-blocking": "i"}[c.kind] + c.collective
+        sums.setdefault(name, []).append((c.calls, low_s, high_s))
+    for c in found.other:
+        inner_s = 0.0 if c.family == "completion" else c.completing_s
+        sums.setdefault(c.operation, []).append((c.calls, c.seconds_low - inner_s, c.seconds_high - inner_s))
+    return {name: tuple(map(sum, zip(*rows, strict=True))) for name, rows in sums.items()}
+
+
+@pytest.mark.parametrize(
+    ("mode", "n"),
+    [("rare", 3000), ("halo", 200), ("rma", 100), ("io", 20), ("threads", 150), ("communicators", 20)],
+)
+def test_times_hold_the_programs_own_and_counts_are_exact(mode, n, recorded):
+    told, found = recorded(mode, n)
+    ours = by_operation(found)
+    for operation, (calls, seconds) in told.items():
+        number, low_s, high_s = ours[operation]
+        assert number == calls, operation
+        assert low_s <= seconds <= high_s + SLICE * found.run_s, operation
+    assert found.threads == (3 if mode == "threads" else 1)
+
+
+def test_waits_stand_with_what_began_the_requests(recorded):
+    """A non-blocking collective, and persistent point-to-point calls, of which each start counts."""
+    told, found = recorded("requests", 100)
+    (iallreduce,) = (c for c in found.calls if c.kind == "non-blocking")
+    begun_s, waited_s = told["iallreduce"][1], told["wait"][1]
+    assert iallreduce.seconds == pytest.approx(begun_s + waited_s, abs=0.02 * waited_s + SLICE * found.run_s)
+    persistent = {c.operation: c for c in found.other if c.operation.endswith("_init")}
+    assert {name: c.calls for name, c in persistent.items()} == {"send_init": 300, "recv_init": 300}
+    assert {c.message_bytes for c in persistent.values()} == {2048.0}
+    (waitall,) = (c for c in found.other if c.operation == "waitall")
+    assert waitall.completing_s == pytest.approx(waitall.seconds)  # all of it is somebody's
+    assert sum(c.completing_s for c in persistent.values()) == pytest.approx(waitall.seconds)
+    assert found.families_s["completion"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_short_calls_are_sampled_and_the_rest_is_bounded_by_the_runs_own_time(recorded):
+    told, found = recorded("tight", 200_000, ranks=2)
+    (calls,) = found.calls
+    assert calls.calls == 400_000
+    assert 0 < calls.timed <= calls.calls
+    # The loop had nothing else to do: its own time is little more than that of the calls.
+    assert calls.seconds_low <= told["allreduce"][1] * (1 + SLICE)
+    assert sum(calls.histogram.calls) == pytest.approx(calls.calls, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("mode", "n", "pattern", "late"),
+    [("skew", 150, "same", 1), ("periodic", 200, "periodic", 0), ("wandering", 200, "wandering", None)],
+)
+def test_who_is_late_is_named(mode, n, pattern, late, recorded):
+    _, found = recorded(mode, n)
+    (calls,) = found.calls
+    assert calls.lateness.pattern == pattern, calls.lateness
+    if late is not None:
+        assert calls.lateness.ranks[0].rank == late, calls.lateness
+        assert calls.lateness.ranks[0].caused_s > 0.6 * calls.waiting_s
+    assert sum(one.caused_s for one in calls.lateness.ranks) <= calls.waiting_s * 1.01
+    assert calls.waiting_s <= calls.seconds
+
+
+def test_how_it_was_started_is_kept_and_halos_know_their_neighbours(recorded, monkeypatch):
+    monkeypatch.setenv("UCX_TLS", "tcp")
+    _, found = recorded("halo", 20, options=("--mca", "btl", "self,sm", "-x", "MPICH_NEVER=1"))
+    assert found.started.launcher == "mpirun"
+    assert ("mca", "btl", "self,sm") in found.started.options
+    its = found.started.environment
+    assert (its["OMPI_MCA_btl"], its["UCX_TLS"], its["MPICH_NEVER"]) == ("self,sm", "tcp", "1")
+    assert "OMPI_MCA_num_procs" not in its
+    halo = {c.distance for c in found.other if c.operation == "isend" and c.message_bytes == 65536}
+    assert halo <= {"socket", "node"}
+    assert halo
+    seconds = sum(map(sum, found.timeline.seconds.values()))
+    assert seconds == pytest.approx(sum(found.families_s.values()), rel=0.05)
+
+
+def test_two_jobs_at_once_are_two_recordings(program, tmp_path, monkeypatch, capfd):
+    for name, value in ROOT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", f"{Path(launcher()).parent}{os.pathsep}{os.environ['PATH']}")
+    one = " ".join([launcher(), "-n", "2", *CROWDED, str(program), str(tmp_path / "a"), "skew", "300"])
+    script = f"{one} & {one.replace(str(tmp_path / 'a'), str(tmp_path / 'b'))} & wait"
+    out = tmp_path / "calls.json"
+    assert main(["record", "--out", str(out), "--", "sh", "-c", script]) == ExitCode.WELL
+    assert "ran at the same time" in capfd.readouterr().err
+    for path in (out, tmp_path / "calls-2.json"):
+        found = read_recording(path.read_text(), path.name)
+        assert found.ranks == 2
+        assert found.collectives_s < found.run_s
+
+
+GLOO = """
+import sys, torch.distributed as dist
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
+dist.barrier()
+"""
+
+
+def test_what_communicates_by_gloo_is_told_so(tmp_path, capfd, monkeypatch):
+    pytest.importorskip("torch")
+    (tmp_path / "gloo.py").write_text(GLOO)
+    words = [sys.executable, str(tmp_path / "gloo.py"), str(tmp_path / "store")]
+    out = tmp_path / "calls.json"
+    assert main(["record", "--out", str(out), "--", *words]) == ExitCode.MISTAKE
+    assert "communicates by gloo, which this does not see" in capfd.readouterr().err
