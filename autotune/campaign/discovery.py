@@ -142,8 +142,8 @@ class Discovery:
     def _promising(self, history: History) -> bool:
         """Whether something was confirmed that gains more than a verification can miss, and has no price.
 
-        Or an arm gains as much on the whole, with the best level that was confirmed in it: whether its price at
-        single sizes can be avoided is what the search finds out, by rules and by what experts named.
+        Or an arm gains as much on the whole, with the best level that was confirmed in it: whether its price
+        at single sizes can be avoided is what the search finds out, by rules and by what experts named.
         """
         found = self.found(history)
         gains = [float(np.mean(e.log_ratio)) for e in self._harmless(found)]

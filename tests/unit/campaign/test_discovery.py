@@ -109,7 +109,7 @@ def test_while_nothing_harmless_was_confirmed_and_time_is_left_a_discovery_goes_
 
 
 def test_an_arm_that_gains_on_the_whole_is_left_to_the_search():
-    """Its price at single sizes is avoided by what experts named, which a discovery that went on left no time for."""
+    """What experts named avoids its price at single sizes, where a discovery leaves the time for that."""
     behind = tuple(Parameter(f"b{i}", (0, 1), 0, when={"arm": (1,)}) for i in range(8))
     armed = Space("armed", (Parameter("arm", (0, 1), 0), *behind, *KNOBS.parameters[:90]))
     _, _, goes_on_s = discovered({}, 330.0, armed)
