@@ -1,6 +1,6 @@
 """What a cloud study found best beside what the model finds best, row by row, as Markdown.
 
-    python -m benchmarks.study_comparison docs/data/study_ucx_nodes.csv > docs/study_comparison.md
+    python -m benchmarks.study_comparison benchmarks/study_ucx_nodes.csv > benchmarks/study_comparison.md
 
 The study (a public tutorial of a cloud vendor) names the settings that looked best in plots of the Intel MPI
 Benchmarks, for each collective, component, number of nodes and ranks per node. The model is asked the same
@@ -215,7 +215,7 @@ def _components(answers: Sequence[tuple[Case, dict[str, str]]]) -> str:
 _HEAD = """\
 # A cloud study's optima and the model's
 
-Made by `python -m benchmarks.study_comparison docs/data/study_ucx_nodes.csv`; do not edit.
+Made by `python -m benchmarks.study_comparison benchmarks/study_ucx_nodes.csv`; do not edit.
 
 A cloud vendor's public tutorial tuned Open MPI over UCX on 36-core nodes with 100 Gb/s RoCE and reports,
 for 144 combinations, which settings looked best in plots (Intel MPI Benchmarks, five runs, extremes

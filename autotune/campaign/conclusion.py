@@ -23,8 +23,7 @@ class Conclusion:
     """What a campaign has found so far."""
 
     baseline: Envelope  # The stack's own defaults.
-    effects: tuple[Effects, ...]
-    """The screening's analyses, one for each objective; none before it is complete."""
+    effects: tuple[Effects, ...]  # The screening's analyses, one for each objective, once it is complete.
     screening: ScreeningResult | None  # What became of its factors.
     verdict: Verdict | None  # What the verification says; None where none was begun.
     recommendation: Recommendation | None

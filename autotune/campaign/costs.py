@@ -16,8 +16,7 @@ class Share:
     most: int  # Where the verification has to try again.
     launch_s: float = 0.0  # For which each of them measures, in seconds; what starts and ends it comes on top
 
-    limit_s: float = math.inf
-    """Of time, which may end it before all its launches are made."""
+    limit_s: float = math.inf  # Of time, which may end it before all its launches are made.
 
     @property
     def count(self) -> str:

@@ -52,8 +52,7 @@ class SiteFacts:
 
     description: str = ""  # MPI and UCX versions in one line.
     findings: tuple[tuple[str, str], ...] = ()  # (what, found) pairs about the machine.
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    """Environment of every launch, the untouched ones too."""
+    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, untouched too.
     coll: tuple[str, ...] = ()  # The collective components that are there; empty: not known.
     stamp: Stamp = Stamp()  # Whether something real was measured.
     launcher: Mapping[str, Any] = field(default_factory=dict)
@@ -71,8 +70,7 @@ class Description:
     objectives: tuple[Objective, ...]  # What is judged.
     site: SiteFacts  # Where it is measured.
     knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
-    discovered: Found | None = None
-    """What the discovery found, once it is complete; the space is then what is left to search."""
+    discovered: Found | None = None  # What a complete discovery found; the space is what it left to search.
     suggested: tuple[Point, ...] = ()  # Points to search first.
     confirmed: tuple[Point, ...] = ()
     """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""

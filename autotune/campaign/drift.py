@@ -41,16 +41,12 @@ _COMPARED = (*_SEARCHED, Phase.VERIFY)
 class DriftRule:
     """When launches are taken to depend on the time, on the log scale."""
 
-    loop_sd: float = 0.05
-    """By so much the logarithm of the core loop's duration varies where nothing is to be learnt from it."""
+    loop_sd: float = 0.05  # Of ln of the core loop's duration, where nothing is to be learnt from it.
     fewest: int = 6  # Launches of settings that were launched again, below which nothing is estimated.
     most: int = 160  # So many are looked at, evenly taken.
-    sure: float = 6.0
-    """Twice the logarithm of the likelihood ratio from which on an effect is taken for more than chance."""
-    outlying: float = 4.0
-    """Standard deviations, by the median absolute deviation, from which on a launch lies by itself."""
-    flat: float = 10.0
-    """Standard deviation of the prior of a setting's mean, on the log scale: as good as none."""
+    sure: float = 6.0  # Twice the log likelihood ratio from which on an effect is taken for more than chance.
+    outlying: float = 4.0  # Robust standard deviations from which on a launch lies by itself.
+    flat: float = 10.0  # Prior standard deviation of a setting's mean, on the log scale: as good as none.
     shares: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
     """What is tried: standard deviations of e, and ratios of the others' to it."""
 
@@ -71,8 +67,7 @@ class Drift:
     error: float = math.nan  # Standard deviation of one launch beside it.
     walk: float = 0.0  # Standard deviation by which the machine moved over the campaign; 0: not beyond chance
     hosts: float = 0.0  # Standard deviation between sets of nodes; 0: not beyond chance.
-    offsets: dict[int, float] = field(default_factory=dict)
-    """Number of a trial → by how much its times are too high."""
+    offsets: dict[int, float] = field(default_factory=dict)  # Trial → by how much its times are too high.
 
     @property
     def effects(self) -> int:

@@ -21,10 +21,8 @@ from autotune.space import Space, Value
 class FailureRule:
     """When failures end a campaign, or a value."""
 
-    attempts: int = 3
-    """Launches of the untouched stack that fail in a row before a machine is taken for broken, at least."""
-    false_alarm: float = 0.01
-    """Chance that a campaign is stopped although its machine only fails as often as it did all the time."""
+    attempts: int = 3  # Untouched launches that fail in a row before a machine counts as broken, at least.
+    false_alarm: float = 0.01  # Chance of ending a campaign whose machine fails no more than before.
     in_a_row: int = 3
     """Points in a row that make the machine suspect, twice as many after each time that it was well; and
     points of a value, never as asked, that make the value one that cannot be applied here."""

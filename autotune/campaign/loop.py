@@ -37,8 +37,7 @@ class CampaignLoop:
     plan: Plan = field(init=False)  # What is planned by now.
     _shown: set[Phase] = field(default_factory=set)
     _took: defaultdict[Phase, list[float]] = field(default_factory=lambda: defaultdict(list))
-    _discovery_s: float = 0.0
-    """What the discovery took, also between its launches: it has a budget of its own."""
+    _discovery_s: float = 0.0  # What the discovery took, also between its launches; its budget is its own.
 
     def __post_init__(self) -> None:
         """Begin with what is planned before any launch."""

@@ -82,8 +82,7 @@ class Launches:
     measurement: Measurement  # What every launch measures.
     space: Space  # What the trials' points belong to.
     directory: Path  # Each launch gets a folder below its ``launches/``.
-    usual: UsualCores = field(default_factory=UsualCores)
-    """What its launches so far say of the machine's cores."""
+    usual: UsualCores = field(default_factory=UsualCores)  # What its launches say of the machine's cores.
 
     def observe(self, trial: Trial) -> Observation:
         """What one launch of the trial shows; see ``Observer``."""

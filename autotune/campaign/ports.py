@@ -36,8 +36,7 @@ class Problem:
     space: Space  # What may be chosen.
     objectives: tuple[Objective, ...]  # What is judged, on the envelope.
     min_gain: float = 0.0  # Stop when the expected relative gain falls below this.
-    max_loss: float | None = None
-    """Relative loss against the untouched stack at any size that rules a setting out; None: none does."""
+    max_loss: float | None = None  # Relative loss at any size that rules a setting out; None: none does.
     whole: Space | None = None
     """Where the history comes from, if that is more than ``space``: a screening varied what is now fixed."""
 
@@ -53,8 +52,7 @@ class Suggestion:
 
     point: Point  # What to try.
     note: str = ""  # Why, in a few words for the log.
-    expected_gain: float | None = None
-    """Relative improvement of the envelope that is expected; None: the method does not say."""
+    expected_gain: float | None = None  # Relative gain expected of the envelope; None: it does not say.
 
 
 class Proposer(Protocol):

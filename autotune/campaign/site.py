@@ -40,16 +40,13 @@ class Site:
     space: Space  # What can be turned here, the scenario's fixed values applied; ``dropped`` says what cannot
     placement: Placement  # Where the ranks go unless a trial maps them.
     description: str  # What is measured there, such as MPI and UCX versions, in one line.
-    stack: Stack | None = None
-    """The MPI that is launched; None: there is none, and parameter files have no effect."""
+    stack: Stack | None = None  # The MPI that is launched; None: there is none, parameter files do nothing.
     findings: tuple[Finding, ...] = ()  # For ``doctor``.
     chosen: str = ""  # Which launcher was taken and why, where the user left that open.
     stamp: Stamp = field(default_factory=Stamp)  # Marks everything that comes from here, where no MPI runs.
-    collective: tuple[str, ...] = ()
-    """What can be measured here, where the place decides that: what was recorded."""
+    collective: tuple[str, ...] = ()  # What can be measured here, where the place decides it: a recording.
     sizes: tuple[int, ...] = ()  # Message sizes that can be measured here, likewise.
-    has_defaults: bool = True
-    """Whether the stack's own defaults can be launched; else nothing is compared with them."""
+    has_defaults: bool = True  # Whether the stack's defaults can be launched; else nothing is compared.
     knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """The launcher's own configuration, so that it can be found again; empty: the default one."""

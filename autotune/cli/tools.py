@@ -57,6 +57,24 @@ def lint(
     return verb.lint(tuple(files), mpi, nodes)
 
 
+@cli.command()
+def explain(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="rules, parameters, selection tree, script")],
+    ranks: Annotated[int, typer.Option(min=1, help="of the communicator")],
+    size: Annotated[str, typer.Option("--bytes", help="message size, counted as OSU does: 4096, 64k")],
+    collective: Annotated[
+        str | None, typer.Option(help="which one; else all of which the file says something")
+    ] = None,
+    ppn: Annotated[int | None, typer.Option(min=1, help="ranks of a node; else all are on one")] = None,
+    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6")] = "openmpi5",
+    as_json: Json = False,
+) -> int:
+    """Say which line of a tuning file decides a call, which algorithm and component that is, and why."""
+    from autotune.commands import explain as verb
+
+    return verb.explain(file, ranks, size, collective, ppn, mpi, as_json)
+
+
 @cli.command("import")
 def import_(
     files: Annotated[

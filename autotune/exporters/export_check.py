@@ -49,8 +49,7 @@ class Proof:
     rows_reached: int  # Of them those that did.
     strays: int  # Measured sizes that reached a row although the stack should have decided.
     reason: str = ""  # In words, where something was not as exported, or could not be seen.
-    unseen: bool = False
-    """Whether a launch that should have shown it died: nothing is proved, and nothing refuted."""
+    unseen: bool = False  # Whether a launch that should have shown it died: neither proved nor refuted.
     as_a_whole: bool = False  # Whether the library was seen to read the rules by its refusal of spoilt ones.
 
     @property

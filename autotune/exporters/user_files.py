@@ -27,8 +27,7 @@ class Changes:
     contents: Mapping[Path, bytes | str | None]  # File → what it will hold; None: it goes.
     keep: tuple[Path, ...]  # Of these a copy is kept, if they change.
     cleaned: tuple[Path, ...] = ()  # Parameter files that are rid of us.
-    doubts: tuple[str, ...] = ()
-    """Why they should not be made without a question: what they replace, and what is here."""
+    doubts: tuple[str, ...] = ()  # Why to ask before they are made: what they replace, and what is here.
 
 
 def additions(recommendation: Recommendation) -> Changes | None:

@@ -30,14 +30,12 @@ UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}  # Every object
 class Objective:
     """One thing that is judged."""
 
-    name: str
-    """``latency`` (minimised), ``bandwidth`` (maximised), ``memory`` (minimised), or a program's response."""
+    name: str  # ``latency``, ``memory`` (minimised), ``bandwidth`` (maximised), or a program's response.
     min_bytes: int = 0  # Smallest message size that counts.
     max_bytes: int | None = None  # Largest message size that counts; None: no limit.
     weights: Mapping[Slot, float] = field(default_factory=dict)
     """Weight of each slot; empty: all alike. Slots that are not named weigh nothing."""
-    goal: str = ""
-    """Of a response of an external program: ``min`` or ``max``; empty for the objectives of MPI."""
+    goal: str = ""  # Of a program's response: ``min`` or ``max``; empty for the objectives of MPI.
 
     def __post_init__(self) -> None:
         """Check the name and the limits.

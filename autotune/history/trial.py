@@ -75,8 +75,7 @@ class Rule:
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator for which it was found.
-    min_bytes: int
-    """The first message size that it covers, as in ``Cell``; below the first rule the stack decides."""
+    min_bytes: int  # The first message size that it covers; below the first rule the stack decides.
     choice: Point  # The per-size values; empty: leave it to the stack.
 
     @property
@@ -99,8 +98,7 @@ class Trial:
     rules: tuple[Rule, ...] = ()  # Of a ``deployed`` subject: the per-size table that its files hold.
     timeout_s: float = 0.0  # After which it is ended; 0: as every launch of the campaign.
     repeats: int = 0  # Number of the trial that failed and is made once more; 0: none.
-    each: int = 0
-    """Of a verification: launches of each side in its block; 0: two, as earlier versions made them."""
+    each: int = 0  # Of a verification: launches of each side in a block; 0: two, of earlier versions.
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,7 @@ class Cell:
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator.
-    message_bytes: int
-    """As the OSU benchmarks count: per rank for allreduce, bcast and reduce, per block for the others."""
+    message_bytes: int  # As OSU counts: per rank for allreduce, bcast, reduce, per block for the others.
     choice: Point = Point()  # Call-level values; empty: whatever the stack decides.
 
 
@@ -119,8 +116,7 @@ class Estimate:
     """The location of one cell's samples."""
 
     cell: Cell  # What was measured.
-    median_s: float
-    """The location, a median unless the scenario names another estimator; NaN where not ``ok``."""
+    median_s: float  # The location, a median unless the scenario says otherwise; NaN where not ``ok``.
     sem_s: float  # Its standard error within this launch.
     n: int  # Samples behind it.
     status: Status = Status.OK  # Whether the cell may be used.

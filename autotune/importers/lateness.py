@@ -202,7 +202,7 @@ def _pattern(
         return PATTERNS[0], None
     main = max(found, key=lambda one: one.of_long_s)
     most = max((total for _, total in main.at_s), default=0.0)
-    times = np.array([at for at, total in main.at_s if total > most / 4])
+    times = np.array([at for at, total in main.at_s if total > most / 2])
     gaps = np.diff(times)
     rare = times.size < main.n_calls / 4 and main.of_long_s > _MAINLY * waiting_s
     if gaps.size >= 4 and rare:

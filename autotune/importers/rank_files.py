@@ -81,7 +81,7 @@ class _Rank:
             float(self.head["end_s"] - self.head["begin_s"]),
             self.head["end"] - self.head["begin"],
         )
-        return lasted_s / float(ticks) if lasted_s > 1.0 and ticks > 0 else float(self.head["tick_s"])
+        return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(self.head["tick_s"])
 
     def seconds(self, samples: Any) -> Any:
         """``SAMPLE`` with times in seconds, by the clock of rank 0; ``begin_s`` and ``end_s``."""
@@ -195,7 +195,9 @@ def joined(
     groups: list[list[_Job]] = []
     spawned = [job for job in jobs.values() if job.heads[0]["spawned"]]
     alone = [job for job in jobs.values() if not job.heads[0]["spawned"]]
-    for job in sorted(alone, key=lambda job: -len(job.heads)) or [spawned.pop()] * bool(spawned):
+    if not alone:  # those that spawned them were not recorded
+        alone, spawned = spawned[:1], spawned[1:]
+    for job in sorted(alone, key=lambda job: -len(job.heads)):
         group = next((g for g in groups if not any(_at_once(job, one) for one in g)), None)
         if group is None:
             groups.append([job])

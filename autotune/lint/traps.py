@@ -8,6 +8,7 @@ from autotune.errors import UserError
 from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding
 from autotune.resources.plugins import offers, plugged
+from autotune.stacks.asked import Answer, Asked
 
 GROUP = "autotune.lint"
 """Of the entry points: a kind of file, and the class that judges it."""
@@ -36,6 +37,10 @@ class Traps:
     def variable(self, a: Assignment) -> Iterable[Finding]:
         """Findings in one variable of anybody's."""
         return ()
+
+    def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
+        """What a file of its own decides of a call; None where it decides nothing."""
+        return None
 
     def together(
         self, last: Mapping[str, Assignment], texts: Collection[str], own: Sequence[str]

@@ -33,8 +33,7 @@ class LocationRule:
     """What an estimate rests on."""
 
     confidence: float = 0.95  # Of all intervals.
-    exact_up_to: int = 1000
-    """Samples above which the normal approximation gives the same rank to within one or two."""
+    exact_up_to: int = 1000  # Samples above which the normal approximation gives the same rank within two.
     outlier_score: float = 3.5  # Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin).
     batches: int = 12  # Parts of a row of samples whose means tell how far neighbours resemble each other.
     least_batch: int = 4  # Samples in a batch; of fewer in all, independence is taken for granted.
@@ -60,8 +59,7 @@ class Location:
 
     value_s: float  # The estimate, in seconds.
     sem_s: float  # Its standard error, in seconds; not a number when one sample says nothing about it.
-    low_s: float
-    """Lower end of the 95 % interval, in seconds; of fewer than six samples' median the smallest sample."""
+    low_s: float  # Lower end of the 95 % interval, seconds; of fewer than six samples the smallest.
     high_s: float  # Upper end of it, in seconds.
     n: int  # Samples that went in; none was left out as an outlier.
     n_outliers: int  # How many of them `outliers` marks.

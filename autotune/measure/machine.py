@@ -16,25 +16,18 @@ class CoreLimits:
 
     quiet_cores: float = 0.1  # Other work up to so many cores is any machine's own: daemons, the timer.
     quiet_share: float = 0.05  # The same as a share of all cores.
-    stolen_cores: float = 0.05
-    """Cores' worth of time that a virtual machine's host gave to others, from which on it is said."""
+    stolen_cores: float = 0.05  # Cores' worth of time taken by a virtual machine's host that is told.
     clock_share: float = 0.75  # Share of its highest frequency below which a core that measures is held back.
-    near: float = 2.0
-    """Core-to-core latency, as a ratio to the usual one, up to which cores are as near as usual."""
-    fast: float = 1.15
-    """Duration of the core loop, as a ratio to the usual one, up to which cores are as fast as usual."""
-    slow: float = 1.3
-    """The ratio from which on it is said: beside another thread of its core a loop takes so long at times."""
+    near: float = 2.0  # Core-to-core latency over the usual one, up to which cores are as near as usual.
+    fast: float = 1.15  # Duration of the core loop over the usual one, up to which cores are fast.
+    slow: float = 1.3  # The ratio from which on it is told: sharing a core takes so long at times.
     often: float = 0.5  # Share of launches on cores far apart from which on it is no exception.
-    moment_s: float = 0.5
-    """How long a launch of the search waits for slow cores: most of what they cost can be taken out."""
-    longer_s: float = 5.0
-    """The same of a launch of the verification: times on slow cores vary ten times as much."""
+    moment_s: float = 0.5  # How long a launch of the search waits for fast cores: most can be taken out.
+    longer_s: float = 5.0  # The same of the verification: on slow cores times vary ten times as much.
     day_s: float = 86400.0  # As long as a launch may wait at all.
     remembered: int = 24  # Launches of a placement that tell what is usual for it.
     fewest: int = 3  # Launches without which nothing is usual.
-    quantile: float = 0.25
-    """Of the times of these launches: the usual one; low, for most of them may have been disturbed."""
+    quantile: float = 0.25  # Of the times of these launches: low, most may have been disturbed.
     waiting_share: float = 0.5  # Of the time that launches took, what may be waited in all.
     least_hope: float = 1 / 32
     """Share of the patience that is left after many waits in vain: five launches without restore it."""
@@ -64,11 +57,9 @@ class Disturbance:
     throttled: float = 0.0  # How often a core was slowed down for heat or power.
     clock_share: float = 1.0  # Of its highest frequency, of the slowest core that measured.
     crowded_ranks: float = 0.0  # Ranks beyond the cores that they may use.
-    core_latency_s: float = 0.0
-    """Round trip of a cache line between two ranks of a node, of the slowest two; 0: not known."""
+    core_latency_s: float = 0.0  # Round trip of a cache line between ranks of a node, the slowest; 0: unknown
     core_loop_s: float = 0.0  # Of a fixed piece of arithmetic, on the slowest core; 0: not known.
-    cores_apart: float = 1.0
-    """The latency as a ratio to what is usual for this placement; 1: it is, or that is not known."""
+    cores_apart: float = 1.0  # The latency over what is usual for this placement; 1: not known.
     cores_slow: float = 1.0  # The same of the loop.
     waited_s: float = 0.0  # Until the cores were as near as usual.
 

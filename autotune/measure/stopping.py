@@ -59,13 +59,10 @@ class StoppingRule:
     half_width: float = 0.02  # Target: both ends of the median's interval within this fraction of the median.
     confidence: float = 0.95  # Coverage of that interval.
     margin: float = 1.5  # A cell is of interest up to this multiple of the best of its group, at least 1.
-    error_rate: float = 0.05
-    """Accepted probability that the best of a group is eliminated, in the whole launch."""
-    min_samples: int = 10
-    """Samples before a cell's interval is believed, and the handful that a hopeless cell gets; n₀."""
+    error_rate: float = 0.05  # Accepted probability that the best of a group is eliminated, a launch.
+    min_samples: int = 10  # n₀: samples before an interval is believed; a hopeless cell gets no more.
     max_samples: int = 4000  # Samples after which a cell is left as it is.
-    unknown_need: float = 4
-    """Samples a cell is expected to need before its interval says more, in units of `min_samples`."""
+    unknown_need: float = 4  # Samples that a cell is expected to need at first, in `min_samples`.
     least_weight: float = 1e-3  # Root of the smallest weight, where a coarse clock shows 0 s for the best.
     last_part: float = 0.02  # The last part of the budget, which a single round may take whole.
 
@@ -97,8 +94,7 @@ class SamplingRound:
     status: NDArray[np.int8]  # `CellStatus` of each cell.
     more: IntArray  # Samples to take of each cell before asking again; all 0 when sampling is over.
     median_s: FloatArray  # Medians in seconds; not a number without samples.
-    low_s: FloatArray
-    """Lower ends of the medians' intervals, in seconds; 0 where there are too few samples for one."""
+    low_s: FloatArray  # Lower ends of the medians' intervals, seconds; 0: too few samples for one.
     high_s: FloatArray  # Upper ends, in seconds; infinite where there are too few samples.
 
     @property

@@ -24,11 +24,9 @@ from autotune.measure.location import FloatArray
 class Validity(IntFlag):
     """Why a sample cannot be believed; the flags add up. Values are written to files: only ever add."""
 
-    STARTED_LATE = 1
-    """A rank came to the window when its start had already passed: ranks did not start together."""
+    STARTED_LATE = 1  # A rank came to the window after its start: ranks did not start together.
     OVERRAN = 2  # A rank was still in the call when the window ended: the next sample's start was in danger.
-    CLOCK_UNSURE = 4
-    """The clocks are known less well than the tolerance asks for, measured against the run time."""
+    CLOCK_UNSURE = 4  # Clocks are known less well than the tolerance asks, against the run time.
 
 
 @dataclass(frozen=True, slots=True)

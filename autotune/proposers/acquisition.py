@@ -36,17 +36,12 @@ if TYPE_CHECKING:
 class SearchRule:
     """What a search takes for granted of noise, and where it saves thinking."""
 
-    promising: int = 96
-    """Hypervolumes are computed for so many candidates: those that promise most in any one objective."""
-    slack: float = 0.03
-    """Loss on the log scale that is left to noise when a setting is asked whether it loses anywhere."""
-    sure: float = 0.1
-    """Measured loss on the log scale beyond which a setting is no rival: more than launches differ by."""
-    surely: float = 1.0
-    """Standard deviations of what is believed of a setting by which it must lose to be none."""
+    promising: int = 96  # Candidates whose hypervolume is computed: the best of any one objective.
+    slack: float = 0.03  # Loss on the log scale left to noise when asked whether a setting loses.
+    sure: float = 0.1  # Measured loss, log scale, beyond which a setting is no rival: no noise is so large.
+    surely: float = 1.0  # Standard deviations of belief by which a setting must lose to be no rival.
     hope: float = 0.002  # Least chance of a setting to lose nowhere: the model may be wrong.
-    launches: float = 0.05
-    """Prior standard deviation between launches of one point; recorded campaigns show 2 to 5 %."""
+    launches: float = 0.05  # Prior standard deviation between launches of one point (recorded: 2 to 5 %).
     trusted: float = 4.0  # Launches that this prior counts as.
 
 

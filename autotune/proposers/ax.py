@@ -26,8 +26,7 @@ class Ax:
     """Bayesian optimisation as Ax does it by default."""
 
     initial: int = 5  # Launches before the model takes over: quasi-random points, the default among them.
-    method: str = "fast"
-    """Of Ax: ``fast`` (its default Gaussian process), ``quality`` (fully Bayesian), ``random_search``."""
+    method: str = "fast"  # ``fast`` (a Gaussian process), ``quality`` (fully Bayesian), ``random_search``.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """What a client that saw this history suggests; None when every point was tried."""

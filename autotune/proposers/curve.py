@@ -37,8 +37,7 @@ IMPROVED = 4
 class Curve:
     """Models whole curves jointly and improves the envelope."""
 
-    repeats: bool = True
-    """Whether a doubtful leader is launched again when that is worth more than a new point."""
+    repeats: bool = True  # Whether a doubtful leader is launched again where it is worth more.
     candidates: int = 512  # Points that are drawn from a space too large to be enumerated.
     warm_start: tuple[FinishedCampaign, ...] = ()  # Finished campaigns whose launches are brought along.
     samples: int = 128  # Curves drawn for each candidate where no closed form exists.

@@ -45,22 +45,17 @@ if TYPE_CHECKING:
 class CurvePriors:
     """What is believed of curves before anything was measured: wider priors explore longer."""
 
-    signal: float = 0.7
-    """Prior standard deviation of ln t that parameters account for, beyond what names say."""
+    signal: float = 0.7  # Prior standard deviation of ln t by the parameters, beyond what names say.
     level: float = 0.5  # Prior standard deviation of the unknown level of all points against the reference.
     trust: float = 0.8  # Share of the expectation that is believed before anything was measured.
     doubt: float = 0.2  # Prior standard deviation of that share.
     smooth_octaves: float = 4.0  # Length, in doublings of the message size, over which curves bend.
-    nugget: float = 0.05
-    """Prior of the launch-to-launch standard deviation of ln t that standard errors do not show."""
-    unlike: float = 2.0
-    """Prior of θ, over the square root of the number of parameters: how soon unlike values tell nothing."""
+    nugget: float = 0.05  # Prior spread of launches, of ln t, that standard errors do not show.
+    unlike: float = 2.0  # Prior of θ · √D: how soon unlike values tell nothing of each other.
     unlike_on_scale: float = 1.0  # The same for values on a scale, which change by degrees.
     additive: float = 0.5  # Share w of what parameters do one by one.
-    rough: float = 0.1
-    """Standard deviation of what curves do at single sizes (protocol switches), beside what is smooth."""
-    fitted: int = 128
-    """Hyperparameters are fitted to at most so many launches; predictions rest on all of them."""
+    rough: float = 0.1  # Standard deviation of what curves do at single sizes, as where protocols switch.
+    fitted: int = 128  # Launches that hyperparameters are fitted to, at most; predictions rest on all.
     kept: float = 0.99  # Share of the prior variance over slots that the leading coefficients must hold.
     farthest: float = 6.0  # Standard deviations of its prior that a hyperparameter may lie away.
 
@@ -92,8 +87,7 @@ class Prediction:
     mean: NDArray[np.float64]  # Of ln t, shape ``(q, m)``.
     coefficient_sd: NDArray[np.float64]  # Standard deviation of each coefficient, shape ``(q, R)``.
     basis: NDArray[np.float64]  # φ, shape ``(m, R)``.
-    residual_sd: NDArray[np.float64]
-    """Standard deviation of ln t that the coefficients leave over, shape ``(q, m)``."""
+    residual_sd: NDArray[np.float64]  # Of ln t that the coefficients leave over, shape ``(q, m)``.
 
     @property
     def sd(self) -> NDArray[np.float64]:

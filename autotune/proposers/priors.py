@@ -26,13 +26,11 @@ from autotune.space import Parameter, Point, Value
 class NamePriors:
     """What names of values let one expect, on the log scale where nothing else is said."""
 
-    alpha_s: float = 1.5e-6
-    """Start-up time of a message between two nodes, seconds: the order of magnitude of today's networks."""
+    alpha_s: float = 1.5e-6  # Start-up time of a message between nodes: the order of today's networks.
     beta_s: float = 1e-10  # Time per byte, seconds: 10 GB/s.
     ranks: int = 64  # Assumed where nobody says how many ranks there are.
     adaptive: float = 0.3  # How far a stack's own choice usually is from the best family, on the log scale.
-    departure: float = 0.1
-    """What changing any other parameter costs on average: defaults were chosen by people who measured."""
+    departure: float = 0.1  # Mean cost of changing any other parameter: people measured its default.
     edge: float = 0.2
     """What either end of a family's own scale (radix, segment) costs against its middle: the best value is
     mostly inside, and a family that is tried once should be tried there."""

@@ -85,8 +85,7 @@ class Moment:
     """One launch on the campaign's own clock."""
 
     observation: Observation  # What it showed.
-    from_s: float
-    """When it was asked for: seconds of waiting and launching since the first one; breaks are not counted."""
+    from_s: float  # When it was asked for: seconds of waiting and launching since the first, no breaks.
 
 
 def moments(observations: Sequence[Observation]) -> tuple[Moment, ...]:

@@ -47,8 +47,7 @@ class Timed:
 
     setting: str  # In words.
     slot: Slot  # Which call.
-    times: Mapping[Hashable, tuple[float, float]]
-    """Launch → (seconds, relative standard error within the launch)."""
+    times: Mapping[Hashable, tuple[float, float]]  # Launch → seconds, relative standard error within it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,8 @@ class Importance:
     """One parameter in the eyes of the model."""
 
     parameter: str  # Its name.
-    share: float
-    """Its total effect, between 0 and about 1; with interactions the shares add up to more than 1."""
-    ratio: float
-    """Root mean square of what drawing it anew does to the logarithm of the score, as a ratio ≥ 1."""
+    share: float  # Its total effect, 0 to about 1; with interactions they add up to more than 1.
+    ratio: float  # Root mean square of what drawing it anew does to ln of the score, as a ratio.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +55,7 @@ class Learnt:
 
     importances: tuple[Importance, ...]  # The parameters that varied, the most important first.
     left_out: tuple[LeftOut, ...]  # In order of the measured score.
-    explained: float
-    """Share of the variation of left-out settings that is told, 1 − Σ(y − μ)² / Σ(y − ȳ)²: < 0: none."""
+    explained: float  # Of left-out settings' variation: 1 − Σ(y − μ)² / Σ(y − ȳ)²; < 0: nothing.
 
 
 def learnt(objective: Objective, index: int, space: Space, judged: Sequence[Candidate]) -> Learnt | None:

@@ -34,12 +34,9 @@ class PosteriorPriors:
     noise: float = 0.05  # and of one launch; recorded campaigns show launches 2 to 5 % apart.
     at_one_size: float = 0.1  # The same of f in a single slot, where most settings of a family differ little.
     unlike: float = 0.7  # Prior median of θ, over √D.
-    spreads: tuple[float, ...] = (1.5, 1.0, 0.7)
-    """Prior standard deviations of the logarithms of θ, √a and noise."""
-    fitted: int = 128
-    """Settings that hyperparameters are fitted to, from best to worst: it takes the cube of their number."""
-    judged: int = 512
-    """Settings that are judged, the best: one inversion of so many takes a tenth of a second."""
+    spreads: tuple[float, ...] = (1.5, 1.0, 0.7)  # Prior standard deviations of ln of θ, √a and noise.
+    fitted: int = 128  # Settings that hyperparameters are fitted to, best to worst: its cube is the cost.
+    judged: int = 512  # Settings that are judged, the best: inverting so many takes a tenth of a second.
 
 
 PRIORS = PosteriorPriors()

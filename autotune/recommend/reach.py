@@ -46,8 +46,7 @@ class Savings:
 
     seconds: tuple[Ends, ...]  # With about 95 % by what the campaign measured.
     shares: tuple[Ends, ...]  # Of the run's wall time.
-    draw_s: float
-    """Standard error of a single run by the draw of what was timed; of several it is in their spread: 0."""
+    draw_s: float  # Standard error of a single run by the draw of what was timed; 0 of several.
     unlike: tuple[tuple[RecordedCalls, float], ...] = ()
     """Calls that take over ``UNLIKE`` times what was measured of the same, and how many times."""
 

@@ -44,34 +44,24 @@ class LogVerdict(StrEnum):
 class LogPair:
     """One call in both logs."""
 
-    call: Call
-    """Which."""
+    call: Call  # Which.
     first_us: float
     """Geometric mean of its time in the first log; of rows with a bandwidth alone, the time of a message."""
-    second_us: float
-    """In the second."""
-    repeats: tuple[int, int]
-    """Rows behind each."""
-    speedup: float
-    """Of the second log against the first."""
-    interval: tuple[float, float]
-    """Of the speed-up; not numbers without repeats."""
-    p_value: float
-    """Of no difference; not a number without repeats."""
-    verdict: LogVerdict = LogVerdict.CANNOT_TELL
-    """What is told."""
+    second_us: float  # In the second.
+    repeats: tuple[int, int]  # Rows behind each.
+    speedup: float  # Of the second log against the first.
+    interval: tuple[float, float]  # Of the speed-up; not numbers without repeats.
+    p_value: float  # Of no difference; not a number without repeats.
+    verdict: LogVerdict = LogVerdict.CANNOT_TELL  # What is told.
 
 
 @dataclass(frozen=True, slots=True)
 class TwoLogs:
     """All calls of two logs."""
 
-    pairs: tuple[LogPair, ...]
-    """Calls of both, ordered by call."""
-    only_first: tuple[Call, ...]
-    """Calls that the second log does not have."""
-    only_second: tuple[Call, ...]
-    """And the other way round."""
+    pairs: tuple[LogPair, ...]  # Calls of both, ordered by call.
+    only_first: tuple[Call, ...]  # Calls that the second log does not have.
+    only_second: tuple[Call, ...]  # And the other way round.
 
 
 def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> TwoLogs:

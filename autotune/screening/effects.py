@@ -29,8 +29,7 @@ class Effect:
     std_err: float  # Its standard error; nan: the runs cannot tell.
     df: float  # Degrees of freedom of the standard error.
     p_value: float  # Of no effect, two-sided.
-    p_optimistic: float
-    """The smallest p-value of other readings: any single run left out, or replicates alone as noise."""
+    p_optimistic: float  # Smallest p-value with any single run left out, or replicates alone as noise.
     effect_optimistic: float  # The effect in the reading with that p-value.
     contribution: float  # Share in the sum of squares of the response about its mean, in percent.
     active: bool  # Whether the p-value is below the level asked for.
@@ -53,8 +52,7 @@ class Suspicion:
     """An interaction that may be there."""
 
     factors: tuple[str, str]  # The two factors; one at least seems to matter by itself.
-    p_value: float
-    """Of its not being there if nothing else interacts, times the number of interactions that were tried."""
+    p_value: float  # Of no such interaction if nothing else interacts, times those that were tried.
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +74,11 @@ class Effects:
     mean: float  # Of the response over the design, blocks and factors balanced.
     effects: tuple[Effect, ...]  # In the order of the design's factors.
     blocks: tuple[BlockEffect, ...]  # Empty where there is one block.
-    curvature: Effect | None
-    """Centre points minus corners (``low`` and ``high`` are words); None without centre points."""
-    noise: NoiseEstimate
-    """What the standard errors rest on; its variance is that of a run, unless runs are weighted."""
+    curvature: Effect | None  # Centre minus corners (``low``, ``high`` are words); None: no centre points.
+    noise: NoiseEstimate  # What the standard errors rest on: the variance of a run unless weighted.
     lenth: Lenth  # Lenth's yardstick for one effect, whether it was used or not.
     aliases: tuple[Alias, ...]  # What the main effects also contain.
-    suspicions: tuple[Suspicion, ...]
-    """Interactions that may be there: no findings, but reasons not to fix their factors."""
+    suspicions: tuple[Suspicion, ...]  # Interactions that may be there: reasons not to fix their factors.
     efficiency: Efficiency  # Of the runs that have a result.
     r_squared: float  # Share of the sum of squares that the fitted model explains.
     n_runs: int  # Runs with a result.

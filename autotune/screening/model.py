@@ -24,19 +24,14 @@ class ScreeningRule:
     tolerance: float = 1e-7  # A column of which less than this share is its own belongs to the others.
     min_residual_df: int = 3  # Below this the residuals say too little (t quantiles beyond 4).
     tiny: float = 1e-100  # Smaller errors are zero: their squares are.
-    most_left_out: int = 200
-    """In tables of more runs a single one hides nothing, and leaving each one out would take minutes."""
-    leading: float = 1.28
-    """Standard errors beyond which an effect may matter: one inert factor in five is beyond them."""
-    hiding: float = 0.5
-    """Alias coefficient from which on the interaction of two active factors may hide a main effect."""
-    listed: float = 0.05
-    """Alias coefficients below this are not listed; unbalanced tables have many tiny ones."""
+    most_left_out: int = 200  # Runs up to which each is left out in turn: of more, one hides nothing.
+    leading: float = 1.28  # Standard errors beyond which an effect may matter: one inert in five is.
+    hiding: float = 0.5  # Alias coefficient from which on two active factors may hide a main effect.
+    listed: float = 0.05  # Alias coefficients below are not listed; unbalanced tables have many.
     min_results: int = 3  # Results of a level without which no factor is fixed.
     negligible: float = 0.01  # The relative change of a response that nobody would tune for.
     power: float = 0.8  # Probability with which an effect is called active that counts as detectable.
-    simulated: int = 4000
-    """Sets of contrasts for the power of Lenth's method: a standard error of at most 0.01."""
+    simulated: int = 4000  # Sets of contrasts for the power of Lenth's method: known to 0.01.
 
 
 RULE = ScreeningRule()

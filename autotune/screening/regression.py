@@ -104,8 +104,7 @@ class Regression:
     df: int  # Degrees of freedom of the residuals.
     breusch_pagan_p: float  # That rows scatter alike: small where they do not.
     steps: tuple[Breakpoint, ...]  # Where residuals show that the model changes.
-    cost: CostModel | None
-    """The best of LogGP's forms on the same rows and scale; None without ranks and sizes."""
+    cost: CostModel | None  # The best of LogGP's forms on the same rows; None: no ranks and sizes.
     columns: Mapping[str, NDArray[np.float64]]  # Column → (n,) the table's numbers.
     fitted: NDArray[np.float64]  # (n,) the model's response on its scale.
 

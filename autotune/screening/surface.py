@@ -24,10 +24,8 @@ Term = tuple[int, ...]
 class SurfaceRule:
     """How the optimum of a surface is searched."""
 
-    draws: int = 1000
-    """Sets of coefficients redrawn within their errors: ends of a 95 % interval rest on 25 of them."""
-    candidates: int = 2000
-    """Random places from the best of which each descent begins, beside the runs and the corners."""
+    draws: int = 1000  # Coefficients redrawn within their errors: 25 lie beyond each end of 95 %.
+    candidates: int = 2000  # Random places, the best of which begins a descent; runs and corners too.
     sweeps: int = 200  # Passes over the factors after which a descent ends in any case.
     cornered: int = 8  # Factors up to which all corners are candidates.
     flat: float = 0.02  # An eigenvalue below this share of the largest coefficient counts as no curvature.
@@ -51,11 +49,9 @@ class Optimum:
     """The best point within the range of all factors."""
 
     codes: dict[str, float]  # Where, in codes.
-    intervals: dict[str, tuple[float, float]]
-    """95 % of where the optimum would be if the coefficients were as far off as their errors allow."""
+    intervals: dict[str, tuple[float, float]]  # 95 % of where it would be, coefficients being off by errors.
     value: float  # The predicted mean there.
-    interval: tuple[float, float]
-    """Its 95 % confidence interval; chosen as the best of many, it is on the hopeful side."""
+    interval: tuple[float, float]  # Its 95 % interval; chosen as the best of many, it is hopeful.
     at_edge: tuple[str, ...]  # Factors at an end of their range: the best may lie beyond.
 
 
@@ -68,8 +64,7 @@ class Surface:
     left_out: tuple[tuple[str, ...], ...]  # Terms that the runs could not tell apart from others.
     r_squared: float  # Share of the variation that is explained.
     adjusted_r_squared: float  # The same, corrected for the number of terms.
-    predicted_r_squared: float
-    """Share that is explained of runs that were left out of the fit (from PRESS); may be negative."""
+    predicted_r_squared: float  # Share explained of runs left out of the fit (PRESS); may be negative.
     curvature: tuple[float, ...]  # Eigenvalues of B, ascending.
     shape: Literal["minimum", "maximum", "saddle", "ridge", "plane"]
     """What the eigenvalues say: a *ridge* bends in some directions and is flat in others."""

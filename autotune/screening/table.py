@@ -59,8 +59,7 @@ class Column:
     factor: Factor  # Its two ends.
     codes: NDArray[np.float64]  # (n_rows,) in [−1, 1], linear in the column's numbers.
     n_levels: int  # How many different ones.
-    ends: tuple[float, float] | None
-    """The numbers at −1 and at +1 (sizes in bytes); None for words, which have no order."""
+    ends: tuple[float, float] | None  # The numbers at −1 and +1 (sizes in bytes); None for words.
 
 
 def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
@@ -136,8 +135,7 @@ class Table:
     name: str  # Of the file.
     columns: Sequence[str]  # Their names.
     rows: Sequence[Row]  # Text by column.
-    places: Sequence[int] = ()
-    """Row of each in the file, as an editor counts; without them all follow the header."""
+    places: Sequence[int] = ()  # Row of each in the file, as an editor counts; empty: from the second on.
 
     def check(self, factors: Sequence[str], responses: Sequence[str], block: str | None) -> None:
         """Check that all these are columns, each in one role.

@@ -25,8 +25,7 @@ class Model:
 
     algorithms: Mapping[str, tuned.Algorithm]  # Name → what it does.
     decisions: Rules  # What the library takes by itself.
-    buffers: Callable[[int], int]
-    """How many times the message's size one of so many ranks touches: what it sends, receives and keeps."""
+    buffers: Callable[[int], int]  # Ranks → message sizes that one touches: sent, received and kept.
     vectors: bool = False  # Whether the algorithms count the whole vector where a message is one block of it.
     smallest: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """What the library runs in place of an algorithm, and below how many bytes a rank."""
@@ -85,6 +84,12 @@ def run(
         call = model.algorithms[name]
         done[:, at] = call(group.at_sizes(at), t[:, at], nbytes[at], segment_bytes)
     return done
+
+
+def fixed_algorithm(collective: str, ranks: int, nbytes: int) -> str:
+    """What ``tuned`` takes by itself; empty for a collective whose fixed rules are not known."""
+    model = _MODELS.get(collective)
+    return fixed_choice(model.decisions, ranks, np.array([float(nbytes)]))[0] if model else ""
 
 
 def _nonoverlapping(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:

@@ -36,10 +36,8 @@ class Series:
     operation: str  # ``pingpong`` (half a round trip), ``copy`` or ``reduce`` (on one core).
     sizes_bytes: tuple[float, ...]  # Payloads.
     seconds: tuple[float, ...]  # What was measured, one for each size.
-    partner: str = "domain"
-    """Of a ping-pong, where the other rank is: same ``domain``, ``socket`` or ``node``, or ``network``."""
-    settings: JobSettings = EAGER
-    """Of a ping-pong, the protocols that were in force; eager throughout unless said otherwise."""
+    partner: str = "domain"  # Of a ping-pong: same ``domain``, ``socket`` or ``node``, or ``network``.
+    settings: JobSettings = EAGER  # Of a ping-pong, the protocols in force; eager unless said otherwise.
 
     def __post_init__(self) -> None:
         """Check that there is something to fit.
@@ -64,8 +62,7 @@ class Calibration:
     """A machine and what is known about its numbers."""
 
     machine: Machine  # With the fitted numbers.
-    fitted: tuple[str, ...]
-    """The numbers that the measurements determined, as ``memory.NAME`` or ``transports.KIND.NAME``."""
+    fitted: tuple[str, ...]  # What the measurements determined: ``memory.NAME``, ``transports.KIND.NAME``.
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,22 +29,18 @@ class Memory:
     cache_bytes: float  # Caches that a core has to itself.
     socket_cache_bytes: float  # Cache that the cores of a socket share.
     socket_bytes_per_s: float  # Payload that all cores of a socket together copy from memory to memory.
-    cross_socket_bytes_per_s: float
-    """Payload a second, one direction, that all messages between the sockets of a node share."""
-    reduce_bytes_per_s: float
-    """Payload that one core combines (sum of doubles) with both operands in its caches."""
+    cross_socket_bytes_per_s: float  # Payload one way that all between a node's sockets share.
+    reduce_bytes_per_s: float  # Payload that one core combines (sum of doubles) out of its caches.
     latency_s: float  # Shared-memory latency of a message inside a NUMA domain, without the overheads.
     domain_latency_s: float  # Added to `latency_s` between two NUMA domains of one socket.
     socket_latency_s: float  # Added to `latency_s` between two sockets.
     overhead_s: float  # CPU time that sender and receiver each spend on one shared-memory message.
     fragment_bytes: float  # Eager messages travel in fragments of this size, so that both copies overlap.
-    single_copy_bytes_per_s: float
-    """Payload that one core moves by a single-copy rendezvous (CMA: one kernel copy)."""
+    single_copy_bytes_per_s: float  # Payload that one core moves by one kernel copy (CMA).
     single_copy_setup_s: float  # System call and page look-up that start one single-copy transfer.
     rendezvous_s: float
     """Handshake of one rendezvous inside a node, beyond the latencies of the message itself."""
-    numa_gain: float = 0.0
-    """Fraction by which a core's memory copies get faster with two NUMA domains a socket (local accesses)."""
+    numa_gain: float = 0.0  # How much faster memory copies are with two NUMA domains a socket.
 
     def __post_init__(self) -> None:
         """Check the signs.
@@ -70,18 +66,13 @@ class Transport:
     rendezvous_s: float
     """Handshake of a rendezvous (request, read request, acknowledgement) beyond the data's own latency."""
     registration_s: float  # Looking up (or making, averaged over its reuse) one buffer's memory registration.
-    cpu_bytes_per_s: float = inf
-    """Payload that one core pushes through a transport's software (packets, kernel); inf: offloaded."""
-    fragment_bytes: float = 8192.0
-    """Eager messages are copied and sent in fragments of this size, so that copy and wire overlap."""
-    remote_access: bool = True
-    """Whether a rendezvous puts the data where it belongs (RDMA), so that the receiver need not copy."""
-    connections_cached: float = inf
-    """Connections whose state the NIC keeps; with more in use, some messages wait for theirs."""
+    cpu_bytes_per_s: float = inf  # Payload a core pushes through a transport's software; inf: offloaded.
+    fragment_bytes: float = 8192.0  # Eager messages go in fragments of this size: copy and wire overlap.
+    remote_access: bool = True  # Whether a rendezvous puts data in place (RDMA): no copy at the end.
+    connections_cached: float = inf  # Whose state the NIC keeps; with more, some messages wait.
     connection_miss_s: float = 0.0  # Fetching one connection's state from memory into the NIC.
     connection_gap_s: float = 0.0  # What such a fetch adds to the time between two messages of the NIC.
-    retarget_s: float = 0.0
-    """Added when a message goes to another peer than the last one (dc: connection set-up in the NIC)."""
+    retarget_s: float = 0.0  # Added when a message goes to another peer than the last (dc's set-up).
 
     def __post_init__(self) -> None:
         """Check the signs.
@@ -101,10 +92,8 @@ class Machine:
     memory: Memory  # The node.
     transports: Mapping[str, Transport] = field(hash=False)
     """What UCX finds between nodes, by UCX's names: some of ``rc``, ``ud``, ``dc``, ``tcp``."""
-    far_nic_latency_s: float = 0.0
-    """Added to a message between nodes for each end on another socket than the NIC's (the first)."""
-    rc_max_endpoints: int = 256
-    """UCX_TLS=all: above this many ranks UCX leaves rc for dc (UCX_RC_MAX_NUM_EPS)."""
+    far_nic_latency_s: float = 0.0  # Added for each end on another socket than the NIC's (the first).
+    rc_max_endpoints: int = 256  # UCX_TLS=all: ranks above which UCX leaves rc for dc.
     calibrated_from: str = ""  # The measurement that the numbers were fitted to; empty: not calibrated.
 
     def __post_init__(self) -> None:

@@ -31,14 +31,10 @@ class NoiseModel:
     between: float = 0.05
     """Standard deviation of the logarithm of J; 0.05 gives a max/min over five jobs of 1.12 in the median, as
     measured on quiet systems (1.04 to 1.20), 0.13 the 1.37 of a busy one."""
-    launches_per_job: int = 20
-    """Launches that share J, before the campaign goes on in the next job of its chain."""
-    drift: float = 0.0
-    """By how much the logarithm of all times grows over 100 launches: a machine that warms up or fills."""
-    spike_rate: float = 0.005
-    """Share of calls that an operating system's daemon or a neighbour's traffic hits."""
-    spike_factor: float = 4.0
-    """Mean of what a spike adds, as a multiple of the undisturbed call (exponentially distributed)."""
+    launches_per_job: int = 20  # Launches that share J before the next job of the chain.
+    drift: float = 0.0  # By how much ln of all times grows over 100 launches: a machine that warms up.
+    spike_rate: float = 0.005  # Share of calls hit by a daemon or a neighbour's traffic.
+    spike_factor: float = 4.0  # Mean of what a spike adds, in undisturbed calls (exponential).
 
     def __post_init__(self) -> None:
         """Check the ranges.

@@ -19,8 +19,7 @@ Level = tuple[str, Value]  # (knob, value).
 class Truth:
     """What every level does."""
 
-    factors: Mapping[Level, tuple[float, ...]]
-    """Level → factor on the time at each size; levels that are not here do nothing."""
+    factors: Mapping[Level, tuple[float, ...]]  # Level → factor on the time at each size; others: none.
     fatal: frozenset[Level] = frozenset()  # Levels with which a launch ends without a result.
     hanging: frozenset[Level] = frozenset()  # Levels with which a launch does not end.
     together: Mapping[frozenset[Level], float] = field(default_factory=dict)

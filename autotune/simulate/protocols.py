@@ -34,14 +34,12 @@ class Costs(NamedTuple):
     """What a message costs, seconds; shape (n,) for one situation, (g, n) for each of g messages."""
 
     send: Floats  # CPU of the sender before the message is under way.
-    wire: Floats
-    """From there until the receiver has it, if the receiver was waiting; -inf where there is no message."""
+    wire: Floats  # From there until a waiting receiver has it; -inf where there is no message.
     hold: Floats  # From the receiver's being ready until it has it, if the message was waiting.
     receive: Floats  # CPU of the receiver afterwards.
     port: Floats  # Time for which the message keeps the sender's port busy; the next one leaves no earlier.
     release: Floats  # From the send until the sender's buffer is free (zcopy).
-    synchronous: NDArray[np.bool_]
-    """Whether the sender is held until the receiver has the message (rendezvous)."""
+    synchronous: NDArray[np.bool_]  # Whether the sender is held until the receiver has it (rendezvous).
 
 
 class Situation(NamedTuple):

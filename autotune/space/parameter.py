@@ -97,21 +97,16 @@ class Parameter:
     """One knob of the MPI stack with a finite list of values."""
 
     name: str  # Unique in its space; a column of ``history``.
-    values: tuple[Value, ...]
-    """All values that may be tried, the default among them; in ascending order where ``ordered``."""
-    default: Value
-    """What the stack does when the parameter is not set. Choosing it sets nothing (see ``apply``)."""
+    values: tuple[Value, ...]  # All that may be tried, the default too; ascending where ``ordered``.
+    default: Value  # What the stack does when it is not set. Choosing it sets nothing (see ``apply``).
     level: Level = Level.LAUNCH  # What a change costs while searching.
-    per_size: bool = False
-    """Whether a deployed file can choose it per message size (a rules file) or only per job."""
-    ordered: bool = False
-    """Whether the numeric values lie on a scale; values that are not a number (``auto``) stand beside it."""
+    per_size: bool = False  # Whether a deployed file can choose it per message size, or only per job.
+    ordered: bool = False  # Whether its numbers lie on a scale; others (``auto``) stand beside it.
     when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     """Active only where each named parameter has one of the listed values."""
     apply: Mapping[str, object] = field(default_factory=dict)
     """How a value reaches the stack; the stack's module reads it (see ``docs/search_spaces.md``)."""
-    requires: tuple[str, ...] = ()
-    """Facts about the machine (tokens of ``doctor``) without which the parameter is dropped."""
+    requires: tuple[str, ...] = ()  # Facts of the machine (``doctor``) without which it is dropped.
     value_requires: Mapping[Value, tuple[str, ...]] = field(default_factory=dict)
     """Facts without which single values are dropped."""
     collectives: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
@@ -119,8 +114,7 @@ class Parameter:
     description: str = ""  # One line for the report.
     held_from: Value | None = None
     """Of a parameter that is held at one value: what the stack does by itself, if that is another one."""
-    strong: bool = False
-    """Of a discovered one: others found it to matter, so that it is tried before the long tail."""
+    strong: bool = False  # Of a discovered one: it mattered elsewhere, so it goes before the long tail.
 
     def __post_init__(self) -> None:
         """Check the declaration.

@@ -1,9 +1,12 @@
 """Per-size rules as variables of Intel MPI (used by steps 5 and 12)."""
 
+import re
 from collections.abc import Iterable, Sequence
 
+from autotune.collectives import COLLECTIVES
 from autotune.errors import UserError
 from autotune.history.trial import Rule
+from autotune.stacks.asked import Answer, Asked
 from autotune.stacks.mpich import intel_id
 from autotune.stacks.tables import algorithm_of, tables
 
@@ -53,3 +56,31 @@ def _ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> list[str]
         f"{intel_id(collective, name)}:{rule.min_bytes}-{end}"
         for rule, name, end in zip(table, names, ends, strict=True)
     ]
+
+
+def adjustment_at(where: str, value: str, call: Asked) -> Answer:
+    """What a value of ``I_MPI_ADJUST_*`` says of a call; ``where`` is its file and line in words.
+
+    Raises:
+        ValueError: a value that Intel MPI would not take; in words.
+    """
+    shape = re.compile(r"(\d+)(?::(\d+)(?:-(\d+))?)?(?:@(\d+)(?:-(\d+))?)?")
+    parts = [shape.fullmatch(part) for part in value.split(";")]
+    if not all(parts):
+        raise ValueError(f"{value!r} is no list of ID:LOW-HIGH")
+    read = [part.groups() for part in parts if part]
+    by_ranks = "@" in value
+    number, what = (call.ranks, "ranks") if by_ranks else (call.nbytes, "bytes")
+    low, high = (3, 4) if by_ranks else (1, 2)
+    ends = [int(part[high] or part[low] or _LARGEST_BYTES) for part in read]
+    at = next((i for i, end in enumerate(ends) if number <= end), len(ends) - 1)
+    names = COLLECTIVES[call.collective].intel
+    identity = int(read[at][0] or 0)
+    known = names[identity - 1] if 0 < identity <= len(names) else "not documented"
+    answer = Answer(call.collective, f"{known} ({identity})", component="Intel MPI")
+    answer.why.append(
+        f"{where}: upper bounds are tried in order, and {number} {what} reach part {at + 1} of {len(read)}"
+    )
+    if by_ranks and ":" in value:
+        answer.why.append("with @ in the value its message sizes are forgotten")
+    return answer

@@ -47,12 +47,10 @@ class MpichStack(Stack):
 
     words: Dialect  # Its dialect.
     device: str = ""  # What moves messages between nodes, e.g. ``ofi`` or ``ucx``.
-    networked: bool = False
-    """Whether messages between ranks go through it: several nodes, or shared memory switched off."""
+    networked: bool = False  # Whether ranks' messages go through it: nodes, or no shared memory.
     providers: tuple[str, ...] = ()  # Of ``PROVIDERS`` those that work here, where libfabric is in use.
     provider: str = ""  # The one that a launch with ``fixed`` really uses.
-    declared: frozenset[str] = frozenset()
-    """Variables that its libfabric declares, where that is in use; empty: it could not be asked."""
+    declared: frozenset[str] = frozenset()  # Variables of the libfabric in use; empty: it was not asked.
 
     @property
     def intel(self) -> bool:

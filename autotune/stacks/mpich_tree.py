@@ -5,11 +5,14 @@ A tree decides like nested ``if``s; single collectives of the library's own tree
 """
 
 import json
+import re
 from collections.abc import Mapping
 
 from autotune.errors import UserError, allowed
 from autotune.history.lookup import table_starts
 from autotune.history.trial import Rule
+from autotune.stacks.asked import Answer, Asked
+from autotune.stacks.json_lines import Where, lines_in
 from autotune.stacks.mpich import Tree, algorithms, leaf, size_condition
 from autotune.stacks.tables import algorithm_of
 
@@ -62,3 +65,63 @@ def _sizes(collective: str, table: list[Rule], generic: Tree, comm_size: int) ->
     bounds = [rule.min_bytes * messages for rule in table[1:]]
     tree = {f"{condition}<{bound}": below for bound, below in zip(bounds, leaves, strict=False)}
     return {**tree, f"{condition}=any": leaves[-1]}
+
+
+_LIMIT = re.compile(r"(\w+)(<=|<)(\d+|pow2)")
+
+
+def reached(name: str, text: str, call: Asked) -> Answer:
+    """Which leaf of a file of that name a call reaches: at each level the first condition that holds.
+
+    The operation is taken to be built in and commutative, the ranks to be consecutive, the buffers apart.
+
+    Raises:
+        ValueError: no JSON; in words.
+    """
+    tree, lines = lines_in(text)
+    answer, node = Answer(call.collective), tree
+    where: Where = ()
+    facts = {
+        "collective": call.collective,
+        "comm_type": "intra",
+        "is_commutative": "yes",
+        "is_op_built_in": "yes",
+        "is_sendbuf_inplace": "no",
+        "is_node_consecutive": "yes",
+        "is_block_regular": "yes",
+        "comm_hierarchy": "parent" if 1 < call.nodes < call.ranks else "flat",
+    }
+    while isinstance(node, dict) and node:
+        key = next((key for key in node if _holds(key, facts, call)), None)
+        if key is None:
+            answer.why.append(f"{name}: no branch holds below {where[-1] if where else 'the top'}")
+            return answer
+        where, node = (*where, key), node[key]
+        if key.startswith("algorithm="):
+            answer.line, answer.algorithm = lines[where], key.removeprefix("algorithm=")
+            answer.why.append(f"{name}:{answer.line}: {' → '.join(map(str, where[1:]))}")
+            break
+    return answer
+
+
+def _holds(key: str, facts: Mapping[str, str], call: Asked) -> bool:
+    """Whether a condition holds; what cannot be known does not, and a leaf always does."""
+    if key.startswith(("algorithm=", "composition=")):
+        return True
+    numbers = {
+        "comm_size": call.ranks,
+        "comm_avg_ppn": call.ppn or call.ranks,
+        "avg_msg_size": call.nbytes,
+        "total_msg_size": call.total_bytes,
+        "count": call.nbytes,
+    }
+    if limit := _LIMIT.fullmatch(key):
+        what, sign, said = limit.groups()
+        bound = 1 << (call.ranks.bit_length() - 1) if said == "pow2" else int(said)
+        return what in numbers and (numbers[what] < bound or (sign == "<=" and numbers[what] == bound))
+    what, _, said = key.partition("=")
+    if said == "any":
+        return True
+    if (what, said) == ("comm_size", "pow2"):
+        return call.ranks & (call.ranks - 1) == 0
+    return str(numbers.get(what, facts.get(what))) == said

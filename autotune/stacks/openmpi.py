@@ -41,10 +41,8 @@ _SELECTING = {
 class OpenMpiStack(Stack):
     """Open MPI on this machine, with what the scenario fixes for every launch."""
 
-    components: Mapping[str, tuple[str, ...]]
-    """Framework → components, e.g. ``coll`` → (``basic``, ``han``, ``tuned`` …)."""
-    enumerators: Mapping[str, Mapping[str, int]]
-    """Collective → algorithm name as ``ompi_info`` spells it → id."""
+    components: Mapping[str, tuple[str, ...]]  # Framework → components: ``coll`` → (``basic``, ``han`` …).
+    enumerators: Mapping[str, Mapping[str, int]]  # Collective → algorithm, as ``ompi_info`` spells it → id.
     ucx: ucx.Ucx | None  # The UCX that belongs to it.
     pml: str  # The point-to-point component that a launch with ``fixed`` really uses.
     numa_nodes: int = 1  # Of this machine.

@@ -20,8 +20,7 @@ class Placement:
     ranks: int  # Of the whole launch.
     nodes: int = 1  # Over which the ranks are spread.
     ppn: int = 0  # Ranks a node; 0: whatever fits.
-    map_by: str = ""
-    """In Open MPI's words (``core``, ``numa``, ``ppr:2:node`` …); empty: the launcher's default."""
+    map_by: str = ""  # In Open MPI's words (``core``, ``ppr:2:node`` …); empty: the launcher's default.
     bind_to: str = ""  # In Open MPI's words (``core``, ``none`` …); empty: the launcher's default.
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: this machine, or the allocation that we are in.
     oversubscribe: bool = False  # Whether there are more ranks than cores.
@@ -73,8 +72,7 @@ class Rendering:
 class LaunchRequest:
     """One MPI run."""
 
-    directory: Path
-    """Of this launch, existing: ``request.json`` lies there, ``result.json`` is expected there."""
+    directory: Path  # Of this launch: ``request.json`` is there, ``result.json`` expected.
     program: tuple[str, ...]  # What each rank executes.
     env: Mapping[str, str]  # Variables that each rank must see.
     placement: Placement  # Where the ranks go.

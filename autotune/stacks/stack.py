@@ -26,8 +26,7 @@ class Stack(ABC):
 
     installation: Installation  # Which one.
     _: KW_ONLY
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    """Environment of every launch, the untouched ones too."""
+    fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, untouched too.
     cores: int = 1  # That this process may use.
 
     @property

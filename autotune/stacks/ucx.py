@@ -19,8 +19,7 @@ class Ucx:
     """One UCX library."""
 
     version: str  # As the library says.
-    transports: tuple[str, ...]
-    """Names of the transports that have a device here, e.g. ``posix``, ``tcp``, ``rc_mlx5``."""
+    transports: tuple[str, ...]  # Those that have a device here, e.g. ``posix``, ``tcp``, ``rc_mlx5``.
     devices: tuple[str, ...]  # ``transport/device`` pairs.
 
 

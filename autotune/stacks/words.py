@@ -38,10 +38,8 @@ class Dialect:
 
     reproducible: ClassVar[Mapping[str, str]] = {}
     """Variables under which sums do not depend on where ranks are; every launch has them, exports too."""
-    by_place: ClassVar[tuple[str, ...]] = ()
-    """How the names of algorithms begin whose sums depend on where ranks are."""
-    switches: ClassVar[tuple[str, ...]] = ()
-    """Parameters of the shipped spaces that would undo ``reproducible``."""
+    by_place: ClassVar[tuple[str, ...]] = ()  # Prefixes of algorithms whose sums depend on where ranks are.
+    switches: ClassVar[tuple[str, ...]] = ()  # Parameters of shipped spaces that would undo ``reproducible``.
 
     def sums_alike(self, space: Space) -> Space:
         """The space without what makes floating-point sums depend on the mapping of ranks.

@@ -20,6 +20,7 @@ from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding
 from autotune.lint.traps import Traps
 from autotune.recommend.recommendation import Recommendation
+from autotune.stacks.asked import Answer, Asked
 from autotune.stacks.tables import tables
 from autotune_formats import ucc_grammar as ucc
 
@@ -29,6 +30,8 @@ ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"  # Per-size values of a rule tha
 
 _ANY_SIZE = 2**31 - 1  # Sections know no open end.
 _PREFIX = "UCC_TL_UCP_"
+_SCORE = 10
+"""What tl/ucp scores by itself (``UCC_TL_UCP_DEFAULT_SCORE``)."""
 
 
 class UccConf:
@@ -215,6 +218,39 @@ class UccTraps(Traps):
             for name in ucc.without_sizes(token):
                 effect = f"UCC cannot tell the sizes of {name}: they count as 0, whatever they are"
                 yield a.finding(effect, "leave the range out")
+
+    def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
+        """Which entry of the map of scores a call reaches: of those that hold, the one with the best score.
+
+        Raises:
+            TableError: a line or a map that UCC would not take.
+        """
+        answer = Answer(call.collective, component="tl/ucp of UCC, where coll_ucc is enabled and comes first")
+        if call.collective not in ucc.COLLECTIVES:
+            return answer
+        its = ucc.COLLECTIVES[call.collective]
+        nbytes = {ucc.Counts.TOTAL: call.total_bytes, ucc.Counts.NOTHING: 0}.get(its.counts, call.nbytes)
+        answer.why.append(f"UCC compares {its.counts.value}: {nbytes}")
+        teams = {"team_size": call.ranks, "ppn": call.ppn or call.ranks, "nnodes": call.nodes}
+        parts = [part for part in ucc.sections(text) if ucc.TUNE in part.values and part.holds(teams)]
+        for part in parts[-1:]:
+            line = next(
+                n
+                for n, said in enumerate(text.splitlines(), 1)
+                if n > part.line and said.startswith(ucc.TUNE)
+            )
+            reached = [
+                token
+                for token in ucc.tokens(part.values[ucc.TUNE])
+                if token.reaches(its.name, nbytes, call.ranks)
+            ]
+            if reached:
+                best = max(reversed(reached), key=lambda token: float(token.score or _SCORE))
+                answer.line, answer.algorithm = line, best.algorithm
+                answer.why.append(
+                    f"{path}:{line}: the entry with @{best.algorithm} holds, score {best.score or _SCORE}"
+                )
+        return answer
 
     def together(
         self, last: Mapping[str, Assignment], texts: Collection[str], own: Sequence[str]

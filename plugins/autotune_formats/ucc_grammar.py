@@ -102,6 +102,12 @@ class Token:
     teams: tuple[tuple[float, float], ...] = ((1, INF),)  # Of team sizes, ends inclusive.
     sized: bool = False  # Whether sizes were given.
 
+    def reaches(self, collective: str, nbytes: int, ranks: int) -> bool:
+        """Whether a call is one of those that it names: size ranges end before their upper bound."""
+        named = not self.collectives or collective in self.collectives
+        sized = any(low <= nbytes < high or nbytes == low for low, high in self.ranges)
+        return named and sized and any(low <= ranks <= high for low, high in self.teams)
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -110,6 +116,11 @@ class Section:
     where: Mapping[str, tuple[float, float] | str]  # Key → the range of numbers, ends inclusive, or the word.
     values: dict[str, str]  # Variable → value.
     line: int = 0  # Of its head, counted from 1; 0: it has none.
+
+    def holds(self, teams: Mapping[str, int]) -> bool:
+        """Whether it holds for a team; what is not known of it is taken to fit."""
+        asked = ((teams.get(name), its) for name, its in self.where.items())
+        return all(n is None or isinstance(its, str) or its[0] <= n <= its[1] for n, its in asked)
 
     def meets(self, other: "Section") -> bool:
         """Whether there are teams for which both hold."""

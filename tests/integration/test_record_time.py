@@ -100,7 +100,7 @@ def test_short_calls_are_sampled_and_the_rest_is_bounded_by_the_runs_own_time(re
 
 @pytest.mark.parametrize(
     ("mode", "n", "pattern", "late"),
-    [("skew", 150, "same", 1), ("periodic", 200, "periodic", 0), ("wandering", 200, "wandering", None)],
+    [("skew", 80, "same", 1), ("periodic", 200, "periodic", 0), ("wandering", 200, "wandering", None)],
 )
 def test_who_is_late_is_named(mode, n, pattern, late, recorded):
     _, found = recorded(mode, n)
@@ -132,7 +132,7 @@ def test_two_jobs_at_once_are_two_recordings(program, tmp_path, monkeypatch, cap
     for name, value in ROOT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", f"{Path(launcher()).parent}{os.pathsep}{os.environ['PATH']}")
-    one = " ".join([launcher(), "-n", "2", *CROWDED, str(program), str(tmp_path / "a"), "skew", "300"])
+    one = " ".join([launcher(), "-n", "2", *CROWDED, str(program), str(tmp_path / "a"), "skew", "60"])
     script = f"{one} & {one.replace(str(tmp_path / 'a'), str(tmp_path / 'b'))} & wait"
     out = tmp_path / "calls.json"
     assert main(["record", "--out", str(out), "--", "sh", "-c", script]) == ExitCode.WELL

@@ -9,7 +9,7 @@ import yaml
 from autotune.simulate.machine import Machine, machine_from
 from benchmarks.study_comparison import MACHINE, Case, document
 
-STUDY = Path(__file__).parents[2] / "docs" / "data" / "study_ucx_nodes.csv"
+STUDY = Path(__file__).parents[2] / "benchmarks" / "study_ucx_nodes.csv"
 
 
 @pytest.fixture(scope="module")

@@ -178,7 +178,7 @@ static void begin_block(struct place *p, int64_t number, int64_t length) {
         else p->cell->excess += span - usual;
         p->begun = 0;
     }
-    if ((t - file->head.end) * tick_s > 1) file->head.end = t, file->head.end_s = now(); /* it may be killed */
+    if ((t - file->head.end) * tick_s > 1) both(&file->head.end_s, &file->head.end); /* it may be killed */
     p->until = first + length;
     p->drawn = first + (int64_t)(hashed(first ^ file->head.job) & (length - 1));
     p->all = length == 1 || p->mean > microsecond || spent < (t - file->head.begin) >> 10;

@@ -231,7 +231,7 @@ static void begun(void) {
     /* Of many ranks each keeps fewer calls: together they tell as much, and have to be read at once. */
     kept = size > 1 << 13 ? 32 : size > 1 << 9 ? (1 << 18) / size : KEPT;
     longest = kept / 4;
-    head->begin = ticks(), head->begin_s = now();
+    both(&head->begin_s, &head->begin);
     while (((int64_t)(10 / tick_s) >> head->shift) >= SLICES) head->shift++; /* room for ten seconds */
     head->end = head->begin, head->end_s = head->begin_s;
     file = mapped;
@@ -263,7 +263,7 @@ static void compact(void) {
 
 static void ended(int how) {
     if (!file || file->head.ended) return;
-    file->head.end = ticks(), file->head.end_s = now();
+    both(&file->head.end_s, &file->head.end);
     settle_all();
     file->head.ended = how;
     if (how == 1) {

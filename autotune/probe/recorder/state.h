@@ -84,6 +84,17 @@ static inline int64_t ticks(void) {
     return 1000000000 * (int64_t)t.tv_sec + t.tv_nsec;
 }
 
+/* The clock and the counter at one moment: the nearest of a few readings, as another program may run between. */
+static void both(double *clock_s, int64_t *counter) {
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < 8; i++) {
+        int64_t begin = ticks();
+        double middle_s = now();
+        int64_t took = ticks() - begin;
+        if (took < least) least = took, *clock_s = middle_s, *counter = begin + took / 2;
+    }
+}
+
 static int64_t loaded;
 static double loaded_s;
 __attribute__((constructor)) static void load(void) {
@@ -92,14 +103,16 @@ __attribute__((constructor)) static void load(void) {
     if (descriptor >= 0 && read(descriptor, source, sizeof source - 1) > 0)
         counts = !strncmp(source, "tsc", 3) || !strncmp(source, "kvm-clock", 9) || !strncmp(source, "hyperv", 6);
     if (descriptor >= 0) close(descriptor);
-    loaded_s = now(), loaded = ticks();
+    both(&loaded_s, &loaded);
 }
 
 /* How long a tick is, since this was loaded; the file has it exactly, from begin to end. */
 static void calibrate(void) {
-    double begin_s = now();
-    while (begin_s - loaded_s < 1e-3) begin_s = now(); /* errors of reading two clocks are below 1e-4 of that */
-    tick_s = (begin_s - loaded_s) / (ticks() - loaded);
+    double begin_s;
+    int64_t counter;
+    do both(&begin_s, &counter);
+    while (begin_s - loaded_s < 1e-3); /* errors of reading both are below 1e-4 of that */
+    tick_s = (begin_s - loaded_s) / (counter - loaded);
     microsecond = 1e-6 / tick_s;
     int64_t least = 1 << 30; /* of a few: whatever else the machine does, this is what each time has too much */
     for (int i = 0; i < 20; i++) {

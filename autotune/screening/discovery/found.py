@@ -34,14 +34,11 @@ class Found:
     """The result of a discovery."""
 
     active: tuple[ChangeEffect, ...]  # What helps at some size, confirmed one at a time.
-    unconfirmed: tuple[ChangeEffect, ...]
-    """What helps by the screening, at the same rate, and was never run alone: time or launches were up."""
+    unconfirmed: tuple[ChangeEffect, ...]  # What helps by the screening, and time ended before its own runs.
     harmful: tuple[ChangeEffect, ...]  # What only slows down: by the screening, or confirmed as well.
     set_aside: tuple[tuple[int, Change], ...]  # (arm, change) that make launches fail.
-    untold: tuple[tuple[int, Change], ...]
-    """Suspected and not confirmed, at a rate that fresh launches would have lowered, or never measured."""
-    arms: tuple[tuple[float, ...], ...]
-    """Logarithm of the time of each arm at each size; empty where nothing could be measured."""
+    untold: tuple[tuple[int, Change], ...]  # Suspected and not confirmed, or never measured.
+    arms: tuple[tuple[float, ...], ...]  # ln of the time of each arm at each size; empty: not measured.
     rate: float  # Of false discoveries.
     names: tuple[str, ...] = ()  # Of the arms.
     factors: int = 0  # How many had levels to be screened, in any arm.

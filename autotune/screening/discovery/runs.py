@@ -19,19 +19,15 @@ class DiscoveryRule:
 
     confirming: float = 1 / 3  # Part of the launches, and of the time, kept for the confirmation.
     look_every: int = 24  # Launches of the screening after which it is looked again at what does something.
-    surely: int = 3
-    """Launches of a change alone from which on it is believed what it does: two may show it by a hair."""
+    surely: int = 3  # Launches of a change alone from which on it is believed: two may show it by luck.
     fewest: int = 8  # Good launches of an arm without which nothing is fitted.
-    clip: float = 3.0
-    """Standard deviations beyond which a residual counts no further: launches have heavy tails."""
-    huber: float = 1.5
-    """Standard deviations beyond which a launch counts less in the joint fit: 96 % efficient if normal."""
+    clip: float = 3.0  # Standard deviations beyond which a residual counts no further: heavy tails.
+    huber: float = 1.5  # Standard deviations beyond which a launch counts less: 96 % efficient if normal.
     family: float = 0.05  # Chance that a change enters the joint fit where none matters.
     draws: int = 60  # Permutations for each entry into the joint fit.
     final_draws: int = 200  # Permutations for the probabilities at the end.
     neighbours: int = 41  # Launches over which the machine's speed is taken to be the same.
-    relaxed: float = 4
-    """What is confirmed on fresh launches may be suspected at so many times the rate of false discoveries."""
+    relaxed: float = 4  # So many times the rate of false discoveries suspects what is then confirmed.
     sure: float = 2.5  # Standard errors by which a size counts as faster or slower.
     plain: float = 5.0
     """Standard errors from which on what was seen once is suspected, whatever else lies as far: the
@@ -78,8 +74,7 @@ class Run:
     cores: tuple[float, ...] = ()
     """Logarithms of times that no change moves and that tell of the machine, as far as they are known."""
 
-    apart: bool = False
-    """Whether its cores were further apart than usual: what a change does elsewhere it may not do there."""
+    apart: bool = False  # Whether its cores were further apart than usual: effects may differ there.
 
     @property
     def telling(self) -> bool:

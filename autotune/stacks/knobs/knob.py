@@ -39,13 +39,11 @@ class Knob:
     kind: KnobKind  # What it holds.
     default: str  # As the library prints it; empty where it does not say.
     documentation: str = ""  # The library's own text, on one line.
-    allowed: tuple[str, ...] = ()
-    """Words that may stand: of an enumerator or a list, or beside a number (``auto``, ``inf``)."""
+    allowed: tuple[str, ...] = ()  # Words of an enumerator or list, or beside a number (``auto``, ``inf``).
     keys: tuple[str, ...] = ()  # Of a list of ``key:value`` pairs, the keys; ``kind`` is then that of a value
     level: int = 0  # Whom it is meant for: 1 to 3 users, 4 to 6 tuners, 7 to 9 developers; 0 = not said.
     component: str = ""  # Its part of the library: ``btl:sm``, ``tcp``; a category of MPICH.
-    inherits: tuple[str, ...] = ()
-    """Variables that set this one too, the nearest first, or of which it is another name."""
+    inherits: tuple[str, ...] = ()  # Variables that set this one too, the nearest first, or alias it.
     children: tuple[str, ...] = ()  # Variables that this one sets.
     way: Way = Way.ENV  # How it is set.
     deprecated: bool = False  # Whether the library says that it is not to be used any more.

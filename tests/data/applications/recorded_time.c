@@ -54,7 +54,7 @@ static void rare(int n) { /* one call in a thousand waits for 20 ms, at random *
 }
 static void skew(int n) { /* the last rank but one computes longer, each time */
     for (int i = 0; i < n; i++) {
-        usleep(rank == (size > 1 ? size - 2 : 0) ? 1500 : 300);
+        usleep(rank == (size > 1 ? size - 2 : 0) ? 8000 : 300);
         allreduce(1, MPI_COMM_WORLD);
     }
 }

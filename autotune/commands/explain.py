@@ -1,0 +1,83 @@
+"""``explain FILE``: which line of a tuning file decides a call, which algorithm that is, and why."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from autotune.errors import ExitCode, TableError, UserError
+from autotune.lint.explained import concerned, explained
+from autotune.resources import user_text
+from autotune.simulate.algorithms import fixed_algorithm
+from autotune.space import size_in_bytes
+from autotune.stacks.asked import Answer, Asked, collective_named
+from autotune.views.documents import json_text
+from autotune.views.text import size_text
+
+
+def explain(
+    path: Path, ranks: int, size: str, collective: str | None, ppn: int | None, mpi: str, as_json: bool
+) -> int:
+    """Print what decides a call; 1 where the file decides nothing, 5 for a kind of file that is not known.
+
+    Without a collective: all of which the file says something.
+
+    Raises:
+        UserError: a file that cannot be read, a size or a collective that is none, or a stack not known.
+        TableError: a file that is none of its kind after all.
+    """
+    nbytes = size_in_bytes(size)
+    if nbytes is None or nbytes < 0 or nbytes != int(nbytes):
+        raise UserError(f"--bytes {size} is no size", "whole bytes, or such as 64k")
+    names = [collective_named(collective)] if collective else []
+    text = user_text(path, raised=UserError)
+    call = partial(_call, ranks=ranks, nbytes=int(nbytes), ppn=ppn or 0)
+    if names:
+        answer = explained(path, text, call(names[0]), mpi, _read, fixed_algorithm)
+        answers = [answer] if answer else []
+    else:
+        answers = concerned(path, text, call, mpi, _read, fixed_algorithm)
+    if not answers:
+        if names or explained(path, text, call("allreduce"), mpi, _read, fixed_algorithm) is None:
+            sys.stderr.write(f"not explained: {path} is of no kind of file that is known\n")
+            return ExitCode.UNKNOWN
+        sys.stdout.write(f"{path} decides no call of {size_text(int(nbytes))} on {ranks} ranks\n")
+        return ExitCode.FINDING
+    if as_json:
+        sys.stdout.write(json_text([_document(one, call(one.collective)) for one in answers]))
+    else:
+        sys.stdout.write("\n".join(_words(one, call(one.collective)) for one in answers))
+    return ExitCode.WELL if any(one.line for one in answers) else ExitCode.FINDING
+
+
+def _call(collective: str, ranks: int, nbytes: int, ppn: int) -> Asked:
+    return Asked(collective, ranks, nbytes, ppn)
+
+
+def _read(name: str) -> str | None:
+    try:
+        return user_text(Path(name))
+    except TableError:
+        return None
+
+
+def _words(answer: Answer, call: Asked) -> str:
+    """An answer as lines."""
+    head = f"{call.collective} of {size_text(call.nbytes)} on {call.ranks} ranks"
+    lines = [
+        f"{head} (its size counts {call.counted}):",
+        f"  {answer.algorithm or 'left to the library'}  [{answer.component or 'not said'}]",
+    ]
+    return "\n".join([*lines, *(f"    {why}" for why in answer.why), ""])
+
+
+def _document(answer: Answer, call: Asked) -> dict[str, object]:
+    return {
+        "collective": call.collective,
+        "comm_size": call.ranks,
+        "message_bytes": call.nbytes,
+        "size_counts": call.counted,
+        "algorithm": answer.algorithm or None,
+        "component": answer.component or None,
+        "line": answer.line or None,
+        "why": answer.why,
+    }

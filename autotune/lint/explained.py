@@ -1,0 +1,220 @@
+"""Which line of a tuning file decides a call, which algorithm of which component that is, and why.
+
+Read as the libraries read them: rules of ``coll_tuned`` (classic and JSON), MPICH's selection trees, Intel's
+and MPICH's variables, and what plugins know (UCC's scores). Parameter files and scripts are followed to the
+files that they point to. Classic rules are checked against a real Open MPI
+(``test_explain_confirmed.py``), the others were read in sources and documents.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+
+from autotune.errors import TableError
+from autotune.lint import environment_of, kind_of
+from autotune.lint.finding import IGNORED, version_of
+from autotune.lint.rules import rules_file
+from autotune.lint.traps import traps
+from autotune.stacks import classic_rules, coll_tuned, mpich_tree
+from autotune.stacks.asked import CHOSEN, Answer, Asked
+from autotune.stacks.intel_ranges import adjusted, adjustment_at
+from autotune.stacks.json_lines import lines_in
+
+_MCA = "OMPI_MCA_"
+_HAN, _TUNED = 35, 30
+"""Priorities of coll_han and coll_tuned in Open MPI 5 (``ompi_info``); on 4.1 that of coll_han is 0."""
+_JSON_NAMES = {name.replace("_", ""): name for name in ("reduce_scatter", "reduce_scatter_block")}
+
+Read = Callable[[str], str | None]
+"""The text of a file that another one points to; None where it cannot be read."""
+Fixed = Callable[[str, int, int], str]
+"""What coll_tuned takes by itself for (collective, ranks, bytes); empty where that is not known."""
+
+
+def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixed: Fixed) -> Answer | None:
+    """What decides a call, in a file of any kind that a library reads; None for an unknown kind.
+
+    Raises:
+        TableError: a file that is none of its kind after all.
+    """
+    kind, version = kind_of(path, text), version_of(mpi)
+    try:
+        if '"collective=' in text and text.lstrip().startswith("{"):
+            answer = mpich_tree.reached(str(path), text, call)
+            answer.component = "MPICH, where no variable forces an algorithm and the device composes none"
+            return answer
+        if kind == "rules":
+            return _placed(_rules(path, text, call, version), call, version, {}, fixed)
+        if kind in traps():
+            return traps()[kind].explained(path, text, call)
+        if kind == "other":
+            return None
+        return _variables(path, text, call, version, read, fixed)
+    except ValueError as exc:
+        raise TableError(f"{path}: {exc}", "lint says what is wrong with it") from exc
+
+
+def _rules(path: PurePath, text: str, call: Asked, version: tuple[int, int]) -> Answer:
+    """What a rules file says of a call, once it is in force."""
+    answer = Answer(call.collective)
+    if call.collective not in coll_tuned.ALGORITHMS:
+        answer.why.append(f"coll_tuned has no algorithms for {call.collective}")
+        return answer
+    wrong = rules_file(path, text, version)
+    if void := next((one for one in wrong if IGNORED in one.effect or "shifted" in one.effect), None):
+        answer.why.append(f"{path}:{void.line}: {void.effect}")
+        return answer
+    if text.lstrip().startswith("{"):
+        return _json(path, text, call)
+    answer = classic_rules.looked_up(str(path), text, call, version)
+    answer.why += [f"lint, line {one.line}: {one.effect}" for one in wrong if one.line == answer.line]
+    return answer
+
+
+def _json(path: PurePath, text: str, call: Asked) -> Answer:
+    """Open MPI 6: the first entry that the ranks fit into, and in it the first rule that the size does."""
+    document, lines = lines_in(text)
+    answer = Answer(call.collective)
+    threshold = coll_tuned.threshold_bytes(call.collective, call.nbytes, call.ranks)
+    named = {_JSON_NAMES.get(name, name): name for name in document.get("collectives", {})}
+    name = named.get(call.collective)
+    places = {"any", "single-node" if call.nodes == 1 else "one-per-node" if call.nodes == call.ranks else ""}
+    for i, entry in enumerate(document["collectives"][name] if name else ()):
+        fits = (
+            _within(entry, "comm_size", call.ranks) and entry.get("comm_rank_distribution", "any") in places
+        )
+        if not fits:
+            continue
+        at = lines["collectives", str(name), i]
+        answer.why.append(f"{path}:{at}: the first entry that {call.ranks} ranks fit into")
+        for j, rule in enumerate(entry["rules"]):
+            if _within(rule, "msg_size", threshold):
+                answer.line = lines["collectives", str(name), i, "rules", j]
+                answer.algorithm = str(rule.get("alg", ""))
+                answer.why.append(f"{path}:{answer.line}: the first rule that {threshold} bytes fit into")
+                return answer
+        break
+    answer.why.append(
+        f"{path}: nothing is left for {call.collective} of {threshold} bytes on {call.ranks} ranks"
+    )
+    return answer
+
+
+def _within(its: Mapping[str, object], what: str, value: int) -> bool:
+    low, high = its.get(f"{what}_min", 0), its.get(f"{what}_max", "inf")
+    return int(str(low)) <= value and (str(high).lower().startswith("inf") or value <= int(str(high)))
+
+
+def _placed(
+    answer: Answer, call: Asked, version: tuple[int, int], env: Mapping[str, str], fixed: Fixed
+) -> Answer:
+    """With the component of Open MPI that is asked first, and what it takes where no rule says anything."""
+    answer.component = "coll_tuned"
+    han = float(env.get(f"{_MCA}coll_han_priority", _HAN if version >= (5, 0) else 0))
+    tuned = float(env.get(f"{_MCA}coll_tuned_priority", _TUNED))
+    if call.ranks == 1:
+        answer.component, answer.algorithm = "coll_self", ""
+        answer.why.append("a communicator of one rank is coll_self's: no rule is asked")
+    elif call.nodes > 1 and call.collective in coll_tuned.HAN and han > tuned:
+        answer.component = "coll_han"
+        answer.why.append(
+            f"on {call.nodes} nodes coll_han (priority {han:g}) is asked before coll_tuned ({tuned:g}): its "
+            "calls inside of nodes and between them are looked up with their own ranks and sizes; "
+            "coll_han_priority = 0 lets the rules decide"
+        )
+    elif not answer.algorithm and version < (6, 0):
+        nbytes = call.total_bytes if call.collective == "reduce_scatter" else call.nbytes
+        if own := fixed(call.collective, call.ranks, nbytes):
+            answer.why.append(f"coll_tuned's fixed rules of 5.0 take {own}")
+    return answer
+
+
+def _variables(
+    path: PurePath, text: str, call: Asked, version: tuple[int, int], read: Read, fixed: Fixed
+) -> Answer:
+    """What a parameter file or a script sets that concerns a call."""
+    env = environment_of(path, text)
+    found = [*_mpich(path, text, call, env, read), *_others(path, text, call, env)]
+    if found:
+        return found[0]
+    return _placed(_open_mpi(path, text, call, version, env, read), call, version, env, fixed)
+
+
+def _mpich(path: PurePath, text: str, call: Asked, env: Mapping[str, str], read: Read) -> Iterator[Answer]:
+    """Intel MPI and MPICH."""
+    intel, forced = adjusted(call.collective), f"MPIR_CVAR_{call.collective.upper()}_INTRA_ALGORITHM"
+    if value := env.get(intel):
+        line = _line(text, intel)
+        answer = adjustment_at(f"{path}:{line}", value, call)
+        answer.line = line
+        yield answer
+    if (value := env.get(forced, "auto")) != "auto":
+        line = _line(text, forced)
+        why = [f"{path}:{line}: {forced} forces it for all sizes and communicators"]
+        yield Answer(call.collective, value, line, "MPICH, unless the device composes the call", why)
+    if named := env.get(mpich_tree.FILE_VARIABLE):
+        line, tree = _line(text, mpich_tree.FILE_VARIABLE), read(named)
+        answer = mpich_tree.reached(named, tree, call) if tree else Answer(call.collective)
+        answer.why.insert(0, f"{path}:{line}: the tree is {named}{'' if tree else ', which cannot be read'}")
+        answer.line, answer.component = answer.line and line, "MPICH"
+        yield answer
+
+
+def _others(path: PurePath, text: str, call: Asked, env: Mapping[str, str]) -> Iterator[Answer]:
+    """Variables of plugins' libraries, as a file of their own would have them."""
+    for one in traps().values():
+        own = {name: value for name, value in env.items() if name.startswith(one.prefixes or ("\0",))}
+        if (
+            own
+            and (answer := one.explained(path, "".join(f"{n}={v}\n" for n, v in own.items()), call))
+            and answer.line
+        ):
+            answer.line = _line(text, list(own)[answer.line - 1])
+            yield answer
+
+
+def _open_mpi(
+    path: PurePath, text: str, call: Asked, version: tuple[int, int], env: Mapping[str, str], read: Read
+) -> Answer:
+    """Rules that are pointed to come before an algorithm that is forced, both only with dynamic rules."""
+    answer = Answer(call.collective)
+    switch, forced = "coll_tuned_use_dynamic_rules", f"coll_tuned_{call.collective}_algorithm"
+    pointer = "coll_tuned_dynamic_rules_filename"
+    on = env.get(_MCA + switch, "0").lower() in ("1", "true", "t", "yes", "enabled")
+    named, algorithm = env.get(_MCA + pointer, ""), env.get(_MCA + forced, "")
+    if not (named or algorithm):
+        answer.why.append(f"{path} sets nothing for {call.collective}")
+        return answer
+    if not on:
+        what = forced if algorithm else pointer
+        answer.why.append(f"{path}:{_line(text, what)}: {what} is ignored without {switch} = 1")
+        return answer
+    if named:
+        rules = read(named)
+        if rules is None:
+            answer.why.append(f"{path}:{_line(text, pointer)}: {named} cannot be read here")
+        else:
+            answer = _rules(PurePath(named), rules, call, version)
+            answer.why.insert(0, f"{path}:{_line(text, pointer)}: the rules are {named}")
+    if not answer.algorithm and algorithm not in ("", "0", "ignore"):
+        known = coll_tuned.algorithms(call.collective, version)
+        number = coll_tuned.algorithm_id(call.collective, algorithm)
+        answer.algorithm, answer.line = f"{known[number]} ({number})", _line(text, forced)
+        answer.why.append(f"{path}:{answer.line}: {forced} forces it for all sizes and communicators")
+    return answer
+
+
+def _line(text: str, name: str) -> int:
+    """The last line that names a variable and is no comment; 0 without one."""
+    lines = enumerate(text.splitlines(), 1)
+    return max(
+        (n for n, line in lines if re.search(rf"\b(?:{_MCA})?{name}\b", line.partition("#")[0])), default=0
+    )
+
+
+def concerned(
+    path: PurePath, text: str, call: Callable[[str], Asked], mpi: str, read: Read, fixed: Fixed
+) -> list[Answer]:
+    """The answers for all collectives of which the file says something."""
+    answers = (explained(path, text, call(name), mpi, read, fixed) for name in CHOSEN)
+    return [answer for answer in answers if answer is not None and answer.line]
