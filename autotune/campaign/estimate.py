@@ -7,12 +7,9 @@ from statistics import fmean
 from autotune.campaign.description import SiteKind
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.plan import Plan
-from autotune.campaign.time_left import TimeLeft
+from autotune.campaign.time_left import FEW, RECENT, TimeLeft
 from autotune.history.trial import History, Phase
 
-_RECENT, _FEW = 8, 3
-"""Launches of a phase whose mean predicts the next one (more would follow a change too slowly), and how many
-are too few: the first one of a search also loads its libraries."""
 _SEARCHING = (Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
 Took = Mapping[Phase, Sequence[float]]
 """Seconds of wall time that each launch of a phase took, with what was computed and written around it."""
@@ -61,12 +58,12 @@ def _verification(plan: Plan, history: History) -> int:
 def _each_s(phase: Phase, plan: Plan, took: Took) -> float:
     """What a launch of a phase takes: as its last ones did, before the first as what it measures differs."""
     mine = took.get(phase, ())
-    if len(mine) >= _FEW:
-        return fmean(mine[-_RECENT:])
+    if len(mine) >= FEW:
+        return fmean(mine[-RECENT:])
     scenario = plan.campaign.scenario
     alike = (Phase.SCREENING, Phase.BASELINE) if phase is Phase.SEARCH else (Phase.BASELINE,)
     others = (made for of in alike if (made := took.get(of)))
-    usual_s = fmean(next(others, mine or [scenario.probe.budget_s])[-_RECENT:])
+    usual_s = fmean(next(others, mine or [scenario.probe.budget_s])[-RECENT:])
     if phase is Phase.DISCOVERY:
         return max(usual_s - scenario.probe.budget_s, 0.0) + scenario.discover.probe_s
     twice = phase is Phase.VERIFY and scenario.other_loop and plan.campaign.site.stamp.kind is SiteKind.REAL

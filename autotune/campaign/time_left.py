@@ -10,8 +10,9 @@ from autotune.campaign.description import Description, SiteKind
 from autotune.history.trial import History, Observation, Phase
 from autotune.scenario import Scenario
 
-_RECENT, _FEW = 8, 3
-"""Launches by which the duration of the next one is judged, and how many are too few to tell it alone."""
+RECENT, FEW = 8, 3
+"""Launches by which the duration of the next one is judged (more would follow a change too slowly), and how
+many are too few to tell it alone: the first one of a search also loads its libraries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ def expected_s(history: History, scenario: Scenario) -> float:
     """
     others = _worked_s(history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH, Phase.VERIFY).observations)
     discovered = _worked_s(history.of(Phase.DISCOVERY).observations)
-    longest = max(others[-_RECENT:], default=0.0)
-    if len(others) < _FEW and discovered:
+    longest = max(others[-RECENT:], default=0.0)
+    if len(others) < FEW and discovered:
         around = float(np.median(discovered)) - scenario.discover.probe_s
         longest = min(longest, around + scenario.probe.budget_s)
     return longest
@@ -60,8 +61,8 @@ def verified_s(history: History, campaign: Description) -> float:
     made, scenario = _worked_s(history.of(Phase.VERIFY).observations), campaign.scenario
     twice = scenario.other_loop and campaign.site.stamp.kind is SiteKind.REAL
     if made:
-        return fmean(made[-_RECENT:])
-    searched = _worked_s(history.of(Phase.SEARCH).observations)[-_RECENT:]
+        return fmean(made[-RECENT:])
+    searched = _worked_s(history.of(Phase.SEARCH).observations)[-RECENT:]
     return (fmean(searched) if searched else expected_s(history, scenario)) * (2 if twice else 1)
 
 

@@ -168,14 +168,15 @@ static int64_t block(int64_t number) {
 }
 
 /* A block begins: all of its calls are timed where they take a microsecond, or while timing has taken less than
- * 1/1024 of the run. Of others one is, and the block's own time says whether a long call may hide among the rest. */
+ * 1/1024 of the run and 1/128 of what was in long ones, which may come again. Of others one is, and the block's own
+ * time says whether a long call may hide among the rest. */
 static void begin_block(struct place *p, int64_t number, int64_t length) {
     int64_t first = number & -length, t = length > 1 ? ticks() : 0;
     if (p->begun) {
         double span = t - p->begun - (timed_ticks - p->known); /* what was timed hides nothing */
         double usual = (p->period ? p->period : 2 * p->mean + microsecond / 8) * p->length;
         if (span < 2 * usual) p->period += p->period ? (span / p->length - p->period) / 8 : span / p->length;
-        else p->cell->excess += span - usual;
+        else p->cell->excess += span - usual, spent -= (int64_t)(span - usual) / 128;
         p->begun = 0;
     }
     if ((t - file->head.end) * tick_s > 1) both(&file->head.end_s, &file->head.end); /* it may be killed */
@@ -309,11 +310,13 @@ static AWAY int64_t after(struct call *v, int64_t end) {
     if (took < 0) took = 0;
     lock();
     /* A long call that was drawn stands for itself: of others the block's own time would tell. */
-    int alone = p->all || took > 16 * p->mean + microsecond;
+    double most = 16 * p->mean + microsecond; /* one longer call does not make all of them so */
+    int alone = p->all || took > most;
     if (alone) v->weight = 1;
+    if (took > most) spent -= took / 128;
     add(c, took, v->weight, alone);
     if (c->family != COMPLETION) spread_out(c->family, v->begin, v->begin + took, v->weight);
-    p->mean += p->mean ? (took - p->mean) / 64 : took;
+    p->mean += p->mean ? ((took < most ? took : most) - p->mean) / 64 : took;
     timed_ticks += took;
     if (s && (v->kept || took >= s->cut)) {
         struct sample *list = file->samples[s - file->streams];
