@@ -20,14 +20,14 @@ step  what         who                         in → out
 ====  ===========  ==========================  =====================================================
 
 The only arrows back (9 → 4 and 11 → 4) go through the journal. Importing this package imports nothing else:
-what it offers to notebooks and scripts, ``Campaign`` and ``load_space``, is fetched when it is first used.
+what it offers to notebooks and scripts (``Campaign``, ``record``, ``diagnose``) is fetched at first use.
 """
 
 from importlib import import_module
 
 __version__ = "0.1.0"
 
-__all__ = ["Campaign", "__version__", "load_space"]
+__all__ = ["Campaign", "__version__", "diagnose", "load_space", "record"]
 
 
 def __getattr__(name: str) -> object:

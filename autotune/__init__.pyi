@@ -1,5 +1,5 @@
-from autotune.commands.api import Campaign, load_space
+from autotune.commands.api import Campaign, diagnose, load_space, record
 
-__all__ = ["Campaign", "__version__", "load_space"]
+__all__ = ["Campaign", "__version__", "diagnose", "load_space", "record"]
 
 __version__: str

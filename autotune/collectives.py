@@ -1,4 +1,4 @@
-"""The collectives: what is known about one stands in its entry of ``collectives.toml``, and nowhere else.
+"""The collectives: what is known about one is in its entry of ``collectives.toml``, and nowhere else.
 
 Adding one takes its entry there, a timed call in ``probe/kernel.c`` and its declaration in
 ``probe/operations.py``; a model of it in ``simulate/algorithms.py`` is optional. Names are MPI's without the
@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Size(StrEnum):
-    """What a message size counts, here as in the OSU benchmarks."""
+    """Meaning of a message size, here as in the OSU benchmarks."""
 
     VECTOR = "vector"  # The whole vector of a rank.
     BLOCK = "block"  # The block that a rank gives or gets.
@@ -34,14 +34,14 @@ class Pattern(StrEnum):
 
 
 class Lookup(StrEnum):
-    """What a row of a ``coll_tuned`` rules file is compared with."""
+    """Quantity that a row of a ``coll_tuned`` rules file is compared with."""
 
     SIZE = "bytes per rank"  # The message size as it is counted here.
     TOTAL = "bytes of all blocks"  # The block times the communicator size.
     ROOT = "bytes of all blocks, which not all ranks know"
     """As ``TOTAL``, but ranks can disagree (``scatter`` looks up the send count, which only the root has;
     ``gather`` one that a root with MPI_IN_PLACE has not): they would run different algorithms, and wait for
-    each other for ever."""
+    each other without end."""
     NOTHING = "0"  # Always 0 bytes, or a number without the count (``scan``, ``exscan``).
 
 
@@ -53,12 +53,12 @@ class OpenMpi:
     algorithms: tuple[str, ...] = ()  # Of ``coll_tuned``, by id from 1; without any there is no choice.
     lookup: Lookup = Lookup.NOTHING  # What rules files compare.
     own_names: Mapping[str, str] = field(default_factory=dict)
-    """What Open MPI itself calls an algorithm, where its name is not ours."""
+    """Open MPI's name of an algorithm, where it differs from ours."""
     since: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """First version (major, minor) of the algorithms that have not always been there."""
     han: bool = False  # Whether ``coll_han`` has dynamic rules for it.
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """What Open MPI 6 calls an algorithm that 5.0 called otherwise; a JSON rule by the old name is void."""
+    """Open MPI 6's name of an algorithm, where 5.0 has another one; a JSON rule by the old name is void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Mpich:
     forcible: tuple[str, ...] = ()
     """Further ones, which a variable can force but a selection tree cannot name without their parameters."""
     size: str = "avg_msg_size"
-    """What a selection tree can ask for its size: any other condition aborts. Empty: nothing."""
+    """Conditions by size that a selection tree supports: any other condition aborts. Empty: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Collective:
     intel: tuple[str, ...] = ()  # Algorithms of Intel MPI, by id from 1.
     nccl: str = ""  # What NCCL's tuner calls it; empty: it knows none.
     composed: str = ""
-    """What together does the same: ways apart by blanks; ``/p``, ``*p``: sizes by the number of ranks p."""
+    """Combinations that do the same, separated by blanks; ``/p``, ``*p``: sizes by the number of ranks p."""
     sums: bool = False  # Whether it reduces, so that its result can depend on the order of operands.
 
 

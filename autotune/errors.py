@@ -54,7 +54,7 @@ def printable(text: str) -> str:
     """A text without what a terminal obeys or hides: programs, files and journals say anything.
 
     Line ends, tabs and spaces stay. Control characters (C0 and C1, so every escape sequence), what changes
-    the direction of writing, what has no width, and halves of characters stand there by number, as JSON has
+    the direction of writing, what has no width, and halves of characters appear there by number, as JSON has
     them: what was JSON still is.
     """
     return _SUSPECT.sub(_by_number, text)
@@ -137,11 +137,11 @@ class Interrupted(AutotuneError):  # noqa: N818 - not an error: the user asked f
 
 
 STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
-"""Of an ``OSError``: there is no room, or nobody can write there."""
+"""``errno`` of a disk that is full or not writable."""
 
 
 class StorageError(CampaignError):
-    """What was seen cannot be written: the disk is full or read-only; nothing that was written is lost."""
+    """An observation cannot be written: the disk is full or read-only; nothing that was written is lost."""
 
     exit_code = ExitCode.LOCKED
 

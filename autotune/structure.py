@@ -138,7 +138,7 @@ def finite(value: float) -> float | None:
 def plain(item: Any, leave_out: type | tuple[type, ...] = ()) -> Any:
     """Dataclasses and collections as dictionaries, lists and scalars, with null for what is not finite.
 
-    Types that travel by other ways are left out: null stands in their place.
+    Types that travel by other ways are left out: null is in their place.
     """
     if isinstance(item, float):
         return finite(item)

@@ -56,7 +56,8 @@ def history(
 @cli.command()
 def report(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR|TABLE", help="a campaign, or a recorded or imported table")
+        Path,
+        typer.Argument(metavar="DIR|TABLE", help="a campaign, a recording, or a recorded or imported table"),
     ],
     out: Out = None,
     figures: Annotated[

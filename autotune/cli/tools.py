@@ -45,7 +45,7 @@ def lint(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="MCA, rules, tune, ucx.conf files, scripts")
     ],
-    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6")] = "openmpi5",
+    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6; else what a script loads")] = "",
     nodes: Annotated[
         int | None,
         typer.Option(min=1, help="of the jobs that use the files; else as the files say, or several"),

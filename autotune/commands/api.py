@@ -15,7 +15,7 @@ the work as they end the command, so composing and running are for the main thre
 import contextlib
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -28,22 +28,33 @@ from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.commands import report as page
+from autotune.commands.application import read_calls
+from autotune.commands.diagnose import of_run
 from autotune.commands.hydra_bridge import connected, run_task
+from autotune.commands.record import record as record_application
 from autotune.commands.terminal import plain_output
 from autotune.commands.trust import check_trusted
 from autotune.commands.tune import strategy_of, tune
-from autotune.errors import ScenarioError, UserError
+from autotune.commands.verify_application import RESULT, compared_on
+from autotune.commands.worth import worth_to
+from autotune.errors import CampaignError, ScenarioError, UserError
 from autotune.exporters.files import export_files
+from autotune.exporters.writing import write_files
 from autotune.history.events import State
 from autotune.history.folder import FILE
+from autotune.importers.recording import Recording
+from autotune.recommend.diagnosis import Diagnosis
 from autotune.recommend.recommendation import Recommendation
+from autotune.recommend.worth import Worth
 from autotune.resources import space_text
 from autotune.scenario import Scenario
 from autotune.space import Space
 from autotune.space.loader import load_space as space_in
 from autotune.stacks import dialect
+from autotune.verification.application import ApplicationVerdict
 from autotune.verification.choices import ChoiceKind
 from autotune.verification.verdict import Verdict
+from autotune.views.documents import json_text
 from autotune.views.frames import Frame, effects_frame, gains_frame, history_frame, plan_frame
 
 _T = TypeVar("_T")
@@ -221,6 +232,34 @@ class Campaign:
             page.write_figures(self._concluded()[0], Path(figures))
         return target
 
+    def worth(self, calls: str | PathLike[str], application_s: float | None = None) -> Worth:
+        """What the recommendation saves an application with these calls: a recording, a profile or a table.
+
+        ``application_s``: wall time of its run, where ``calls`` does not say.
+
+        Raises:
+            UserError: nothing was gained, or the run's time is not known.
+            TableError: no such calls, or none of those that were measured.
+        """
+        return worth_to(self._concluded()[0], Path(calls), application_s)
+
+    def verify_app(
+        self,
+        *command: str,
+        launches: int | None = None,
+        figure: str | None = None,
+        more_is_better: bool = False,
+    ) -> ApplicationVerdict:
+        """Run an application with the files and without, in turn, as ``verify DIR --app -- COMMAND``.
+
+        Raises:
+            AutotuneError: as the command.
+        """
+        _in_main_thread()
+        verdict, document, target = compared_on(self.directory, command, launches, figure, more_is_better)
+        write_files({target / RESULT: json_text(document)}, parents=True)
+        return verdict
+
     def _composed(self, task: Callable[[Scenario, Site], _T]) -> _T:
         """What a task says of the composed scenario and the connected site."""
         if self._words is None:
@@ -243,6 +282,37 @@ class Campaign:
             campaign = read_campaign(self.directory)
             self._read = (written, campaign, campaign.conclude())
         return self._read[1:]
+
+
+def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json") -> Recording:
+    """Run an application and record what it calls, as ``record -- COMMAND``; ``out`` keeps it.
+
+    Raises:
+        AutotuneError: as the command, also where the application does not end well.
+    """
+    _in_main_thread()
+    with _told(quiet=True):
+        if record_application(command, runs, Path(out), None, False):
+            raise CampaignError(f"{command[0]} did not end well", f"recorded is what came before, in {out}")
+    return read_calls(Path(out))
+
+
+def diagnose(
+    *run: str,
+    settings: Sequence[str | PathLike[str]] = (),
+    seconds: float = 120.0,
+    out: str | PathLike[str] = "calls.json",
+) -> Diagnosis:
+    """What a run loses in MPI, to whom, and what tuning can win, as ``diagnose``.
+
+    ``run``: a recording, or the words of a command. ``seconds``: to measure what this machine does at its
+    best; 0 takes what was measured before. ``settings``: files and campaigns to try.
+
+    Raises:
+        AutotuneError: as the command.
+    """
+    _in_main_thread()
+    return of_run(run, [*map(Path, settings)], seconds, Path(out), ())[1]
 
 
 def load_space(name: str | PathLike[str]) -> Space:

@@ -6,6 +6,7 @@ neighbouring sizes become one.
 """
 
 import math
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -21,8 +22,10 @@ from autotune.recommend.predicted import predicted
 from autotune.recommend.reach import Ends, savings
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.resources import user_text
+from autotune.space.obeyed import obeyed_by
 from autotune.stacks.application import is_launcher
 from autotune.views.diagnosis import sentence as diagnosis
+from autotune.views.diagnosis import unlike_text
 
 K = TypeVar("K", bound=Hashable)
 
@@ -31,6 +34,14 @@ _ENOUGH = 0.97
 _MOST = {"collectives": 6, "communicators": 3, "sizes": 8}
 _ALIKE = 1.5
 """Sizes within this factor are one."""
+_PLACED = {
+    ("bind-to", False): "OMPI_MCA_hwloc_base_binding_policy",
+    ("map-by", False): "OMPI_MCA_rmaps_base_mapping_policy",
+    ("bind-to", True): "PRTE_MCA_hwloc_default_binding_policy",
+    ("map-by", True): "PRTE_MCA_rmaps_default_mapping_policy",
+}
+"""(option of Open MPI's launcher, whether of version 5 on) → the variable that says the same (prterun(1))."""
+_RULES = ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename")
 _ELEMENT = 4
 """Bytes that a reduction works on at once."""
 
@@ -75,6 +86,8 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         _fill(cluster, ranks=recorded.ranks)
     if mpi.get("mpirun") is None and recorded.command and is_launcher(recorded.command[0]):
         mpi["mpirun"] = _own_launcher(path, recorded.command[0])
+    if env := baseline(recorded):
+        mpi["env"] = {**env, **(mpi.get("env") or {})}
     _fill(objective, weights=str(path))
     filled |= {"cluster": cluster, "mpi": mpi, "objective": objective}
     _fill(
@@ -83,6 +96,32 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         sizes=sizes_of_calls((c.message_bytes, c.busy_s) for c in chosen if c.sized),
     )
     return filled
+
+
+def baseline(recorded: Recording) -> dict[str, str]:
+    """Variables under which a run was made: what was run is what is judged.
+
+    None that starts or loads something: a recording is a file of anybody's.
+    """
+    started = recorded.started
+    if started is None:
+        return {}
+    env = {name: value for name, value in started.environment.items() if not obeyed_by(name)}
+    version = re.match(r"Open MPI v(\d+)", recorded.library)
+    for option, *words in started.options if version else ():
+        variable = _PLACED.get((option, version is not None and int(version[1]) >= 5))
+        if variable and words:
+            env[variable] = words[0]
+    return env
+
+
+def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
+    """What a run was started with and files would set otherwise: that wins over files."""
+    said = recorded.started.environment if recorded.started else {}
+    wanted: dict[str, str | None] = dict(recommendation.provenance.env)
+    if any(rule.sets for rule in recommendation.rules):
+        wanted |= dict.fromkeys(_RULES)
+    return {name: said[name] for name, value in wanted.items() if said.get(name, value) != value}
 
 
 def _fill(section: dict[str, Any], **values: Any) -> None:
@@ -154,11 +193,16 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
         if recorded.runs
         else "; by how much runs differ is not in it: record --runs 5 tells"
     )
-    return (
+    notes = [unlike_text(one.collective, times) for one, times in found.unlike[:1]]
+    if over := overriding(recorded, recommendation):
+        words = ", ".join(f"{name}={value}" for name, value in over.items())
+        notes.append(f"the run was started with {words}, which override the files: leave these out")
+    said = (
         f"of {recorded.run_s:.3g} s of your run {recorded.collectives_s:.3g} s are in collectives, "
         f"{waiting}; {files} save {saved:.3g} s "
         f"({low:.2g} … {high:.2g}{runs})"
     )
+    return "; ".join([said, *notes])
 
 
 def _largest(sums: Mapping[K, float], most: int) -> list[K]:

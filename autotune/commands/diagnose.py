@@ -25,7 +25,7 @@ from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.document import recommendation_of
 from autotune.history.trial import Phase, Subject, Trial
 from autotune.importers.recording import Recording
-from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, PROBED, Verdict
+from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, PROBED, Diagnosis, Verdict
 from autotune.recommend.diagnosis import diagnose as diagnosed
 from autotune.recommend.floor import Floor, FloorLaunch, gains_of
 from autotune.recommend.reach import BOTHER
@@ -51,6 +51,21 @@ def diagnose(
 ) -> int:
     """Say it in a sentence, and what stands behind it; 1 where the application did not end well.
 
+    Raises as ``of_run``.
+    """
+    code, found, floor, calls = of_run(words, settings, seconds, out, composed)
+    if as_json:
+        sys.stdout.write(json_text(document(found, floor, str(calls))))
+    else:
+        sys.stdout.write(f"{sentence(found, str(calls))}\n\n{details(found, floor)}kept in {calls}\n")
+    return code
+
+
+def of_run(
+    words: Sequence[str], settings: Sequence[Path], seconds: float, out: Path, composed: Sequence[str]
+) -> tuple[int, Diagnosis, Floor | None, Path]:
+    """Exit code, diagnosis, floor and recording of a run.
+
     ``words``: a recording, or a command that is recorded into ``out``. ``seconds``: for the floor; 0 takes
     one that was measured before. ``settings``: files or campaigns whose settings are tried; ``composed``:
     words for the scenario by which the floor is measured.
@@ -72,18 +87,12 @@ def diagnose(
     else:
         with contextlib.redirect_stdout(io.StringIO()):  # its own summary: the sentence comes first
             code = record(words, 1, out, None, False)
-    recorded = read_calls(out)
+    recorded, floor = read_calls(out), kept_floor(out)
     found = diagnosed(recorded)
-    floor = kept_floor(out)
     if seconds > 0 and found.verdict is not Verdict.LEAVE and _measurable(recorded):
         floor = _measured(out, recorded, settings, seconds, composed)
         keep_floor(floor, out)
-    found = diagnosed(recorded, floor)
-    if as_json:
-        sys.stdout.write(json_text(document(found, floor, str(out))))
-    else:
-        sys.stdout.write(f"{sentence(found, str(out))}\n\n{details(found, floor)}kept in {out}\n")
-    return code
+    return code, diagnosed(recorded, floor), floor, out
 
 
 def _measurable(recorded: Recording) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.exporters.origin import nodes_of
-from autotune.lint import kind_of, unusable
+from autotune.lint import DEFAULT, kind_of, unusable
 from autotune.lint import lint as linted
 from autotune.resources import user_text
 from autotune.stacks.installation import find
@@ -35,13 +35,13 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
     sys.stderr.writelines(f"not judged: {path} is of no kind of file that is known\n" for path in others)
     sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
     nodes = measured_on(files.values()) if nodes is None else nodes
-    knobs, parts = _here(mpi)
+    knobs, parts = _here(mpi or DEFAULT)
     names = frozenset(name for k in knobs.values() if k.layer == "openmpi" for name in (k.name, *k.inherits))
     findings = linted(files, mpi, names or None, lambda n: Path(n).exists(), nodes, knobs, parts)
     for finding in findings:
         sys.stdout.write(f"{finding}\n")
     judged, s = len(files) - len(others), "s" * (len(findings) != 1)
-    sys.stdout.write(f"{len(findings)} finding{s} in {judged} file(s) for {mpi}\n")
+    sys.stdout.write(f"{len(findings)} finding{s} in {judged} file(s) for {mpi or DEFAULT}\n")
     return ExitCode.FINDING if findings else ExitCode.UNKNOWN if others else ExitCode.WELL
 
 

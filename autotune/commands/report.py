@@ -10,7 +10,8 @@ from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
 from autotune.campaign.drift import levelled
 from autotune.campaign.noise import remarks
-from autotune.commands.application import worth_text
+from autotune.commands.application import read_calls, worth_text
+from autotune.commands.floors import kept_floor
 from autotune.commands.guidelines import campaign_findings
 from autotune.errors import TableError, UserError, needing
 from autotune.exporters.export_check import refuted
@@ -54,6 +55,13 @@ def report(
             matplotlib is not here.
         StorageError: the disk is full or read-only.
     """
+    if directory.is_file() and _is_recording(directory):
+        if figures is not None or follow:
+            raise UserError(f"{directory} is a recording", "its page has no --figures and no --follow")
+        target = out or directory.with_suffix(".html")
+        _write_recording(directory, target, links=out is not None)
+        sys.stdout.write(f"{target}\n")
+        return
     if directory.is_file():
         inputs, target = table_input(directory, collective), out or directory.with_suffix(".html")
         _write_page(inputs, target, links=out is not None)
@@ -77,6 +85,18 @@ def report(
     if figures is not None:
         for path in write_figures(campaign, figures):
             sys.stdout.write(f"{path}\n")
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether a file begins as what ``record`` writes."""
+    with path.open("rb") as file:
+        return b'"format": "autotune calls' in file.read(200)
+
+
+def _write_recording(path: Path, target: Path, links: bool) -> None:
+    from autotune.views.report import recording_page
+
+    write_files({target: recording_page(read_calls(path), kept_floor(path), str(path))}, links=links)
 
 
 def write_page(campaign: CampaignDirectory, target: Path) -> None:

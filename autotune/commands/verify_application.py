@@ -41,7 +41,6 @@ _LEAST_S = 1e-3
 """A run that is over sooner has not begun."""
 
 
-@heeded()
 def verify_application(
     directory: Path,
     command: Sequence[str],
@@ -51,6 +50,19 @@ def verify_application(
     as_json: bool,
 ) -> int:
     """Run both sides in turn until enough is known; 1 where the files make it worse.
+
+    Raises as ``compared_on``.
+    """
+    verdict, document, target = compared_on(directory, command, launches, figure, more_is_better)
+    keep(document, target / RESULT, _text(document, verdict, figure is None), as_json)
+    return ExitCode.FINDING if verdict.said is Said.WORSE else ExitCode.WELL
+
+
+@heeded()
+def compared_on(
+    directory: Path, command: Sequence[str], launches: int | None, figure: str | None, more_is_better: bool
+) -> tuple[ApplicationVerdict, dict[str, Any], Path]:
+    """The verdict on an application, all that is told of it, and the directory of its runs.
 
     Raises:
         UserError: no application, a pattern that is none or that its output lacks, or nothing to verify.
@@ -109,8 +121,7 @@ def verify_application(
         "predicted": worth_text(campaign.about, campaign.recommended()),
         **(_compared(campaign, verdict) if figure is None else {}),
     }
-    keep(document, target / RESULT, _text(document, verdict, figure is None), as_json)
-    return ExitCode.FINDING if verdict.said is Said.WORSE else ExitCode.WELL
+    return verdict, document, target
 
 
 def _check_same_mpi(campaign: CampaignDirectory, here: Installation) -> None:

@@ -5,21 +5,26 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from autotune.campaign.directory import read_campaign
+from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.importers.profiles import read_profile
+from autotune.recommend.worth import Worth
 from autotune.recommend.worth import worth as worth_of
 from autotune.resources import user_text
 from autotune.views.documents import json_text
 from autotune.views.text import duration_text
 
 
+def worth_to(campaign: CampaignDirectory, calls: Path, application_s: float | None) -> Worth:
+    """What a campaign's recommendation saves the application with these calls."""
+    profile = read_profile(user_text(calls), str(calls))
+    spent_s = sum(o.duration_s for o in campaign.history)
+    return worth_of(profile, campaign.recommended().gains, spent_s, application_s)
+
+
 def worth(directory: Path, calls: Path, application_s: float | None, as_json: bool) -> None:
     """Print the savings an hour of application time, with an interval."""
     campaign = read_campaign(directory)
-    recommendation = campaign.recommended()
-    profile = read_profile(user_text(calls), str(calls))
-    spent_s = sum(o.duration_s for o in campaign.history)
-    gained = worth_of(profile, recommendation.gains, spent_s, application_s)
+    recommendation, gained = campaign.recommended(), worth_to(campaign, calls, application_s)
     low, high = gained.interval_per_hour_s
     if as_json:
         numbers = {

@@ -65,7 +65,7 @@ class Script:
         return f"export {name}={shlex.quote(value)}"
 
     def whole(self, text: str, recommendation: Recommendation) -> str:
-        """What stands before and behind head and lines."""
+        """Text before and after head and lines."""
         return text
 
 

@@ -41,7 +41,7 @@ SPARED_BYTES = 1024  # What a library sets itself up by is smaller: a few number
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the launches under the exported files showed."""
+    """Result of the launches under the exported files."""
 
     variables: int  # Parameters and variables that each rank must see.
     variables_seen: bool  # Whether each rank saw them all.
@@ -227,7 +227,7 @@ def _refused(observation: Observation) -> set[Slot]:
 
 
 def _words(wanted: set[Slot], refused: set[Slot]) -> str:
-    """What is not as exported; empty where all is."""
+    """Differences from what was exported; empty: none."""
     if not refused and wanted:
         why = "the file is not read, or a component above takes the calls: lint says which"
         return f"none of {len(wanted)} measured sizes with a rule reaches it ({why})"

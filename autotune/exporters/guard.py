@@ -24,7 +24,7 @@ _UCX = (
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What was measured, and how a shell tells whether it is here."""
+    """The measured version, and how a shell detects it."""
 
     openmpi: str  # Version of Open MPI.
     ucx: str  # Version of UCX; empty: nothing that is set is its.
@@ -36,7 +36,7 @@ class Guard:
 
     @property
     def wrong(self) -> str:
-        """What users are told where it is not."""
+        """Message for users of another version."""
         here = "the mpirun in PATH is another one or missing"
         return f"autotune: measured on {self.versions}, {here}: nothing is set"
 

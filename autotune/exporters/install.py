@@ -82,19 +82,19 @@ def without(content: bytes | None) -> Rest:
 
 
 def installed(content: bytes | None) -> Mapping[str, str]:
-    """What our block in a parameter file sets; empty where there is none."""
+    """Variables that our block in a parameter file sets; empty where there is none."""
     inside = (content or b"").decode("latin-1").partition(BEGIN)[2].partition(END)[0]
     pairs = (line.partition("=") for line in inside.split("\n") if _key(line))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def checksum(content: bytes) -> str:
-    """Of a file, as the markers hold it."""
+    """Checksum of a file, as the markers hold it."""
     return f"{crc32(content):08x}"
 
 
 def _sum(line: str) -> str:
-    """Of a line between the markers, whatever ends it."""
+    """Checksum of a line between the markers, without its line end."""
     return checksum(line.rstrip("\r").encode("latin-1"))[:4]
 
 

@@ -93,7 +93,7 @@ def _check_same(first: Recommendation, other: Recommendation) -> None:
 
 
 def _differences(ours: Pairs, theirs: Pairs) -> str:
-    """What two environments disagree in, in words; empty: nothing."""
+    """Differences of two environments in words; empty: none."""
     mine, yours = dict(ours), dict(theirs)
     return "; ".join(
         f"{name}: {mine.get(name, '(unset)')} and {yours.get(name, '(unset)')}"

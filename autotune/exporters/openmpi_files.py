@@ -24,7 +24,7 @@ HAN_LEVELS: Mapping[str, int] = {"han_intra": 0, "han_inter": 1, "component": 2}
 
 
 class Tune:
-    """What ``mpirun --tune`` reads, in the subset that 4.1 and 5.0 both read right."""
+    """A file for ``mpirun --tune``, in the subset that 4.1 and 5.0 both read right."""
 
     name = "tune"
     summary = f"{TUNE_FILE}: for mpirun --tune (Open MPI 4.1, 5.0; srun does not read it)"
@@ -102,7 +102,7 @@ class HanRules:
 
 
 class UcxConf:
-    """What UCX reads itself, under any MPI."""
+    """``ucx.conf``, which UCX reads itself under any MPI."""
 
     name = "ucx_conf"
     summary = f"{UCX_FILE}: UCX variables, read from $UCX_CONFIG_DIR, $HOME or the working directory"

@@ -10,7 +10,7 @@ from autotune.exporters.launch_line import placed
 from autotune.recommend.recommendation import Recommendation
 
 UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents"
-"""What files of libraries say that were not at hand."""
+"""Remark in files of libraries that never ran here."""
 
 _OURS = "autotune: "
 _PLACE = re.compile(r"^[^\w\n]*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
@@ -69,7 +69,7 @@ def is_ours(text: str) -> bool:
 
 
 def verified_in(text: str) -> str:
-    """What a file of ours says of its verification; empty: it was not verified, or is not ours."""
+    """The verdict in a file of ours; empty: it was not verified, or is not ours."""
     said = _VERIFIED.search(text)
     return said[1] if said else ""
 

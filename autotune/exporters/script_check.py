@@ -12,7 +12,7 @@ from autotune.stacks.ports import Rendering
 
 
 def values_in(file: Path) -> dict[str, str]:
-    """What a shell script or a parameter file of ours sets: name → value."""
+    """Variables that a shell script or parameter file of ours sets: name → value."""
     text = user_text(file)
     if file.suffix == ".sh":
         return {name: shlex.split(value)[0] for name, value in re.findall(r"(?m)^ *export (\w+)=(.+)$", text)}

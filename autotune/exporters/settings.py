@@ -1,4 +1,4 @@
-"""What all formats share: the job-wide values sorted by who reads them, and rules by table (step 12)."""
+"""Shared by all formats: the job-wide values sorted by who reads them, and rules by table (step 12)."""
 
 import re
 import shlex
@@ -66,7 +66,7 @@ class DeployedSettings:
 
 
 EVERYWHERE = "its rules hold for messages of all sizes, also beyond those measured: it has no word for an end"
-"""Of a format that cannot leave any size to the library."""
+"""Remark of a format that cannot leave any size to the library."""
 
 
 def everywhere(recommendation: Recommendation) -> list[Rule]:
@@ -126,7 +126,7 @@ class VariableScript:
     notes: tuple[str, ...] = (EVERYWHERE,)
 
     def variables(self, collective: str, algorithm: str) -> dict[str, str]:
-        """What sets an algorithm of a collective; empty: the library's own.
+        """Variables that set an algorithm of a collective; empty: the library's own.
 
         Raises:
             UserError: the library has no such algorithm.

@@ -25,7 +25,7 @@ KEPT = "replaced"  # Below a prefix, where what was replaced is kept by date.
 
 @dataclass(frozen=True, slots=True)
 class SiteTree:
-    """What is written below a prefix."""
+    """Files to write below a prefix."""
 
     prefix: Path  # Below which they lie.
     folder: Path  # Of all that is no module.
@@ -96,7 +96,7 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Site
 
 
 def replacing(tree: SiteTree, stamp: str) -> Changes:
-    """What is to be written for a tree, in place of one of the same version: all of that is kept apart.
+    """Files to write for a tree; a tree of the same version is kept apart.
 
     Beside the files themselves copies would be modules, and loaded as the newest ones.
 
@@ -120,7 +120,7 @@ def replacing(tree: SiteTree, stamp: str) -> Changes:
 
 
 def differences(changes: Changes) -> Iterator[str]:
-    """What becomes of each file that is there, and of the lines of those that set something."""
+    """Changes to each existing file, and to its lines that set something."""
     for path, text in changes.contents.items():
         if (old := content(path)) is None:
             continue

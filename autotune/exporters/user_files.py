@@ -22,7 +22,7 @@ from autotune.stacks.ucx import detect, site_file
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be written."""
+    """Files to write."""
 
     contents: Mapping[Path, bytes | str | None]  # File → what it will hold; None: it goes.
     keep: tuple[Path, ...]  # Of these a copy is kept, if they change.
@@ -31,7 +31,7 @@ class Changes:
 
 
 def additions(recommendation: Recommendation) -> Changes | None:
-    """What puts a recommendation into the user's files; None where the stack's own defaults stay.
+    """Changes that add a recommendation to the user's files; None where the stack's own defaults stay.
 
     Raises:
         UserError: a campaign of another MPI, or files that cannot be read.
@@ -76,7 +76,7 @@ def _other_versions(recommendation: Recommendation) -> Iterator[str]:
 
 
 def removals() -> Changes:
-    """What takes it out of the user's files.
+    """Changes that remove it from the user's files.
 
     Raises:
         UserError: there is none, or files that cannot be read.
@@ -105,7 +105,7 @@ def in_force() -> Iterator[tuple[Path, int]]:
 
 
 def elsewhere(recommendation: Recommendation) -> Iterator[str]:
-    """What no file of the user's can hold, a line each, and where a file for everybody would be."""
+    """Settings that no file of the user can hold, a line each, and the place of a file for everybody."""
     environment = settings(recommendation, _rules().parent).environment_only
     for what in (*placed(recommendation), *environment):
         yield f"not in any file: {what}, which belongs on the command line or into the environment"
@@ -148,7 +148,7 @@ def _said(rules: bytes) -> str:
 
 
 def content(path: Path) -> bytes | None:
-    """What is in a file; None where there is none.
+    """Content of a file; None where there is none.
 
     Raises:
         UserError: it cannot be read.

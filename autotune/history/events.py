@@ -30,7 +30,7 @@ _REPAIR = "python -m autotune repair DIR   keeps everything that can be read"
 _FIGURES = itemgetter("median_s", "sem_s", "n", "low_s", "high_s", "outliers")
 _KINDS = (float, float, int, float, float, int)
 _KEYS = {"cell", "median_s", "sem_s", "n", "status", "low_s", "high_s", "outliers", "extra"}
-"""Of an estimate that may be used."""
+"""Keys of an estimate that may be used."""
 _EVENT = Document("an event of the journal", JournalError, own=True, newer=True)
 
 
@@ -86,7 +86,7 @@ def observation_event(observation: Observation) -> dict[str, Any]:
 
 
 def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
-    """What may be believed of the observation in an event.
+    """The plausible part of the observation in an event.
 
     Raises:
         JournalError: a key is missing, or its value is of the wrong type.

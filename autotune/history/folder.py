@@ -16,7 +16,7 @@ FILE = "journal.jsonl"  # Name of the journal in a campaign's directory.
 
 
 def campaign_of(path: Path) -> Path | None:
-    """The outermost campaign whose directory a path lies in; None: it lies in none."""
+    """The outermost campaign whose directory a path is in; None: it is in none."""
     return next((p for p in reversed(path.absolute().parents) if os.path.lexists(p / FILE)), None)
 
 

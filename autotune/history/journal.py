@@ -48,7 +48,7 @@ def sealed(event: Mapping[str, Any], number: int) -> bytes:
 
 
 def opened(line: bytes) -> Line:
-    """What a line without its line break says.
+    """The event in a line without its line break.
 
     Raises:
         ValueError: it is damaged; in words.
@@ -199,10 +199,10 @@ def read_events(directory: Path) -> Sequence[Mapping[str, Any]]:
 
 
 def content(directory: Path, name: str = FILE) -> bytes:
-    """The journal, or another file of a campaign, as it lies there; nothing where there is none.
+    """The journal, or another file of a campaign, as it is there; nothing where there is none.
 
     Raises:
-        JournalError: a link or a device stands in its place, or it cannot be read.
+        JournalError: a link or a device is in its place, or it cannot be read.
     """
     path = directory / name
     try:
@@ -227,7 +227,7 @@ def locked(directory: Path) -> int:
 
     Raises:
         LockedError: another process holds it.
-        JournalError: somebody else could have written it, or a link stands in its place.
+        JournalError: somebody else could have written it, or a link is in its place.
         StorageError: nothing can be written there.
     """
     try:
@@ -298,7 +298,7 @@ def _no_file(path: Path, exc: OSError) -> JournalError:
 
 
 def not_stored(directory: Path, exc: OSError) -> StorageError:
-    """What is raised for a disk that is full or read-only."""
+    """The error for a disk that is full or read-only."""
     return StorageError(
         f"{directory} cannot be written: {exc.strerror}",
         "nothing that was measured is lost; make room, and the same command continues",

@@ -1,4 +1,4 @@
-"""Which rule is in force at a call: the one reading of a per-size table (read by steps 10 to 12 of the flow).
+"""Which rule is in effect at a call: the reading of a per-size table (steps 10 to 12 of the flow).
 
 Files choose by communicator size too, but a campaign measures only a few. A table holds within a factor of
 two of the size that it was measured on; beyond, nothing is known and the stack decides. Where two tables
@@ -51,13 +51,13 @@ def reached(slots: Collection[Slot], collective: str, comm_size: int | None, siz
 
 
 def last_up_to(entries: Mapping[int, T], value: int) -> T | None:
-    """Of entries that each hold from a number on, the one that holds at a value; None below all of them."""
+    """The entry that holds at a value, where each holds from a number on; None below all of them."""
     start = max((start for start in entries if start <= value), default=None)
     return None if start is None else entries[start]
 
 
 def rule_at(rules: Sequence[Rule], slot: Slot) -> Rule | None:
-    """The rule in force in a slot; None where no table holds."""
+    """The rule in effect in a slot; None where no table holds."""
     collective, comm_size, size = slot
     owner = _owner(sorted({rule.comm_size for rule in rules if rule.collective == collective}), comm_size)
     table = {r.min_bytes: r for r in rules if (r.collective, r.comm_size) == (collective, owner)}
@@ -70,6 +70,6 @@ def _owner(measured: Sequence[int], comm_size: int) -> int:
 
 
 def choice_at(rules: Sequence[Rule], slot: Slot) -> Point:
-    """What the rules choose in a slot; empty where they leave it to the stack."""
+    """Choice of the rules in a slot; empty where they leave it to the stack."""
     rule = rule_at(rules, slot)
     return rule.choice if rule else Point()

@@ -1,4 +1,4 @@
-"""What is remembered of launches, so that each further one does not compute all of it again (between steps).
+"""Memory of what was computed from launches, so that each further one does not repeat it (between steps).
 
 Observations, histories, objectives and spaces are values with a hash: what was computed of them is found
 again by what it was computed of, and stays a function of it alone.

@@ -1,4 +1,4 @@
-"""What can still be read of a damaged journal (step 8 of the flow): pure, nothing is read or written here.
+"""Reading a damaged journal (step 8 of the flow): pure, nothing is read or written here.
 
 A trial whose observation was lost is made again by whoever continues the campaign; an observation whose trial
 was lost says nothing and goes with it.
@@ -18,14 +18,14 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    """What is left of a journal."""
+    """The readable part of a journal."""
 
     events: tuple[Event, ...]  # In order, without the first one, which says the format's version.
     lost: tuple[str, ...]  # What is not, in words.
 
 
 def salvaged(text: bytes) -> Salvage:
-    """What can be read in a journal.
+    """Read all that is intact in a journal.
 
     Raises:
         JournalError: what the campaign is cannot be read, so that nothing else means anything.

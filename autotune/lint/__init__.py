@@ -39,7 +39,7 @@ from autotune.lint.worlds import MOST_PATHS
 from autotune.stacks.knobs import Knob
 from autotune.stacks.known import KNOWN
 
-__all__ = ["STACKS", "Finding", "environment_of", "lint", "unusable"]
+__all__ = ["DEFAULT", "STACKS", "Finding", "environment_of", "lint", "unusable"]
 
 _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "mca": mca_file,
@@ -116,6 +116,7 @@ def lint(
         UserError: a stack that is not known.
     """
     asked = version_of(mpi) if mpi else None
+    usual = version_of(mpi or DEFAULT)
     findings: list[Finding] = []
     launches: list[tuple[Reach, tuple[int, int]]] = []
     around = [Reach()]
@@ -123,7 +124,7 @@ def lint(
     for path, said in files.items():
         kind = kind_of(path, said)
         text = said.replace("\r\n", "\n")
-        version = asked or (told(text) if kind == "shell" else None) or version_of(DEFAULT)
+        version = asked or told(text if kind == "shell" else str(path)) or usual
         findings += _carried(path, said, kind)
         if kind == "rules":
             findings += rules_file(path, text, version)
@@ -133,7 +134,7 @@ def lint(
             own.setdefault(kind, []).append(said)
             continue
         read = _READERS[kind](path, text, version)
-        here = known, exists, knobs, components
+        here = (known, exists, knobs, components) if version == usual else (None, exists, _but_openmpi(knobs))
         findings += [*read.findings, *settings(read.assigned, version, *here), *vendors(read.assigned)]
         findings += variables(read.assigned, knobs or ())
         launches += [(reach, version) for reach in read.launches]
@@ -141,13 +142,18 @@ def lint(
             left = read.left or (Reach(tuple(read.assigned)),)
             around = [one.beside(other) for one in around for other in left][:MOST_PATHS]
     if not launches:
-        launches = [(Reach(), asked or version_of(DEFAULT))]
+        launches = [(Reach(), usual)]
     for one, (reach, version) in product(around, launches):
         both = one.beside(reach)
         findings += together(both, version, nodes == 1)
         findings += beside(both.assigned, files.values(), own)
     order = list(files)
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
+
+
+def _but_openmpi(knobs: Mapping[str, Knob] | None) -> Mapping[str, Knob]:
+    """What is installed here, for files of another version of Open MPI."""
+    return {name: knob for name, knob in (knobs or {}).items() if knob.layer != "openmpi"}
 
 
 def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import PurePath
 
 from autotune.errors import UserError, allowed
@@ -73,10 +72,33 @@ def version_of(mpi: str) -> tuple[int, int]:
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """The known name that one resembles so closely that it can only be a slip; empty for none, or itself."""
+    """The known name that one is a slip of the hand away from; empty for none, or itself.
+
+    A slip is one letter too many, too few, another one, or two that changed places, in one word of the name;
+    digits and words of fewer than three letters tell names apart (``RC``, ``UD``, ``ipv4``).
+    """
     if name in known:
         return ""
-    if close := get_close_matches(name, known, n=1, cutoff=0.9):
-        return close[0]
-    # Letters that changed places count twice above: too much in a short name.
-    return next((k for k in get_close_matches(name, known, n=3, cutoff=0.8) if sorted(k) == sorted(name)), "")
+    return next((one for one in known if abs(len(one) - len(name)) < 2 and _is_slip(name, one)), "")
+
+
+def _is_slip(name: str, other: str) -> bool:
+    if name.replace("_", "") == other.replace("_", ""):
+        return True
+    begins = _shared(name, other)
+    ends = _shared(name[begins:][::-1], other[begins:][::-1])
+    mine, its = name[begins : len(name) - ends], other[begins : len(other) - ends]
+    word = _around(other, begins)
+    if any(not c.isalpha() for c in mine + its) or len(word) < 3:
+        return False
+    return max(len(mine), len(its)) == 1 or (len(mine) == 2 and mine == its[::-1])
+
+
+def _shared(a: str, b: str) -> int:
+    """How many letters two names have in common at their beginning."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _around(name: str, at: int) -> str:
+    """The word of a name that stands at a place."""
+    return name[name.rfind("_", 0, at) + 1 : at] + name[at:].partition("_")[0]

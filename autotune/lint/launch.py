@@ -207,6 +207,6 @@ def _srun(path: PurePath, line: int, words: Sequence[Word], known: Launcher) -> 
             effect = f"-x of srun excludes nodes: {value} is taken for the name of one"
             yield Finding(path, line, effect, f"export {value} before srun")
         elif name in _IN_SLURM:
-            said = words[at].text.partition("=")[0] if words[at].text.startswith("-") else f"--{name}"
+            said = next(w.text.partition("=")[0] for w in reversed(words[: at + 1]) if w.text.startswith("-"))
             effect = f"{said} is not an option of srun: it refuses to start"
             yield Finding(path, line, effect, _IN_SLURM[name])

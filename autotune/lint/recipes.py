@@ -110,6 +110,7 @@ def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     assigned: list[Assignment] = []
     findings: list[Finding] = []
     launches: list[Reach] = []
+    ran: list[Assignment] = []
     for match in _INSTRUCTION.finditer(text):
         line = text.count("\n", 0, match.start(1)) + 1
         if match[1].upper() == "ENV":
@@ -118,9 +119,10 @@ def docker_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         elif match[1].upper() in ("RUN", "CMD", "ENTRYPOINT"):
             read = shell_file(path, "\n" * (line - 1) + match[2], version)
             findings += read.findings
+            ran += read.assigned
             around = Reach(tuple(assigned))
             launches += [around.beside(one) for one in read.launches]
-    return Read(tuple(assigned), tuple(findings), tuple(launches), (Reach(tuple(assigned)),))
+    return Read((*assigned, *ran), tuple(findings), tuple(launches), (Reach(tuple(assigned)),))
 
 
 def _env(said: str) -> Iterator[tuple[str, str]]:

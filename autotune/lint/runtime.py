@@ -22,12 +22,12 @@ NAMES: Mapping[str, str] = _TABLE["names"] | {
 }
 """Parameter of 4.x → its name in PRRTE; ``plm_rsh_*`` is ``plm_ssh_*``, ``oob_tcp_*`` kept its names."""
 
-_OOB = frozenset(_TABLE["oob_tcp"].split())
-"""What ``oob_tcp`` of PRRTE has."""
+PRRTE = frozenset(_TABLE["prte"].split())
+"""Every parameter that PRRTE has."""
 
 _OLD = re.compile(r"orte_\w+|plm_rsh_\w+|rmaps_base_(?!verbose)\w+|hwloc_base_(?!verbose|mem_bind)\w+")
 _NEW = re.compile(r"prte_\w+|plm_ssh_\w+|(rmaps|hwloc)_default_\w+")
-_EITHER = re.compile(r"(oob|plm|ras|odls|rmaps|ess|errmgr|state|iof)_\w+")
+_EITHER = re.compile(r"(oob|plm|ras|odls|rmaps|ess|errmgr|state|iof|grpcomm|routed|filem|schizo)(_\w+)?")
 
 
 def of_the_runtime(name: str) -> bool:
@@ -55,7 +55,7 @@ def _after(a: Assignment) -> str:
     if a.name == "oob_tcp_disable_family":  # one parameter for both families in 4.1: a word or its number
         family = "ipv6" if a.value.lower() in ("ipv6", "6") else "ipv4"
         return f"export PRTE_MCA_oob_tcp_disable_{family}_family=1"
-    if _OLD.fullmatch(name) or (name.startswith("oob_tcp_") and name.removeprefix("oob_tcp_") not in _OOB):
+    if name not in PRRTE and "_" in name:  # a framework's own name chooses its components
         name = ""
     option = OPTIONS.get(a.name, "").format(a.value)
     ways = [f"mpirun {option}"] if option else []

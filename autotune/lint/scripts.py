@@ -33,12 +33,15 @@ _FOREIGN = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 """What speaks for another MPI."""
+_SPECTRUM = re.compile(r"spectrum-?mpi|^\s*jsrun\s|\bcoll_ibm_", re.MULTILINE)
 _STACK = re.compile(r"(?<![a-z])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)[-/]v?(\d+)\.(\d+)", re.IGNORECASE)
 """Open MPI with its version, as modules and folders are called."""
 
 
 def told(text: str) -> tuple[int, int] | None:
     """The version of Open MPI that a script loads or calls; None: it does not say, or says several."""
+    if _SPECTRUM.search(text):
+        return (4, 1)  # what Spectrum MPI is made from
     said = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     found = {match[1] if "x" not in match[0].lower() else "4" for match in _STACK.finditer(said)}
     if len(found) != 1:
@@ -157,4 +160,4 @@ def _is_own(name: str) -> bool:
     """Whether a name is a script's own word and none of a library's variables."""
     if name in COMMON or name.startswith(MCA) or any(name in one.known for one in traps().values()):
         return False
-    return bool(_OWN.fullmatch(name))
+    return bool(_OWN.fullmatch(name)) or name.startswith(("MPICH_", "NCCL_"))

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 
 from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, Assignment, Reach, Source
@@ -35,6 +34,9 @@ _TUNED = frozenset(
 
 _COMMON = frozenset(KNOWN["common"]["openmpi"].split())
 """Parameters that are often set: what resembles one is a slip, where the stack itself lists no names."""
+
+_TOLD = re.compile(r"UCX_(?:LOG|HANDLE|WARN|STATS|ERROR|PROFILE|MEMTYPE)")
+"""Variables of UCX that tune nothing."""
 
 _ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})
 """As Open MPI knows them, in lower case alone."""
@@ -102,7 +104,7 @@ def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
     if pml is None or not pml.literal or pml.value.startswith("^") or "ucx" in pml.value.split(","):
         return
     for ucx in reach.assigned:
-        if ucx.variable and ucx.name.startswith("UCX_"):
+        if ucx.variable and ucx.name.startswith("UCX_") and not _TOLD.match(ucx.name):
             effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
             yield ucx.finding(effect, "pml = ucx, or leave the variables out")
             return
@@ -127,10 +129,13 @@ def _one(
     # Without the stack's own list only what resembles a name, or begins as those of coll_tuned do, is judged.
     listed = {name.split("_")[0] for name in known} if known else set()
     judged = a.name.split("_")[0] in listed or a.name.startswith("coll_tuned_")
+    # Open MPI takes a name behind that of its project too (``mca_base_var.c``); builds differ in the others.
+    project = re.match(r"(?:opal|ompi|oshmem)_", a.name)
+    if project and (a.name.removeprefix(project[0]) in names or not meant(a.name, names)):
+        return
     slip = meant(a.name, names)
     if a.name not in names and (slip or judged):
-        close = slip or next(iter(get_close_matches(a.name, names, n=1)), "")
-        remedy = f"did you mean {close}?" if close else "ompi_info --all lists the names"
+        remedy = f"did you mean {slip}?" if slip else "ompi_info --all lists the names"
         yield a.finding(f"there is no parameter {a.name}: it is silently ignored", remedy)
         return
     if a.name == ENV_LIST:

@@ -38,7 +38,7 @@ class RecordedTable:
     """A recorded campaign."""
 
     space: Space
-    """What was tried, by name of the table; ``listed`` holds the job-wide points, the default among them."""
+    """Points that were tried, by name of the table; ``listed`` holds the job-wide points and the default."""
     collective: str  # What was measured.
     sizes_bytes: tuple[int, ...]  # All message sizes, ascending.
     comm_sizes: tuple[int, ...]  # All communicator sizes, ascending; (0,) where the table does not say.

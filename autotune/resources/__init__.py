@@ -10,11 +10,11 @@ from typing import Any
 from autotune.errors import SpaceError, TableError, UserError, allowed
 
 MOST_BYTES, MOST_LINES, MOST_DIGITS = 64 << 20, 500_000, 4_000
-"""Of one file, and of one number in it, for Python reads 4,300. The largest recorded table that was met has
+"""Bounds of a file and of a number in it, of which Python reads 4,300 digits. The largest recorded table has
 17,521 lines in 0.7 MB; readers of logs take some 20 µs a line."""
 MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000  # Of one table: a cell costs some 60 bytes of memory.
 MOST_YAML = 1 << 20
-"""Of a file of YAML, of which a second reads some 100 kB; the longest shipped one has 6 kB."""
+"""Bound of a YAML file, of which a second reads some 100 kB; the longest shipped one has 6 kB."""
 
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # Where ``str.splitlines`` parts a text.
 _LONG_NUMBER = re.compile(rf"(?<![0-9])[0-9]{{{MOST_DIGITS + 1}}}")
@@ -34,7 +34,7 @@ def conf_text(name: str) -> str:
 
 
 def facts(name: str) -> dict[str, Any]:
-    """The table ``NAME.toml`` that stands beside the modules which read it, e.g. ``importers/endings``."""
+    """The table ``NAME.toml`` that is beside the modules which read it, e.g. ``importers/endings``."""
     return tomllib.loads((_PACKAGE / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -119,7 +119,7 @@ def user_bytes(
     raised: type[UserError] = TableError,
     most: int = MOST_BYTES,
 ) -> bytes:
-    """What stands in a file that the user named; the arguments are those of ``user_text``.
+    """Content of a file that the user named; the arguments are those of ``user_text``.
 
     Only a file is read: whoever opens a pipe waits for its other end, and a device may have no end.
 

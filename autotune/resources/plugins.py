@@ -19,7 +19,7 @@ _OURS = "mpi-autotune"  # The distribution whose names nobody else can take.
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What the installed distributions add to one group."""
+    """Entry points that the installed distributions add to one group."""
 
     found: Mapping[str, EntryPoint]  # Name → the entry point, which was not loaded.
     refused: Mapping[str, str]
@@ -53,7 +53,7 @@ def offers(group: str, taken: Collection[str] = ()) -> Offers:
 
 
 def plugged(point: EntryPoint, needs: Collection[str], **checks: Callable[[Any], Any]) -> Any:
-    """What an object of the class behind an entry point offers, so that its exceptions name its distribution.
+    """An object of the class behind an entry point; its exceptions name its distribution.
 
     Args:
         point: The entry point.

@@ -1,4 +1,4 @@
-"""What the user asked for, frozen (step 1 of the flow): Hydra and OmegaConf end here.
+"""The user's request, frozen (step 1 of the flow): Hydra and OmegaConf end here.
 
 Every key has its default and its documentation in ``conf/config.yaml`` and the groups beside it, nowhere
 else. The dataclasses below say the types; ``scenario_of`` checks a composed configuration against them.
@@ -171,11 +171,11 @@ class Scenario:
 
     @property
     def directory(self) -> Path:
-        """Of the campaign."""
+        """Directory of the campaign."""
         return Path(self.campaign.dir)
 
     def program(self) -> Program:
-        """What ``probe=command`` runs.
+        """The program of ``probe=command`` and its options.
 
         Raises:
             ScenarioError: an unknown key, or a value that is not allowed.

@@ -1,6 +1,6 @@
 """Regular expressions that users write, matched by RE2 in a time linear in the text.
 
-With backtracking ``(a+)+$x`` takes 2ⁿ steps on n characters, in C, where no signal is heeded.
+With backtracking ``(a+)+$x`` takes 2ⁿ steps on n characters, in C, where no signal is obeyed.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ import re2
 from autotune.errors import UserError
 
 _MOST_STEPS = 1_000
-"""Of a compiled pattern; ``took ([0-9.]+) s`` has 16. At worst each costs some 20 ns a byte of the text."""
+"""Steps of a compiled pattern; ``took ([0-9.]+) s`` has 16. Each costs at most some 20 ns a byte of text."""
 _OPTIONS = re2.Options()
-_OPTIONS.log_errors = False  # what is wrong stands in the error
+_OPTIONS.log_errors = False  # what is wrong is in the error
 
 
 def check_pattern(pattern: str, named: str, raised: type[UserError] = UserError) -> None:
@@ -36,7 +36,7 @@ def check_pattern(pattern: str, named: str, raised: type[UserError] = UserError)
 
 
 def found(pattern: str, text: str) -> Iterator[str]:
-    """What the group of a checked pattern holds in each match, in the order of the text.
+    """Text of the group of a checked pattern in each match, in the order of the text.
 
     ``$`` is the end of the text for RE2, so that the text without its last line end is tried, too.
     """

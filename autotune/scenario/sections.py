@@ -49,7 +49,7 @@ class Weighing:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a campaign may cost: ``launches`` and ``seconds`` without discovery, verification."""
+    """Limits of a campaign: ``launches`` and ``seconds`` without discovery, verification."""
 
     launches: int
     total_launches: int | None
@@ -80,7 +80,7 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """What comes before the search with ``space=discover``."""
+    """The discovery before the search, with ``space=discover``."""
 
     space: str
     launches: int

@@ -1,4 +1,4 @@
-"""What can be turned: parameters, their levels and conditions, and the points they span."""
+"""Search spaces: parameters, their levels and conditions, and the points they span."""
 
 from autotune.space.encoding import encode
 from autotune.space.parameter import Level, Parameter, Point, Value, check_words, names_in, size_in_bytes

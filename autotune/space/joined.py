@@ -41,7 +41,7 @@ def joined(named: Space, knobs: Space) -> Space:
 
 
 def _reached(swept: Parameter, job: Iterable[Parameter]) -> Parameter:
-    """What is swept in one component only where no other one is raised above its default priority.
+    """Confine a component's sweep to points where no other component is raised above its default priority.
 
     That one would take the calls, and what was seen of choices that no call reaches is noise.
     """
@@ -116,7 +116,7 @@ def _between(scale: Sequence[Value], wanted: Collection[Value]) -> Iterator[Valu
 
 
 def variables(parameter: Parameter) -> Iterator[str]:
-    """What a parameter sets: MCA parameters and environment variables by name, placement by kind."""
+    """Targets of a parameter: MCA parameters and environment variables by name, placement by kind."""
     by_value = any(key in parameter.values for key in parameter.apply)
     for target in parameter.apply.values() if by_value else (parameter.apply,):
         for kind, what in target.items() if isinstance(target, Mapping) else ():

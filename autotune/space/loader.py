@@ -37,7 +37,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text of the user's says, of scalars, lists and mappings alone.
+    """A YAML text of the user as scalars, lists and mappings.
 
     Raises:
         ValueError: it is none; in words.
@@ -214,7 +214,7 @@ def space_text_of(space: Space, above: Sequence[str], beside: Mapping[str, Seque
 
 
 def _declaration(parameter: Parameter) -> dict[str, Any]:
-    """What a file says of a parameter: only what is not as by default."""
+    """The entry of a parameter in a file: only values that differ from the defaults."""
     declared: dict[str, Any] = {"description": parameter.description} if parameter.description else {}
     if parameter.level is not Level.LAUNCH:
         declared["level"] = parameter.level.value

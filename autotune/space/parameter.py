@@ -62,7 +62,7 @@ def check_words(kind: str, name: str, value: str) -> None:
 
 
 def names_in(template: str, known: Iterable[str]) -> frozenset[str]:
-    """What the fields of a template name: each is a known name alone, ``{name}``; a brace is ``{{``.
+    """Names in the fields of a template: each is a known name alone, ``{name}``; a brace is ``{{``.
 
     Raises:
         SpaceError: a brace without its other one, a field with anything but a name (an attribute, an index, a
@@ -85,7 +85,7 @@ def names_in(template: str, known: Iterable[str]) -> frozenset[str]:
 
 
 class Level(StrEnum):
-    """What a change of the parameter costs while searching."""
+    """Cost of a change of the parameter while searching."""
 
     CALL = "call"  # Nothing: set inside a running MPI job, swept inside every launch.
     LAUNCH = "launch"  # One launch, seconds.
@@ -101,7 +101,7 @@ class Parameter:
     default: Value  # What the stack does when it is not set. Choosing it sets nothing (see ``apply``).
     level: Level = Level.LAUNCH  # What a change costs while searching.
     per_size: bool = False  # Whether a deployed file can choose it per message size, or only per job.
-    ordered: bool = False  # Whether its numbers lie on a scale; others (``auto``) stand beside it.
+    ordered: bool = False  # Whether its numbers lie on a scale; others (``auto``) are beside it.
     when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     """Active only where each named parameter has one of the listed values."""
     apply: Mapping[str, object] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Parameter:
     """Where the values differ by collective: the values of each; empty = all values for all."""
     description: str = ""  # One line for the report.
     held_from: Value | None = None
-    """Of a parameter that is held at one value: what the stack does by itself, if that is another one."""
+    """The stack's own value, where a parameter is held at another one."""
     strong: bool = False  # Of a discovered one: it mattered elsewhere, so it goes before the long tail.
 
     def __post_init__(self) -> None:

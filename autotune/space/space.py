@@ -36,7 +36,7 @@ class Space:
     parameters: tuple[Parameter, ...]
     """In the order of the file."""
     dropped: tuple[Dropped, ...] = ()
-    """What the machine could not offer."""
+    """Parameters and values that this machine lacks."""
     stack: str = "openmpi"
     """The MPI implementation that the parameters belong to."""
     listed: tuple[Point, ...] | None = None
@@ -91,7 +91,7 @@ class Space:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """Of the job-wide parameters."""
+        """Names of the job-wide parameters."""
         return frozenset(p.name for p in self.job)
 
     @cached_property

@@ -151,7 +151,9 @@ class OpenMpiStack(Stack):
         return {variable: number(text) for variable, text in applied.get("cvar", {}).items()}, {}
 
     def _expect(self, env: Mapping[str, str]) -> Expectation:
-        directory_free = {k: v for k, v in env.items() if "{directory}" not in v}
+        # What the launcher reads (PRTE_MCA_*) it keeps to itself.
+        seen = {k: v for k, v in env.items() if not k.startswith("PRTE_MCA_")}
+        directory_free = {k: v for k, v in seen.items() if "{directory}" not in v}
         cvars = {k.removeprefix(_MCA): v for k, v in directory_free.items() if k.startswith(_MCA)}
         ucx_moves = env.get(_PML, self.pml) == "ucx"
         return Expectation(str(self.installation.library), directory_free, cvars, ucx=ucx_moves)

@@ -56,21 +56,36 @@ def verdict_text(found: Diagnosis, calls: str = "calls.json") -> str:
 
 def details(found: Diagnosis, floor: Floor | None) -> str:
     """A line for each loss, and what the floor was measured with."""
+    rows, notes = loss_rows(found)
     lines = [f"{'':4}{'of the run':>10}  {'s':>8}  {'× best':>7}  {'to win':>22}"]
-    for loss in found.losses:
-        if found.share(loss) < BOTHER / 100:
-            continue
-        times = f"{loss.times:.3g}" if loss.times is not None else ""
-        won = _ends_text(tuple(end / found.run_s for end in loss.win_s)) if loss.win_s else ""
-        won = won or ("not measured" if loss.touched else "none by tuning")
-        lines.append(
-            f"{'':4}{share_text(found.share(loss)):>10}  {loss.seconds:8.3g}  {times:>7}  {won:>22}  "
-            f"{_loss_text(loss, False)}"
-        )
-    lines += [unlike_text(loss.name, loss.times or 0.0, loss.family) for loss in found.losses if loss.unlike]
+    lines += [
+        f"{'':4}{row['share']:>10}  {row['seconds']:>8}  {row['times']:>7}  {row['win']:>22}  {row['what']}"
+        for row in rows
+    ]
+    lines += notes
     if floor is not None:
         lines.append(floor_text(floor))
     return "\n".join(lines) + "\n"
+
+
+def loss_rows(found: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
+    """The losses in words, and notes on those of which nothing is promised."""
+    rows = []
+    for loss in found.losses:
+        if found.share(loss) < BOTHER / 100:
+            continue
+        win = "not measured" if loss.touched else "none by tuning"
+        if loss.win_s:
+            win = _ends_text(end / found.run_s for end in loss.win_s)
+        rows.append({
+            "what": _loss_text(loss, False),
+            "share": share_text(found.share(loss)),
+            "seconds": f"{loss.seconds:.3g}",
+            "times": f"{loss.times:.3g}" if loss.times is not None else "",
+            "win": win,
+        })  # fmt: skip
+    notes = [unlike_text(loss.name, loss.times or 0.0, loss.family) for loss in found.losses if loss.unlike]
+    return rows, notes
 
 
 def floor_text(floor: Floor) -> str:

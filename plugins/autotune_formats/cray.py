@@ -160,7 +160,8 @@ class CrayTraps(Traps):
         """Slurm's option that is missing, in a script or on its line, and a bound that is off."""
         set_to = {name: a.value for name, a in last.items()}
         option = coupled(set_to)
-        if option and not any(option.partition("=")[2] in text for text in texts):
+        launched = any("srun" in text or "#SBATCH" in text for text in texts)
+        if option and launched and not any(option.partition("=")[2] in text for text in texts):
             effect = f"without {option} in the job {RENDEZVOUS}={ALT_READ} does not work"
             yield last[RENDEZVOUS].finding(effect, f"srun {option}, or #SBATCH {option}")
         size = last.get("MPICH_ALLREDUCE_MAX_SMP_SIZE")

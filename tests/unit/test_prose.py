@@ -1,6 +1,7 @@
 """The style guide, the linter that keeps it, and what a reader may expect of the book."""
 
 import re
+import tomllib
 
 import pytest
 
@@ -56,3 +57,21 @@ def test_a_docstring_begins_with_its_subject(begin):
 
 def test_the_readme_is_a_page():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 60
+
+
+@pytest.mark.parametrize("name", ["spack/packages/py-mpi-autotune/package.py", "mpi-autotune.eb"])
+def test_a_recipe_is_python_and_names_every_dependency(name):
+    text = (DOCS / "recipes" / name).read_text("utf-8")
+    compile(text, name, "exec")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    names = [re.match(r"[\w-]+", one)[0].lower() for one in project["dependencies"]]
+    assert [one for one in names if one not in text.lower()] == []
+
+
+def test_the_book_has_at_most_28000_words_beside_its_sources():
+    pages = [path.read_text("utf-8") for path in DOCS.rglob("*.md") if path.name != "sources.md"]
+    assert sum(bool(re.search(r"\w", word)) for page in pages for word in page.split()) <= 28_000
+
+
+def test_no_table_of_the_book_escapes_a_bar():
+    assert [path.name for path in DOCS.rglob("*.md") if r"\|" in path.read_text("utf-8")] == []

@@ -3,5 +3,6 @@
 from autotune.views.report.inputs import ReportInput
 from autotune.views.report.page import figures, page
 from autotune.views.report.paper import drawings
+from autotune.views.report.recording import recording_page
 
-__all__ = ["ReportInput", "drawings", "figures", "page"]
+__all__ = ["ReportInput", "drawings", "figures", "page", "recording_page"]

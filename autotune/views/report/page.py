@@ -46,6 +46,11 @@ _US = 1e6
 
 def page(inputs: ReportInput) -> str:
     """The whole report as HTML that works offline, in a light or a dark window and on paper."""
+    return rendered("page.html.j2", _view(inputs))
+
+
+def rendered(template: str, view: Mapping[str, Any]) -> str:
+    """A template with what it shows, and with plotly's script."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -55,7 +60,7 @@ def page(inputs: ReportInput) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html.j2").render(_view(inputs), plotly=_plotly())
+    return environment.get_template(template).render(view, plotly=_plotly())
 
 
 def figures(inputs: ReportInput) -> list[str]:

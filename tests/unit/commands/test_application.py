@@ -6,9 +6,13 @@ from dataclasses import replace
 import pytest
 
 from autotune.cli import main
-from autotune.commands.application import of_recording
+from autotune.commands.application import baseline, of_recording, sentence
 from autotune.errors import ExitCode, ScenarioError
+from autotune.importers.recorded_time import Started
 from autotune.importers.recording import RecordedCalls, Recording
+from autotune.recommend.recommendation import Gain, Provenance, Recommendation
+from autotune.space import Point
+from autotune.views.documents import json_text
 
 
 def calls(collective, size, seconds, comm_size=4, waiting=0.0, kind="blocking"):
@@ -120,3 +124,40 @@ def test_a_campaign_is_composed_anyway(tmp_path, capsys):
     path.write_text(json.dumps(replace(RUN, command=(), calls=(calls("allreduce", 8.0, 0.2),)).document()))
     assert main(["plan", "conf=application", f"calls={path}", "--anyway"]) == ExitCode.WELL
     assert "allreduce: 1 sizes" in capsys.readouterr().out
+
+
+def test_what_was_run_is_what_is_judged(tmp_path):
+    """Variables and options of the run are the baseline; what would start something is none of it."""
+    options = (("n", "4"), ("mca", "btl", "self,tcp"), ("bind-to", "none"))
+    environment = {"OMPI_MCA_btl": "self,tcp", "UCX_TLS": "tcp", "OMPI_MCA_plm_rsh_agent": "evil"}
+    run = replace(RUN, library="Open MPI v5.0.11", started=Started("mpirun", options, environment))
+    path = tmp_path / "calls.json"
+    path.write_text(json_text(run.document()))
+    filled = of_recording({"calls": str(path), "mpi": {"env": {"UCX_TLS": "sysv"}}})
+    assert filled["mpi"]["env"] == {
+        "OMPI_MCA_btl": "self,tcp",
+        "UCX_TLS": "sysv",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
+    }
+    older = replace(run, library="Open MPI v4.1.4, package: Debian")
+    assert baseline(older)["OMPI_MCA_hwloc_base_binding_policy"] == "none"
+    assert baseline(RUN) == {}
+
+
+def test_what_overrides_the_files_is_said():
+    started = Started("mpirun", (), {"OMPI_MCA_btl": "self,tcp", "UCX_TLS": "tcp"})
+    best = Recommendation(
+        Point(),
+        (),
+        (Gain(("allreduce", 4, 8192), 5e-3, 0.0, 10e-3, 0.0),),
+        Provenance(env=(("OMPI_MCA_btl", "self,sm"), ("UCX_TLS", "tcp"))),
+    )
+    said = sentence(replace(RUN, started=started), best)
+    assert "started with OMPI_MCA_btl=self,tcp, which override the files" in said
+    assert "override" not in sentence(RUN, best)
+
+
+def test_nothing_is_promised_of_calls_a_hundred_times_as_long_and_it_is_said():
+    best = Recommendation(Point(), (), (Gain(("allreduce", 4, 8192), 5e-6, 0.0, 10e-6, 0.0),))
+    assert "allreduce takes 1000 times" in sentence(RUN, best)
+    assert "save 0.01 s" in sentence(RUN, best)

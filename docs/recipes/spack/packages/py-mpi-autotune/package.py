@@ -34,3 +34,5 @@ class PyMpiAutotune(PythonPackage):
         depends_on("py-typer@0.15:")
         depends_on("py-pyyaml@6:")
         depends_on("py-submitit@1.5:")
+        depends_on("py-tree-sitter@0.25:")
+        depends_on("py-tree-sitter-bash@0.25:")

@@ -1,0 +1,180 @@
+"""What stands in public scripts and files, each kind as small as it can be."""
+
+from pathlib import Path, PurePath
+
+import pytest
+
+from autotune.lint import kind_of, lint
+from tests.unit.lint.test_no_wrong_all_clear import UCX
+
+FIELD = Path(__file__).parents[2] / "data/field"
+FORCED = "--mca coll_tuned_allreduce_algorithm 3"
+MISSING = "without coll_tuned_use_dynamic_rules"
+
+
+def found(text, name="job.sh", mpi="", **here):
+    return [f"{f.line}: {f.effect}" for f in lint({PurePath(name): text}, mpi, **here)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("f1_dynamic_rules.txt", {8: "communicator size 5 after 16"}),
+        ("g1_branch.sh", {}),
+        ("h1_helpers.sh", {}),
+        ("i1_do_mpirun.sh", dict.fromkeys((2, 3, 4, 5), MISSING)),
+        ("j1_hcoll.sh", {}),
+        ("k1_mca-params.conf", {1: "names no parameter here", 2: "silently ignored", 3: "silently ignored"}),
+        ("l1_mca-params.conf", {1: "has no btl openib: MPI_Init aborts"}),
+        ("m1_rules.conf", {4: "2 to 4 ranks"}),
+        ("m3_mca-params.conf", {3: "no parameter coll_tuned_bcast_algorithm_max_requests"}),
+        ("n1_ucx_value.sh", {2: "refuses the value"}),
+        ("n3_scatterv.sh", {}),
+    ],
+)
+def test_a_file_of_the_field(name, said):
+    seen = lint({PurePath(name): (FIELD / name).read_text()}, knobs=UCX)
+    assert {f.line for f in seen if "coll_han" not in f.effect and "also used by" not in f.effect} <= set(
+        said
+    )
+    for line, words in said.items():
+        assert any(f.line == line and words in f.effect for f in seen), seen
+
+
+KNOWN = {
+    "pml",
+    "btl",
+    "coll",
+    "coll_han_priority",
+    "coll_tuned_use_dynamic_rules",
+    "coll_tuned_allreduce_algorithm",
+}
+BAD = "UCX_RNDV_SCHEME=get_zcpy"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(f"mpirun -genv {BAD.replace('=', ' ')} ./a", f"mpiexec -env {BAD.replace('=', ' ')} -n 2 ./a"),
+        *(f"srun --export=ALL,{BAD} ./a", f"mpiexec --env {BAD} ./a", f"aprun -e {BAD} -n 2 ./a"),
+        *(f"jsrun -E {BAD} ./a", f"flux run --env={BAD} ./a", f"mpirun_rsh -np 2 {BAD} ./a"),
+        *(f"srun env {BAD} ./a", f"docker run -e {BAD} image mpirun ./a", f"mpirun -np 2 env {BAD} ./a"),
+        *(
+            f"bash -c 'export {BAD}; mpirun ./a'",
+            f"run() {{\n mpirun -x {BAD} ./a\n}}\nrun",
+            f"env {BAD} mpirun a",
+        ),
+        *(f"typeset -x {BAD}\nmpirun ./a", f"set -a\n{BAD}\nmpirun ./a", f"export SINGULARITYENV_{BAD}"),
+        *(f"O='-x {BAD}'\nmpirun $O ./a", f'O=(-np 2)\nO+=(-x {BAD})\nmpirun "${{O[@]}}" ./a'),
+        *(f"$MPIRUN -x {BAD} ./a", f"out=$(mpirun -x {BAD} ./a)", f"mpirun -x {BAD} ./a | tee log &"),
+        f"if mpirun -x {BAD} ./a; then echo; fi",
+    ],
+)
+def test_the_environment_of_a_launch_is_read_however_it_is_given(line):
+    assert any("refuses the value" in said for said in found(line + "\n", knobs=UCX)), line
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        (
+            "spack.yaml",
+            f"spack:\n  config:\n    environment:\n      set:\n        {BAD.replace('=', ': ')}\n",
+            "yaml",
+        ),
+        (
+            "pod.yaml",
+            "apiVersion: v1\nenv:\n- name: UCX_RNDV_SCHEME\n  value: get_zcpy\n",
+            "yaml",
+        ),
+        ("job.yaml", f"kind: MPIJob\nspec:\n  command:\n  - mpirun\n  - -x\n  - {BAD}\n  - ./a\n", "yaml"),
+        ("Dockerfile", f"FROM x\nENV A=1 \\\n    {BAD}\n", "docker"),
+        ("Dockerfile", f"FROM x\nRUN mpirun -x {BAD} ./a\n", "docker"),
+        ("a.eb", "easyblock = 'Bundle'\nmodextravars = {'UCX_RNDV_SCHEME': 'get_zcpy'}\n", "easybuild"),
+        ("ucx.lua", 'setenv("UCX_RNDV_SCHEME", "get_zcpy")\n', "module"),
+        ("ucx", "#%Module1.0\nsetenv UCX_RNDV_SCHEME get_zcpy\n", "module"),
+        ("job.csh", f"#!/bin/csh\nsetenv {BAD.replace('=', ' ')}\nmpirun ./a\n", "shell"),
+        ("job", f"#PBS -l select=2\n\nexport {BAD}\nmpirun ./a\n", "shell"),
+        (".bashrc", f"# .bashrc\nif [ -f /etc/bashrc ]; then\n . /etc/bashrc\nfi\nexport {BAD}\n", "shell"),
+    ],
+)
+def test_files_of_other_tools_are_read_as_what_they_are(name, text, kind):
+    assert kind_of(PurePath(name), text) == kind
+    assert len(found(text, name, knobs=UCX)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Makefile", "all:\n\tgcc a.c\nio = 1\n"),
+        (
+            "help.txt",
+            "[unknown]\nMCA parameter = x\npml = y is what you meant, see the manual\nand more\nlines\n",
+        ),
+        ("broken.yaml", "a: {{ x }}\n  b: [\n"),
+        ("a.eb", "easyblock = (\ntoolchain = {"),
+        ("deep.yaml", "[" * 5000),
+        ("deep.sh", "#!/bin/bash\n" + "( " * 5000 + "mpirun ./a"),
+        ("deep2.sh", "#!/bin/bash\n" + "$( " * 3000),
+        ("many.sh", "#!/bin/bash\n" + "if a; then export UCX_TLS=rc; fi\n" * 300),
+        ("self.sh", "#!/bin/bash\nf() { f; g; }\ng() { f; }\nf\neval 'f; f'\n"),
+    ],
+)
+def test_what_cannot_be_read_gets_no_verdict(name, text):
+    assert found(text, name) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"mpirun $OPTIONS {FORCED} ./a\n",
+        "if a; then\n export OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll=^han\nfi\n"
+        f"mpirun {FORCED} ./a\n",
+        'if [ "$M" = a ]; then export OMPI_MCA_pml=ob1; fi\n'
+        'if [ "$M" = b ]; then export UCX_TLS=rc; fi\nmpirun ./a\n',
+        "if [ $M ]; then export OMPI_MCA_pml=ucx; else export OMPI_MCA_pml=ob1; exit; fi\n"
+        "export UCX_TLS=rc\nmpirun ./a\n",
+        '[ -n "$X" ] && export OMPI_MCA_pml=ob1 || export UCX_TLS=rc\nmpirun ./a\n',
+        "( export OMPI_MCA_pml=ob1 )\nexport UCX_TLS=rc\nmpirun ./a\n",
+        "export OMPI_MCA_pml=ob1\nunset OMPI_MCA_pml\nexport UCX_TLS=rc\nmpirun ./a\n",
+        "#!/bin/csh\nif ($m == a) then\n setenv OMPI_MCA_pml ob1\nelse\n setenv UCX_TLS rc\nendif\n"
+        "mpirun ./a\n",
+        "srun -n 2 mpirun -np 1 --map-by core ./a\n",
+        "module load intel-mpi\nmpirun -map-by chip ./a\n",
+        "mpirun -ppn 2 -bind-to user:0 ./a\n",
+        "module load openmpi/4.1.5\nmpirun --mca btl openib,self,vader ./a\n",
+        "jsrun -n 2 -a 4 --smpiargs='-mca coll_ibm_skip_barrier 1' ./a\n",
+        "MPICH_GTL_DIRS=$A\nnvcc ${MPICH_GTL_DIRS}\nMPICH_MINE=1\nmpirun ./a\n",
+        "export FI_CXI_RDZV_PROTO=alt_read\n",
+        "export OMPI_MCA_opal_timing_output=a\nmpirun ./a\n",
+    ],
+)
+def test_what_is_right_on_every_path_is_left_alone(text):
+    assert found(text, known=KNOWN) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("UCX_NETDEVICES", "UCX_NET_DEVICES"),
+        ("UCX_TSL", "UCX_TLS"),
+        ("UCX_UD_VERBS_TX_MIN_SGE", ""),
+        ("UCX_BCOPY_THERSH", "UCX_BCOPY_THRESH"),
+        ("UCX_IB_ADDR_KIND", ""),
+    ],
+)
+def test_a_slip_is_one_of_the_hand(name, meant):
+    seen = lint({PurePath("a.sh"): f"export {name}=x\nmpirun ./a\n"})
+    assert [f.remedy for f in seen if "knows no" in f.effect] == ([f"did you mean {meant}?"] if meant else [])
+
+
+def test_a_section_of_ucx_conf_asks_of_the_machine():
+    assert found("[Grace]\nCPU model=Grace\nUCX_TLS=rc\n", "ucx.conf") == []
+
+
+def test_a_remedy_names_what_prrte_has():
+    def remedy(line):
+        return lint({PurePath("mca-params.conf"): line})[0].remedy
+
+    assert remedy("plm = ^slurm\n") == "export PRTE_MCA_plm=^slurm"
+    assert remedy("plm_tm_verbose = 1\n") == "5.0 has nothing in its place: leave it out"
