@@ -5,6 +5,7 @@ costs nothing.
 """
 
 import sys
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from autotune import __version__
-from autotune.errors import ExitCode
+from autotune.errors import ExitCode, UserError
 
 _EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, which is the verb tune.
 \b Exit codes: {" · ".join(f"{code:d} {code.meaning}" for code in ExitCode)}."""
@@ -27,6 +28,34 @@ class _Verbs(TyperGroup):
         ours = args[:1] in (["--version"], ["--help"], ["-h"]) and not any("=" in word for word in args)
         campaign = bool(args) and not ours and (args[0][0] in "-+~" or "=" in args[0])
         return super().parse_args(ctx, ["tune", *args] if campaign else args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb, or for a scenario without its key and for a misspelt word what was meant.
+
+        Raises:
+            UserError: there is no such verb.
+        """
+        word = args[0]
+        if self.get_command(ctx, word) is None and not word.startswith("-"):
+            from autotune.commands.keys import groups
+
+            scenarios = [f"conf={name}" for name in groups()["conf"]]
+            known = [*self.list_commands(ctx), *scenarios]
+            meant = [f"conf={word}"] if f"conf={word}" in scenarios else get_close_matches(word, known, 1)
+            hint = (
+                f"did you mean {meant[0]}?"
+                if meant
+                else "`autotune --help` lists the verbs, `list` the scenarios"
+            )
+            raise UserError(f"there is no verb {word!r}", hint)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Every verb with its whole summary: Click would cut it off."""
+        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, " ".join((verb.help or "").split())) for name, verb in verbs if verb is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 class _Composed(TyperCommand):
@@ -46,7 +75,6 @@ cli = typer.Typer(
     cls=_Verbs,
     epilog=_EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

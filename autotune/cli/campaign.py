@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.app import Out, Words, composed
+from autotune.cli.app import Out, Words, cli, composed
 from autotune.errors import ExitCode, UserError
 
 
@@ -30,6 +30,14 @@ def tune(
     if quiet and verbose:
         raise UserError("--quiet and --verbose", "give one of them")
     return run_task(partial(task, quiet=quiet, verbose=verbose), words or (), launches=True)
+
+
+@cli.command("list")
+def listing() -> None:
+    """List the scenarios and search spaces that are here, a sentence each."""
+    from autotune.commands import listing as verb
+
+    verb.listing()
 
 
 @composed()

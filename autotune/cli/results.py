@@ -46,11 +46,14 @@ def history(
         str, typer.Option("--format", help="csv or parquet; default: as --out ends")
     ] = "",
     out: Out = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="with parameters that no launch changed from their default")
+    ] = False,
 ) -> None:
     """Print all measurements as a table, a row for each trial and cell (CSV to stdout by default)."""
     from autotune.commands import history as verb
 
-    verb.history(directory, table_format, out)
+    verb.history(directory, table_format, out, everything)
 
 
 @cli.command()
@@ -59,6 +62,9 @@ def report(
         Path,
         typer.Argument(metavar="DIR|TABLE", help="a campaign, a recording, or a recorded or imported table"),
     ],
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="a second campaign: a page that compares the two")
+    ] = None,
     out: Out = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="also write each figure there, as PNG and SVG")
@@ -71,7 +77,12 @@ def report(
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     from autotune.commands import report as verb
 
-    verb.report(directory, out, figures, follow, collective)
+    if other is not None:
+        if figures or follow or collective:
+            raise UserError("--figures, --follow and --collective", "leave them out where two are compared")
+        verb.report_two(directory, other, out)
+    else:
+        verb.report(directory, out, figures, follow, collective)
 
 
 @cli.command()

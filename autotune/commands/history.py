@@ -10,10 +10,14 @@ from autotune.importers.table import parquet_is_here
 from autotune.views.frames import FORMATS, Frame, history_frame, table_bytes
 
 
-def history(directory: Path, table_format: str, out: Path | None) -> None:
-    """Print or write all measurements; raises as ``format_of`` and ``print_or_write``."""
-    wanted = format_of(out, table_format)
-    print_or_write(history_frame(read_campaign(directory).history), out, wanted)
+def history(directory: Path, table_format: str, out: Path | None, everything: bool = False) -> None:
+    """Print or write all measurements; raises as ``format_of`` and ``print_or_write``.
+
+    ``everything``: also the parameters that every launch left at the stack's own value.
+    """
+    wanted, campaign = format_of(out, table_format), read_campaign(directory)
+    unset = None if everything else campaign.about.whole.unset
+    print_or_write(history_frame(campaign.history, unset), out, wanted)
 
 
 def format_of(out: Path | None, table_format: str = "") -> str:

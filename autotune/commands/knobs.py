@@ -87,10 +87,13 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 def _print(listing: Listing, everything: bool, sizes: Sequence[int]) -> None:
     from rich.table import Table
 
-    table = Table("name", "class", "default", "levels", "reason", title=f"{listing.layer} {listing.version}")
+    title = f"{listing.layer} {listing.version}"
+    table = Table("name", "class", "default", "levels", title=title, box=None, pad_edge=False)
+    for column, width in zip(table.columns, (34, 11, 12, 18), strict=True):  # 80 with the space between them
+        column.no_wrap, column.overflow, column.max_width = True, "ellipsis", width
     for row in map(_flat, _rows(listing, everything, sizes)):
-        table.add_row(*(row[column] for column in ("name", "class", "default", "levels", "reason")))
-    screen = console(width=None if sys.stdout.isatty() else 200, highlight=False)
+        table.add_row(*(row[column] for column in ("name", "class", "default", "levels")))
+    screen = console(width=None if sys.stdout.isatty() else 80, highlight=False)
     screen.print(table)
     counts = ", ".join(f"{n} {klass}" for klass, n in listing.counts.items())
     nameless = ", ".join(listing.without_rule) or "none"

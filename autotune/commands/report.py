@@ -87,6 +87,22 @@ def report(
             sys.stdout.write(f"{path}\n")
 
 
+def report_two(first: Path, second: Path, out: Path | None) -> None:
+    """Write a page that compares two campaigns (default: beside the second's own page).
+
+    Raises:
+        UserError: one of them is no campaign.
+        StorageError: the disk is full or read-only.
+    """
+    from autotune.views.report import comparison
+
+    target = out or second / f"report-{first.resolve().name}.html"
+    inputs = [report_input(read_campaign(one)) for one in (first, second)]
+    names = (str(first), str(second))
+    write_files({target: comparison(inputs[0], inputs[1], names)}, links=out is not None)
+    sys.stdout.write(f"{target}\n")
+
+
 def _is_recording(path: Path) -> bool:
     """Whether a file begins as what ``record`` writes."""
     with path.open("rb") as file:

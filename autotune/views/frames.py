@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autotune.campaign.costs import Share
 from autotune.history.objectives import ratio_of
-from autotune.history.trial import Cell, Estimate, History, Observation, Status
+from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status
 from autotune.importers import BenchmarkRow
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import size_rows
 from autotune.screening import Effects
-from autotune.space import Value
+from autotune.space import Point, Value
+from autotune.views.launch_line import changes_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,7 @@ _US = 1e6
 _DECIMALS = 6  # of a µs: no clock sees a picosecond, and tables without 2.8000000000000003 are easier to read
 
 
-def history_frame(history: History) -> pd.DataFrame:
+def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
     """A row for each estimate of each trial, in the order in which they were made.
 
     Columns, always in this order: ``trial``, ``phase``, ``subject``, ``status``, ``reason``; the job-wide
@@ -73,11 +74,14 @@ def history_frame(history: History) -> pd.DataFrame:
 
     ``status`` and ``reason`` are the launch's, or the cell's own where a cell is not usable. A value is
     missing where the parameter was not active or was left to the stack. Parameters are ``Int64``,
-    ``boolean`` or ``Float64`` where all their values are of that kind, else ``string``.
+    ``boolean`` or ``Float64`` where all their values are of that kind, else ``string``. With the stack's own
+    values as ``unset``, ``set`` says after ``reason`` what a launch changed, and only the job-wide parameters
+    that launches outside of a discovery changed have columns of their own.
     """
     import pandas as pd
 
-    job = sorted({name for o in history for name in o.trial.point})
+    points = {o.trial.point for o in history if unset is None or o.trial.phase is not Phase.DISCOVERY}
+    job = sorted({n for p in points for n, v in p.items() if unset is None or unset.get(n) != v})
     call = sorted({name for o in history for e in o.estimates for name in e.cell.choice} - set(job))
     seen = {name for o in history for e in o.estimates for name in e.extra}
     more = {name: column for name, column in _MORE.items() if name in seen}
@@ -102,7 +106,11 @@ def history_frame(history: History) -> pd.DataFrame:
     for column, kind in kinds.items():
         if kind == "string":
             frame[column] = frame[column].map(_text, na_action="ignore")
-    return frame.astype(kinds)
+    frame = frame.astype(kinds)
+    if unset is not None:
+        changed = {o.trial.number: ", ".join(changes_of(o.trial, unset)) for o in history}
+        frame.insert(len(_TRIAL), "set", frame["trial"].map(changed).astype("string"))
+    return frame
 
 
 def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:

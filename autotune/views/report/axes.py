@@ -95,6 +95,8 @@ def log_axis(values: Sequence[float]) -> dict[str, Any]:
 
 def scaled(effect: float, ratios: bool) -> float:
     """An effect as it is drawn: a ratio where logarithms were compared."""
+    if not math.isfinite(effect):
+        return effect if effect > 0 or not ratios else 0.0
     return math.exp(min(effect, 50.0)) if ratios else effect
 
 

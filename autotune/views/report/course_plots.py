@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PHASES = {Phase.SCREENING: AMBER, Phase.SEARCH: BLUE, Phase.VERIFY: TEAL}
 _SYMBOLS = {Subject.SWEEP: "circle", Subject.UNTOUCHED: "diamond", Subject.DEPLOYED: "square"}
-_HOUR_S = 3600.0
+_MINUTE_S = 60.0
 _WORDS = 600
 """Launches up to which each says its figure with its error; of more the value alone: pages stay small."""
 
@@ -159,7 +159,7 @@ def _honest(figure: Figure, row: int, best: Best, objective: Objective) -> list[
 def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Sequence[Step]) -> str:
     """Drift of the stack's own defaults against their median, and what each launch waited and took."""
     default = [
-        (moment.from_s / _HOUR_S, step.scores)
+        (moment.from_s / _MINUTE_S, step.scores)
         for moment, step in zip(when, steps, strict=True)
         if step.scores is not None and step.observation.trial.subject is Subject.UNTOUCHED
     ]
@@ -168,7 +168,7 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
     for i, (objective, colour) in enumerate(zip(objectives, (TEAL, BLUE, AMBER, VIOLET), strict=False)):
         middle = median([scores[i].value for _, scores in default]) if default else 1.0
         figure.add_scatter(
-            x=[axes.rounded(hour) for hour, _ in default],
+            x=[axes.rounded(minute) for minute, _ in default],
             y=[axes.rounded(scores[i].value / middle) for _, scores in default],
             error_y=axes.bars([Z95 * scores[i].sem / middle for _, scores in default], colour),
             mode="lines+markers",
@@ -191,7 +191,7 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
     ):
         told = list(zip(when, seconds, strict=False))
         figure.add_scatter(
-            x=[axes.rounded(m.from_s / _HOUR_S) for m, _ in told],
+            x=[axes.rounded(m.from_s / _MINUTE_S) for m, _ in told],
             y=[axes.rounded(s) for _, s in told],
             mode="markers",
             name=name,
@@ -205,7 +205,7 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
     spent = [s for m in when for s in (m.observation.queue_s, m.observation.duration_s) if s > 0]
     figure.update_yaxes(title_text="default / median", row=1, col=1)
     figure.update_yaxes(title_text="time [s]", **axes.log_axis(spent), row=2, col=1)
-    figure.update_xaxes(title_text="hours of launches and waiting", row=2, col=1)
+    figure.update_xaxes(title_text="minutes of launches and waiting", row=2, col=1)
     return axes.as_json(figure, "timeline")
 
 

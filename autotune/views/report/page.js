@@ -30,3 +30,33 @@
     console.error(error);
   }
 })();
+
+// A copy button, and a table that sorts by its headings and filters by any text.
+document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", async () => {
+  const text = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    button.textContent = "Copied";
+  } catch (error) {
+    getSelection().selectAllChildren(text); // a page from disk may not reach the clipboard
+  }
+}));
+document.querySelectorAll("th[aria-sort] button").forEach((button) => button.addEventListener("click", () => {
+  const heading = button.parentElement, body = heading.closest("table").tBodies[0];
+  const up = heading.ariaSort !== "ascending", column = heading.cellIndex;
+  heading.parentElement.querySelectorAll("th").forEach((other) => { other.ariaSort = "none"; });
+  heading.ariaSort = up ? "ascending" : "descending";
+  const key = (row) => row.cells[column].textContent;
+  const compared = (a, b) => parseFloat(key(a)) - parseFloat(key(b)) || key(a).localeCompare(key(b));
+  body.append(...[...body.rows].sort((a, b) => (up ? compared(a, b) : compared(b, a))));
+}));
+document.querySelectorAll("[data-filter]").forEach((field) => field.addEventListener("input", () => {
+  const wanted = field.value.toLowerCase();
+  for (const row of document.getElementById(field.dataset.filter).tBodies[0].rows) {
+    row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  }
+}));
+// An anchor into a closed fold opens it.
+const unfold = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+addEventListener("hashchange", unfold);
+unfold();

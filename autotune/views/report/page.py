@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
+from pathlib import Path
+from shlex import quote
 from statistics import median
 from typing import Any
 
@@ -88,6 +90,10 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "inputs": inputs,
         "tiles": [*_speedup_tiles(inputs), *_objective_tiles(inputs, judged, baseline), _effort_tile(inputs)],
         "changes": _changes(inputs),
+        "covered": sections.covered(inputs),
+        "install": _install(inputs),
+        "nodes": chosen.provenance.nodes if chosen is not None else 1,
+        "launches": sections.launches(inputs, made),
         "advice": advice_text(chosen, inputs.space.unset) if chosen is not None else "",
         "unverified": chosen is not None and not chosen.provenance.checked.done,
         "tables": _tables(chosen),
@@ -162,13 +168,39 @@ def _effort_tile(inputs: ReportInput) -> dict[str, str]:
     }
 
 
-def _changes(inputs: ReportInput) -> list[tuple[str, str, str]]:
-    """(parameter, recommended, default) of the job-wide values that the recommendation changes."""
+def _changes(inputs: ReportInput) -> list[tuple[str, str, str, str, str]]:
+    """(parameter, recommended, default, what it is, its effect) of each job-wide value that is changed."""
     if inputs.recommendation is None:
         return []
-    default = inputs.space.unset
-    point = inputs.recommendation.point
-    return [(n, value_text(v), value_text(default.get(n))) for n, v in point.items() if default.get(n) != v]
+    default, known = inputs.space.unset, {p.name: p.description for p in inputs.space.job}
+    return [
+        (n, value_text(v), value_text(default.get(n)), known.get(n, ""), _alone(inputs, n, v))
+        for n, v in inputs.recommendation.point.items()
+        if default.get(n) != v
+    ]
+
+
+def _install(inputs: ReportInput) -> str:
+    """The command that installs the exported files; empty: there are none, or they set nothing."""
+    if not inputs.exports or not inputs.use:
+        return ""
+    return f"python -m autotune install {quote(str(Path(inputs.exports[0]).parent.parent))}"
+
+
+def _alone(inputs: ReportInput, name: str, value: object) -> str:
+    """Where the discovery saw the largest significant effect of one value; empty: it saw none."""
+    found = inputs.discovery or {"rows": (), "sizes": ()}
+    for label, _, cells in found["rows"]:
+        if f"{label} ".startswith(f"{name} = {value} "):
+            told = [
+                (text, size)
+                for (text, style), size in zip(cells, found["sizes"], strict=True)
+                if style != "even"
+            ]
+            if told:
+                ratio, size = max(told, key=lambda one: abs(math.log(float(one[0]) or 1.0)))
+                return f"{ratio}× at {size}"
+    return ""
 
 
 def _tables(chosen: Recommendation | None) -> list[dict[str, Any]]:

@@ -9,9 +9,10 @@ from autotune.history.trial import Subject
 from autotune.recommend.course import leads, moments, random_best
 from autotune.recommend.front import Candidate
 from autotune.recommend.importance import Learnt, learnt
-from autotune.recommend.summary import Step
+from autotune.recommend.summary import Step, ratio_to
 from autotune.recommend.winners import winners
 from autotune.space import Point, Space
+from autotune.views.launch_line import changes_of
 from autotune.views.report import course_plots, model_plots, setting_plots
 from autotune.views.report.inputs import ReportInput
 from autotune.views.report.setting_plots import Tried, choice_text
@@ -82,7 +83,7 @@ def model_section(inputs: ReportInput, known: Sequence[Learnt | None]) -> dict[s
     told = [
         (objective, i, its)
         for i, (objective, its) in enumerate(zip(inputs.objectives, known, strict=True))
-        if its is not None
+        if its is not None and its.explained > 0  # worse than the mean: what it holds important is no finding
     ]
     if not told:
         return None
@@ -90,8 +91,7 @@ def model_section(inputs: ReportInput, known: Sequence[Learnt | None]) -> dict[s
         "importance": [model_plots.importance(objective, its) for objective, _, its in told],
         "predicted": [model_plots.predicted(objective, i, its) for objective, i, its in told],
         "said": [
-            f"{objective.name}: of a setting that was left out {100 * its.explained:.0f} % of what settings "
-            f"differ by is predicted ({len(its.left_out)} settings)"
+            f"{objective.name}: R² = {its.explained:.2f} for settings left out ({len(its.left_out)} settings)"
             for objective, _, its in told
         ],
         "rows": [
@@ -126,7 +126,7 @@ def course(inputs: ReportInput, made: Sequence[Step], judged: Sequence[Candidate
     spread = course_plots.drift(when, made)
     return {
         "figure": course_plots.progress(inputs.objectives, made, best),
-        "failed": failed_launches(made),
+        "failed": failed_launches(made, inputs.space.unset),
         "leads": rows,
         "timeline": course_plots.timeline(inputs.objectives, when, made),
         "drift": ", ".join(
@@ -136,10 +136,40 @@ def course(inputs: ReportInput, made: Sequence[Step], judged: Sequence[Candidate
     }
 
 
-def failed_launches(made: Sequence[Step]) -> list[tuple[int, str, str, str]]:
-    """(trial, status, reason, point) of every launch that failed."""
+def covered(inputs: ReportInput) -> list[tuple[str, int, str]]:
+    """(collective, ranks, message sizes) of what the stack's own defaults were measured at."""
+    sizes: dict[tuple[str, int], list[int]] = {}
+    for collective, ranks, size in sorted(inputs.baseline):
+        sizes.setdefault((collective, ranks), []).append(size)
     return [
-        (o.trial.number, str(o.status), o.reason, str(o.trial.point))
+        (calls_text(collective, 0), ranks, ", ".join(map(size_text, listed)))
+        for (collective, ranks), listed in sizes.items()
+    ]
+
+
+def launches(inputs: ReportInput, made: Sequence[Step]) -> dict[str, Any] | None:
+    """Every launch as a row: when, why, what was set, and its speed-up or how it failed."""
+    if not made:
+        return None
+    rows = []
+    unset = inputs.space.unset
+    when = moments([step.observation for step in made])
+    for step, moment in zip(made, when, strict=True):
+        o = step.observation
+        ratios = [str(o.status)] + [""] * (len(inputs.objectives) - 1)
+        if step.scores is not None and step.baseline is not None:
+            judged = zip(inputs.objectives, step.scores, step.baseline, strict=True)
+            ratios = [ratio_text(ratio_to(*one)) for one in judged]
+        what = ", ".join(changes_of(o.trial, unset))
+        rows.append([o.trial.number, o.trial.phase.value, f"{moment.from_s / 60:.1f}", *ratios, what])
+    names = ["launch", "phase", "minute", *(objective.name for objective in inputs.objectives), "set"]
+    return {"names": names, "rows": rows}
+
+
+def failed_launches(made: Sequence[Step], unset: Point) -> list[tuple[int, str, str, str]]:
+    """(trial, status, reason, what was set) of every failed launch; ``unset``: the stack's own values."""
+    return [
+        (o.trial.number, str(o.status).replace("_", " "), o.reason, ", ".join(changes_of(o.trial, unset)))
         for o in (step.observation for step in made)
         if not o.ok
     ]

@@ -168,3 +168,16 @@ def test_import_takes_a_history_without_what_failed(history, tmp_path, capsys, c
     taken = pd.read_csv(out)
     assert taken["latency_us"].tolist() == [2.8, 1.4]
     assert taken["line"].tolist() == [2, 3]
+
+
+def test_only_what_was_searched_has_a_column_and_every_launch_says_what_it_set():
+    unset = Point.of({"a": 0, "b": 0, "c": 0})
+    trials = (
+        Trial(1, Phase.DISCOVERY, unset.replace(a=1), Subject.DEPLOYED),
+        Trial(2, Phase.SEARCH, unset.replace(b=1)),
+    )
+    history = History(tuple(Observation(trial, Status.CRASHED) for trial in trials))
+    frame = history_frame(history, unset)
+    assert frame["set"].tolist() == ["a=1", "b=1"]
+    assert {"a", "b", "c"} & set(frame.columns) == {"b"}
+    assert {"a", "b", "c"} <= set(history_frame(history).columns)
