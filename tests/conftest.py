@@ -28,7 +28,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch):
-    """Tuning variables of the developer's shell must not reach the tests."""
+    """Tuning variables and the terminal of the developer's shell must not reach the tests."""
+    monkeypatch.setenv("TERM", "xterm")
     for name in list(os.environ):
         if name.startswith(("UCX_", "OMPI_MCA_", "SLURM_")):
             monkeypatch.delenv(name)

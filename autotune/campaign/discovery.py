@@ -140,8 +140,17 @@ class Discovery:
         return min(own_s, left_s / 2)
 
     def _promising(self, history: History) -> bool:
-        """Whether something was confirmed that gains more than a verification can miss, and has no price."""
-        gains = [float(np.mean(e.log_ratio)) for e in self._harmless(self.found(history))]
+        """Whether something was confirmed that gains more than a verification can miss, and has no price.
+
+        Or an arm gains as much on the whole, with the best level that was confirmed in it: whether its price
+        at single sizes can be avoided is what the search finds out, by rules and by what experts named.
+        """
+        found = self.found(history)
+        gains = [float(np.mean(e.log_ratio)) for e in self._harmless(found)]
+        for arm in range(1, len(found.arms)):
+            if behind := _behind(found, arm):
+                levels = (float(np.mean(e.log_ratio)) for e in _active(found, arm))
+                gains.append(float(np.mean(behind)) + min(levels, default=0.0))
         return min(gains, default=0.0) < -_TOLD
 
     def found(self, history: History) -> Found:
@@ -181,8 +190,7 @@ class Discovery:
             active = _active(found, arm)
             best = {e.change[0]: e.change for e in active}
             needs = self.arms[arm].needs
-            behind = [a - b for a, b in zip(found.arms[arm], found.arms[0], strict=False)]
-            adding = adding_up([e for e in active if e.change not in needs], behind)
+            adding = adding_up([e for e in active if e.change not in needs], _behind(found, arm))
             together = dict(self.arms[arm].complete(frozenset(best.values())))
             first = (dict(adding), dict(adding[:1]), together)
             points += [space.complete({**setting, **changes}) for changes in first]
@@ -250,6 +258,11 @@ class Discovery:
         return Run(
             fits[-1], changes, trial.block, curve if len(curve) == sizes else (), cores_in(extra), apart
         )
+
+
+def _behind(found: Found, arm: int) -> list[float]:
+    """Logarithm of an arm's time over the default's, at each size; empty where neither was measured."""
+    return [a - b for a, b in zip(found.arms[arm], found.arms[0], strict=False)]
 
 
 def _active(found: Found, arm: int) -> list[ChangeEffect]:

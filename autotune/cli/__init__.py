@@ -9,7 +9,7 @@ from io import TextIOWrapper
 
 import typer
 
-from autotune.cli import campaign, results, tools  # noqa: F401 - each declares its verbs
+from autotune.cli import campaign, guard, results, tools  # noqa: F401 - each declares its verbs
 from autotune.cli.app import cli
 from autotune.commands.terminal import plain_output
 from autotune.errors import STORAGE, AutotuneError, ExitCode

@@ -5,7 +5,9 @@ import sys
 
 from autotune.campaign.site import machine_now
 from autotune.commands.terminal import console
-from autotune.resources import space_text
+from autotune.exporters.origin import other_version
+from autotune.exporters.user_files import in_force as in_effect
+from autotune.resources import space_text, user_text
 from autotune.space import Parameter, Space
 from autotune.space.loader import load_space
 from autotune.views.documents import fields_of, json_text
@@ -20,6 +22,9 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
     here = find(mpirun)
     stack = dialect(here.flavour).detect(here, {}, {}, len(os.sched_getaffinity(0)) if nodes == 1 else 0)
     findings = dict([*stack.findings(), *machine_now()])
+    for path, _ in in_effect() if here.flavour == "openmpi" else ():
+        if words := other_version(user_text(path, lenient=True), here.version):
+            findings[str(path)] = words
     declared = load_space(space_text(space), space) if space else Space("", ())
     offered = stack.available(declared)
     if as_json:

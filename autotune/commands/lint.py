@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePath
 
 from autotune.errors import ExitCode, StackError, UserError
-from autotune.exporters.origin import nodes_of
+from autotune.exporters.origin import nodes_of, other_version
 from autotune.lint import DEFAULT, kind_of, unusable
 from autotune.lint import lint as linted
 from autotune.resources import user_text
@@ -34,6 +35,10 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
     others = [path for path, text in files.items() if kind_of(path, text) == "other"]
     sys.stderr.writelines(f"not judged: {path} is of no kind of file that is known\n" for path in others)
     sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
+    with suppress(StackError):
+        version = find(stack="openmpi").version
+        said = ((path, other_version(text, version)) for path, text in files.items())
+        sys.stderr.writelines(f"{path}: {words}\n" for path, words in said if words)
     nodes = measured_on(files.values()) if nodes is None else nodes
     knobs, parts = _here(mpi or DEFAULT)
     names = frozenset(name for k in knobs.values() if k.layer == "openmpi" for name in (k.name, *k.inherits))

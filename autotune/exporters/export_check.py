@@ -104,8 +104,9 @@ def check_export(
     observers: Observers,
     measurement: Measurement,
     space: Space,
+    into: Path | None = None,
 ) -> Proof | None:
-    """Launch under the files that lie in a directory, and leave the outcome beside them.
+    """Launch under the files that lie in a directory, and leave the outcome beside them, or in another one.
 
     Of these formats the first one that can be checked is.
 
@@ -116,7 +117,7 @@ def check_export(
         StackError: nothing can be launched at all.
         StorageError: the disk is full or read-only.
     """
-    place = directory / "proof"
+    place = (into or directory) / "proof"
     checkable = (made for made in map(exporter, formats) if isinstance(made, Checkable))
     recipes = (made.recipe(recommendation, directory, place) for made in checkable)
     recipe = next((found for found in recipes if found is not None), None)
@@ -163,7 +164,7 @@ def check_export(
         if seen.estimates:
             break
     document = json.dumps({**asdict(proof), "holds": proof.holds}, indent=1)
-    write_files({directory / PROOF_FILE: f"{document}\n"})
+    write_files({(into or directory) / PROOF_FILE: f"{document}\n"})
     return proof
 
 

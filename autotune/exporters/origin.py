@@ -15,6 +15,8 @@ UNTRIED = "FORMAT CHECKED, NEVER RUN HERE: written after the library's sources a
 _OURS = "autotune: "
 _PLACE = re.compile(r"^[^\w\n]*stack: .*; (\d+) nodes?, \d+ ranks\r?$", re.MULTILINE)
 
+_STACK = re.compile(r"^[^\w\n]*stack: Open MPI (\d[\w.]*)", re.MULTILINE)
+
 _VERIFIED = re.compile(r"^[^\w\n]*((?:\S+: )*verified: .*?)\r?$", re.MULTILINE)
 
 
@@ -72,6 +74,14 @@ def verified_in(text: str) -> str:
     """The verdict in a file of ours; empty: it was not verified, or is not ours."""
     said = _VERIFIED.search(text)
     return said[1] if said else ""
+
+
+def other_version(text: str, here: str) -> str:
+    """A sentence if a file of ours was measured on another Open MPI than the one here; else empty."""
+    said = _STACK.search(text)
+    if said is None or said[1] == here:
+        return ""
+    return f"measured on Open MPI {said[1]}, and {here} is here: ids and defaults differ (see guard check)"
 
 
 def nodes_of(text: str) -> int | None:

@@ -29,11 +29,12 @@ def site_file(libmpi: Path) -> Path | None:
     UCX 1.20 looks for ``../etc/ucx/ucx.conf`` from where its libraries lie (1.13 does not), and both in the
     directory for configuration that they were built with; tried.
     """
-    library = _beside(libmpi)
+    library = beside(libmpi)
     return None if library is None else library.parent.parent / "etc" / "ucx" / "ucx.conf"
 
 
-def _beside(libmpi: Path) -> Path | None:
+def beside(libmpi: Path) -> Path | None:
+    """The ``libucp`` that lies with an MPI library; None where the loader finds one elsewhere."""
     for folder in (libmpi.parent / "openmpi", libmpi.parent):
         for library in sorted(folder.glob("libucp.so.[0-9]*"), key=lambda p: len(p.name)):
             return library
@@ -42,7 +43,7 @@ def _beside(libmpi: Path) -> Path | None:
 
 def detect(libmpi: Path) -> Ucx | None:
     """The UCX that belongs to an MPI library; None where there is none that answers."""
-    if library := _beside(libmpi):
+    if library := beside(libmpi):
         return query(library)
     try:
         return query(Path("libucp.so.0"))  # wherever the loader finds it

@@ -77,10 +77,10 @@ def test_what_experts_named_is_searched_whatever_was_found_but_for_levels_that_f
     assert "self,tcp" not in {v for p in space.job for v in p.when.get("UCX_TLS", ())}
 
 
-def discovered(faster, total_s):
+def discovered(faster, total_s, knobs=KNOBS):
     """A discovery whose launches take a second each: its history, what it found, and the seconds left."""
-    alone = Discovery(KNOBS, WANTED, 1)
-    history, left_s = History((observed(Trial(1, Phase.BASELINE, KNOBS.default), faster),)), total_s
+    alone = Discovery(knobs, WANTED, 1)
+    history, left_s = History((observed(Trial(1, Phase.BASELINE, knobs.default), faster),)), total_s
     while trial := alone.next_trial(history, 0, TimeLeft(left_s)):
         history, left_s = history.plus([observed(trial, faster)]), left_s - 1.0
     return history.of(Phase.DISCOVERY).observations, alone.found(history), left_s
@@ -106,6 +106,16 @@ def test_while_nothing_harmless_was_confirmed_and_time_is_left_a_discovery_goes_
     _, found, more_s = discovered({late: 0.7}, 330.0)
     assert {e.change for e in found.active} == {late}
     assert more_s > left_s  # and then it ends
+
+
+def test_an_arm_that_gains_on_the_whole_is_left_to_the_search():
+    """What experts named avoids its price at single sizes, where a discovery leaves the time for that."""
+    behind = tuple(Parameter(f"b{i}", (0, 1), 0, when={"arm": (1,)}) for i in range(8))
+    armed = Space("armed", (Parameter("arm", (0, 1), 0), *behind, *KNOBS.parameters[:90]))
+    _, _, goes_on_s = discovered({}, 330.0, armed)
+    _, found, left_s = discovered({("arm", 1): 0.8}, 330.0, armed)
+    assert not found.active
+    assert left_s > 330.0 / 2 - 24 > goes_on_s
 
 
 def test_the_screening_goes_on_where_a_confirmation_ends_early():

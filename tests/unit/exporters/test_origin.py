@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.exporters.origin import commented, is_ours, nodes_of, remarks
+from autotune.exporters.origin import commented, is_ours, nodes_of, other_version, remarks
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from tests.golden.test_exports import OURS, SUBJECTS, exported
@@ -29,3 +29,14 @@ def test_every_commented_file_says_its_nodes(name):
     for file, text in exported(name).items():
         if not file.endswith(".json"):
             assert nodes_of(text) == SUBJECTS[name].provenance.nodes, file
+
+
+def test_another_version_than_the_one_here_is_named():
+    head = "\n".join(
+        commented(
+            remarks(Recommendation(Point(), (), provenance=Provenance(stack="Open MPI 5.0.10, UCX 1.20.1")))
+        )
+    )
+    assert other_version(head, "5.0.10") == ""
+    assert "measured on Open MPI 5.0.10, and 5.0.11 is here" in other_version(head, "5.0.11")
+    assert other_version("pml = ucx\n", "5.0.11") == ""

@@ -1,0 +1,282 @@
+"""``guard keep``, ``check`` and ``history``: are the settings that were kept still right tonight?"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from autotune.campaign.interruption import heeded
+from autotune.commands.guard_place import (
+    Place,
+    in_turn,
+    kept_anew,
+    kept_place,
+    launching,
+    recommendation_document,
+)
+from autotune.errors import ExitCode, StackError, UserError
+from autotune.exporters.export_check import Proof, check_export
+from autotune.exporters.guard import guard_of
+from autotune.exporters.writing import write_files
+from autotune.guard.changes import Change, changes
+from autotune.guard.facts import facts_of
+from autotune.guard.kept import (
+    FOLDER,
+    KEPT,
+    Kept,
+    Launched,
+    Night,
+    add_night,
+    by_day,
+    read_kept,
+    read_nights,
+    slot_text,
+    write_kept,
+)
+from autotune.guard.told import Told, reframe_test
+from autotune.guard.verdict import judge
+from autotune.history.folder import make_empty
+from autotune.history.trial import Observation, Status
+from autotune.stacks.installation import find
+from autotune.structure import plain
+from autotune.verification.blocks import blocks_of
+from autotune.verification.comparison import claims, compare
+from autotune.verification.sequential import SequentialDesign
+from autotune.views.documents import json_text
+from autotune.views.text import ratio_text
+
+EACH_NIGHT = 16
+"""Launches of each side: on a machine whose launches differ by 5 % a night is then known to 1.3 %, and a loss
+of 10 % at one size is found in three nights (docs/guard.md)."""
+MINUTES = 10.0
+"""That they may take."""
+REFRAME = "autotune_guard_reframe.py"
+
+
+@heeded()
+def keep(source: Path, words: Sequence[str], minutes: float | None, mpirun: str | None, unasked: bool) -> int:
+    """Write down what holds today, with a night of launches.
+
+    ``words``: KEY=VALUE of a scenario, for what a prefix does not say.
+
+    Raises:
+        UserError: no settings there, or no real MPI's.
+        StackError: no MPI here.
+        StorageError: the disk is full or read-only.
+    """
+    place, folder = kept_anew(source, words, mpirun, unasked), source / FOLDER
+    facts = facts_of(place.installation, _files(place.files), steady=True)
+    document = recommendation_document(place.recommendation)
+    kept = Kept(_now(), str(place.files.absolute()), document, facts, plain(place.scenario), place.launcher)
+    before = read_nights(folder)
+    same = bool(before) and (folder / KEPT).exists() and read_kept(folder).facts.identity == facts.identity
+    write_kept(folder, kept)
+    with launching(folder) as into:
+        proof = _proof(place, into)
+        launches: tuple[Launched, ...] = ()
+        hosts: tuple[str, ...] = ()
+        if minutes is None or minutes > 0:
+            launches, hosts, _ = _night(place, into, MINUTES if minutes is None else minutes)
+    said = (str(proof) if proof else "nothing could be launched under the files",)
+    night = Night(
+        _now(), facts.identity, launches, hosts, said, int(bool(proof and proof.refutes)), kept=not same
+    )
+    _append(folder, night)
+    nights = by_day(read_nights(folder))
+    if nights:
+        test = reframe_test(str(source.absolute()), judge(nights).seen, sys.executable)
+        write_files({folder / REFRAME: test}, public=True)
+    state = ", ".join(f"{name} {version}" for name, version in facts.stack.items() if "built" not in name)
+    sys.stdout.write(f"kept in {folder}: {state}; {len(nights)} day(s) of launches\n  {said[0]}\n")
+    sys.stdout.write(f"check it with: python -m autotune guard check {source}\n")
+    return ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
+
+
+@heeded()
+def check(
+    source: Path | None,
+    quick: bool,
+    minutes: float,
+    against: str | None,
+    rate: float,
+    mpirun: str | None,
+    own: Path | None,
+    outputs: dict[str, Path | None],
+    as_json: bool,
+) -> int:
+    """Say whether what was kept still holds: 0 same, 1 slower or not in effect, 3 inconclusive.
+
+    ``against``: an older ``mpirun``, launched in turn with the one that is here; ``own``: where nights are
+    added by those who may not write beside the settings.
+
+    Raises:
+        UserError: nothing was kept, or it is damaged.
+        StackError: no MPI here.
+        StorageError: the disk is full or read-only.
+    """
+    folder = _guarded(source)
+    kept = read_kept(folder)
+    target = own or folder
+    place = kept_place(kept, mpirun)
+    facts = facts_of(place.installation, _files(place.files))
+    nights = read_nights(*dict.fromkeys((folder, target)))
+    differ = changes(
+        kept.facts, facts, dict(place.recommendation.provenance.env) | _swept(place), kept.settings
+    )
+    with launching(target if os.access(target, os.W_OK) else None) as into:
+        proof = _proof(place, into)
+        wrong = (*_not_in_effect(place, differ), *([str(proof)] if proof and proof.refutes else []))
+        told = Told(kept.date, differ, tuple(wrong), str(proof) if proof else "")
+        launches: tuple[Launched, ...] = ()
+        hosts: tuple[str, ...] = ()
+        earlier = None if quick else _earlier(kept, place, against)
+        if earlier is not None:
+            told = _beside(told, kept, place, earlier, minutes, into)
+        elif not quick:
+            launches, hosts, problem = _night(place, into, minutes)
+            told = replace(told, not_in_effect=(*told.not_in_effect, *([problem] if problem else [])))
+    night = Night(_now(), facts.identity, launches, hosts)
+    if launches:
+        told = replace(told, verdict=judge(by_day((*nights, night)), rate))
+    lost = tuple((slot_text(f.slot), f.since) for f in told.verdict.found) if told.verdict else ()
+    _append(target, replace(night, said=(told.headline,), code=int(told.code), found=lost))
+    _write(told, outputs)
+    sys.stdout.write(json_text(told.document()) if as_json else told.text())
+    return told.code
+
+
+def history(source: Path | None, own: Path | None, as_json: bool) -> None:
+    """Print what each night said.
+
+    Raises:
+        UserError: nothing was kept.
+    """
+    folder = _guarded(source)
+    nights = read_nights(*dict.fromkeys((folder, own or folder)))
+    if as_json:
+        rows = [{"date": n.date, "code": n.code, "kept": n.kept, "launches": len(n.launches),
+                 "state": n.state, "said": list(n.said)} for n in nights]  # fmt: skip
+        sys.stdout.write(json_text(rows))
+        return
+    for night in nights:
+        mark = "kept" if night.kept else str(night.code)
+        sys.stdout.write(
+            f"{night.date}  {mark:4}  {len(night.launches):3} launches  {'; '.join(night.said)}\n"
+        )
+
+
+def _guarded(source: Path | None) -> Path:
+    """The folder of what was kept: below what is named, the variable, or the current directory."""
+    named = source or Path(os.environ.get("AUTOTUNE_GUARD") or ".")
+    folder = named / FOLDER
+    if not (folder / KEPT).exists():
+        raise UserError(f"{named} was not kept", f"first: python -m autotune guard keep {named}")
+    return folder
+
+
+def _files(folder: Path) -> list[Path]:
+    """Of the settings."""
+    return sorted(path for path in folder.glob("*") if path.is_file())[:64]
+
+
+def _swept(place: Place) -> dict[str, str]:
+    """Variables by which files put rules into effect."""
+    return {"coll_tuned_use_dynamic_rules": "1"} if place.recommendation.rules else {}
+
+
+def _not_in_effect(place: Place, differ: Sequence[Change]) -> Iterator[str]:
+    """Why what is installed does nothing here, or something else."""
+    asked, here = guard_of(place.recommendation), place.installation
+    if asked and (here.flavour, here.version) != ("openmpi", asked.openmpi):
+        yield f"the files hold for {asked.versions} alone, and {place.site.description} is here"
+    yield from (one.text for one in differ if one.breaks)
+
+
+def _proof(place: Place, into: Path) -> Proof | None:
+    where = make_empty(into / "check")
+    space, observers = place.site.space, place.site.observer
+    return check_export(
+        [place.name], place.recommendation, place.files, observers, place.measurement, space, where
+    )
+
+
+def _night(
+    place: Place, into: Path, minutes: float, each: int = EACH_NIGHT
+) -> tuple[tuple[Launched, ...], tuple[str, ...], str]:
+    """Launches of both sides in turn: what they showed, where, and why the settings are not in effect."""
+    under, problem = place.recipe(into).under, ""
+    made: list[Launched] = []
+    hosts: list[str] = []
+    for observation, tuned in in_turn((None, under), [place, place], into, minutes, each):
+        made.append(Launched.by(observation, tuned))
+        hosts += observation.hosts
+        if tuned and observation.status is Status.NOT_APPLIED:
+            problem = problem or observation.reason
+    return tuple(made), tuple(dict.fromkeys(hosts)), problem
+
+
+def _earlier(kept: Kept, place: Place, against: str | None) -> str | None:
+    """The launcher of the version before, where it still is and another one is here; None: it is not."""
+    if against:
+        return against
+    before = Path(kept.facts.mpirun)
+    if not before.exists() or before.samefile(place.installation.mpirun):
+        return None
+    try:
+        version = find(str(before)).version
+    except StackError:
+        return None
+    return (
+        str(before)
+        if version in kept.facts.stack.values() and version != place.installation.version
+        else None
+    )
+
+
+def _beside(told: Told, kept: Kept, place: Place, earlier: str, minutes: float, into: Path) -> Told:
+    """What launches of the settings say of the MPI before and the one that is here, in turn."""
+    before = kept_place(kept, earlier)
+    unders = [one.recipe(into).under for one in (before, place)]
+    sides: tuple[list[Observation], list[Observation]] = ([], [])
+    for observation, tuned in in_turn(unders, (before, place), into, minutes, EACH_NIGHT):
+        sides[tuned].append(observation)
+    blocks, design = blocks_of(*sides), SequentialDesign()
+    names = [f"{one.site.description}" for one in (before, place)]
+    said, judged = claims(blocks, design), compare(blocks, design)
+    lines = [f"speed under {names[1]} over that under {names[0]}, {sum(map(len, sides))} launches in turn:"]
+    lines += [
+        f"{'SLOWER ' if c.slot in said.loses else ''}{slot_text(c.slot)}: "
+        f"{ratio_text(float(np.exp(c.gain)), (float(np.exp(c.low)), float(np.exp(c.high))))}"
+        for c in judged
+    ]
+    if said.loses:
+        lines.insert(0, f"slower than under {names[0]} at {', '.join(map(slot_text, sorted(said.loses)))}")
+    elif not judged or said.open:
+        lines.insert(
+            0, "a loss of 10 % is not excluded everywhere: more launches would resolve it (--minutes)"
+        )
+    return replace(told, other=tuple(lines), lost=bool(said.loses), open=not judged or bool(said.open))
+
+
+def _append(folder: Path, night: Night) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        add_night(folder, night)
+    except OSError as exc:
+        hint = "--to DIR adds it in a folder of your own"
+        sys.stderr.write(f"not added to the history: {folder}: {exc.strerror}; {hint}\n")
+
+
+def _write(told: Told, outputs: dict[str, Path | None]) -> None:
+    texts = {"junit": told.junit, "metrics": lambda: told.metrics(time.time()), "motd": told.day_message}
+    files = {path: texts[name]() for name, path in outputs.items() if path is not None}
+    write_files(files, parents=True)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,241 @@
+"""Settings that are guarded, on this machine: found, put into effect, launched in turn."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.campaign.directory import read_campaign
+from autotune.campaign.interruption import check as heed
+from autotune.campaign.observing import Measurement, measurement_of
+from autotune.campaign.site import Site
+from autotune.commands.trust import check_trusted
+from autotune.errors import ExitCode, UserError
+from autotune.exporters import exporter
+from autotune.exporters.document import JsonDocument, recommendation_of
+from autotune.exporters.export_check import Checkable, Recipe
+from autotune.guard.kept import (
+    KEPT,
+    Kept,
+)
+from autotune.history.folder import FILE, make_empty
+from autotune.history.trial import Observation, Phase, Subject, Trial
+from autotune.recommend.recommendation import Recommendation
+from autotune.resources import user_text
+from autotune.scenario import Scenario, restored
+from autotune.stacks import dialect
+from autotune.stacks.installation import Installation, find
+from autotune.stacks.ports import Rendering
+from autotune.verification.blocks import order
+from autotune.views.documents import json_text
+
+_CONF = {"openmpi": "allreduce_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
+"""Flavour → the shipped scenario whose way of measuring is taken where a prefix is kept."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Settings on this machine, and how they are launched."""
+
+    recommendation: Recommendation
+    files: Path
+    site: Site
+    scenario: Scenario
+    launcher: dict[str, Any]
+    name: str
+    """Of the format by which they are put into effect."""
+
+    @property
+    def installation(self) -> Installation:
+        """The MPI that is launched."""
+        if self.site.stack is None:
+            raise UserError(f"{self.site.description}: nothing is in effect there", "guard needs a real MPI")
+        return self.site.stack.installation
+
+    @property
+    def measurement(self) -> Measurement:
+        """What a launch measures."""
+        return measurement_of(self.scenario, self.site.placement.ranks)
+
+    def recipe(self, into: Path) -> Recipe:
+        """How the files are put into effect."""
+        return _recipe(self.recommendation, self.files, self.name, into)
+
+    def observe(self, amended: Any, trial: Trial, into: Path) -> Observation:
+        """One launch, under a rendering that somebody amends; None: untouched."""
+        measurement = self.measurement if amended is None else replace(self.measurement, amended=amended)
+        return self.site.observer(measurement, self.site.space, into).observe(trial)
+
+
+def kept_anew(source: Path, words: Sequence[str], mpirun: str | None, unasked: bool) -> Place:
+    """Settings in a campaign's directory, below a prefix, or in a folder of exported files."""
+    from autotune.commands.hydra_bridge import run_task
+
+    if (source / FILE).exists():
+        if words:
+            raise UserError(f"{words[0]}: {source} is a campaign", "it says itself how it is launched")
+        campaign = read_campaign(source)
+        check_trusted(source, campaign.about, unasked)
+        if stamp := str(campaign.about.site.stamp):
+            raise UserError(f"{source} is {stamp}: no MPI ran", "guard needs settings of a real MPI")
+        launcher = dict(campaign.about.site.launcher)
+        return _placed(campaign.recommended(), source / "export", campaign.about.scenario, launcher, mpirun)
+    files = _installed(source, mpirun)
+    recommendation = recommendation_of(user_text(files / "recommendation.json", raised=UserError))
+    if recommendation.provenance.stamp:
+        raise UserError(
+            f"{source} is {recommendation.provenance.stamp}: no MPI ran", "guard needs a real MPI"
+        )
+    chosen: list[tuple[Scenario, dict[str, Any]]] = []
+
+    def composed(scenario: Scenario, site: Site) -> int:
+        chosen.append((scenario, dict(site.launched_by)))
+        return ExitCode.WELL
+
+    slots = [g.slot for g in recommendation.gains] or [
+        (r.collective, r.comm_size, 1024) for r in recommendation.rules
+    ]
+    source_ = recommendation.provenance
+    asked = [
+        f"conf={_CONF[find(mpirun).flavour]}",
+        f"collective=[{','.join(sorted({slot[0] for slot in slots}))}]",
+        f"sizes=[{','.join(str(size) for size in sorted({slot[2] for slot in slots}))}]",
+        f"cluster.nodes={source_.nodes}",
+        *([f"cluster.ranks={source_.ranks}"] if source_.ranks else []),
+        "campaign.dir=guard",
+    ]
+    if not slots:
+        raise UserError(
+            f"{files} sets nothing by size, and gains of no size are known", "export it with its gains"
+        )
+    run_task(composed, [*asked, *words])
+    (scenario, launcher), both = chosen[0], dict(source_.both_sides)
+    scenario = replace(scenario, mpi=replace(scenario.mpi, env={**scenario.mpi.env, **both}))
+    return _placed(recommendation, files, scenario, launcher, mpirun)
+
+
+def _installed(source: Path, mpirun: str | None) -> Path:
+    """The folder of files, of the version that is here where there are several."""
+    if (source / "recommendation.json").exists():
+        return source
+    trees = {path.parent.name: path.parent for path in sorted(source.glob("*/recommendation.json"))}
+    here = f"openmpi-{find(mpirun).version}"
+    if here in trees or len(trees) == 1:
+        return trees.get(here) or next(iter(trees.values()))
+    said = (
+        f"below it: {', '.join(trees)}; here is {here}" if trees else "no recommendation.json there or below"
+    )
+    raise UserError(
+        f"{source} holds no settings to keep", f"{said}; export --prefix PREFIX, or --format json, writes one"
+    )
+
+
+def kept_place(kept: Kept, mpirun: str | None) -> Place:
+    """Kept settings, with the MPI that is here now, or another ``mpirun``."""
+    recommendation = recommendation_of(json_text(kept.recommendation), KEPT)
+    return _placed(recommendation, Path(kept.settings), restored(kept.scenario), dict(kept.launcher), mpirun)
+
+
+def _placed(
+    recommendation: Recommendation,
+    files: Path,
+    scenario: Scenario,
+    launcher: dict[str, Any],
+    mpirun: str | None,
+) -> Place:
+    from autotune.commands.hydra_bridge import connected
+
+    if mpirun:
+        scenario = replace(scenario, mpi=replace(scenario.mpi, mpirun=mpirun, stack="any"))
+    site = connected(launcher, scenario)
+    flavour = site.stack.installation.flavour if site.stack else ""
+    return Place(recommendation, files, site, scenario, launcher, _format(recommendation, files, flavour))
+
+
+def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
+    """The first format that can be checked of which all files are there."""
+    for name in dict.fromkeys((*dialect(flavour).formats, "env_sh")):
+        made = exporter(name)
+        if isinstance(made, Checkable):
+            wanted = made.export(recommendation, files)
+            if wanted and all((files / file).is_file() for file in wanted):
+                return name
+    raise UserError(
+        f"{files} lacks the files that put the settings into effect", "export them again, and keep them"
+    )
+
+
+def recommendation_document(recommendation: Recommendation) -> dict[str, Any]:
+    """As ``export --format json`` writes it."""
+    import json
+
+    document: dict[str, Any] = json.loads(next(iter(JsonDocument().export(recommendation, Path()).values())))
+    return document
+
+
+def settings_in(folder: Path, site: Site, into: Path) -> Callable[[Rendering], Rendering]:
+    """What puts the settings in a folder into effect on launches of a site.
+
+    Raises:
+        UserError: they cannot be.
+    """
+    recommendation = recommendation_of(user_text(folder / "recommendation.json", raised=UserError))
+    flavour = site.stack.installation.flavour if site.stack else ""
+    return _recipe(recommendation, folder, _format(recommendation, folder, flavour), into).under
+
+
+def _recipe(recommendation: Recommendation, files: Path, name: str, into: Path) -> Recipe:
+    made = exporter(name)
+    found = made.recipe(recommendation, files, into / "proof") if isinstance(made, Checkable) else None
+    if found is None:
+        raise UserError(f"{files}: nothing there can be put into effect by a launch", "export it again")
+    return found
+
+
+def in_turn(
+    amended: Sequence[Any], places: Sequence[Place], into: Path, minutes: float, each: int
+) -> Iterator[tuple[Observation, bool]]:
+    """Launches of two sides in an order that is drawn, whole blocks alone, as many as there is time for."""
+    began, rng = time.monotonic(), np.random.default_rng()
+    wanted = order(each, rng)
+    longest = 0.0
+    for number, (block, tuned) in enumerate(wanted, start=1):
+        heed()
+        first = number == 1 or wanted[number - 2][0] != block
+        left_s = 60 * minutes - (time.monotonic() - began)
+        if first and number > 1 and left_s < longest * sum(1 for other, _ in wanted if other == block):
+            return
+        trial = Trial(
+            100 + number,
+            Phase.VERIFY,
+            places[tuned].site.space.default,
+            Subject.UNTOUCHED,
+            block,
+            int(rng.integers(2**31)),
+        )
+        started = time.monotonic()
+        observation = places[tuned].observe(amended[tuned], trial, into)
+        longest = max(longest, time.monotonic() - started)
+        said = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
+        sys.stderr.write(
+            f"launch {number} of at most {len(wanted)}  {'settings' if tuned else 'default'}  {said}\n"
+        )
+        yield observation, tuned
+
+
+@contextmanager
+def launching(folder: Path | None) -> Iterator[Path]:
+    """A folder for launches, which every node sees and nobody keeps."""
+    above = folder or Path.home() / ".cache" / "autotune-guard"
+    into = make_empty(above / f"launches-{os.getpid()}")
+    try:
+        yield into
+    finally:
+        shutil.rmtree(into, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Whether settings that held when they were kept still hold tonight, whatever was upgraded (step 13)."""

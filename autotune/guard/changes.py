@@ -1,0 +1,119 @@
+"""What became of a machine since it was kept, and what that means for the settings, in words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.guard.facts import Facts, Said
+
+_PREFIX = "OMPI_MCA_"
+_NO_KNOBS = ("_version", "_configure_params")
+"""Ends of names of MCA parameters that tell what a component is."""
+_NAMED = 3
+"""Names of variables that nobody set which a line tells; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference."""
+
+    text: str
+    """In words."""
+    breaks: bool = False
+    """Whether a value of the settings cannot be in effect any more."""
+
+
+def changes(kept: Facts, now: Facts, settings: Mapping[str, str], folder: str = "") -> tuple[Change, ...]:
+    """Everything that differs; ``settings`` are the variables that are set, ``folder`` has their files."""
+    return (
+        *_pairs(kept.stack, now.stack),
+        *_pairs(kept.machine, now.machine),
+        *_files(kept, now, folder),
+        *_variables(kept, now, {name.removeprefix(_PREFIX): value for name, value in settings.items()}),
+    )
+
+
+def _pairs(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
+    for name in dict.fromkeys((*old, *new)):
+        before, after = old.get(name, ""), new.get(name, "")
+        if before and after and "built with" in name and before != after:
+            words = [set(text.split()) for text in (before, after)]
+            said = [f"{sign}{word}" for sign, n in (("−", 0), ("+", 1)) for word in words[n] - words[1 - n]]
+            yield Change(f"{name}: {_listed(sorted(said))}")
+        elif before != after:
+            yield Change(f"{name}: {before or 'not there'} → {after or 'not there any more'}")
+
+
+def _files(kept: Facts, now: Facts, folder: str) -> Iterator[Change]:
+    """Libraries by their names, for a new version lies elsewhere; other files by their paths."""
+
+    def libraries(of: Facts) -> dict[str, str]:
+        return {
+            Path(path).name.partition(".so")[0]: value for path, value in of.files.items() if ".so" in path
+        }
+
+    old, new = libraries(kept), libraries(now)
+    if differ := sorted(name for name in old.keys() & new.keys() if old[name] != new[name]):
+        yield Change(f"other contents: {_listed(differ)}")
+    for path, value in now.files.items():
+        if ".so" not in path and path in kept.files and kept.files[path] != value:
+            became = "is gone" if not value else "was edited" if kept.files[path] else "is new"
+            yield Change(f"{path} {became}", str(Path(path).parent) == folder)
+
+
+def _variables(kept: Facts, now: Facts, settings: Mapping[str, str]) -> Iterator[Change]:
+    """What each layer says otherwise than before: of the variables that are set one by one."""
+    for layer in kept.variables.keys() & now.variables.keys():
+        old, new = kept.variables[layer], now.variables[layer]
+        for name in sorted(settings.keys() & old.keys()):
+            if name not in new and name not in _names(new):
+                renamed = _renamed(name, old, new)
+                yield Change(
+                    f"{name} is no longer known to {layer}{f'; {renamed} is' if renamed else ''}", True
+                )
+            elif name in new:
+                yield from _one(name, settings[name], old[name], new[name])
+        others = [n for n in sorted(old.keys() & new.keys()) if n not in settings]
+        told = (n for n in others if _otherwise(old[n], new[n]) and not n.endswith(_NO_KNOBS))
+        if defaults := [f"{n}={old[n].default} → {new[n].default}" for n in told]:
+            yield Change(f"{layer}: other defaults: {_listed(defaults)}")
+        if gone := sorted(old.keys() - new.keys() - settings.keys()):
+            yield Change(f"{layer}: no longer there: {_listed(gone)}")
+        if fresh := sorted(new.keys() - old.keys()):
+            yield Change(f"{layer}: new: {_listed(fresh)}")
+
+
+def _one(name: str, value: str, old: Said, new: Said) -> Iterator[Change]:
+    """Of a variable that is set and still there."""
+    if lost := [word for word in old.allowed if new.allowed and word not in new.allowed]:
+        words = {part.strip().lower() for part in value.split(",")}
+        yield Change(f"{name} lost {', '.join(lost)}", any(word.lower() in words for word in lost))
+    if old.kind != new.kind:
+        yield Change(f"{name} was {old.kind}, and is {new.kind}")
+    if new.deprecated and not old.deprecated:
+        yield Change(f"{name} is deprecated now" + (f": see {', '.join(new.others)}" if new.others else ""))
+    if _otherwise(old, new):
+        yield Change(f"{name}: its default was {old.default or '(none)'}, and is {new.default or '(none)'}")
+
+
+def _otherwise(old: Said, new: Said) -> bool:
+    """Whether a default is another one, as far as both are known."""
+    return bool(old.default and new.default) and old.default != new.default
+
+
+def _names(variables: Mapping[str, Said]) -> set[str]:
+    """Other names by which they go."""
+    return {other for said in variables.values() for other in said.others}
+
+
+def _renamed(name: str, old: Mapping[str, Said], new: Mapping[str, Said]) -> str:
+    """The one new variable of which the library says the very same; empty: there is none."""
+    about = old[name].about
+    same = [other for other in new.keys() - old.keys() if about and new[other].about == about]
+    return same[0] if len(same) == 1 else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

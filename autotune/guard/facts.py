@@ -1,0 +1,162 @@
+"""What is here: versions, build options, firmware, drivers, hashes, and what libraries say of variables."""
+
+import hashlib
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from zlib import crc32
+
+from autotune.errors import StackError
+from autotune.stacks.installation import Installation, output
+from autotune.stacks.knobs import Knob, listings
+from autotune.stacks.ucx import site_file
+
+_LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}
+"""Layer → what its makers call it."""
+_MAKERS = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI"}
+_ASKED = {"openmpi": ("ompi_info", "--parsable", "--config"), "mpich": ("mpichversion",)}
+"""Flavour → the program beside its launcher that says how it was built."""
+_BUILT = ("config:cli:", "MPICH configure:", "MPICH Device:", "compiler:c:version:")
+"""How those of its lines begin that say it."""
+_LIBRARIES = ("libmpi*.so*", "libopen-*.so*", "libprrte.so*", "libuc[cpstm]*.so*", "libfabric.so*",
+              "libpmix.so*", "libhwloc.so*")  # fmt: skip
+_LARGEST = 1 << 30
+"""Bytes of a file that is hashed: the largest library of any MPI has a tenth of it."""
+_SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
+_MOST = 4096
+"""Of a file of the kernel's: each of these is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a library says of one variable."""
+
+    kind: str
+    """What it holds."""
+    default: str = ""
+    """As printed; empty: it does not say, or says something else each time."""
+    allowed: tuple[str, ...] = ()
+    """Words that may stand; empty: it does not list them."""
+    others: tuple[str, ...] = ()
+    """Its other names."""
+    deprecated: bool = False
+    """Whether it is not to be used any more."""
+    about: str = ""
+    """Of its documentation, a checksum."""
+
+    @classmethod
+    def by(cls, knob: Knob) -> "Said":
+        """What a listing has of it."""
+        about = f"{crc32(knob.documentation.encode()):08x}" if knob.documentation else ""
+        others = (*knob.inherits, *knob.children)
+        return cls(str(knob.kind), knob.default, knob.allowed, others, knob.deprecated, about)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One state of a machine, as far as an unprivileged user sees it."""
+
+    stack: Mapping[str, str] = field(default_factory=dict)
+    """Versions of MPI and the libraries below it, and how it was built."""
+    machine: Mapping[str, str] = field(default_factory=dict)
+    """Kernel, processor, firmware, drivers of this node."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path → SHA-256; empty: it is not there."""
+    mpirun: str = ""
+    """The launcher."""
+    variables: Mapping[str, Mapping[str, Said]] = field(default_factory=dict)
+    """Layer → variable → what the layer says of it."""
+
+    @property
+    def identity(self) -> str:
+        """The same for the same versions, build, machine and libraries, wherever they lie."""
+        by_name = sorted((Path(path).name, value) for path, value in self.files.items() if ".so" in path)
+        text = repr((sorted(self.stack.items()), sorted(self.machine.items()), by_name))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: bool = False) -> Facts:
+    """What is here now.
+
+    Args:
+        installation: Of which MPI.
+        settings: Files of the settings that are kept.
+        steady: Ask for all variables twice: a default that differs comes of the moment, not of the version.
+
+    Raises:
+        StackError: a library that is there does not answer.
+    """
+    listed = listings(installation)
+    stack = {_MAKERS[installation.flavour]: installation.version}
+    stack |= {_LAYERS[one.layer]: one.version for one in listed if one.layer in _LAYERS}
+    if built := _built(installation):
+        stack[f"{_MAKERS[installation.flavour]} built with"] = built
+    folders = (installation.library.parent, installation.library.parent / "openmpi")
+    libraries = {f.resolve() for folder in folders for name in _LIBRARIES for f in folder.glob(name)}
+    prefix = installation.mpirun.resolve().parent.parent
+    ucx = site_file(installation.library)
+    parameters = [
+        *(home / "mca-params.conf" for home in [Path.home() / ".openmpi"]),
+        *(prefix / "etc" / name for name in ("openmpi-mca-params.conf", "prte-mca-params.conf")),
+        *(path for path in (ucx, Path.home() / "ucx.conf") if path),
+    ]
+    files = {str(path): _hash(path) for path in (*sorted(libraries), *parameters, *settings)}
+    variables = {one.layer: {c.knob.name: Said.by(c.knob) for c in one.knobs} for one in listed}
+    for again in listings(installation) if steady else ():
+        known = variables[again.layer]
+        for knob in (c.knob for c in again.knobs):
+            if knob.name in known and known[knob.name].default != knob.default:
+                known[knob.name] = replace(known[knob.name], default="")
+    return Facts(stack, dict(_machine()), files, str(installation.mpirun), variables)
+
+
+def _built(installation: Installation) -> str:
+    """How the MPI was configured, on one line; empty: it does not say."""
+    name, *options = _ASKED.get(installation.flavour, ("",))
+    program = installation.mpirun.resolve().with_name(name) if name else None
+    if program is None or not program.exists():
+        return ""
+    with suppress(StackError):
+        lines = output([str(program), *options]).splitlines()
+        return "; ".join(
+            " ".join(line.partition(":")[2].split()) for line in lines if line.startswith(_BUILT)
+        )
+    return ""
+
+
+def _machine() -> Iterator[tuple[str, str]]:
+    """What this node says of itself."""
+    yield "kernel", platform.release()
+    with suppress(OSError), _PROCESSOR.open(encoding="utf-8", errors="replace") as lines:
+        told = {}
+        for line in lines:
+            key, _, value = line.partition(":")
+            if not key.strip():
+                break  # the next core
+            told[key.strip()] = value.strip()
+        yield from ((name, told[name]) for name in ("model name", "microcode") if name in told)
+    yield from _read("firmware of the board", _SYSTEM / "class/dmi/id/bios_version")
+    yield from _read("clock governor", _SYSTEM / "devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    yield from _read("transparent huge pages", _SYSTEM / "kernel/mm/transparent_hugepage/enabled")
+    for device in sorted((_SYSTEM / "class/infiniband").glob("*")):
+        yield from _read(f"firmware of {device.name}", device / "fw_ver")
+        with suppress(OSError):
+            driver = (device / "device/driver/module").resolve(strict=True)
+            yield from _read(f"driver {driver.name}", driver / "version")
+
+
+def _read(name: str, path: Path) -> Iterator[tuple[str, str]]:
+    """A line of the kernel's, where it may be read."""
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
+        yield name, file.read(_MOST).strip()
+
+
+def _hash(path: Path) -> str:
+    """SHA-256 of a file; empty: there is none, it cannot be read, or it is larger than any library."""
+    with suppress(OSError):
+        if path.is_file() and path.stat().st_size <= _LARGEST:
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+    return ""

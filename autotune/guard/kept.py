@@ -1,0 +1,220 @@
+"""What was kept, and every night since: ``kept.json`` and ``nights.jsonl`` in a folder ``guard``.
+
+The folder lies beside the settings, for everybody to read; whoever may write there adds nights.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autotune.errors import UserError
+from autotune.exporters.writing import write_files
+from autotune.guard.facts import Facts
+from autotune.guard.nights import Floats
+from autotune.history.objectives import Slot, slot_of
+from autotune.history.trial import Observation
+from autotune.resources import user_text
+from autotune.structure import Document, plain
+from autotune.verification.evidence import Drawn
+from autotune.views.documents import json_text
+
+FOLDER, KEPT, NIGHTS = "guard", "kept.json", "nights.jsonl"
+VERSION = 1
+"""Of both documents."""
+MOST_NIGHTS = 4000
+"""That are read: ten years."""
+_HINT = "python -m autotune guard keep DIR|PREFIX writes it"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What held when it was kept."""
+
+    date: str
+    """ISO, UTC."""
+    settings: str
+    """Folder of the files that put the settings into effect."""
+    recommendation: Mapping[str, Any]
+    """What they say, as ``export --format json`` writes it."""
+    facts: Facts
+    """What was there."""
+    scenario: Mapping[str, Any]
+    """How launches are made."""
+    launcher: Mapping[str, Any] = field(default_factory=dict)
+    """By whom; empty: ``mpirun``."""
+    version: int = VERSION
+    """Of this document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """One launch of a night."""
+
+    tuned: bool
+    """Of the settings; else of the untouched stack."""
+    block: int
+    """Those of a block were launched in an order that was drawn."""
+    apart: bool = False
+    """Whether its cores were further apart than usual."""
+    times: Mapping[str, float] = field(default_factory=dict)
+    """Slot, as ``collective/ranks/bytes`` → seconds; empty: it failed."""
+    reason: str = ""
+    """Why it failed."""
+
+    @classmethod
+    def by(cls, observation: Observation, tuned: bool) -> "Launched":
+        """What is kept of a launch."""
+        times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
+        trial = observation.trial
+        return cls(tuned, trial.block, observation.apart, times, observation.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One check, or what was launched as it was kept."""
+
+    date: str
+    """ISO, UTC."""
+    state: str
+    """``Facts.identity`` of what was there."""
+    launches: tuple[Launched, ...] = ()
+    """In order; empty: a quick check."""
+    hosts: tuple[str, ...] = ()
+    """Where."""
+    said: tuple[str, ...] = ()
+    """What the check said, a line each."""
+    code: int = 0
+    """Its exit code."""
+    found: tuple[tuple[str, str], ...] = ()
+    """What was found slower, as a slot's key, and since which day: it stays found until it is kept."""
+    kept: bool = False
+    """Whether what was there was taken for good: nights before it are no measure any more."""
+
+    @property
+    def day(self) -> str:
+        """Of its date: checks of one day share what that day was like."""
+        return self.date[:10]
+
+    def blocks(self, slots: Sequence[Slot]) -> list[Drawn]:
+        """Its launches as the randomised evidence takes them."""
+        names = [slot_text(slot) for slot in slots]
+        found = []
+        for number in dict.fromkeys(one.block for one in self.launches):
+            block = [one for one in self.launches if one.block == number]
+            y = np.log([[one.times.get(name, np.nan) for name in names] for one in block])
+            strata = np.array([one.apart for one in block], dtype=int)
+            found.append(Drawn(y, np.array([one.tuned for one in block]), strata))
+        return found
+
+    def side(self, slots: Sequence[Slot], tuned: bool) -> Floats:
+        """Ln of the seconds of the launches of one side, ``(n_launches, n_slots)``; of cores as usual."""
+        names = [slot_text(slot) for slot in slots]
+        rows = [one.times for one in self.launches if one.tuned is tuned and one.times and not one.apart]
+        return np.log([[times.get(name, np.nan) for name in names] for times in rows]).reshape(-1, len(names))
+
+
+def slot_text(slot: Slot) -> str:
+    """A slot as a key."""
+    collective, ranks, size = slot
+    return f"{collective}/{ranks}/{size}"
+
+
+def slots_of(nights: Sequence[Night]) -> tuple[Slot, ...]:
+    """All slots in which anything was measured."""
+    names = {name for night in nights for one in night.launches for name in one.times}
+    parts = (name.split("/") for name in names)
+    return tuple(sorted((collective, int(ranks), int(size)) for collective, ranks, size in parts))
+
+
+def by_day(nights: Sequence[Night]) -> tuple[Night, ...]:
+    """Nights with launches since what was last kept; those of one day and state as one."""
+    since = max((i for i, night in enumerate(nights) if night.kept), default=0)
+    merged: dict[tuple[str, str], Night] = {}
+    for night in nights[since:]:
+        if not night.launches:
+            continue
+        key = night.day, night.state
+        if (before := merged.get(key)) is None:
+            merged[key] = night
+            continue
+        shift = 1 + max(one.block for one in before.launches)
+        more = tuple(replace(one, block=one.block + shift) for one in night.launches)
+        merged[key] = replace(before, launches=before.launches + more)
+    return tuple(merged.values())
+
+
+def read_kept(folder: Path) -> Kept:
+    """What was kept in a folder.
+
+    Raises:
+        UserError: nothing, a document that is damaged or newer, or one that others could have written.
+    """
+    path = folder / KEPT
+    document = _json(user_text(path, hint=_HINT, raised=UserError), path)
+    found = Document(str(path), own=True, newer=True).structured(Kept, document)
+    if found.version > VERSION:
+        raise UserError(f"{path} has version {found.version}", f"this program reads {VERSION}")
+    status = path.stat()
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+        raise UserError(
+            f"{path} could have been written by another user than you and root",
+            "what it names would be started in your name; an administrator, or you, keep it",
+        )
+    return found
+
+
+def read_nights(*folders: Path) -> tuple[Night, ...]:
+    """The last nights of some folders, by date; a line that was cut short as it was written is none.
+
+    Raises:
+        UserError: a line that is no night.
+    """
+    nights = []
+    for path in (folder / NIGHTS for folder in folders):
+        if not path.exists():
+            continue
+        for number, line in enumerate(user_text(path, raised=UserError).split("\n"), start=1):
+            if line.endswith("}"):
+                where = f"{path}, line {number}"
+                nights.append(Document(where, own=True, newer=True).structured(Night, _json(line, where)))
+    return tuple(sorted(nights, key=lambda night: night.date)[-MOST_NIGHTS:])
+
+
+def write_kept(folder: Path, kept: Kept) -> None:
+    """Keep it, for everybody to read.
+
+    Raises:
+        UserError: nothing can be written there.
+        StorageError: the disk is full or read-only.
+    """
+    write_files({folder / KEPT: json_text(kept)}, parents=True, public=True)
+
+
+def add_night(folder: Path, night: Night) -> None:
+    """Append a night; when this returns it survives a crash.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path, line = folder / NIGHTS, json.dumps(plain(night), separators=(",", ":"))
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read(1) == b"\n" else f"\n{line}"  # a night that was cut short
+        file.write(f"{line}\n".encode())
+        file.flush()
+        os.fsync(file.fileno())
+    if path.stat().st_uid == os.geteuid():
+        path.chmod(path.stat().st_mode | 0o444)
+
+
+def _json(text: str, where: object) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise UserError(f"{where} is damaged: {exc}", "remove it, or bring it back from a copy") from exc

@@ -1,0 +1,266 @@
+"""What tonight's launches say beside those of earlier nights: slower, behind the default, or neither."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+
+from autotune.guard.kept import Night, slot_text, slots_of
+from autotune.guard.nights import (
+    FRESH,
+    PAST,
+    Floats,
+    Rates,
+    bounds_of_rise,
+    components,
+    log_evidence_of_rise,
+    log_evidence_within,
+    nights_wanted,
+    of_launches,
+    rise,
+)
+from autotune.history.objectives import Slot
+from autotune.verification.evidence import bound, estimate
+
+WHOLE: Slot = ("all", 0, 0)
+"""The mean of ln t over all slots."""
+LOSS = 0.1
+"""What "same" excludes at every size: as a verification does, by ``verify.margin``."""
+_LEAST = math.log1p(-0.01)
+"""Ln of the speed-up from which on settings lose against the default: ``verify.max_loss``."""
+_ALPHA = 0.05
+"""Error rate of an interval."""
+
+
+class Kind(StrEnum):
+    """What was found in a slot."""
+
+    SLOWER = "slower than before"
+    """Than in the nights before."""
+    BEHIND = "slower than the default"
+    """In launches in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One slot in which something was lost."""
+
+    slot: Slot
+    """Where."""
+    kind: Kind
+    """Against what."""
+    since: str
+    """The first night of it."""
+    ratio: float
+    """Time over what it is compared with."""
+    interval: tuple[float, float]
+    """95 %, valid at whatever night one looks."""
+    default: float
+    """The same ratio of the untouched stack: where it rose as much, the stack is slower, not the settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of one slot."""
+
+    slot: Slot
+    """Where."""
+    settings_s: float
+    """Tonight's time under the settings."""
+    default_s: float
+    """Of the untouched stack."""
+    most: float
+    """Ratio to earlier nights that is not excluded, at most; infinite: nothing is."""
+    day: float
+    """Standard deviation of ln t between days; NaN: of one night that is not known."""
+    launch: float
+    """Of a launch within its night."""
+    wanted: float
+    """Nights that must be known to tell a loss of ``LOSS`` in one; infinite: more than are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What tonight says."""
+
+    found: tuple[Found, ...] = ()
+    """What was lost."""
+    seen: tuple[Seen, ...] = ()
+    """Every slot."""
+    suspected: tuple[Slot, ...] = ()
+    """Where one more night may show a loss."""
+    nights: int = 0
+    """Before tonight that were compared with."""
+
+    @property
+    def untold(self) -> tuple[Seen, ...]:
+        """Slots in which a loss of ``LOSS`` is not excluded."""
+        lost = {one.slot for one in self.found}
+        return tuple(s for s in self.seen if s.slot not in lost and s.most > 1 + LOSS)
+
+    @property
+    def worse(self) -> tuple[Slot, ...]:
+        """Slots to be tuned again: the settings lost there what the default did not lose, or more than it."""
+        return tuple(
+            dict.fromkeys(
+                f.slot
+                for f in self.found
+                if f.slot != WHOLE and (f.kind is Kind.BEHIND or f.ratio > f.default * (1 - _LEAST))
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Nights as numbers, the last one tonight."""
+
+    slots: tuple[Slot, ...]
+    settings: Floats
+    """Mean ln t of each night, ``(n_nights, n_slots)``."""
+    default: Floats
+    launches: Floats
+    """Of the settings in each night."""
+    within: Floats
+    """Variance between them."""
+
+    @property
+    def whole(self) -> Floats:
+        """The settings in each slot and on the whole, ``(n_nights, n_slots + 1)``."""
+        return np.column_stack([self.settings, self.settings.mean(axis=1)])
+
+    @property
+    def level(self) -> Floats:
+        """What each night did to both sides in all other slots; on the whole, to the untouched stack."""
+        n, both = len(self.slots), (self.settings + self.default) / 2
+        others = (both.sum(axis=1, keepdims=True) - both) / (n - 1) if n > 1 else self.default
+        return np.column_stack([others, self.default.mean(axis=1)])
+
+
+def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool = True) -> Verdict:
+    """What the last of some nights says beside the others; see ``guard.nights`` for the claims.
+
+    Args:
+        nights: Of days, the oldest first, as ``kept.by_day`` makes them.
+        rates: False claims that are expected in a year without a change.
+        bounds: Say of every slot what is not excluded; else its claims alone.
+    """
+    slots = _common(nights)
+    if not slots:
+        return Verdict()
+    nights = [night for night in nights if _known(night, slots)]
+    series, budget = _series(nights, slots), Rates(rates, 3 * len(slots) + 2)
+    states = [night.state for night in nights]
+    upgrades = np.cumsum([False, *(a != b for a, b in pairwise(states))])
+    last = len(nights) - 1
+    told = {(key, day) for night in nights[:-1] for key, day in night.found}
+    days = [night.day for night in nights]
+    found: dict[tuple[Slot, Kind], Found] = {}
+    suspected: dict[Slot, None] = {}
+    for since in sorted(
+        {*range(max(0, last - FRESH + 1), last + 1), *(days.index(d) for _, d in told if d in days)}
+    ):
+        new = bool(since and upgrades[since] != upgrades[since - 1])
+        limit = budget.limit(int(upgrades[since]) if new else 0)
+        for slot, kind, evidence in _evidence(nights, series, since, limit):
+            if evidence >= limit or (kind is Kind.SLOWER and (slot_text(slot), days[since]) in told):
+                if (one := _found(nights, series, slot, kind, since)) is not None:
+                    found.setdefault((slot, kind), one)
+            elif evidence >= limit / 2:
+                suspected[slot] = None
+    left = tuple(slot for slot in suspected if slot not in {one.slot for one in found.values()})
+    recent = [i for i in range(1, last + 1) if upgrades[i] != upgrades[i - 1] and i > last - FRESH]
+    seen = tuple(_seen(series, recent[-1] if recent else last)) if bounds else ()
+    return Verdict(tuple(found.values()), seen, left, last)
+
+
+def _common(nights: Sequence[Night]) -> tuple[Slot, ...]:
+    """Slots that tonight has on both sides, and so has most of the nights before."""
+    if not nights:
+        return ()
+    have = [{slot for slot in slots_of([night]) if _known(night, (slot,))} for night in nights]
+    counts = {slot: sum(slot in one for one in have) for slot in have[-1]}
+    return tuple(sorted(slot for slot, n in counts.items() if 2 * n > len(nights)))
+
+
+def _known(night: Night, slots: Sequence[Slot]) -> bool:
+    return all(bool(np.isfinite(of_launches(night.side(slots, tuned))[0]).all()) for tuned in (True, False))
+
+
+def _series(nights: Sequence[Night], slots: tuple[Slot, ...]) -> _Series:
+    settings = [of_launches(night.side(slots, True)) for night in nights]
+    default = [of_launches(night.side(slots, False))[0] for night in nights]
+    launches = np.array([len(night.side(slots, True)) for night in nights], dtype=float)
+    return _Series(
+        slots,
+        np.array([y for y, _ in settings]),
+        np.array(default),
+        launches,
+        np.array([v for _, v in settings]),
+    )
+
+
+def _window(series: _Series, since: int) -> slice:
+    return slice(max(0, since - PAST), None)
+
+
+def _evidence(
+    nights: Sequence[Night], series: _Series, since: int, limit: float
+) -> Iterator[tuple[Slot, Kind, float]]:
+    """Each claim that could be made of nights from one on, with the evidence for it."""
+    part, level = _window(series, since), series.level
+    y, first = series.whole[part], since - part.start
+    for common in (None, level[part]):
+        evidence = log_evidence_of_rise(y, first, common, limit / 2)
+        yield from (
+            (slot, Kind.SLOWER, float(e)) for slot, e in zip((*series.slots, WHOLE), evidence, strict=True)
+        )
+    within = log_evidence_within([night.blocks(series.slots) for night in nights[since:]], _LEAST)
+    yield from ((slot, Kind.BEHIND, float(e)) for slot, e in zip(series.slots, within, strict=True))
+
+
+def _found(nights: Sequence[Night], series: _Series, slot: Slot, kind: Kind, since: int) -> Found | None:
+    """What was lost by how much; None where it is lost no more."""
+    day = nights[since].day
+    column = series.slots.index(slot) if slot != WHOLE else slice(None)
+    settings, default = (
+        y[:, column].reshape(len(y), -1).mean(axis=1)[:, None] for y in (series.settings, series.default)
+    )
+    if kind is Kind.BEHIND:
+        blocks = [block for night in nights[since:] for block in night.blocks((slot,))]
+        ends = (float(bound(blocks, _ALPHA / 2, sign)[0]) for sign in (-1.0, 1.0))
+        low, high = (math.exp(-end) for end in ends)
+        return Found(slot, kind, day, math.exp(-float(estimate(blocks)[0])), (low, high), 1.0)
+    part = _window(series, since)
+    first = since - part.start
+    if first < 1:
+        return None
+    lost, also = (float(rise(y[part], first)[0]) for y in (settings, default))
+    lately = settings[max(since, len(settings) - FRESH) :]
+    if float(lately.mean() - settings[part][:first].mean()) < -_LEAST:
+        return None
+    low, high = (float(end[0]) for end in bounds_of_rise(settings[part], first, _ALPHA))
+    return Found(slot, kind, day, math.exp(lost), (math.exp(low), math.exp(high)), math.exp(also))
+
+
+def _seen(series: _Series, since: int) -> Iterator[Seen]:
+    """Every slot, with the loss that is not excluded since a night."""
+    part = _window(series, since)
+    y, first = series.settings[part], since - part.start
+    n_slots = len(series.slots)
+    ends = [
+        bounds_of_rise(y, first, _ALPHA, level)[1] if first else np.full(n_slots, math.inf)
+        for level in (None, series.level[part, :-1])
+    ]
+    most = np.exp(np.minimum(*ends))
+    before = slice(part.start, since) if since else slice(0, 1)
+    day, launch = components(series.settings[before], series.within[before], series.launches[before])
+    for i, slot in enumerate(series.slots):
+        per_night = float(series.launches[-1])
+        wanted = nights_wanted(
+            math.log1p(LOSS), float(np.nan_to_num(day[i])), launch[i], per_night, -math.log(_ALPHA / 2)
+        )
+        ours, default = (float(np.exp(y[-1, i])) for y in (series.settings, series.default))
+        yield Seen(slot, ours, default, float(most[i]), float(day[i]), float(launch[i]), wanted)

@@ -1,0 +1,82 @@
+"""What an upgrade did, in words: versions, files, and variables that are set."""
+
+import pytest
+
+from autotune.guard.changes import changes
+from autotune.guard.facts import Facts, Said
+
+OLD = {
+    "UCX_RNDV_SCHEME": Said("enumerator", "auto", ("auto", "get_zcopy", "put_zcopy")),
+    "UCX_TLS": Said("list", "all", about="a1"),
+    "UCX_ZCOPY_THRESH": Said("bytes", "auto"),
+    "UCX_SHM_DEVICES": Said("list", "all", about="b2"),
+    "UCX_SEG": Said("bytes", "8k"),
+}
+
+
+def told(new, settings, layer="ucx"):
+    old, now = (Facts(variables={layer: variables}) for variables in (OLD, new))
+    return [(one.text, one.breaks) for one in changes(old, now, settings)]
+
+
+def test_what_stays_is_not_told():
+    assert told(OLD, {"UCX_TLS": "posix"}) == []
+
+
+@pytest.mark.parametrize("value, breaks", [("get_zcopy", True), ("put_zcopy", False)])
+def test_a_word_that_a_variable_lost(value, breaks):
+    new = OLD | {"UCX_RNDV_SCHEME": Said("enumerator", "auto", ("auto", "put_zcopy"))}
+    assert told(new, {"UCX_RNDV_SCHEME": value}) == [("UCX_RNDV_SCHEME lost get_zcopy", breaks)]
+
+
+def test_a_variable_that_is_set_and_dropped_or_renamed():
+    new = {k: v for k, v in OLD.items() if k != "UCX_TLS"}
+    assert told(new, {"UCX_TLS": "posix"}) == [("UCX_TLS is no longer known to ucx", True)]
+    renamed = new | {"UCX_TRANSPORTS": OLD["UCX_TLS"]}
+    first, second = told(renamed, {"UCX_TLS": "posix"})
+    assert first == ("UCX_TLS is no longer known to ucx; UCX_TRANSPORTS is", True)
+    assert second == ("ucx: new: UCX_TRANSPORTS", False)
+
+
+def test_an_old_name_that_a_new_version_still_reads_breaks_nothing():
+    new = {k: v for k, v in OLD.items() if k != "UCX_TLS"}
+    new["UCX_TRANSPORTS"] = Said("list", "all", others=("UCX_TLS",))
+    assert not any(breaks for _, breaks in told(new, {"UCX_TLS": "posix"}))
+
+
+def test_a_variable_that_is_read_otherwise():
+    new = OLD | {"UCX_ZCOPY_THRESH": Said("integer", "16384", deprecated=True)}
+    said = [text for text, _ in told(new, {"UCX_ZCOPY_THRESH": "8k"})]
+    assert said == ["UCX_ZCOPY_THRESH was bytes, and is integer", "UCX_ZCOPY_THRESH is deprecated now",
+                    "UCX_ZCOPY_THRESH: its default was auto, and is 16384"]  # fmt: skip
+
+
+def test_defaults_of_other_variables_are_counted_but_not_those_that_never_stand_still():
+    new = OLD | {"UCX_SEG": Said("bytes", "4k"), "UCX_ZCOPY_THRESH": Said("bytes", "")}
+    assert told(new, {}) == [("ucx: other defaults: UCX_SEG=8k → 4k", False)]
+
+
+def test_mca_parameters_go_by_their_names_without_the_prefix():
+    old = Facts(variables={"openmpi": {"pml": Said("text")}})
+    said = changes(old, Facts(variables={"openmpi": {}}), {"OMPI_MCA_pml": "ucx"})
+    assert [one.text for one in said] == ["pml is no longer known to openmpi"]
+
+
+def test_versions_builds_firmware_and_files():
+    old = Facts({"UCX": "1.18", "MPI built with": "cc -O3 --with-ucx"}, {"firmware of mlx5_0": "20.1"},
+                {"/a/libucp.so.0": "1", "/etc/x.conf": "1", "/gone": "1"})  # fmt: skip
+    new = Facts({"UCX": "1.20", "MPI built with": "cc -O2 --with-ucx"}, {"firmware of mlx5_0": "20.2"},
+                {"/b/libucp.so.0": "2", "/etc/x.conf": "2", "/gone": ""})  # fmt: skip
+    assert [one.text for one in changes(old, new, {})] == [
+        "UCX: 1.18 → 1.20",
+        "MPI built with: +-O2, −-O3",
+        "firmware of mlx5_0: 20.1 → 20.2",
+        "other contents: libucp",
+        "/etc/x.conf was edited",
+        "/gone is gone",
+    ]
+
+
+def test_the_same_versions_elsewhere_are_the_same_state():
+    one, other = Facts(files={"/a/libucp.so.0": "1"}), Facts(files={"/b/libucp.so.0": "1"})
+    assert one.identity == other.identity != Facts(files={"/b/libucp.so.0": "2"}).identity

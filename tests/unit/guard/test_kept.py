@@ -1,0 +1,83 @@
+"""What was kept is read as it was written, whatever happened to the files, and not what others wrote."""
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from autotune.errors import UserError
+from autotune.guard.facts import Facts, Said
+from autotune.guard.kept import KEPT, NIGHTS, Kept, add_night, read_kept, read_nights, write_kept
+from tests.unit.guard.nights_of import Machine
+
+FACTS = Facts(
+    {"Open MPI": "5.0.11"}, {}, {"/x": "1"}, "/bin/mpirun", {"ucx": {"UCX_TLS": Said("list", "all", ("a",))}}
+)
+WHAT = Kept("2026-11-01T00:00:00Z", "/opt/x", {"format": "autotune recommendation"}, FACTS, {"name": "x"})
+
+
+def nights(n=3):
+    return Machine().nights(n, np.random.default_rng(1), each=4)
+
+
+def test_it_is_read_as_it_was_written(tmp_path):
+    write_kept(tmp_path, WHAT)
+    assert read_kept(tmp_path) == WHAT
+    for night in nights():
+        add_night(tmp_path, night)
+    assert read_nights(tmp_path) == tuple(nights())
+    assert (tmp_path / NIGHTS).stat().st_mode & 0o444 == 0o444
+
+
+def test_a_night_that_was_cut_short_takes_no_other_one_with_it(tmp_path):
+    first, second, third = nights()
+    add_night(tmp_path, first)
+    add_night(tmp_path, second)
+    whole = (tmp_path / NIGHTS).read_bytes()
+    (tmp_path / NIGHTS).write_bytes(whole[:-40])
+    assert read_nights(tmp_path) == (first,)
+    add_night(tmp_path, third)
+    assert read_nights(tmp_path) == (first, third)
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("{", "damaged"),
+        ("[]", "expected a mapping"),
+        ("[" * 100_000, "damaged"),
+        (json.dumps({"date": "x"}), "lacks"),
+        (None, "cannot be read"),
+    ],
+)
+def test_what_is_damaged_is_one_message(tmp_path, text, said):
+    if text is not None:
+        (tmp_path / KEPT).write_text(text)
+    with pytest.raises(UserError, match=said):
+        read_kept(tmp_path)
+
+
+def test_a_line_that_is_no_night_is_named(tmp_path):
+    (tmp_path / NIGHTS).write_text('{"date": 3}\n')
+    with pytest.raises(UserError, match=r"nights\.jsonl, line 1"):
+        read_nights(tmp_path)
+
+
+def test_a_newer_version_and_what_others_could_write_are_refused(tmp_path):
+    write_kept(tmp_path, replace(WHAT, version=99))
+    with pytest.raises(UserError, match="version 99"):
+        read_kept(tmp_path)
+    write_kept(tmp_path, WHAT)
+    (tmp_path / KEPT).chmod(0o666)
+    with pytest.raises(UserError, match="another user"):
+        read_kept(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_belongs_to_somebody_else_is_refused_and_roots_is_not(tmp_path):
+    write_kept(tmp_path, WHAT)
+    os.chown(tmp_path / KEPT, 12345, 12345)
+    with pytest.raises(UserError, match="another user"):
+        read_kept(tmp_path)

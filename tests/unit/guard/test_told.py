@@ -1,0 +1,84 @@
+"""A check for whoever reads it: exit codes, JUnit, Prometheus, one line, and what to tune again."""
+
+import ast
+import math
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from autotune.errors import ExitCode
+from autotune.guard.changes import Change
+from autotune.guard.told import Told, reframe_test
+from autotune.guard.verdict import Verdict, judge
+from tests.unit.guard.nights_of import SLOTS, Machine
+
+RNG = np.random.default_rng
+QUIET = judge(Machine().nights(30, RNG(1), each=16))
+EARLY = judge(Machine().nights(2, RNG(1), each=16))
+BEHIND = judge(Machine().nights(1, RNG(1), each=16, loss=(0, SLOTS[1], 1.5, False)))
+CASES = {
+    "same": (Told("2026-11-01", (), verdict=QUIET), ExitCode.WELL),
+    "quick": (Told("2026-11-01", (Change("UCX: 1.18 → 1.20"),)), ExitCode.WELL),
+    "early": (Told("2026-11-01", (), verdict=EARLY), ExitCode.STUCK),
+    "nothing": (Told("2026-11-01", (), verdict=Verdict()), ExitCode.STUCK),
+    "behind": (Told("2026-11-01", (), verdict=BEHIND), ExitCode.FINDING),
+    "not in effect": (Told("2026-11-01", (), ("no rule is reached",), verdict=QUIET), ExitCode.FINDING),
+    "older is faster": (
+        Told("2026-11-01", (), other=("slower than under 5.0.10",), lost=True),
+        ExitCode.FINDING,
+    ),
+    "older is alike": (Told("2026-11-01", (), other=("not excluded",), open=True), ExitCode.STUCK),
+}
+EACH = pytest.mark.parametrize("name", CASES)
+
+
+@EACH
+def test_the_code_says_same_worse_or_not_told(name):
+    told, code = CASES[name]
+    assert told.code is code
+    assert told.text().startswith(told.headline)
+    assert told.document()["code"] == code
+
+
+@EACH
+def test_junit_fails_where_something_is_worse_and_skips_what_is_not_told(name):
+    told, code = CASES[name]
+    suite = ElementTree.fromstring(told.junit())  # noqa: S314 - our own
+    counted = {kind: len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "skipped")}
+    assert {
+        kind: int(suite.get(key)) for kind, key in (("failure", "failures"), ("skipped", "skipped"))
+    } == counted
+    assert bool(counted["failure"]) == (code is ExitCode.FINDING)
+    assert int(suite.get("tests")) == len(suite.findall("testcase"))
+
+
+@EACH
+def test_metrics_are_what_the_node_exporter_reads(name):
+    told, code = CASES[name]
+    lines = told.metrics(1.7e9).splitlines()
+    sample = re.compile(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [-+0-9.e]+')
+    assert all(line.startswith(("# HELP ", "# TYPE ")) or sample.fullmatch(line) for line in lines)
+    assert f"autotune_guard_code {code:d}" in lines
+
+
+@EACH
+def test_a_message_of_the_day_is_one_line(name):
+    assert CASES[name][0].day_message().count("\n") == 1
+
+
+def test_what_fell_behind_is_to_be_tuned_again():
+    assert "collective=[allreduce] sizes=[64]" in CASES["behind"][0].document()["tune_again"]
+
+
+def test_what_is_not_told_says_what_would_tell():
+    assert re.search(r"1 earlier nights are known, and about \d+ would resolve", CASES["early"][0].headline)
+
+
+def test_reframes_test_is_python_with_references_of_every_slot():
+    text = reframe_test("/opt/it's", QUIET.seen, "/usr/bin/python3")
+    tree = ast.parse(text)
+    assert any(isinstance(node, ast.ClassDef) for node in tree.body)
+    assert text.count("'us'),") == len(QUIET.seen)
+    assert all(math.isfinite(float(bound)) for bound in re.findall(r"None, ([\d.]+), 'us'", text))
