@@ -165,7 +165,6 @@ def test_what_was_not_kept_and_what_is_no_settings_is_one_message(tmp_path):
 
 UPGRADES = {
     "openmpi41": ("AUTOTUNE_PYTHON_OPENMPI41", pytest.mark.mpi41),
-    "openmpi-5.0.10": ("AUTOTUNE_PYTHON_OPENMPI5010", pytest.mark.mpi41),
 }
 
 
