@@ -17,16 +17,7 @@ coll_tuned_allreduce_algorithm = 5
 coll_tuned_allreduce_algorithm_segmentsize = 8
 """
 """A site's file that makes each allreduce send eight bytes at a time."""
-TUNE = {
-    "space": PROGRAM.with_name("algorithms.yaml"),
-    "campaign.dir": "campaign",
-    "proposer": "random",
-    "probe.budget_s": 0.5,
-    "screening.enabled": "false",
-    "budget.launches": 2,
-    "baseline.launches": 1,
-    "verify.enabled": "false",
-}
+ALGORITHMS = PROGRAM.with_name("algorithms.yaml")
 
 pytestmark = pytest.mark.mpi
 
@@ -79,22 +70,14 @@ def test_a_program_that_hardly_communicates_is_left_alone(capfd):
     assert found["sentence"].split(".")[0].replace("'", "&#39;") in Path("calls.html").read_text()
 
 
-def test_what_a_planted_slow_default_costs_is_within_the_bound(place, monkeypatch, capfd):
-    """The bound, out of few launches, holds what `verify --app` then measures."""
+def test_a_planted_slow_default_is_worth_tuning(place, monkeypatch, capfd):
+    """Few launches tell that a campaign wins, with an interval that excludes nothing."""
     planted = place / "site.conf"
     planted.write_text(PLANTED)
     monkeypatch.setenv("OMPI_MCA_mca_base_param_files", str(planted))
-    few = ("--seconds", "15", "--set", "probe.budget_s=0.5", "--set", f"space={TUNE['space']}")
+    few = ("--seconds", "15", "--set", "probe.budget_s=0.5", "--set", f"space={ALGORITHMS}")
     found = diagnosed("sums", options=few, capfd=capfd)
     assert found["verdict"] == "tune", found["sentence"]
     assert found["losses"][0]["times"] > 2
     share, low, high = found["win"]
-    main(["tune", "conf=application", "calls=calls.json", *(f"{k}={v}" for k, v in TUNE.items())])
-    capfd.readouterr()
-    main(["verify", "campaign", "--app", "--launches", "8", "--json", "--", *application("sums")])
-    measured, *ends = json.loads(capfd.readouterr().out)["measured_share"]
-    assert low < share < high
-    # Both have their errors: the intervals meet.
-    assert ends[0] < high
-    assert low < ends[1]
-    assert measured > 0.1
+    assert 0 < low < share < high < 1

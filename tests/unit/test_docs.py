@@ -133,3 +133,13 @@ def test_links_between_documents_lead_somewhere():
     for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_every_kind_of_fault_has_a_promise_of_a_line_and_tests_that_exist():
+    text = (DOCS / "reliability.md").read_text("utf-8").split("\n## Measured\n")[0]
+    rows = re.findall(r"^\| (?!kind |-)(.+) \| (.+) \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) >= 50
+    for kind, promise, tests in rows:
+        assert len(promise.split()) <= 18, kind
+        named = re.findall(r"`([^`]+)`", tests)
+        assert named and all((ROOT / test).is_file() for test in named), kind
