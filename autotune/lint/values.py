@@ -124,7 +124,9 @@ def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
     elif knob.kind in (KnobKind.INTEGER, KnobKind.BYTES) and not _WHOLE.fullmatch(a.value.strip() or "0"):
         begins = _WHOLE.match(a.value)
         taken = begins[0] if begins else "0"
-        yield a.finding(f"{a.name} = {a.value} is silently taken for {taken}", "a whole number without a unit")
+        yield a.finding(
+            f"{a.name} = {a.value} is silently taken for {taken}", "a whole number without a unit"
+        )
 
 
 def _of_intel(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -138,7 +140,9 @@ def _of_intel(a: Assignment, knob: Knob) -> Iterator[Finding]:
             yield a.finding(effect, f"numbers, not names: {documented}" if names else "numbers, not names")
             return
         if number and int(number) > int(knob.allowed[0]):
-            effect = f"Intel MPI {knob.version} has no {c} algorithm {number}: it says that it ignores the value"
+            effect = (
+                f"Intel MPI {knob.version} has no {c} algorithm {number}: it says that it ignores the value"
+            )
             yield a.finding(effect, f"documented: {documented}" if names else f"at most {knob.allowed[0]}")
             return
 
