@@ -80,7 +80,8 @@ def meant(name: str, known: Collection[str]) -> str:
     """
     if name in known:
         return ""
-    return next((one for one in known if -2 < len(name) - len(one) < 4 and _is_slip(name, one)), "")
+    near = (one for one in known if -2 < len(name) - len(one) < 4)
+    return next((one for one in near if _is_slip(name, one)), "")
 
 
 def _is_slip(name: str, other: str) -> bool:

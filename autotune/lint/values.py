@@ -35,8 +35,24 @@ _SUFFIX = re.compile(rf"{_WHOLE.pattern}[kmg]?b?", re.IGNORECASE)
 """What Open MPI takes for a number."""
 
 
-_BOOL_OF_MPICH = frozenset("1 yes YES true TRUE on ON 0 no NO false FALSE off OFF".split())
-_BOOL_OF_LIBFABRIC = frozenset("1 yes true on 0 no false off".split())
+_BOOL_OF_MPICH = (
+    "1",
+    "yes",
+    "YES",
+    "true",
+    "TRUE",
+    "on",
+    "ON",
+    "0",
+    "no",
+    "NO",
+    "false",
+    "FALSE",
+    "off",
+    "OFF",
+)
+"""What MPICH takes for a boolean."""
+_BOOL_OF_LIBFABRIC = ("1", "yes", "true", "on", "0", "no", "false", "off")
 """What libfabric takes for a boolean, in any case."""
 
 

@@ -1,7 +1,7 @@
 """Variables of libraries that need not be here, as these declared them where they were asked.
 
-``stacks/recorded.toml`` has the names by kind, and by the words of an enumeration. A listing of a library that
-is installed goes before it.
+``stacks/recorded.toml`` has the names by kind, and by the words of an enumeration. A listing of a library
+that is installed goes before it.
 """
 
 from collections.abc import Iterator, Mapping
