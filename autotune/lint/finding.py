@@ -75,8 +75,8 @@ def meant(name: str, known: Collection[str]) -> str:
     """The known name that one is a slip of the hand away from; empty for none, or itself.
 
     A slip is one letter too many, too few, another one, or two that changed places, in one word of the name;
-    digits and words of fewer than three letters tell names apart (``RC``, ``UD``, ``ipv4``). So is a word in full
-    that the library cuts short (``THRESHOLD``).
+    digits and words of fewer than three letters tell names apart (``RC``, ``UD``, ``ipv4``). So is a word in
+    full that the library cuts short (``THRESHOLD``).
     """
     if name in known:
         return ""
