@@ -102,9 +102,7 @@ def _drift(history: History) -> Remark:
         return Remark("drift", "not measured: too few settings were launched again")
     apart = f"repeatability {_percent(found.error)}"
     if not found.offsets:
-        return Remark(
-            "drift", f"not significant in {found.launches} repeated launches; {apart}"
-        )
+        return Remark("drift", f"not significant in {found.launches} repeated launches; {apart}")
     low, high = found.span
     why = " and ".join(
         text for text, by in (("the machine moved", found.walk), ("nodes differ", found.hosts)) if by

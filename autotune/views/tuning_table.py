@@ -67,9 +67,7 @@ def _lines(
 ) -> list[str]:
     """Sizes down, some systems across."""
     head = ("size", *(_system(*system) for system in systems))
-    rows = [
-        (size_text(size), *(_cell(winners.get((size, *system))) for system in systems)) for size in sizes
-    ]
+    rows = [(size_text(size), *(_cell(winners.get((size, *system))) for system in systems)) for size in sizes]
     return aligned([head, *rows])
 
 
