@@ -37,6 +37,7 @@ from autotune.lint.ucx import ucx_file, variables
 from autotune.lint.vendors import beside, vendors
 from autotune.lint.worlds import MOST_PATHS
 from autotune.stacks.knobs import Knob
+from autotune.stacks.knobs.recorded import recorded
 from autotune.stacks.known import KNOWN
 
 __all__ = ["DEFAULT", "STACKS", "Finding", "environment_of", "lint", "unusable"]
@@ -117,6 +118,10 @@ def lint(
     """
     asked = version_of(mpi) if mpi else None
     usual = version_of(mpi or DEFAULT)
+    ucx = [name for name in knobs or () if name.startswith("UCX_")]
+    # What libfabric lists as texts, the record has words of.
+    words = {name: knob for name, knob in recorded().items() if name.startswith("FI_") and knob.allowed}
+    knobs = {**recorded(), **(knobs or {}), **words}
     findings: list[Finding] = []
     launches: list[tuple[Reach, tuple[int, int]]] = []
     around = [Reach()]
@@ -136,7 +141,7 @@ def lint(
         read = _READERS[kind](path, text, version)
         here = (known, exists, knobs, components) if version == usual else (None, exists, _but_openmpi(knobs))
         findings += [*read.findings, *settings(read.assigned, version, *here), *vendors(read.assigned)]
-        findings += variables(read.assigned, knobs or ())
+        findings += variables(read.assigned, ucx)
         launches += [(reach, version) for reach in read.launches]
         if not read.launches:
             left = read.left or (Reach(tuple(read.assigned)),)
@@ -151,9 +156,9 @@ def lint(
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
 
 
-def _but_openmpi(knobs: Mapping[str, Knob] | None) -> Mapping[str, Knob]:
+def _but_openmpi(knobs: Mapping[str, Knob]) -> Mapping[str, Knob]:
     """What is installed here, for files of another version of Open MPI."""
-    return {name: knob for name, knob in (knobs or {}).items() if knob.layer != "openmpi"}
+    return {name: knob for name, knob in knobs.items() if knob.layer != "openmpi"}
 
 
 def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
