@@ -72,7 +72,7 @@ class Progress:
 
     @property
     def _phase(self) -> str:
-        """The furthest phase that was begun, as ``phase 2 of 4, search``; the baseline comes back later on."""
+        """The furthest phase that was begun, as ``phase 2 of 4, search``; the baseline recurs."""
         document = self.document
         phases, begun = document.get("phases", ()), {*self.phases, *(phase for _, phase in self.under_way)}
         at = max((i for i, phase in enumerate(phases) if phase in begun), default=0)

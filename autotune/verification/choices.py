@@ -2,7 +2,7 @@
 
 A verdict answers one question: what gains, fails no more often than the untouched stack, and loses at no size
 more than its launches exclude. Whoever runs large messages only may want the best on
-the whole and pay for it at small ones; so a campaign ends in choices, each with what it costs, verified or not.
+the whole and pay for it at small ones; so a campaign ends in choices, each with its cost, verified or not.
 
 What a price goes with is read from the search's launches: of the job-wide values that a setting changes, the
 one whose launches differ the most, in that slot, from those that leave it at its default. That is a main
