@@ -35,7 +35,7 @@ def test_everything_is_stamped(finished):
 def test_it_screens_searches_and_beats_the_default(finished):
     cwd, shown = finished
     assert "Main effects on latency" in shown
-    assert "Result: speed-up over the defaults" in shown
+    assert "Result: speed-up over the baseline" in shown
     status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=cwd).stdout)
     assert status["trials"]["ok"] > 24  # the verification's beside those of the budget
     assert status["speedup"] > 1.0
