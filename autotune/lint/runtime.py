@@ -5,12 +5,11 @@ of its launcher from the command line and from ``PRTE_MCA_*``, never from ``OMPI
 parameter files or from files for ``--tune``.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 
 from autotune.lint.assignment import Assignment, Source
 from autotune.lint.finding import Finding
-from autotune.stacks.known import KNOWN
+from autotune.stacks.known import KNOWN, NEW, OLD
 
 _TABLE = KNOWN["runtime"]
 
@@ -25,19 +24,10 @@ NAMES: Mapping[str, str] = _TABLE["names"] | {
 PRRTE = frozenset(_TABLE["prte"].split())
 """Every parameter that PRRTE has."""
 
-_OLD = re.compile(r"orte_\w+|plm_rsh_\w+|rmaps_base_(?!verbose)\w+|hwloc_base_(?!verbose|mem_bind)\w+")
-_NEW = re.compile(r"prte_\w+|plm_ssh_\w+|(rmaps|hwloc)_default_\w+")
-_EITHER = re.compile(r"(oob|plm|ras|odls|rmaps|ess|errmgr|state|iof|grpcomm|routed|filem|schizo)(_\w+)?")
-
-
-def of_the_runtime(name: str) -> bool:
-    """Whether a parameter belongs to the launcher of some version."""
-    return any(pattern.fullmatch(name) for pattern in (_OLD, _NEW, _EITHER))
-
 
 def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
     """What the launcher makes of a parameter of its own."""
-    old, new = _OLD.fullmatch(a.name), _NEW.fullmatch(a.name)
+    old, new = OLD.fullmatch(a.name), NEW.fullmatch(a.name)
     if version < (5, 0):
         if new:
             yield a.finding(f"{a.name} is of Open MPI 5: 4.1 silently ignores it", _before(a.name))
