@@ -59,7 +59,7 @@ def _here(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:
     """What the libraries here say: UCX of its variables, Open MPI too where it is the one judged for."""
     try:
         here = find()
-        knobs = read("ucx", here)
+        knobs = read("ucx", here) + read("libfabric", here)
         if mpi != f"{here.flavour}{here.version.split('.')[0]}":
             return {knob.name: knob for knob in knobs}, {}
         knobs += read(here.flavour, here)

@@ -29,6 +29,7 @@ from autotune.lint.finding import DEFAULT, STACKS, Finding, version_of
 from autotune.lint.parameters import mca_file, tune_file
 from autotune.lint.recipes import docker_file, easybuild_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
+from autotune.lint.runtime import prte_file
 from autotune.lint.scripts import shell_file, told
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import settings, together
@@ -37,12 +38,14 @@ from autotune.lint.ucx import ucx_file, variables
 from autotune.lint.vendors import beside, vendors
 from autotune.lint.worlds import MOST_PATHS
 from autotune.stacks.knobs import Knob
+from autotune.stacks.knobs.recorded import recorded
 from autotune.stacks.known import KNOWN
 
 __all__ = ["DEFAULT", "STACKS", "Finding", "environment_of", "lint", "unusable"]
 
 _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "mca": mca_file,
+    "prte": prte_file,
     "tune": tune_file,
     "shell": shell_file,
     "ucx": ucx_file,
@@ -79,6 +82,8 @@ _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_B
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
 """Ends of names of files in which commands only stand as a text, or in another reader's words."""
+_PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
+"""How lines of a text for people begin or end: of a log of changes, of a description."""
 _TOLD = re.compile(
     r"rule-file-version|num\S* of (?:coll|com)|#\s*(?:coll\w* )?ID\b|comm?(?:unicator)? size", re.I
 )
@@ -117,6 +122,10 @@ def lint(
     """
     asked = version_of(mpi) if mpi else None
     usual = version_of(mpi or DEFAULT)
+    ucx = [name for name in knobs or () if name.startswith("UCX_")]
+    # What libfabric lists as texts, the record has words of.
+    words = {name: knob for name, knob in recorded().items() if name.startswith("FI_") and knob.allowed}
+    knobs = {**recorded(), **(knobs or {}), **words}
     findings: list[Finding] = []
     launches: list[tuple[Reach, tuple[int, int]]] = []
     around = [Reach()]
@@ -124,7 +133,7 @@ def lint(
     for path, said in files.items():
         kind = kind_of(path, said)
         text = said.replace("\r\n", "\n")
-        version = asked or told(text if kind == "shell" else str(path)) or usual
+        version = asked or told(text if kind in ("shell", "module") else str(path)) or usual
         findings += _carried(path, said, kind)
         if kind == "rules":
             findings += rules_file(path, text, version)
@@ -136,7 +145,7 @@ def lint(
         read = _READERS[kind](path, text, version)
         here = (known, exists, knobs, components) if version == usual else (None, exists, _but_openmpi(knobs))
         findings += [*read.findings, *settings(read.assigned, version, *here), *vendors(read.assigned)]
-        findings += variables(read.assigned, knobs or ())
+        findings += variables(read.assigned, ucx)
         launches += [(reach, version) for reach in read.launches]
         if not read.launches:
             left = read.left or (Reach(tuple(read.assigned)),)
@@ -151,9 +160,9 @@ def lint(
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
 
 
-def _but_openmpi(knobs: Mapping[str, Knob] | None) -> Mapping[str, Knob]:
+def _but_openmpi(knobs: Mapping[str, Knob]) -> Mapping[str, Knob]:
     """What is installed here, for files of another version of Open MPI."""
-    return {name: knob for name, knob in (knobs or {}).items() if knob.layer != "openmpi"}
+    return {name: knob for name, knob in knobs.items() if knob.layer != "openmpi"}
 
 
 def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
@@ -188,12 +197,15 @@ def kind_of(path: PurePath, text: str) -> str:
         return "tune"
     if path.suffix in _DOCUMENTS:
         return "other"
+    if path.parent.name == ".prte" or re.match(r"prte-mca-params|prte\.conf", path.name):
+        return "prte" if path.name != "prte.conf" else "other"
     conf = path.suffix == ".conf"
     if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
         return "mca"
-    if path.suffix in _RULES_NAMES and first[:1].isdigit():
+    if path.suffix in _RULES_NAMES and first[:1].isdigit() and not _PROSE.match(first):
         return "rules"
-    return "shell" if _LAUNCH.search(text) else "other"
+    prose = sum(bool(_PROSE.match(line)) for line in said)
+    return "shell" if _LAUNCH.search(text) and 4 * prose < len(said) else "other"
 
 
 def _recipe(path: PurePath, text: str, first: str) -> str:

@@ -75,11 +75,13 @@ def meant(name: str, known: Collection[str]) -> str:
     """The known name that one is a slip of the hand away from; empty for none, or itself.
 
     A slip is one letter too many, too few, another one, or two that changed places, in one word of the name;
-    digits and words of fewer than three letters tell names apart (``RC``, ``UD``, ``ipv4``).
+    digits and words of fewer than three letters tell names apart (``RC``, ``UD``, ``ipv4``). So is a word in
+    full that the library cuts short (``THRESHOLD``).
     """
     if name in known:
         return ""
-    return next((one for one in known if abs(len(one) - len(name)) < 2 and _is_slip(name, one)), "")
+    near = (one for one in known if -2 < len(name) - len(one) < 4)
+    return next((one for one in near if _is_slip(name, one)), "")
 
 
 def _is_slip(name: str, other: str) -> bool:
@@ -91,7 +93,8 @@ def _is_slip(name: str, other: str) -> bool:
     word = _around(other, begins)
     if any(not c.isalpha() for c in mine + its) or len(word) < 3:
         return False
-    return max(len(mine), len(its)) == 1 or (len(mine) == 2 and mine == its[::-1])
+    in_full = not its and len(word) > 5 and (not ends or name[len(name) - ends] == "_")
+    return in_full or max(len(mine), len(its)) == 1 or (len(mine) == 2 and mine == its[::-1])
 
 
 def _shared(a: str, b: str) -> int:

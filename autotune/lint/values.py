@@ -2,15 +2,18 @@
 
 Tried on Open MPI 5.0.11 (``ompi_info``) and UCX 1.20.1 (``ucp_config_read``): a number is read up to its
 first other character in both, Open MPI takes a word for 0 and knows its words in lower case alone, UCX knows
-them in any case and wants a unit that it knows behind a size, a time or a bandwidth.
+them in any case and wants a unit that it knows behind a size, a time or a bandwidth. MPICH 5.0.2 refuses to
+start over anything but a whole number or one of its words, libfabric 2.5 takes a number as C does, Intel MPI
+2021.18 says which numbers of algorithms it ignores.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
+from autotune.collectives import COLLECTIVES
 from autotune.errors import allowed
 from autotune.lint.assignment import Assignment
-from autotune.lint.finding import Finding
+from autotune.lint.finding import Finding, meant
 from autotune.stacks.knobs import Knob, KnobKind
 
 _YES_NO = ("y", "yes", "on", "1", "n", "no", "off", "0")
@@ -32,12 +35,31 @@ _SUFFIX = re.compile(rf"{_WHOLE.pattern}[kmg]?b?", re.IGNORECASE)
 """What Open MPI takes for a number."""
 
 
+_BOOL_OF_MPICH = (
+    "1",
+    "yes",
+    "YES",
+    "true",
+    "TRUE",
+    "on",
+    "ON",
+    "0",
+    "no",
+    "NO",
+    "false",
+    "FALSE",
+    "off",
+    "OFF",
+)
+"""What MPICH takes for a boolean."""
+_BOOL_OF_LIBFABRIC = ("1", "yes", "true", "on", "0", "no", "false", "off")
+"""What libfabric takes for a boolean, in any case."""
+
+
 def values(a: Assignment, knob: Knob) -> Iterator[Finding]:
     """What the library does with a value other than taking it as it is."""
-    if knob.name.startswith("UCX_"):
-        yield from _of_ucx(a, knob)
-    elif knob.layer == "openmpi":
-        yield from _of_openmpi(a, knob)
+    if judge := _JUDGES.get(knob.layer):
+        yield from judge(a, knob)
 
 
 def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -87,3 +109,65 @@ def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
             begins = form.match(a.value)
             taken = begins[0] if begins else "0"
             yield a.finding(f"{a.name} = {a.value} is silently taken for {taken}", "a whole number")
+
+
+def _of_mpich(a: Assignment, knob: Knob) -> Iterator[Finding]:
+    if knob.kind is KnobKind.ENUMERATOR:
+        words: Collection[str] = (*knob.allowed, *(("ccl",) if "INTRA" in a.name else ()))
+        hint = "" if a.value in words else allowed(a.value, knob.allowed)
+    elif knob.kind in (KnobKind.BOOLEAN, KnobKind.INTEGER):
+        hint = "" if re.fullmatch(r"\s*-?\d+\s*", a.value) or a.value in _BOOL_OF_MPICH else "a whole number"
+    else:
+        return
+    if hint:
+        yield a.finding(f"{a.name} = {a.value}: MPICH {knob.version} refuses it, and MPI_Init aborts", hint)
+
+
+def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
+    where = f"libfabric {knob.version}"
+    if knob.kind is KnobKind.BOOLEAN and a.value.lower() not in _BOOL_OF_LIBFABRIC:
+        yield a.finding(f"{a.name} = {a.value} is no boolean of {where}: the default holds", "0 or 1")
+    elif knob.kind is KnobKind.ENUMERATOR and a.value.lower() not in knob.allowed:
+        yield a.finding(f"{where} knows no {a.name} = {a.value}", allowed(a.value, knob.allowed))
+    elif knob.kind is KnobKind.LIST:
+        sign = ";" if a.name == "FI_HMEM" else r"[,;]"
+        parts = [part.partition(":")[0].lower() for part in re.split(sign, a.value.lstrip("^")) if part]
+        for part in (part for part in parts if part not in knob.allowed):
+            close = "names stand between semicolons" if "," in part else meant(part, knob.allowed)
+            if close:
+                hint = close if " " in close else f"did you mean {close}?"
+                yield a.finding(f"{a.name}: {where} knows no {part!r}, and leaves it out", hint)
+    elif knob.kind in (KnobKind.INTEGER, KnobKind.BYTES) and not _WHOLE.fullmatch(a.value.strip() or "0"):
+        begins = _WHOLE.match(a.value)
+        taken = begins[0] if begins else "0"
+        yield a.finding(
+            f"{a.name} = {a.value} is silently taken for {taken}", "a whole number without a unit"
+        )
+
+
+def _of_intel(a: Assignment, knob: Knob) -> Iterator[Finding]:
+    """Numbers of algorithms in ``ID:LOW-HIGH;…``."""
+    names = COLLECTIVES[c].intel if (c := a.name.removeprefix("I_MPI_ADJUST_").lower()) in COLLECTIVES else ()
+    documented = ", ".join(f"{i} {name}" for i, name in enumerate(names, 1))
+    for part in a.value.split(";"):
+        number = part.partition(":")[0].partition("@")[0].strip()
+        if number and not number.isdecimal():
+            effect = f"{a.name} = {a.value}: Intel MPI says that it ignores the value"
+            yield a.finding(effect, f"numbers, not names: {documented}" if names else "numbers, not names")
+            return
+        if number and int(number) > int(knob.allowed[0]):
+            effect = (
+                f"Intel MPI {knob.version} has no {c} algorithm {number}: it says that it ignores the value"
+            )
+            yield a.finding(effect, f"documented: {documented}" if names else f"at most {knob.allowed[0]}")
+            return
+
+
+_JUDGES: Mapping[str, Callable[[Assignment, Knob], Iterator[Finding]]] = {
+    "ucx": _of_ucx,
+    "openmpi": _of_openmpi,
+    "mpich": _of_mpich,
+    "libfabric": _of_libfabric,
+    "intelmpi": _of_intel,
+}
+"""Layer → what judges a value of it."""

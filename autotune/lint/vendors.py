@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from autotune.errors import UserError
 from autotune.lint.assignment import Assignment
-from autotune.lint.finding import Finding
+from autotune.lint.finding import Finding, meant
 from autotune.lint.traps import traps
 from autotune.stacks import mpich
+from autotune.stacks.knobs.recorded import recorded
 
 PREFIXES = ("FI_", "I_MPI_", "MPICH_", "MPIR_CVAR_", "MV2_", "MVP_")
 """How their names begin; those of plugins are theirs."""
@@ -19,7 +20,7 @@ _GONE: Mapping[str, tuple[str, str]] = {
 }
 """Variable → what becomes of it, and what to do."""
 
-_ALGORITHM = re.compile(r"(?:MPIR_CVAR|MVP)_(\w+)_INTRA_ALGORITHM")
+_ALGORITHM = re.compile(r"MVP_(\w+)_INTRA_ALGORITHM")
 _BESIDE = ("nb", "ccl", "pairwise_sendrecv_replace")
 """Algorithms of MPICH that no campaign tries: nonblocking ones, those of accelerators, those in place."""
 
@@ -55,6 +56,11 @@ def _one(a: Assignment) -> Iterator[Finding]:
     if a.name in _GONE:
         effect, remedy = _GONE[a.name]
         yield a.finding(f"{a.name}: {effect}", remedy)
+    elif a.name.startswith("FI_") and (slip := meant(a.name, recorded())):
+        yield a.finding(f"libfabric knows no {a.name}: it is silently ignored", f"did you mean {slip}?")
+    if a.name == "I_MPI_FABRICS" and (old := {"dapl", "tcp", "tmi", "ofa"} & set(re.split("[:,]", a.value))):
+        effect = f"I_MPI_FABRICS = {a.value}: Intel MPI has no {min(old)} since 2019"
+        yield a.finding(effect, "shm, ofi or shm:ofi; FI_PROVIDER chooses the network")
     if a.name.startswith("MV2_INTER_") and a.name.endswith("_TUNING") and not a.value.isdecimal():
         yield a.finding(f"{a.name} takes the number of an algorithm, not {a.value!r}", "see its user guide")
     if match := _ALGORITHM.fullmatch(a.name):
@@ -64,8 +70,8 @@ def _one(a: Assignment) -> Iterator[Finding]:
 
 
 def _forced(a: Assignment, collective: str) -> Iterator[Finding]:
-    """An algorithm of MPICH, or of MVAPICH, which adds some named ``osu_…``."""
-    if a.name.startswith("MVP_") and a.value.startswith("osu_"):
+    """An algorithm of MVAPICH: those of MPICH, and some named ``osu_…``."""
+    if a.value.startswith("osu_"):
         return
     try:
         known = mpich.algorithms(collective)

@@ -15,8 +15,9 @@ from autotune.resources import space_text
 from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import find
-from autotune.stacks.knobs import Class, discovered_space, levels, listings, openmpi_in_use
+from autotune.stacks.knobs import Class, KnobKind, discovered_space, levels, listings, openmpi_in_use
 from autotune.stacks.knobs.child import ask
+from autotune.stacks.knobs.recorded import recorded
 from tests.integration.mpirun import launcher, run
 from tests.integration.test_probe_other_mpi import interpreter
 
@@ -189,3 +190,13 @@ def test_mpich_without_an_mpi_launch(stacks):
     assert "ring" in knobs["MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"].allowed
     assert knobs["MPIR_CVAR_BCAST_SHORT_MSG_SIZE"].component == "collective"
     assert "openmpi" not in found
+
+
+@pytest.mark.mpich
+def test_what_is_recorded_of_mpich_is_what_it_declares(stacks):
+    knobs = {c.knob.name: c.knob for c in stacks("mpich")[1]["mpich"].knobs}
+    record = recorded()
+    both = [name for name in knobs if name in record]
+    assert len(both) > 440
+    words = [name for name in both if record[name].kind is KnobKind.ENUMERATOR]
+    assert all(set(knobs[name].allowed) <= set(record[name].allowed) for name in words)
