@@ -3,8 +3,10 @@
 import math
 from dataclasses import dataclass
 
+from autotune.campaign.description import Description
 from autotune.campaign.plan import Plan
 from autotune.campaign.strategy import Strategy
+from autotune.history.trial import Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,17 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
             for phase, n in counts.items()
         ),
         Share("verification", round_launches, _most(plan, sum(counts.values())), probe_s),
+    )
+
+
+def planned(campaign: Description) -> tuple[Phase, ...]:
+    """The phases that a campaign has, in order."""
+    names = {share.phase for share in shares(Strategy(campaign)) if share.most}
+    names |= {"discovery"} if campaign.discovered is not None else set()
+    order = (Phase.BASELINE, Phase.DISCOVERY, Phase.SCREENING, Phase.SEARCH)
+    return (
+        *(phase for phase in order if phase.value in names),
+        *((Phase.VERIFY,) if "verification" in names else ()),
     )
 
 

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from autotune.campaign.estimate import seconds_left
+from autotune.campaign.estimate import divided, granted_s, seconds_left
 from autotune.campaign.failures import broken
 from autotune.campaign.plan import Plan
 from autotune.campaign.ports import Listener, Store
 from autotune.campaign.strategy import Strategy
-from autotune.campaign.time_left import TimeLeft, expected_s, verified_s
+from autotune.campaign.time_left import TimeLeft
 from autotune.errors import CampaignError
 from autotune.history.events import observation_event, replayed, trial_event
 from autotune.history.trial import History, Observation, Phase, Trial
@@ -116,27 +116,13 @@ class CampaignLoop:
 
     def _time(self, started: float, history: History) -> TimeLeft:
         """What is left before the verification, for whose launches time is kept back."""
-        campaign = self.plan.campaign
-        launch_s, fresh_s = expected_s(history, campaign.scenario), verified_s(history, campaign)
-        left_s = self._left_s(started, history)
-        raced = left_s // fresh_s if fresh_s else math.inf
-        kept_s = self.plan.kept_launches(history, raced) * fresh_s
-        if (total_s := self.plan.budget.total_seconds) is not None:
-            kept_s = min(kept_s, total_s / 2)  # where launches take long there is nothing to verify else
-        all_s = left_s - kept_s
-        limit, spent = self.plan.budget.seconds, self.clock() - started - self._discovery_s
-        return TimeLeft(all_s, all_s if limit is None else min(all_s, limit - spent), launch_s, raced)
+        searched_s = self.clock() - started - self._discovery_s
+        return divided(self.plan, history, self._left_s(started, history), searched_s)
 
     def _left_s(self, started: float, history: History) -> float:
         """Time for all that is to come."""
-        budget = self.plan.budget
-        left_s = self.deadline - self.clock()
-        if budget.total_seconds is not None:
-            left_s = min(left_s, started + budget.total_seconds - self.clock())
-        if budget.node_hours is None:
-            return left_s
-        granted_s = 3600 * budget.node_hours / max(self.plan.campaign.site.nodes, 1)
-        return min(left_s, granted_s - sum(o.duration_s for o in history))
+        now = self.clock()
+        return min(self.deadline - now, granted_s(self.plan, history, now - started))
 
 
 def _broken(history: History) -> CampaignError:

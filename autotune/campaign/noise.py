@@ -1,6 +1,6 @@
-"""What stood in the way of measuring: other work, drift, and how small a difference can be told (step 8).
+"""What limits the measurements: interference, drift, and the smallest difference they resolve (step 8).
 
-Notation: launches of one setting lie σ apart on the log scale; n fresh launches make n/2 pairs, whose mean
+Notation: launches of one setting differ by σ on the log scale; n fresh launches make n/2 pairs, whose mean
 difference is known to ± z σ √(2 / (n/2)) with 95 %.
 """
 
@@ -55,20 +55,20 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
 
 
 def resolution(campaign: Description, sigma: float) -> Remark | None:
-    """Which difference the verification can tell at one size; None: there is no verification."""
+    """The smallest difference that the verification resolves at one size; None: there is none."""
     wanted = campaign.scenario.verify
     if not wanted.enabled or not wanted.launches:
         return None
     told = Z95 * sigma * math.sqrt(2 / (wanted.launches / 2))
     text = (
-        f"launches of one setting lie {_percent(sigma)} apart: {wanted.launches} fresh ones tell "
-        f"{_percent(told)} at one size (95 %)"
+        f"launches of one setting differ by {_percent(sigma)}; "
+        f"{wanted.launches} fresh launches resolve {_percent(told)} at one size (95 %)"
     )
     if not 0 < wanted.max_loss < told:
-        return Remark("resolution", text)
+        return Remark("repeatability", text)
     needed = math.ceil(4 * (Z95 * sigma / wanted.max_loss) ** 2 / _PAIR) * _PAIR
-    asked = f"; verify.max_loss={wanted.max_loss:g} would take verify.launches={needed}"
-    return Remark("resolution", text + asked, grave=True)
+    asked = f"; verify.max_loss={wanted.max_loss:g} needs verify.launches={needed}"
+    return Remark("repeatability", text + asked, grave=True)
 
 
 def spread(history: History) -> float | None:
@@ -91,26 +91,24 @@ def _machine(history: History) -> Remark | None:
         return None
     beside = [found for found in known if found.words]
     if not beside:
-        return Remark("beside the ranks", f"nothing disturbed any of {len(known)} launches")
-    said = f"{len(beside)} of {len(known)} launches were disturbed; at most: {', '.join(worst(beside).words)}"
-    return Remark("beside the ranks", said, grave=True)
+        return Remark("interference", f"0 of {len(known)} launches disturbed")
+    said = f"{len(beside)} of {len(known)} launches disturbed; at most {', '.join(worst(beside).words)}"
+    return Remark("interference", said, grave=True)
 
 
 def _drift(history: History) -> Remark:
     found = drift(history)
     if not found.launches:
-        return Remark("drift", "too few launches were made again to tell")
-    apart = f"launches of one setting lie {_percent(found.error)} apart"
+        return Remark("drift", "not measured: too few settings were launched again")
+    apart = f"repeatability {_percent(found.error)}"
     if not found.offsets:
-        return Remark(
-            "drift", f"none beyond chance in {found.launches} launches that were made again; {apart}"
-        )
+        return Remark("drift", f"not significant in {found.launches} repeated launches; {apart}")
     low, high = found.span
     why = " and ".join(
         text for text, by in (("the machine moved", found.walk), ("nodes differ", found.hosts)) if by
     )
-    moved = f"times were {_percent(low, '+')} to {_percent(high, '+')} off ({why}), which was taken out"
-    return Remark("drift", f"{moved}; {apart} beside it", grave=True)
+    moved = f"times drifted by {_percent(low, '+')} to {_percent(high, '+')} ({why}); corrected"
+    return Remark("drift", f"{moved}; {apart} after that", grave=True)
 
 
 def _percent(logarithm: float, sign: str = "") -> str:

@@ -134,7 +134,7 @@ def export(
     out: Out = None,
     choice: Annotated[
         Literal["recommended", "overall", "profile"],
-        typer.Option(help="what to write: what holds, the best on the whole, the best for objective.weights"),
+        typer.Option(help="what to write: what holds, the best overall, the best for objective.weights"),
     ] = "recommended",
     prefix: Annotated[
         Path | None, typer.Option(help="write a tree for a site there: module files, guarded by version")

@@ -70,6 +70,16 @@ class Progress:
         """For a terminal."""
         return "".join(f"{line}\n" for line in self._words())
 
+    @property
+    def _phase(self) -> str:
+        """The furthest phase that was begun, as ``phase 2 of 4, search``; the baseline recurs."""
+        document = self.document
+        phases, begun = document.get("phases", ()), {*self.phases, *(phase for _, phase in self.under_way)}
+        at = max((i for i, phase in enumerate(phases) if phase in begun), default=0)
+        if document["state"] == "complete" or not phases:
+            return ""
+        return f", phase {at + 1} of {len(phases)}, {phases[at]}"
+
     def _words(self) -> Iterator[str]:
         document = self.document
         if "campaign" not in document:
@@ -77,12 +87,13 @@ class Progress:
             yield from (f"  queue      {job}" for job in document["queue"])
             return
         why = f" ({document['reason']})" if document["reason"] else ""
-        yield f"{document['campaign']}: {document['state']}{why}, phase {document['phase']}"
+        yield f"{document['campaign']}: {document['state']}{why}{self._phase}"
         failed = sum(n for name, n in document["trials"].items() if name != "ok")
         each = ", ".join(f"{name} {n}" for name, n in self.phases.items()) or "none yet"
         yield f"  launches   {document['launches']} ({each})" + (f", {failed} failed" if failed else "")
         spent_s = document.get("measured_s", 0.0)
-        yield f"  time       {duration_text(spent_s)} of launches"
+        left = f", about {duration_text(document['left_s'])} left" if "left_s" in document else ""
+        yield f"  time       {duration_text(spent_s)} of launches{left}"
         for number, _ in self.under_way if document["state"] == _RUNNING else ():
             yield f"  now        launch {number}, for {duration_text(time.time() - self.since_s)}"
         for job in document.get("queue", ()):
@@ -157,7 +168,10 @@ def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
             phases[phase] = phases.get(phase, 0) + 1
             trials[line.event["status"]] = trials.get(line.event["status"], 0) + 1
             document["launches"] += 1
-            document["measured_s"] = document.get("measured_s", 0.0) + line.event.get("duration_s", 0.0)
+            took_s = line.event.get("duration_s", 0.0)
+            document["measured_s"] = document.get("measured_s", 0.0) + took_s
+            if "left_s" in document:
+                document["left_s"] = max(0.0, document["left_s"] - took_s)
             if queued_s := document.get("queued_s", 0) + line.event.get("queue_s", 0):
                 document["queued_s"] = queued_s
     if document["state"] != _RUNNING:

@@ -1,5 +1,6 @@
 """``status DIR``: how far a campaign is."""
 
+import math
 import sys
 import time
 from collections import Counter
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from autotune.campaign.conclusion import Conclusion
+from autotune.campaign.costs import planned
 from autotune.campaign.description import Description
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
+from autotune.campaign.estimate import remaining_s
 from autotune.commands.guidelines import campaign_findings
 from autotune.commands.kept_status import JOBS, LONG, Progress, keep, kept
 from autotune.errors import AutotuneError, UserError
@@ -73,6 +76,7 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
         "state": campaign.state,
         "reason": campaign.reason,
         "phase": campaign.phase,
+        "phases": list(planned(about)),
         "launches": len(campaign.history),
         "measured_s": sum(o.duration_s for o in campaign.history),
         "budget_launches": about.scenario.budget.launches,
@@ -86,6 +90,8 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
     }
     if queued_s := sum(o.queue_s for o in campaign.history):
         document["queued_s"] = queued_s
+    if campaign.state is not State.COMPLETE and math.isfinite(left_s := remaining_s(about, campaign.history)):
+        document["left_s"] = round(left_s, 1)
     lines = []
     if about.discovered is not None:
         document["discovery"] = discovery_document(about, sizes_of(campaign.history))

@@ -37,7 +37,9 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
             table.append(entry)
     if not table:
         raise UserError(
-            f"nothing was measured in {', '.join(map(str, directories))}", "run the campaign first"
+            f"{', '.join(map(str, directories))}: no choice by message size was measured",
+            "the space has no parameter with per_size, or nothing was launched yet; "
+            "`report` shows what a setting gains at each size",
         )
     table.sort(key=lambda winner: (winner.slot[0], winner.nodes, winner.slot[1:]))
     files = {}

@@ -14,7 +14,7 @@ _MANY = 3
 
 
 @dataclass(slots=True)
-class Found:
+class RowsFound:
     """What is read of one document."""
 
     log: Log

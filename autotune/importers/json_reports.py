@@ -17,7 +17,7 @@ from autotune.errors import TableError
 from autotune.importers import reframe
 from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.delimited import MEASURED, column_of
-from autotune.importers.found import Found, amount, collective_in, is_word
+from autotune.importers.found import RowsFound, amount, collective_in, is_word
 from autotune.importers.osu import operation
 from autotune.importers.runlog import Log
 
@@ -45,9 +45,9 @@ def salvage(log: Log) -> tuple[list[BenchmarkRow], list[str]]:
     return found.records, found.left_out + ([f"{log.name}: its end is cut off"] if cut else [])
 
 
-def _read(log: Log) -> tuple[Found, bool]:
+def _read(log: Log) -> tuple[RowsFound, bool]:
     document, cut = _document(log)
-    found = Found(log)
+    found = RowsFound(log)
     keys = document.keys() if isinstance(document, dict) else set()
     take = next((take for needed, take in _KINDS if needed <= keys), _rows)
     if take is _rows and not any(True for _ in _row_lists(document, {})):
@@ -84,11 +84,11 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def _reframe(document: Any, found: Found) -> None:
+def _reframe(document: Any, found: RowsFound) -> None:
     reframe.report(document, found)
 
 
-def _cache_of_kernel_tuner(document: Any, found: Found) -> None:
+def _cache_of_kernel_tuner(document: Any, found: RowsFound) -> None:
     names = document["tune_params_keys"]
     device = {"device": document.get("device_name", "")}
     for key, result in document["cache"].items():
@@ -99,7 +99,7 @@ def _cache_of_kernel_tuner(document: Any, found: Found) -> None:
         _kernel(document["kernel_name"], {**device, **values}, result["time"], result.get("times"), found)
 
 
-def _results_of_kernel_tuner(document: Any, found: Found) -> None:
+def _results_of_kernel_tuner(document: Any, found: RowsFound) -> None:
     for number, result in enumerate(document["results"], 1):
         if result["invalidity"] != "correct":
             found.leave_out(f"configuration {number}: {result['invalidity']}")
@@ -113,7 +113,7 @@ def _results_of_kernel_tuner(document: Any, found: Found) -> None:
 
 
 def _kernel(
-    name: str, values: Mapping[str, object], time_ms: float, times_ms: list[float] | None, found: Found
+    name: str, values: Mapping[str, object], time_ms: float, times_ms: list[float] | None, found: RowsFound
 ) -> None:
     """A configuration; a kernel has no message, its size is 0."""
     us = [1e3 * ms for ms in times_ms or ()]
@@ -128,7 +128,7 @@ def _kernel(
     )
 
 
-def _rows(document: Any, found: Found) -> None:
+def _rows(document: Any, found: RowsFound) -> None:
     """Rows as of a plain table, wherever they stand; words above them are labels of all."""
     for rows, above in _row_lists(document, {}):
         for row in rows:
@@ -168,7 +168,7 @@ def _row_lists(node: Any, above: Mapping[str, object]) -> Iterator[tuple[list[An
             yield from _row_lists(value, above)
 
 
-_KINDS: tuple[tuple[set[str], Callable[[Any, Found], None]], ...] = (
+_KINDS: tuple[tuple[set[str], Callable[[Any, RowsFound], None]], ...] = (
     ({"session_info", "runs"}, _reframe),
     ({"kernel_name", "cache"}, _cache_of_kernel_tuner),
     ({"results", "schema_version"}, _results_of_kernel_tuner),

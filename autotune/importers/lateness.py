@@ -34,7 +34,7 @@ _REGULAR = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptCalls:
     """What one rank kept of a stream of calls; both lists as ``SAMPLE``."""
 
     rank: int
@@ -73,7 +73,7 @@ class Waited:
     """Calls of the stream."""
 
 
-def waited(name: str, comm_size: int, kept: Sequence[Kept], size: int) -> Waited | None:
+def waited(name: str, comm_size: int, kept: Sequence[KeptCalls], size: int) -> Waited | None:
     """Who waited for whom in a stream of calls, by what its ranks kept; None: not known.
 
     ``size`` is the number of ranks of the run.
@@ -126,7 +126,7 @@ def waited(name: str, comm_size: int, kept: Sequence[Kept], size: int) -> Waited
 
 
 def _longest(
-    kept: Sequence[Kept], long: Any, usual_s: float
+    kept: Sequence[KeptCalls], long: Any, usual_s: float
 ) -> tuple[Any, Any, Any, tuple[tuple[float, float], ...], float]:
     """Of the longest calls, ``(n_ranks,)`` each: seconds that a rank caused, its own, calls it was last in.
 

@@ -13,7 +13,7 @@ from autotune.resources import facts
 
 
 @dataclass(frozen=True, slots=True)
-class Launcher:
+class LauncherWords:
     """Options of one launcher, without their dashes, as ``launchers.toml`` explains them."""
 
     ranks: tuple[str, ...] = ()
@@ -61,8 +61,8 @@ RUNNERS = frozenset(_TABLE["runners"].split())
 WRAPPERS = frozenset(_TABLE["wrappers"].split())
 """Commands that do so behind options and values of their own."""
 
-LAUNCHERS: Mapping[str, Launcher] = {
-    name: Launcher(**{key: tuple(options.split()) for key, options in its.items() if key != "names"})
+LAUNCHERS: Mapping[str, LauncherWords] = {
+    name: LauncherWords(**{key: tuple(options.split()) for key, options in its.items() if key != "names"})
     for its in _TABLE["launchers"]
     for name in its["names"].split()
 }
@@ -127,7 +127,7 @@ def programs(words: Sequence[str]) -> list[Sequence[str]]:
     return [words[a + 1 : b] for a, b in zip([-1, *colons], [*colons, len(words)], strict=True)]
 
 
-def _ranks(words: Sequence[str], launcher: Launcher) -> int | None:
+def _ranks(words: Sequence[str], launcher: LauncherWords) -> int | None:
     said = {name: next(iter(values.values()), "") for name, values in launcher.options(words)}
 
     def number(options: Sequence[str]) -> int | None:

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from autotune.errors import TableError
-from autotune.importers.lateness import SAMPLE, Kept, Waited, lateness, waited
+from autotune.importers.lateness import SAMPLE, KeptCalls, Waited, lateness, waited
 from autotune.importers.launch_line import LAUNCHERS
 from autotune.importers.recorded_time import DISTANCES, FAMILIES, Histogram, OtherCalls, Started, Timeline
 from autotune.importers.recording import ENDS, KINDS, RecordedCalls, Recording, order
@@ -95,12 +95,12 @@ _TICKS = np.dtype([("call", "<i8"), ("begin", "<i8"), ("end", "<i8"), ("root", "
 
 
 @dataclass(slots=True)
-class _Job:
+class _RecordedJob:
     """What the ranks of one MPI_COMM_WORLD have, summed up as they are read."""
 
     totals: dict[tuple[str, int, int, int, int, int], Any] = field(default_factory=dict)
     """(name, kind, communicator size, bin, family, distance) → a row of ``_sums``, then the classes."""
-    kept: dict[tuple[str, int, int, int], list[Kept]] = field(default_factory=lambda: defaultdict(list))
+    kept: dict[tuple[str, int, int, int], list[KeptCalls]] = field(default_factory=lambda: defaultdict(list))
     """(name, bin, communicator size, members) → what each of its ranks kept."""
     heads: list[Any] = field(default_factory=list)
     timeline: Any = None
@@ -129,7 +129,7 @@ class _Job:
             thinned = 2.0**64 / (float(stream["limit"]) + 1.0)
             lists = rank.seconds(drawn), rank.seconds(longest)
             cut_s = float(stream["cut"]) * tick_s
-            kept = Kept(int(head["rank"]), float(stream["calls"]), thinned, cut_s, *lists)
+            kept = KeptCalls(int(head["rank"]), float(stream["calls"]), thinned, cut_s, *lists)
             self.kept[key].append(kept)
 
 
@@ -184,11 +184,11 @@ def joined(
     Raises:
         TableError: a file that the recorder has not written.
     """
-    jobs: dict[int, _Job] = defaultdict(_Job)
+    jobs: dict[int, _RecordedJob] = defaultdict(_RecordedJob)
     for file in files:
         rank = read_rank(file)
         jobs[int(rank.head["job"])].add(rank)
-    groups: list[list[_Job]] = []
+    groups: list[list[_RecordedJob]] = []
     spawned = [job for job in jobs.values() if job.heads[0]["spawned"]]
     alone = [job for job in jobs.values() if not job.heads[0]["spawned"]]
     if not alone:  # those that spawned them were not recorded
@@ -204,7 +204,7 @@ def joined(
     return [_recording(group, command, run_s, date, unseen) for group in groups]
 
 
-def _at_once(one: _Job, other: _Job) -> bool:
+def _at_once(one: _RecordedJob, other: _RecordedJob) -> bool:
     """Whether two jobs ran at the same time."""
     spans = [
         (min(h["begin_s"] for h in job.heads), max(h["end_s"] if h["ended"] else math.inf for h in job.heads))
@@ -214,7 +214,7 @@ def _at_once(one: _Job, other: _Job) -> bool:
 
 
 def _recording(
-    jobs: Sequence[_Job], command: Sequence[str], run_s: float, date: str, unseen: Sequence[str]
+    jobs: Sequence[_RecordedJob], command: Sequence[str], run_s: float, date: str, unseen: Sequence[str]
 ) -> Recording:
     heads = [head for job in jobs for head in job.heads]
     largest = max(jobs, key=lambda job: len(job.heads))
@@ -312,7 +312,7 @@ def _histogram(row: Any) -> Histogram:
     return Histogram(tuple(map(float, _LOWER_S[some])), tuple(map(float, row[9:][some])))
 
 
-def _timeline(job: _Job) -> Timeline:
+def _timeline(job: _RecordedJob) -> Timeline:
     slice_s, sums = job.timeline
     used = int(np.flatnonzero(np.append(True, sums.any(axis=0)))[-1])
     return Timeline(slice_s, {name: tuple(map(float, sums[i, :used])) for i, name in enumerate(FAMILIES)})

@@ -15,7 +15,7 @@ from typing import Any
 
 from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.delimited import DELIMITERS, MEASURED, TIME_US, column_of, split
-from autotune.importers.found import Found, amount, collective_in
+from autotune.importers.found import RowsFound, amount, collective_in
 from autotune.importers.runlog import Log
 
 _MBPS = MEASURED["bandwidth_MBps"].units
@@ -52,8 +52,8 @@ def salvage(log: Log) -> tuple[list[BenchmarkRow], list[str]]:
     return found.records, found.left_out
 
 
-def _read(log: Log) -> Found:
-    found, delimiter = Found(log), ""
+def _read(log: Log) -> RowsFound:
+    found, delimiter = RowsFound(log), ""
     titles: list[str] = []
     for number, line in enumerate(log.lines, 1):
         found.line = number
@@ -79,7 +79,7 @@ def _titles(line: str) -> tuple[str, list[str]] | None:
     return (delimiter, titles) if named else None
 
 
-def _row(found: Found, titles: list[str], cells: list[str]) -> None:
+def _row(found: RowsFound, titles: list[str], cells: list[str]) -> None:
     """Take a test of a log of version 4."""
     if len(cells) != len(titles):
         found.log.fail(
@@ -99,7 +99,7 @@ def _row(found: Found, titles: list[str], cells: list[str]) -> None:
         _performance_value(case, name, version, (variable, value, case.get(f"{variable}_unit", "")), found)
 
 
-def report(document: Any, found: Found) -> None:
+def report(document: Any, found: RowsFound) -> None:
     """Take what a run report holds."""
     version = str(document["session_info"].get("version", ""))
     for run in document["runs"]:
@@ -126,7 +126,7 @@ def _performance(case: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
 
 
 def _performance_value(
-    case: Mapping[str, Any], name: str, version: str, its: tuple[str, float, str], found: Found
+    case: Mapping[str, Any], name: str, version: str, its: tuple[str, float, str], found: RowsFound
 ) -> None:
     variable, value, unit = its
     time, rate = TIME_US.get(unit.lower()), _MBPS.get(unit)

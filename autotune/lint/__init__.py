@@ -29,6 +29,7 @@ from autotune.lint.finding import DEFAULT, STACKS, Finding, version_of
 from autotune.lint.parameters import mca_file, tune_file
 from autotune.lint.recipes import docker_file, easybuild_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
+from autotune.lint.runtime import prte_file
 from autotune.lint.scripts import shell_file, told
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import settings, together
@@ -44,6 +45,7 @@ __all__ = ["DEFAULT", "STACKS", "Finding", "environment_of", "lint", "unusable"]
 
 _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
     "mca": mca_file,
+    "prte": prte_file,
     "tune": tune_file,
     "shell": shell_file,
     "ucx": ucx_file,
@@ -193,6 +195,8 @@ def kind_of(path: PurePath, text: str) -> str:
         return "tune"
     if path.suffix in _DOCUMENTS:
         return "other"
+    if path.parent.name == ".prte" or re.match(r"prte-mca-params|prte\.conf", path.name):
+        return "prte" if path.name != "prte.conf" else "other"
     conf = path.suffix == ".conf"
     if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
         return "mca"

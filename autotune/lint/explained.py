@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 
+from autotune.collectives import COLLECTIVES
 from autotune.errors import TableError
 from autotune.lint import environment_of, kind_of
 from autotune.lint.finding import IGNORED, version_of
@@ -23,7 +24,7 @@ from autotune.stacks.json_lines import lines_in
 _MCA = "OMPI_MCA_"
 _HAN, _TUNED = 35, 30
 """Priorities of coll_han and coll_tuned in Open MPI 5 (``ompi_info``); on 4.1 that of coll_han is 0."""
-_JSON_NAMES = {name.replace("_", ""): name for name in ("reduce_scatter", "reduce_scatter_block")}
+_JSON_NAMES = {name.replace("_", ""): name for name in COLLECTIVES if "_" in name}
 
 Read = Callable[[str], str | None]
 """The text of a file that another one points to; None where it cannot be read."""

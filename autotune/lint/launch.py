@@ -11,7 +11,7 @@ from autotune.importers.launch_line import (
     LAUNCHERS,
     RUNNERS,
     WRAPPERS,
-    Launcher,
+    LauncherWords,
     behind,
     is_launcher,
     programs,
@@ -39,6 +39,9 @@ PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
 }
 """Option → main version → words that it knows."""
 
+_ABOVE = ("cache", "numa", "package", "socket")
+"""Ends of the names of objects that hold several cores."""
+
 _IN_SLURM: Mapping[str, str] = KNOWN["in_slurm"]
 """Option of ``mpirun`` that ``srun`` does not have → what to use there."""
 
@@ -58,7 +61,7 @@ def place_of(words: Sequence[Word]) -> int | None:
 
 
 @dataclass
-class Launch:
+class LaunchLine:
     """One launch on one path, as it is read."""
 
     path: PurePath
@@ -97,7 +100,7 @@ class Launch:
             self._program(rest[first : first + len(program)], known)
             first += len(program) + 1
 
-    def _program(self, words: Sequence[Word], known: Launcher) -> None:
+    def _program(self, words: Sequence[Word], known: LauncherWords) -> None:
         """One of the programs of a launch: its options, and what they run."""
         before = len(self.assigned)
         names: list[str] = []
@@ -108,6 +111,8 @@ class Launch:
             self._option(option, [Word(text, words[i].literal) for i, text in values.items()], known)
         while end < len(words) and words[end].text.startswith("-"):
             end += 1
+        if self.ours and self.version >= (5, 0):
+            self.findings += _misplaced(self.path, self.line, words[:end], names)
         if self.ours:
             self.findings += _together(self.path, self.line, self.assigned[before:], names, self.version)
         if end < len(words) and not words[end].literal and _UNKNOWN.match(words[end].text):
@@ -132,9 +137,11 @@ class Launch:
             elif word.text == "-x" and _PAIR.fullmatch(after.text):
                 self._option("x", [after], LAUNCHERS["mpirun"])
 
-    def _option(self, name: str, values: Sequence[Word], known: Launcher) -> None:
+    def _option(self, name: str, values: Sequence[Word], known: LauncherWords) -> None:
         literal = all(value.literal for value in values)
-        if name in known.parameters and len(values) == 2:
+        if name in ("prtemca", "pmixmca") and len(values) == 2:
+            self._set(f"{name[:-3].upper()}_MCA_{values[0].text}", values[1].text, literal=literal)
+        elif name in known.parameters and len(values) == 2:
             sets = Assignment(
                 self.path, self.line, values[0].text, values[1].text, False, Source.COMMAND, literal
             )
@@ -170,7 +177,7 @@ class Launch:
                     self._pair(Word(part, given.literal))
 
 
-def _options(words: Sequence[Word], known: Launcher) -> Iterator[tuple[str, Mapping[int, str]]]:
+def _options(words: Sequence[Word], known: LauncherWords) -> Iterator[tuple[str, Mapping[int, str]]]:
     yield from known.options([word.text for word in words])
 
 
@@ -200,7 +207,21 @@ def _together(
         yield Finding(path, line, effect, "use -x for all of them")
 
 
-def _srun(path: PurePath, line: int, words: Sequence[Word], known: Launcher) -> Iterator[Finding]:
+def _misplaced(path: PurePath, line: int, words: Sequence[Word], options: list[str]) -> Iterator[Finding]:
+    """Options that 5.0 refuses: two of the same (``-N`` is a ``--map-by``), a binding above the mapping."""
+    if "N" in options and "map-by" in options:
+        effect = "mpirun aborts: -N means --map-by ppr:…:node, so --map-by is given twice"
+        yield Finding(path, line, effect, "--map-by ppr:N:node alone")
+    for word in words:
+        if match := re.match(r"--?((?:map|rank)-by|bind-to)=(.+)", word.text):
+            yield Finding(path, line, f"mpirun aborts at {word.text}", f"--{match[1]} {match[2]}")
+    said = {a.text.lstrip("-"): b.text.lower().partition(":")[0] for a, b in pairwise(words)}
+    if said.get("map-by") in ("core", "hwthread") and said.get("bind-to", "").endswith(_ABOVE):
+        effect = f"mpirun aborts: --bind-to {said['bind-to']} lies above --map-by {said['map-by']}"
+        yield Finding(path, line, effect, "bind to what ranks are mapped by, or to a part of it")
+
+
+def _srun(path: PurePath, line: int, words: Sequence[Word], known: LauncherWords) -> Iterator[Finding]:
     for name, values in _options(words, known):
         at, value = next(iter(values.items()))
         if name == "x" and "=" in value:

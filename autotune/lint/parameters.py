@@ -3,12 +3,12 @@
 import re
 from pathlib import PurePath
 
-from autotune.lint.assignment import Assignment, Read, Source, listed
+from autotune.lint.assignment import MCA, Assignment, Read, Source, listed
 from autotune.lint.finding import Notes
 
 
-def mca_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """An MCA parameter file: ``key = value`` lines."""
+def mca_file(path: PurePath, text: str, version: tuple[int, int], own: str = MCA) -> Read:
+    """An MCA parameter file: ``key = value`` lines, of whose names variables have ``own`` in front."""
     assigned: list[Assignment] = []
     notes = Notes(path)
     seen: dict[str, int] = {}
@@ -26,7 +26,7 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
         seen[name] = number
         if prefix := re.match(r"(?:OMPI|PRTE|PMIX)_MCA_", name):
             plain = name.removeprefix(prefix[0])
-            remedy = f"write {plain} = {value}" if prefix[0] == "OMPI_MCA_" else f"export {name}={value}"
+            remedy = f"write {plain} = {value}" if prefix[0] == own else f"export {name}={value}"
             notes.note(number, f"{name} names no parameter here: it is ignored", remedy)
             continue
         if re.fullmatch(r"UCX_\w+", name):

@@ -1,15 +1,20 @@
 """Parameters of the launcher: 4.x has a runtime of its own, 5.0 has PRRTE, with other names and sources.
 
 Read in ``ompi_info --all`` of 4.1.8 and ``prte_info -a`` of 5.0.11, and tried on both: 5.0 takes parameters
-of its launcher from the command line and from ``PRTE_MCA_*``, never from ``OMPI_MCA_*``, from Open MPI's
+of its launcher from the command line, from ``PRTE_MCA_*`` and from PRRTE's own files
+(``~/.prte/mca-params.conf``, ``etc/prte-mca-params.conf``), never from ``OMPI_MCA_*``, from Open MPI's
 parameter files or from files for ``--tune``.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import PurePath
 
-from autotune.lint.assignment import Assignment, Source
-from autotune.lint.finding import Finding
+from autotune.errors import allowed
+from autotune.lint.assignment import Assignment, Read, Source
+from autotune.lint.finding import Finding, meant
+from autotune.lint.parameters import mca_file
 from autotune.stacks.known import KNOWN
 
 _TABLE = KNOWN["runtime"]
@@ -24,6 +29,22 @@ NAMES: Mapping[str, str] = _TABLE["names"] | {
 
 PRRTE = frozenset(_TABLE["prte"].split())
 """Every parameter that PRRTE has."""
+
+COMPONENTS: Mapping[str, str] = _TABLE["components"]
+"""Framework of PRRTE → its components, of all builds."""
+
+PRTE_MCA = "PRTE_MCA_"
+"""How the names of variables begin that set PRRTE's parameters."""
+
+_POLICIES = {
+    f"{framework}_default_{what}_policy": option
+    for framework, what, option in (
+        ("rmaps", "mapping", "map-by"),
+        ("rmaps", "ranking", "rank-by"),
+        ("hwloc", "binding", "bind-to"),
+    )
+}
+"""Parameter → the option of ``mpirun`` that takes the same words."""
 
 _OLD = re.compile(r"orte_\w+|plm_rsh_\w+|rmaps_base_(?!verbose)\w+|hwloc_base_(?!verbose|mem_bind)\w+")
 _NEW = re.compile(r"prte_\w+|plm_ssh_\w+|(rmaps|hwloc)_default_\w+")
@@ -67,3 +88,34 @@ def _before(name: str) -> str:
     back = {new: old for old, new in NAMES.items() if old != "orte_rsh_agent"}
     old = back.get(name, name.replace("plm_ssh_", "plm_rsh_"))
     return f"write {old}" if old != name else "4.1 has nothing in its place: leave it out"
+
+
+def prte_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
+    """One of PRRTE's own files: each line as the variable that sets the same."""
+    read = mca_file(path, text, version, own=PRTE_MCA)
+    return Read([replace(a, name=PRTE_MCA + a.name, variable=True) for a in read.assigned], read.findings)
+
+
+def launcher(a: Assignment) -> Iterator[Finding]:
+    """What PRRTE makes of a parameter that reaches it."""
+    name = a.name.removeprefix(PRTE_MCA)
+    ignored = f"PRRTE has no parameter {name}: it is silently ignored"
+    if policy := _POLICIES.get(name):
+        word = a.value.lower().partition(":")[0]
+        known = [one for one in KNOWN["places"][f"{policy}"]["5"].split() if a.literal]
+        if word and known and not any(one.startswith(word.partition("=")[0]) for one in known):
+            effect = f"{name} = {a.value}: PRRTE does not know {word!r}, and mpirun aborts"
+            yield a.finding(effect, allowed(word, known))
+    elif name in COMPONENTS:
+        wrong = [one for one in a.value.lstrip("^").split(",") if one and one not in COMPONENTS[name].split()]
+        if wrong and a.literal:
+            effect = f"PRRTE has no {name} {wrong[0]!r}: mpirun aborts"
+            yield a.finding(effect, allowed(wrong[0], COMPONENTS[name].split()))
+    elif name in PRRTE or name.startswith("mca_"):
+        return
+    elif _OLD.fullmatch(name) or name == "oob_tcp_disable_family":
+        yield a.finding(ignored, _after(replace(a, name=name, variable=False)))
+    elif re.match(r"(?:btl|coll|pml|mtl|osc|opal|ompi|mpi)(?:_|$)", name):
+        yield a.finding(f"{ignored}, for it is Open MPI's", f"export OMPI_MCA_{name}={a.value}")
+    elif close := meant(name, PRRTE):
+        yield a.finding(ignored, f"did you mean {close}?")

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from autotune.lint.assignment import ENV_LIST, MCA, Assignment, Reach, Read, of_environment
 from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
-from autotune.lint.launch import Launch, place_of
-from autotune.lint.shell import DECLARES, Call, Script, follow
+from autotune.lint.launch import LaunchLine, place_of
+from autotune.lint.shell import DECLARES, Call, Followed, follow
 from autotune.lint.traps import traps
 from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
@@ -63,7 +63,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
                 a for name, value in call.sets for a in of_a_library(path, call.line, name, value)
             )
         if call.words and place_of(call.words) is not None:
-            one = Launch(path, call.line, version, ours=not foreign)
+            one = LaunchLine(path, call.line, version, ours=not foreign)
             one.read(call.words)
             own = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
             reach = Reach((*_environment(path, call.world), *own, *one.assigned), closed=one.closed)
@@ -114,7 +114,7 @@ def _known_of_each_other(paths: Sequence[Reach]) -> Iterator[Reach]:
         yield replace(reach, perhaps=every - own)
 
 
-def _slips(script: Script, notes: Notes) -> None:
+def _slips(script: Followed, notes: Notes) -> None:
     """Names that nothing reads, lists that the shell ends, quotes that are not closed."""
     before: Call | None = None
     for call in script.calls:
@@ -137,7 +137,7 @@ def _ends_in_list(call: Call) -> bool:
     return bool(_LIST_BEGINS.search(last))
 
 
-def _unseen(script: Script, source: str, notes: Notes) -> None:
+def _unseen(script: Followed, source: str, notes: Notes) -> None:
     """Variables of a library that a script sets for its launches and does not export."""
     exported = {n for call in script.calls for n, v in call.world.variables.items() if v.exported}
     passed = set(re.findall(r"(?:-x|-e|--env|-genvlist|-envlist|export|-x)[ =,]([A-Z]\w+)", source))

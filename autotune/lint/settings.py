@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, Assignment, Reach, Source
 from autotune.lint.finding import Finding, meant
-from autotune.lint.runtime import of_the_runtime, runtime
-from autotune.lint.selection import RELEASED, gone, is_list, selection
+from autotune.lint.runtime import PRTE_MCA, launcher, of_the_runtime, runtime
+from autotune.lint.selection import FRAMEWORKS, RELEASED, gone, is_list, selection
 from autotune.lint.values import values
 from autotune.stacks import coll_tuned
 from autotune.stacks.knobs import Knob
@@ -35,6 +35,9 @@ _TUNED = frozenset(
 _COMMON = frozenset(KNOWN["common"]["openmpi"].split())
 """Parameters that are often set: what resembles one is a slip, where the stack itself lists no names."""
 
+_REPLACED: Mapping[str, str] = KNOWN["replaced"]
+"""Parameter of 4.x that 5.0 has no more → what to write there."""
+
 _TOLD = re.compile(r"UCX_(?:LOG|HANDLE|WARN|STATS|ERROR|PROFILE|MEMTYPE)")
 """Variables of UCX that tune nothing."""
 
@@ -60,6 +63,8 @@ def settings(
     for a in assigned:
         if not a.variable:
             findings += _one(a, version, known, exists)
+        elif a.name.startswith(PRTE_MCA) and version >= (5, 0):
+            findings += launcher(a)
         if a.literal and not a.variable and is_list(a.name):
             findings += selection(a, version, components or {})
         elif a.literal and not _forced(a.name) and (knob := (knobs or {}).get(a.name)):
@@ -96,6 +101,14 @@ def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> 
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
         findings.append(chosen[0].finding(effect, remedy))
     findings += [finding for a in forced for finding in _segments(a, last)]
+    out = last.get("coll")
+    if chosen and out and out.literal and out.value[:1] == "^" and "tuned" in out.value[1:].split(","):
+        effect = f"coll = {out.value}: rules and algorithms of coll_tuned mean nothing without it"
+        findings.append(chosen[0].finding(effect, "leave one of them out"))
+    for one in forced:
+        if _algorithm_name(one) == coll_tuned.PAIRS_ONLY:
+            effect = f"{one.name}: {coll_tuned.PAIRS_ONLY} fails on any other number of ranks than two"
+            findings.append(one.finding(effect, "put it into a rules file, under communicator size 2"))
     return findings + list(_unused(reach, last.get("pml")))
 
 
@@ -119,9 +132,16 @@ def _one(
     if of_the_runtime(a.name):
         yield from runtime(a, version)
         return
+    if a.literal and re.fullmatch(r"(?:opal_common|pml|osc)_ucx_tls", a.name) and (said := _transports(a)):
+        yield a.finding(*said)
+        return
     if of := gone(a.name, version):
         effect = f"Open MPI {of[1][0]} has no {of[0]}: it is silently ignored"
         yield a.finding(effect, "leave it out")
+        return
+    if a.name in _REPLACED and version >= (5, 0):
+        effect = f"Open MPI {version[0]} has no {a.name}: it is silently ignored"
+        yield a.finding(effect, _REPLACED[a.name])
         return
     if known and _of_another_build(a.name, known):
         return
@@ -132,6 +152,9 @@ def _one(
     # Open MPI takes a name behind that of its project too (``mca_base_var.c``); builds differ in the others.
     project = re.match(r"(?:opal|ompi|oshmem)_", a.name)
     if project and (a.name.removeprefix(project[0]) in names or not meant(a.name, names)):
+        return
+    if a.name not in FRAMEWORKS and a.name.lower() in FRAMEWORKS:
+        yield a.finding(f"nothing reads {a.name}: names are in small letters", f"write {a.name.lower()}")
         return
     slip = meant(a.name, names)
     if a.name not in names and (slip or judged):
@@ -147,6 +170,17 @@ def _one(
     collective = _forced(a.name)
     if collective:
         yield from _algorithm(a, collective, version)
+
+
+def _transports(a: Assignment) -> tuple[str, str] | None:
+    """What is wrong with the transports that must be there so that UCX is chosen (tried on 5.0.11)."""
+    names = a.value.removeprefix("^").split(",")
+    if "all" in names:
+        return f"{a.name} = {a.value}: 'all' is taken for the name of a transport", "any"
+    if set(names) <= {"self", "sm", "shm", "posix", "sysv", "cma", "tcp", ""}:
+        effect = f"{a.name} says which transports must be there so that pml ucx is chosen, not which UCX uses"
+        return effect, f"UCX_TLS={a.value}, and {a.name} = any"
+    return None
 
 
 def _of_another_build(name: str, known: Collection[str]) -> bool:
@@ -187,15 +221,24 @@ def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iter
         yield a.finding(effect, f"known: {names}")
 
 
+def _algorithm_name(forced: Assignment) -> str:
+    collective = _forced(forced.name)
+    try:
+        return coll_tuned.ALGORITHMS[collective][coll_tuned.algorithm_id(collective, forced.value)]
+    except UserError:
+        return ""
+
+
 def _segments(forced: Assignment, last: dict[str, Assignment]) -> Iterator[Finding]:
     collective = _forced(forced.name)
     size = last.get(f"{forced.name}_segmentsize")
-    try:
-        number = coll_tuned.algorithm_id(collective, forced.value)
-    except UserError:
-        return
-    name = coll_tuned.ALGORITHMS[collective][number]
-    if size and size.value != "0" and number and name not in coll_tuned.SEGMENTED.get(collective, ()):
+    name = _algorithm_name(forced)
+    if (
+        size
+        and size.value != "0"
+        and name not in ("", coll_tuned.DEFAULT)
+        and name not in coll_tuned.SEGMENTED.get(collective, ())
+    ):
         yield size.finding(f"{name} of {collective} has no segments: {size.name} is ignored", "leave it out")
 
 

@@ -49,7 +49,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Script:
+class Followed:
     """What became of a script."""
 
     calls: list[Call] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Script:
 
 def follow(
     text: str, matters: Callable[[str, str], bool], launches: Callable[[Sequence[Word]], bool]
-) -> Script:
+) -> Followed:
     """All of a script.
 
     Args:
@@ -86,7 +86,7 @@ class _Walk:
     def __init__(
         self, matters: Callable[[str, str], bool], launches: Callable[[Sequence[Word]], bool]
     ) -> None:
-        self.script = Script()
+        self.script = Followed()
         self._matters = matters
         self._launches = launches
         self._functions: dict[str, tuple[Node, int]] = {}

@@ -49,7 +49,7 @@ class Traps:
         return ()
 
 
-KINDS = ("rules", "mca", "tune", "shell", "ucx", "module", "yaml", "docker", "easybuild", "other")
+KINDS = ("rules", "mca", "prte", "tune", "shell", "ucx", "module", "yaml", "docker", "easybuild", "other")
 """Kinds of file that are no plugin's."""
 
 

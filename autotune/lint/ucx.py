@@ -57,6 +57,9 @@ def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> li
         if a.name not in COMMON and (close := meant(a.name, known) or meant(a.name, COMMON)):
             effect = f"UCX knows no {a.name}: it warns once and runs on without it"
             findings.append(a.finding(effect, f"did you mean {close}?"))
+        if a.name == "UCX_LOG":
+            effect = "UCX knows no UCX_LOG: it warns once and runs on without it"
+            findings.append(a.finding(effect, "UCX_LOG_LEVEL"))
         if not a.literal:
             continue
         keys = {part.partition(":")[0] if ":" in part else "" for part in a.value.split(",")}

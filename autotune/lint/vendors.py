@@ -58,6 +58,9 @@ def _one(a: Assignment) -> Iterator[Finding]:
         yield a.finding(f"{a.name}: {effect}", remedy)
     elif a.name.startswith("FI_") and (slip := meant(a.name, recorded())):
         yield a.finding(f"libfabric knows no {a.name}: it is silently ignored", f"did you mean {slip}?")
+    if a.name == "I_MPI_FABRICS" and (old := {"dapl", "tcp", "tmi", "ofa"} & set(re.split("[:,]", a.value))):
+        effect = f"I_MPI_FABRICS = {a.value}: Intel MPI has no {min(old)} since 2019"
+        yield a.finding(effect, "shm, ofi or shm:ofi; FI_PROVIDER chooses the network")
     if a.name.startswith("MV2_INTER_") and a.name.endswith("_TUNING") and not a.value.isdecimal():
         yield a.finding(f"{a.name} takes the number of an algorithm, not {a.value!r}", "see its user guide")
     if match := _ALGORITHM.fullmatch(a.name):

@@ -2,7 +2,7 @@
 
 A verdict answers one question: what gains, fails no more often than the untouched stack, and loses at no size
 more than its launches exclude. Whoever runs large messages only may want the best on
-the whole and pay for it at small ones; so a campaign ends in choices, each with its price, verified or not.
+the whole and pay for it at small ones; so a campaign ends in choices, each with its cost, verified or not.
 
 What a price goes with is read from the search's launches: of the job-wide values that a setting changes, the
 one whose launches differ the most, in that slot, from those that leave it at its default. That is a main
@@ -40,7 +40,7 @@ class ChoiceKind(StrEnum):
 
 _WORDS = {
     ChoiceKind.RECOMMENDED: "recommended",
-    ChoiceKind.OVERALL: "best on the whole",
+    ChoiceKind.OVERALL: "best overall",
     ChoiceKind.PROFILE: "best for the profile of calls",
 }
 
@@ -118,7 +118,7 @@ class Choice:
         parts += [f"{rules} rule{'s' if rules > 1 else ''} by message size"] if rules else []
         what = " and ".join(parts) or "the stack's own defaults"
         speedup = self.recommendation.speedup
-        gain = f", {speedup:.2f}× on the whole" if parts and math.isfinite(speedup) else ""
+        gain = f", {speedup:.2f}× overall" if parts and math.isfinite(speedup) else ""
         state = "not verified"
         if self.checked is Checked.HOLDS or not parts:
             state = "verified" if self.checked.done else state
@@ -128,10 +128,10 @@ class Choice:
         if not self.prices or self.failures.more:
             return line
         highest = self.prices[0]
-        more = f" and less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
+        more = f", less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
         effect = f" ({highest.effect})" if highest.effect else ""
         loss = math.ceil(100 * (1 - highest.gain.interval[0])) / 100
-        return f"{line}; its price: {highest.text}{effect}{more}; verify.max_loss={loss:g} would take it"
+        return f"{line}; cost: slower at {highest.text}{effect}{more}; accepted with verify.max_loss={loss:g}"
 
 
 def choices(

@@ -150,13 +150,13 @@ class Verdict:
 
     def _why(self, best: VerificationRound, whole: Comparison) -> str:
         """Why a setting that gains is not handed over."""
-        what = f"what was {_times(ratio_of(whole.gain))}× on the whole"
+        what = f"what was {_times(ratio_of(whole.gain))}× overall"
         if best.failures.more:
             how = "gave wrong results" if best.failures.wrong else "fails more often than the untouched stack"
             return f"{what} {how}"
         if best.lost:
             worst = min((c for c in best.counting if c.slot in best.lost), key=lambda c: c.gain)
-            taken = _would_take("max_loss", worst)
+            taken = _accepted_with("max_loss", worst)
             return f"{what} was {ratio_of(worst.gain):.2f}× at {_place(worst)}{self._loop(best, worst)}" + (
                 f" ({taken})" if taken else ""
             )
@@ -167,8 +167,8 @@ class Verdict:
         text = f"{what} may be slower at {where}: {_times(low)} … {_times(high)}× there"
         needed = launches_for(worst, self.design.hidden, self.design.bound_alpha) / 2
         needed = max(needed, 2.0 * self.design.own)  # those that were made did not tell
-        more = f"about verify.launches={needed:.0f} would tell" if math.isfinite(needed) else ""
-        said = ", ".join(filter(None, (more, _would_take("margin", worst))))
+        more = f"about verify.launches={needed:.0f} would resolve it" if math.isfinite(needed) else ""
+        said = ", ".join(filter(None, (more, _accepted_with("margin", worst))))
         return text + (f" ({said})" if said else "")
 
     def _loop(self, one: VerificationRound, worst: Comparison) -> str:
@@ -191,7 +191,7 @@ def _place(comparison: Comparison) -> str:
     return f"{size} B of {collective}"
 
 
-def _would_take(key: str, worst: Comparison) -> str:
+def _accepted_with(key: str, worst: Comparison) -> str:
     """Which allowance would let a slot through; nothing where none would."""
     loss = math.ceil(100 * -math.expm1(worst.at_least)) / 100
-    return f"verify.{key}={loss:g} would take it" if loss < 1 else ""
+    return f"accepted with verify.{key}={loss:g}" if loss < 1 else ""

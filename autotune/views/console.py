@@ -207,7 +207,7 @@ class CampaignConsole:
 
         others = [one for one in pareto_front(objectives, judged) if one.point != point and better(one)]
         chosen = (words, mine.scores if mine else None)
-        self._heading("Result: speed-up over the defaults in the search, above 1 is better")
+        self._heading("Result: speed-up over the baseline in the search, above 1 is better")
         self._show(result_table(objectives, others[:_OTHERS], chosen, space.unset, baseline, why))
         said = recommendation.provenance.verified
         if recommendation.gains and words:

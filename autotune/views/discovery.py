@@ -45,13 +45,13 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
 
 
 def headline(result: Found) -> str:
-    """How many knobs there were, how many help, and of how many it could not be told."""
+    """How many knobs help, of how many, and how many are inconclusive."""
     active = {effect.change[0] for effect in result.active}
     unsure = {effect.change[0] for effect in result.unconfirmed}
     untold = ({name for _, (name, _) in result.untold} | unsure) - active
-    unclear = f"; of {len(untold)} it could not be told" if untold else ""
+    unclear = f"; {len(untold)} inconclusive" if untold else ""
     help_ = "helps" if len(active) == 1 else "help"
-    return f"of {result.factors} knobs {len(active)} {help_} here at some size{unclear}"
+    return f"{len(active)} of {result.factors} knobs {help_} at some size{unclear}"
 
 
 def remarks(result: Found) -> Iterator[str]:
@@ -64,13 +64,13 @@ def remarks(result: Found) -> Iterator[str]:
     )
     if result.unconfirmed:
         each = _each(result, [(e.arm, e.change) for e in result.unconfirmed])
-        yield f"helping by the screening, and searched though it was not confirmed in time: {', '.join(each)}"
+        yield f"helping by the screening, not confirmed in time, searched all the same: {', '.join(each)}"
     if result.set_aside:
         yield "launches fail with " + ", ".join(_each(result, result.set_aside))
     if result.untold:
         each = _each(result, result.untold)
         some, more = ", ".join(each[:_HARMFUL_ROWS]), len(each) - _HARMFUL_ROWS
-        yield f"could not be told: {some}" + (f" and {more} more" if more > 0 else "")
+        yield f"inconclusive: {some}" + (f" and {more} more" if more > 0 else "")
 
 
 def rows(result: Found) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:

@@ -52,7 +52,7 @@ class LaunchLines:
         """What the columns mean, in two lines."""
         return (
             "Columns: phase, elapsed and estimated remaining time (m:ss), the setting tried,\n"
-            "and its speed-up over the defaults (above 1 is better; * best so far)."
+            "and its speed-up over the baseline (above 1 is better; * best so far)."
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autotune.history.objectives import Slot
 from autotune.recommend.winners import Place
 from autotune.space import Point
+from autotune.views.launch_line import WIDTH
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
 from autotune.views.screening import aligned
 from autotune.views.text import ratio_text, size_text
@@ -23,6 +24,9 @@ _FAINTEST = 0.3
 _STRONGEST = 2.0
 """Gain that is drawn in full colour."""
 _US = 1e6
+_LEGEND = """1.25×: 1.25 times as fast as the stack's own defaults, in the search.
+≈2: two other choices are not significantly slower (--json names them).
+the stack's choice: no rule is better there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +45,34 @@ class Entry:
 
 
 def tuning_text(table: Sequence[Entry]) -> str:
-    """A block for each collective: sizes down, nodes and communicators across."""
+    """A block for each collective: sizes down, nodes and communicators across, as many as 80 columns hold."""
     blocks = []
     for collective, its in groupby(table, key=lambda w: w.slot[0]):
         winners = {(w.slot[2], w.nodes, w.slot[1]): w for w in its}
         systems = sorted({key[1:] for key in winners})
-        head = ("size", *(_system(*system) for system in systems))
-        rows = [
-            (size_text(size), *(_cell(winners.get((size, *system))) for system in systems))
-            for size in sorted({key[0] for key in winners})
-        ]
-        blocks.append("\n".join([collective, *aligned([head, *rows])]))
-    legend = "× faster than the stack's own defaults; ≈ so many others cannot be told from it"
-    return "\n\n".join([*blocks, legend]) + "\n"
+        sizes = sorted({key[0] for key in winners})
+        blocks.append(f"{collective}: the fastest choice at each message size")
+        shown: list[tuple[int, int]] = []
+        for system in systems:
+            if shown and _width(_lines(winners, sizes, [*shown, system])) > WIDTH:
+                blocks[-1] += "\n" + "\n".join(_lines(winners, sizes, shown)) + "\n"
+                shown = []
+            shown.append(system)
+        blocks[-1] += "\n" + "\n".join(_lines(winners, sizes, shown))
+    return "\n\n".join([*blocks, _LEGEND]) + "\n"
+
+
+def _lines(
+    winners: Mapping[tuple[int, int, int], Entry], sizes: Sequence[int], systems: Sequence[tuple[int, int]]
+) -> list[str]:
+    """Sizes down, some systems across."""
+    head = ("size", *(_system(*system) for system in systems))
+    rows = [(size_text(size), *(_cell(winners.get((size, *system))) for system in systems)) for size in sizes]
+    return aligned([head, *rows])
+
+
+def _width(lines: Sequence[str]) -> int:
+    return max(map(len, lines))
 
 
 def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:

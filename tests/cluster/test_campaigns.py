@@ -132,7 +132,7 @@ def test_a_job_for_the_whole_campaign(cluster: Cluster, tmp_path: Path) -> None:
     cluster.run("scancel", blocker).check_returncode()
     wait_until(lambda: tuning.launching(1), say=tuning)
     running = cluster.run(*status).stdout
-    assert "running, phase baseline" in running
+    assert "running, phase 1 of" in running
     assert "now        launch 1, for " in running
     assert "is RUNNING for " in running
     assert "runs this campaign already" in tuning.run().stderr

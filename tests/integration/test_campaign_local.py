@@ -54,7 +54,7 @@ def test_it_shows_each_phase_and_exports(finished):
         "Main effects on latency",
         "Main effects on bandwidth",
         "Phase 3 of 4, search",
-        "Result: speed-up over the defaults",
+        "Result: speed-up over the baseline",
         "recommended",
         "openmpi-mca-params.conf",
         "use them with",

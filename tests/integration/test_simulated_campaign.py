@@ -35,7 +35,7 @@ def test_everything_is_stamped(finished):
 def test_it_screens_searches_and_beats_the_default(finished):
     cwd, shown = finished
     assert "Main effects on latency" in shown
-    assert "Result: speed-up over the defaults" in shown
+    assert "Result: speed-up over the baseline" in shown
     status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=cwd).stdout)
     assert status["trials"]["ok"] > 24  # the verification's beside those of the budget
     assert status["speedup"] > 1.0
@@ -134,7 +134,7 @@ def test_a_discovery_is_in_the_status_on_the_page_and_a_file_for_the_next_campai
         "conf=allreduce_8node", "space=discover", f"simulate.knobs={knobs}", *words, *budget, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    headline = "of 14 knobs 1 helps here at some size"  # four planted, ten of the space that goes with it
+    headline = "1 of 14 knobs helps at some size"  # four planted, ten of the space that goes with it
     assert headline in done.stdout
     found = json.loads(autotune("status", "c", "--json", cwd=tmp_path).stdout)["discovery"]
     assert [(e["knob"], e["level"]) for e in found["active"]] == [("helps", "a")]

@@ -28,7 +28,7 @@ print("AUTOTUNE", json.dumps({"name": socket.gethostname(), "has": has}))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HostAnswer:
     """What one host said."""
 
     host: str  # As it was asked for.
@@ -74,7 +74,7 @@ def check(
     mpirun: str,
     env: Mapping[str, str],
     timeout_s: float = 60.0,
-) -> tuple[Answer, ...]:
+) -> tuple[HostAnswer, ...]:
     """The answer of every host, all being fit.
 
     Each is asked by words that start a command on a host, such as ``ssh``; variables are those that the
@@ -95,7 +95,7 @@ def check(
     return answers
 
 
-def complaints_about(answers: Sequence[Answer]) -> list[str]:
+def complaints_about(answers: Sequence[HostAnswer]) -> list[str]:
     """A line for each host that did not answer, or has not what most have."""
     lines = [f"{one.host}: {one.complaint}" for one in answers if one.has is None]
     for what in ("Python", "MPI", "autotune"):
@@ -118,7 +118,7 @@ def project_version() -> str:
     return f"{autotune.__version__} ({digest.hexdigest()[:8]})"
 
 
-def _ask(host: str, words: Sequence[str], timeout_s: float) -> Answer:
+def _ask(host: str, words: Sequence[str], timeout_s: float) -> HostAnswer:
     try:
         reply = subprocess.run(
             list(words),
@@ -129,13 +129,13 @@ def _ask(host: str, words: Sequence[str], timeout_s: float) -> Answer:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Answer(host, complaint=f"no answer in {timeout_s:.0f} s")
+        return HostAnswer(host, complaint=f"no answer in {timeout_s:.0f} s")
     except OSError as exc:
-        return Answer(host, complaint=f"{words[0]}: {exc.strerror or exc}")
+        return HostAnswer(host, complaint=f"{words[0]}: {exc.strerror or exc}")
     for line in reversed(reply.stdout.splitlines()):
         mark, _, document = line.partition(" ")
         if mark == "AUTOTUNE":
             said = json.loads(document)
-            return Answer(host, said["name"], said["has"])
+            return HostAnswer(host, said["name"], said["has"])
     last = (reply.stderr.strip() or f"exit code {reply.returncode}, said nothing").splitlines()[-1]
-    return Answer(host, complaint=last)
+    return HostAnswer(host, complaint=last)

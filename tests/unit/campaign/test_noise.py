@@ -23,14 +23,14 @@ def test_launches_beside_other_work_are_counted_and_the_worst_is_told(campaign):
     made = campaign.history.observations
     history = History((replace(made[0], extra=quiet), replace(made[1], extra=busy), *made[2:]))
     assert [disturbed(o) for o in history][:3] == ["", "other work on 1.3 of 2 cores", ""]
-    (said,) = (r for r in remarks(campaign.about, history) if r.what == "beside the ranks")
+    (said,) = (r for r in remarks(campaign.about, history) if r.what == "interference")
     assert said.grave
-    assert said.text == "1 of 2 launches were disturbed; at most: other work on 1.3 of 2 cores"
+    assert said.text == "1 of 2 launches disturbed; at most other work on 1.3 of 2 cores"
     calm = History((replace(made[0], extra=quiet),))
-    assert [(r.text, r.grave) for r in remarks(campaign.about, calm) if r.what == "beside the ranks"] == [
-        ("nothing disturbed any of 1 launches", False)
+    assert [(r.text, r.grave) for r in remarks(campaign.about, calm) if r.what == "interference"] == [
+        ("0 of 1 launches disturbed", False)
     ]
-    assert not [r for r in remarks(campaign.about, campaign.history) if r.what == "beside the ranks"]
+    assert not [r for r in remarks(campaign.about, campaign.history) if r.what == "interference"]
 
 
 def test_a_resolution_that_launches_cannot_give_is_said_in_numbers(campaign):
@@ -41,8 +41,8 @@ def test_a_resolution_that_launches_cannot_give_is_said_in_numbers(campaign):
     impossible = resolution(asked(16, 0.01), 0.03)
     assert impossible.grave
     assert impossible.text == (
-        "launches of one setting lie 3.0 % apart: 16 fresh ones tell 3.0 % at one size (95 %); "
-        "verify.max_loss=0.01 would take verify.launches=140"
+        "launches of one setting differ by 3.0 %; 16 fresh launches resolve 3.0 % at one size (95 %); "
+        "verify.max_loss=0.01 needs verify.launches=140"
     )
     assert not resolution(asked(140, 0.01), 0.03).grave
     assert resolution(asked(136, 0.01), 0.03).grave

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from threading import Timer
 
@@ -47,7 +48,8 @@ def test_a_campaign_runs_as_long_as_its_lock_is_held(said, begun):
     with Journal(begun):
         code, words = said("status", "campaign")
         assert code == 0
-        assert ": running, phase" in words
+        assert ": running, phase 2 of 4, screening" in words
+        assert re.search(r" of launches, about [\dminsh ]+ left", words)
     code, words = said("status", "campaign")
     assert code == 0
     assert "interrupted (it was ended without a word; the same command continues it)" in words
@@ -164,6 +166,7 @@ def test_a_long_campaign_that_runs_is_counted_on_from_what_was_concluded(said, b
         (begun / KEPT).unlink()
         whole = json.loads(said("status", "campaign", "--json")[1])
         assert grown.pop("concluded_after") == before["launches"] == whole["launches"] - 3
+        assert grown.pop("left_s") == pytest.approx(whole.pop("left_s"), abs=0.2)
         judged = ("verified", "verdict", "recommendation", "speedup", "choices")
         assert {k: v for k, v in grown.items() if k not in judged} == {
             k: v for k, v in whole.items() if k not in judged

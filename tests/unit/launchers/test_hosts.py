@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from autotune.errors import ScenarioError, StackError
-from hydra_plugins.autotune._hosts import Answer, ask_argv, check, complaints_about, read_hostfile
+from hydra_plugins.autotune._hosts import HostAnswer, ask_argv, check, complaints_about, read_hostfile
 
 SAME = {"Python": "3.11.7", "MPI": "mpirun (Open MPI) 5.0.11", "autotune": "0.1.0 (abc)"}
 
@@ -56,7 +56,7 @@ def test_a_host_that_does_not_answer_is_named(agent, mpirun):
 
 def test_hosts_that_differ_from_most_are_named():
     odd = {**SAME, "Python": "3.12.1", "autotune": "0.0.9 (def)"}
-    answers = [Answer("a", "a", SAME), Answer("b", "b", odd), Answer("c", "c", SAME)]
+    answers = [HostAnswer("a", "a", SAME), HostAnswer("b", "b", odd), HostAnswer("c", "c", SAME)]
     assert complaints_about(answers) == [
         "b: Python 3.12.1, elsewhere 3.11.7",
         "b: autotune 0.0.9 (def), elsewhere 0.1.0 (abc)",

@@ -81,6 +81,72 @@ LINTED = [
         "export UCX_RNDV_THRESHOLD=8192\nmpirun -n 2 ./a\n",
         "UCX knows no UCX_RNDV_THRESHOLD",
     ),
+    (
+        "open-mpi/ompi#9889: transports of UCX by a parameter",
+        "job.sh",
+        "mpirun -n 2 --mca pml ucx --mca pml_ucx_tls self ./a\n",
+        "not which UCX uses",
+    ),
+    (
+        "open-mpi/ompi#11419: all transports",
+        "job.sh",
+        "mpirun -n 2 --mca opal_common_ucx_tls all ./a\n",
+        "'all' is taken for the name of a transport",
+    ),
+    (
+        "open-mpi/ompi#11458: a parameter in capitals",
+        "job.csh",
+        "setenv OMPI_MCA_BTL self,^tcp,^openib\n",
+        "nothing reads BTL",
+    ),
+    (
+        "open-mpi/ompi#10669: -N beside --map-by",
+        "job.sh",
+        "mpirun -N 1 --map-by node hostname\n",
+        "-N means --map-by",
+    ),
+    (
+        "open-mpi/ompi#11541: binding above mapping",
+        "job.sh",
+        "mpirun -n 2 --map-by core --bind-to socket ./a\n",
+        "--bind-to socket lies above --map-by core",
+    ),
+    (
+        "rapidsai/rapidsmpf#886: an option with an equals sign",
+        "job.sh",
+        "mpirun -n 2 --map-by=core ./a\n",
+        "mpirun aborts at --map-by=core",
+    ),
+    (
+        "openucx/ucx#4911: a level of logs by a wrong name",
+        "job.sh",
+        "mpirun -n 2 -x UCX_LOG=info ./a\n",
+        "UCX knows no UCX_LOG",
+    ),
+    (
+        "open-mpi/ompi#4948: what 5.0 has in the place of single copies",
+        "job.sh",
+        "mpirun -n 8 --mca btl_vader_single_copy_mechanism none ./a\n",
+        "Open MPI 5 has no btl_vader_single_copy_mechanism",
+    ),
+    (
+        "Ramble-Project/ramble#322: fabrics that Intel MPI has no more",
+        "job.sh",
+        "export I_MPI_FABRICS=shm:tcp\n",
+        "has no tcp since 2019",
+    ),
+    (
+        "an algorithm for two ranks forced for all",
+        "job.sh",
+        "mpirun -n 8 --mca coll_tuned_allgather_algorithm two_proc ./a\n",
+        "fails on any other number of ranks",
+    ),
+    (
+        "rules without the component that reads them",
+        "job.sh",
+        "mpirun -n 8 --mca coll ^tuned --mca coll_tuned_bcast_algorithm 6 ./a\n",
+        "mean nothing without it",
+    ),
 ]
 
 BCAST = "1\n7\n2\n2\n1\n0 1 0 0\n8\n2\n0 6 0 0\n4096 7 0 0\n"

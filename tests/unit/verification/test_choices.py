@@ -43,10 +43,10 @@ def test_the_recommended_setting_stands_beside_the_best_on_the_whole_with_its_pr
     assert price.gain.slot == ("allreduce", 2, 16)
     assert price.gain.ratio == pytest.approx(1 / 1.2, abs=0.02)
     assert (price.effect.name, price.effect.value, price.effect.launches) == ("UCX_TLS", "self,tcp", 1)
-    assert best.unverified.startswith("UNVERIFIED (best on the whole; 0.8")
+    assert best.unverified.startswith("UNVERIFIED (best overall; 0.8")
     assert "not verified" in best.text
     assert "goes with UCX_TLS=self,tcp: 0.8" in best.text
-    assert "would take it" in best.text
+    assert "accepted with" in best.text
 
 
 def test_what_was_launched_and_refused_shows_what_its_fresh_launches_say():
@@ -67,7 +67,7 @@ def test_what_fresh_launches_show_to_be_slower_on_the_whole_is_no_choice():
     history = run(verifier(), machine, searched(machine, ("all", "self,tcp"), baselines=1))
     best = told(history)[ChoiceKind.OVERALL]
     assert (best.changes, best.checked) == (Point(), Checked.REFUSED)
-    assert best.text == "best on the whole: the stack's own defaults [verified]"
+    assert best.text == "best overall: the stack's own defaults [verified]"
 
 
 def test_a_profile_of_calls_has_a_choice_of_its_own():

@@ -87,7 +87,7 @@ def test_the_choices_name_the_failures_of_what_they_offer():
     assert best.checked is Checked.REFUSED
     assert "crashed of its" in best.text
     assert "crashed of its" in best.unverified
-    assert "would take it" not in best.text
+    assert "accepted with" not in best.text
 
 
 def test_the_chance_of_failures_is_that_of_all_ways_in_which_they_could_fall():

@@ -239,7 +239,7 @@ def test_what_would_take_it_takes_it():
     machine = known_at_16_bytes_alone(0.3)
     verdict = verifier().verdict(run(verifier(), machine, searched(machine)))
     assert verdict.recommendation.point == SPACE.default
-    margin = float(re.search(r"verify.margin=([\d.]+) would take it", verdict.text)[1])
+    margin = float(re.search(r"accepted with verify.margin=([\d.]+)", verdict.text)[1])
     again = known_at_16_bytes_alone(0.3)
     taken = verifier(margin=margin)
     assert taken.verdict(run(taken, again, searched(again))).recommendation.point == point("self,posix")
@@ -354,7 +354,7 @@ def test_what_is_refused_for_one_size_says_for_which_and_what_would_take_it():
     verdict = verifier().verdict(history)
     assert verdict.recommendation.point == SPACE.default
     said = re.search(
-        r"0\.8[34]× at 16 B of allreduce \(verify.max_loss=(0\.\d+) would take it\)", verdict.text
+        r"0\.8[34]× at 16 B of allreduce \(accepted with verify.max_loss=(0\.\d+)\)", verdict.text
     )
     tolerant = verifier(max_loss=float(said[1]))
     taken = tolerant.verdict(run(tolerant, machine, searched(machine, ("all", "self,tcp"), baselines=1)))

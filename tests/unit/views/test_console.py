@@ -75,7 +75,7 @@ def test_each_launch_says_where_it_is_what_is_tried_and_what_it_does():
         "  1/3     1:02    1:28  default                               2.00 µs  6.00 GB/s",
         "",
         "Columns: phase, elapsed and estimated remaining time (m:ss), the setting tried,",
-        "and its speed-up over the defaults (above 1 is better; * best so far).",
+        "and its speed-up over the baseline (above 1 is better; * best so far).",
         "",
         "Phase 3 of 3, search: the best values of the parameters that matter",
         "phase  elapsed    left  tried                                 latency  bandwidth",
@@ -113,7 +113,7 @@ def test_quiet_prints_the_result_alone(ran):
     assert lines[:3] == [
         "example: MPI_Allreduce on 2 ranks  SIMULATED",
         "",
-        "Result: speed-up over the defaults in the search, above 1 is better",
+        "Result: speed-up over the baseline in the search, above 1 is better",
     ]
     assert lines[-2:] == ["use them with", "  mpirun --mca pml ucx … your_program"]
     assert not any("phase" in line for line in lines)
@@ -129,7 +129,7 @@ def test_a_whole_campaign_without_a_terminal(ran):
     headings = [
         "Phase 1 of 3, baseline: the stack's own defaults",
         "Main effects on latency (less is better)",
-        "Result: speed-up over the defaults in the search, above 1 is better",
+        "Result: speed-up over the baseline in the search, above 1 is better",
         "The recommended setting by message size",
         "MPI_Allreduce on 2 ranks",
         "Files",

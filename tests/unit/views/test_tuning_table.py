@@ -26,7 +26,7 @@ TABLE = [
 
 def test_sizes_go_down_and_systems_across():
     lines = tuning_text(TABLE).splitlines()
-    assert lines[0] == "bcast"
+    assert lines[0] == "bcast: the fastest choice at each message size"
     assert lines[1].split("  ")[1:] and "1 node, 4 ranks" in lines[1] and "2 nodes, 8 ranks" in lines[1]
     assert "ring 2.00×" in lines[2] and lines[2].rstrip().endswith("the stack's choice")
     assert "tree segsize=8192 2.00× ≈2" in lines[3]
@@ -48,3 +48,11 @@ def test_ties_are_hatched_and_gains_are_strong():
 def test_names_are_escaped():
     page = tuning_page([entry(1, 4, 8, HOSTILE)], "<script>alert(2)</script>")
     assert "<script>alert" not in page
+
+
+def test_a_table_of_many_systems_keeps_to_80_columns_and_loses_none():
+    table = [entry(nodes, 4 * nodes, size, TREE) for nodes in range(1, 9) for size in (8, 1024)]
+    lines = tuning_text(table).splitlines()
+    assert max(map(len, lines)) <= 80
+    heads = " ".join(line for line in lines if line.startswith("  size "))
+    assert [f"{n} node" in heads for n in range(1, 9)] == [True] * 8
