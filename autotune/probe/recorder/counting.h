@@ -331,7 +331,6 @@ static AWAY int64_t after(struct call *v, int64_t end) {
             if (s->longest == longest) shorten(s);
         }
     }
-    if (alone) c->keeping += ticks() - end;
     unlock();
     return took;
 }

@@ -36,7 +36,6 @@ struct cell {
     double weight, weighted, spread[3]; /* of those that were drawn: sums of w, w t, w (w - 1) t^i */
     double excess; /* ticks that blocks with drawn calls lasted longer than such blocks do */
     double longest; /* ticks */
-    double keeping; /* ticks in which a timed call was written down, which the program's own clock counts as MPI's */
     int64_t classes[CLASSES];
 };
 struct stream {

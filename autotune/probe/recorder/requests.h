@@ -40,7 +40,6 @@ static void drop(MPI_Request request) {
 /* A wait or test of n requests, which took so many ticks if it was timed; those that are others now have completed.
  * What it took is shared by those that it was for. */
 static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct call *v, int64_t took) {
-    int64_t begin = v->place ? ticks() : 0;
     lock();
     int alike = 0;
     double weight = v->place ? v->weight : 0;
@@ -58,7 +57,6 @@ static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct 
     }
     if (alike) v->place->cell->wait += weight * took;
     else if (v->place) spread_out(COMPLETION, v->begin, v->begin + took, weight);
-    if (v->place) v->place->cell->keeping += ticks() - begin;
     unlock();
 }
 

@@ -197,7 +197,8 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "requests")) requests(n);
     if (!strcmp(what, "tight")) tight(n);
     if (!strcmp(what, "apart")) apart(n);
-    if (!strcmp(what, "tight")) seconds[ALLREDUCE] = now() - begin, calls[ALLREDUCE] = n; /* loops and all */
+    if (!strcmp(what, "tight") || !strcmp(what, "apart"))
+        seconds[ALLREDUCE] = now() - begin, calls[ALLREDUCE] = n; /* loops and all */
     double sums[2][OPERATIONS];
     PMPI_Reduce(seconds, sums[0], OPERATIONS, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     PMPI_Reduce(calls, sums[1], OPERATIONS, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
