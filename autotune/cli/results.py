@@ -73,16 +73,26 @@ def report(
         bool, typer.Option("--follow", help="write it again while the campaign goes on, until it ends")
     ] = False,
     collective: Annotated[str | None, typer.Option(help="which one, of a table that holds several")] = None,
+    ranks: Annotated[int | None, typer.Option(min=1, help="of your job: is it covered?")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="of your job")] = None,
+    sizes: Annotated[str, typer.Option(help="message sizes of your job: 8..64k or 8,4k")] = "",
+    calls: Annotated[Path | None, typer.Option(help="a recording of your job, in place of these")] = None,
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     from autotune.commands import report as verb
 
+    asked = bool(ranks or nodes or sizes)
+    if calls is not None and asked:
+        raise UserError("--calls with --ranks, --nodes or --sizes", "the recording says them: leave them out")
+    job = verb.Job(ranks, nodes, sizes, calls) if asked or calls is not None else None
     if other is not None:
-        if figures or follow or collective:
-            raise UserError("--figures, --follow and --collective", "leave them out where two are compared")
+        if figures or follow or collective or job:
+            raise UserError(
+                "--figures, --follow, --collective and a job", "leave them out where two are compared"
+            )
         verb.report_two(directory, other, out)
     else:
-        verb.report(directory, out, figures, follow, collective)
+        verb.report(directory, out, figures, follow, collective, job)
 
 
 @cli.command()

@@ -54,7 +54,7 @@ EACH_NIGHT = 16
 """Launches of each side: on a machine whose launches differ by 5 % a night is then known to 1.3 %, and a loss
 of 10 % at one size is found in three nights (docs/guard.md)."""
 MINUTES = 10.0
-"""That they may take."""
+"""Minutes that they may take."""
 REFRAME = "autotune_guard_reframe.py"
 
 
@@ -131,7 +131,7 @@ def check(
     with launching(target if os.access(target, os.W_OK) else None) as into:
         proof = _proof(place, into)
         wrong = (*_not_in_effect(place, differ), *([str(proof)] if proof and proof.refutes else []))
-        told = Told(kept.date, differ, tuple(wrong), str(proof) if proof else "")
+        told = Told(kept.date, differ, tuple(wrong), str(proof) if proof else "", how=place.words)
         launches: tuple[Launched, ...] = ()
         hosts: tuple[str, ...] = ()
         earlier = None if quick else _earlier(kept, place, against)
@@ -180,7 +180,7 @@ def _guarded(source: Path | None) -> Path:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Of the settings."""
+    """Files of the settings."""
     return sorted(path for path in folder.glob("*") if path.is_file())[:64]
 
 
@@ -239,7 +239,7 @@ def _earlier(kept: Kept, place: Place, against: str | None) -> str | None:
 
 
 def _beside(told: Told, kept: Kept, place: Place, earlier: str, minutes: float, into: Path) -> Told:
-    """What launches of the settings say of the MPI before and the one that is here, in turn."""
+    """Launch the settings under the MPI before and the one that is here, in turn."""
     before = kept_place(kept, earlier)
     unders = [one.recipe(into).under for one in (before, place)]
     sides: tuple[list[Observation], list[Observation]] = ([], [])

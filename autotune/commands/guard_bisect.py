@@ -29,7 +29,7 @@ from autotune.views.documents import json_text
 from autotune.views.text import calls_text, ratio_text, size_text
 
 PARTS = ("mpi", "ucx", "settings")
-"""That can be swapped: a launcher or its prefix, a folder of UCX's libraries, one of exported files."""
+"""Parts that can be swapped: a launcher or its prefix, a folder of UCX's libraries, one of exported files."""
 _PRELOADED = ("libucm", "libucs", "libuct", "libucp")
 """In the order in which they need each other; what is loaded is not looked for again."""
 
@@ -40,6 +40,8 @@ class _Variant:
 
     name: str
     parts: Mapping[str, Path | None]
+    part: str = ""
+    """The one in which it differs from A; empty: there are more."""
     made: list[Observation] = field(default_factory=list)
 
 
@@ -65,7 +67,8 @@ def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> 
         drawn = blocks_of(first.made, other.made)
         said, judged = claims(drawn, design), compare(drawn, design)
         lost, open_ = said.loses, not judged or said.open
-        document.append({"what": other.name, "slower": sorted(lost), "open": bool(open_), "slots": judged})
+        row = {"what": other.name, "part": other.part, "slower": sorted(lost), "open": bool(open_)}
+        document.append({**row, "slots": judged})
     sys.stdout.write(json_text(document) if as_json else _text(first, document))
     whole = document[0]
     return ExitCode.FINDING if whole["slower"] else ExitCode.STUCK if whole["open"] else ExitCode.WELL
@@ -101,12 +104,14 @@ def _variants(a: dict[str, Path | None], b: dict[str, Path | None]) -> list[_Var
     differ = [part for part in PARTS if a[part] != b[part]]
     if not differ:
         raise UserError("both environments are the same", f"they may differ in {', '.join(PARTS)}")
-    swapped = [_Variant(f"A with B's {part}", {**a, part: b[part]}) for part in differ]
-    return [_Variant("A", a), _Variant("B", b), *(swapped if len(differ) > 1 else [])]
+    if len(differ) == 1:
+        return [_Variant("A", a), _Variant("B", b, differ[0])]
+    swapped = [_Variant(f"A with B's {part}", {**a, part: b[part]}, part) for part in differ]
+    return [_Variant("A", a), _Variant("B", b), *swapped]
 
 
 def _observer(one: _Variant, words: Sequence[str], into: Path) -> Observer:
-    """What launches a variant."""
+    """Observer of a variant."""
     from autotune.commands.hydra_bridge import run_task
 
     sites: list[tuple[Scenario, Site]] = []
@@ -170,12 +175,12 @@ def _ucx_of(parts: Mapping[str, Path | None]) -> Path | None:
 
 
 def _text(first: _Variant, document: Sequence[Mapping[str, Any]]) -> str:
-    """What costs the time, and size by size how fast each is beside A."""
+    """The culprit, and size by size the speed of each beside A."""
     parts = [one["what"] for one in document[1:] if one["slower"]]
     if not document[0]["slower"]:
         head = "inconclusive B from A" if document[0]["open"] else "B is as fast as A"
     elif len(document) == 1:
-        head = "B is slower than A, and they differ in one part alone"
+        head = f"B is slower than A, by its {document[0]['part']}: nothing else differs"
     else:
         head = (
             f"B is slower than A; so is {' and '.join(parts)}" if parts else "B is slower; no part alone is"

@@ -50,7 +50,7 @@ class Place:
     scenario: Scenario
     launcher: dict[str, Any]
     name: str
-    """Of the format by which they are put into effect."""
+    """Name of the format by which they are put into effect."""
 
     @property
     def installation(self) -> Installation:
@@ -61,8 +61,21 @@ class Place:
 
     @property
     def measurement(self) -> Measurement:
-        """What a launch measures."""
+        """Measurement of a launch."""
         return measurement_of(self.scenario, self.site.placement.ranks)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """KEY=VALUE of a campaign that launches likewise."""
+        cluster, mpirun = self.scenario.cluster, self.scenario.mpi.mpirun
+        by = str(self.launcher.get("_target_", "")).split(".")[-2:-1]
+        return (
+            f"conf={_CONF[self.installation.flavour]}",
+            *(f"hydra/launcher={name}" for name in by),
+            f"cluster.nodes={cluster.nodes}",
+            *([f"cluster.ranks={cluster.ranks}"] if cluster.ranks else []),
+            *([f"mpi.mpirun={mpirun}"] if mpirun else []),
+        )
 
     def recipe(self, into: Path) -> Recipe:
         """How the files are put into effect."""
@@ -181,7 +194,7 @@ def recommendation_document(recommendation: Recommendation) -> dict[str, Any]:
 
 
 def settings_in(folder: Path, site: Site, into: Path) -> Callable[[Rendering], Rendering]:
-    """What puts the settings in a folder into effect on launches of a site.
+    """Amendment that puts the settings in a folder into effect on launches of a site.
 
     Raises:
         UserError: they cannot be.

@@ -3,6 +3,7 @@
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,15 @@ from autotune.exporters.origin import untried
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
 from autotune.history.objectives import Objective, envelope
+from autotune.history.trial import Subject
+from autotune.probe.ucx import read_report
+from autotune.recommend.coverage import Covered, coverage
 from autotune.recommend.front import recommend
 from autotune.replay.observed import history_of
 from autotune.replay.recorded_table import read_recorded
 from autotune.resources import user_text
+from autotune.scenario import sizes_of as sizes_of_words
+from autotune.space import Point
 from autotune.stacks import dialect
 from autotune.views.discovery import discovery_section
 from autotune.views.guidelines import guidelines_section
@@ -33,8 +39,20 @@ if TYPE_CHECKING:
 
 _EVERY_S = 30.0
 """A page that is open loads itself again as often."""
+_LISTED = 25  # Kinds of calls of a recording whose cover is listed.
+_LOG_BYTES = 1 << 20  # Read of a log of UCX's: its tables come first.
 _SHARE = 10
 """Drawing takes at most one part in so many of the time: the machine is measuring."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What somebody wants to run with the recommendation; what is not said is as measured."""
+
+    ranks: int | None = None
+    nodes: int | None = None
+    sizes: str = ""  # As in a scenario: ``8..64k`` or ``8,4k``.
+    calls: Path | None = None  # A recording, in place of the others.
 
 
 def report(
@@ -43,10 +61,13 @@ def report(
     figures: Path | None = None,
     follow: bool = False,
     collective: str | None = None,
+    job: Job | None = None,
 ) -> None:
     """Write the page, and its figures as files where a directory for them is named.
 
     ``collective``: which one, of a table that holds several.
+
+    ``job``: whose calls the page says whether they are covered.
 
     ``follow``: again whenever the campaign has gone on, until it ends or Ctrl-C, which does nothing to it.
 
@@ -55,6 +76,8 @@ def report(
             matplotlib is not here.
         StorageError: the disk is full or read-only.
     """
+    if job is not None and (directory.is_file() or follow):
+        raise UserError("--ranks, --nodes, --sizes, --calls", "they go with a campaign, without --follow")
     if directory.is_file() and _is_recording(directory):
         if figures is not None or follow:
             raise UserError(f"{directory} is a recording", "its page has no --figures and no --follow")
@@ -71,7 +94,10 @@ def report(
         raise UserError(f"{directory} is no table", "--collective is for a table of several")
     target = out or directory / "report.html"
     campaign = read_campaign(directory)
-    write_page(campaign, target)
+    if job is None:
+        write_page(campaign, target)
+    else:
+        _write_page(replace(report_input(campaign), asked=_covered(campaign, job)), target)
     sys.stdout.write(f"{target}\n")
     try:
         while follow and campaign.state is State.RUNNING:
@@ -85,6 +111,45 @@ def report(
     if figures is not None:
         for path in write_figures(campaign, figures):
             sys.stdout.write(f"{path}\n")
+
+
+def _covered(campaign: CampaignDirectory, job: Job) -> tuple[Covered, ...]:
+    """Whether what the campaign measured covers the calls of a job, those with the most time first."""
+    about = campaign.about
+    measured = set(campaign.conclude().baseline)
+    if job.calls is not None:
+        recorded = read_calls(job.calls)
+        calls = sorted((c for c in recorded.calls if c.tunable), key=lambda c: -c.busy_s)[:_LISTED]
+        slots = [(c.collective, c.comm_size, round(c.message_bytes)) for c in calls]
+        asked = [(slot, recorded.nodes, c.busy_s) for slot, c in zip(slots, calls, strict=True)]
+        return coverage(measured, about.site.nodes, asked)
+    sizes = sizes_of_words(job.sizes.split(",") if "," in job.sizes else job.sizes) if job.sizes else None
+    wanted = sorted({
+        (collective, job.ranks or ranks, size)
+        for collective, ranks, measured_size in measured
+        for size in sizes or [measured_size]
+    })  # fmt: skip
+    return coverage(measured, about.site.nodes, [(s, job.nodes or about.site.nodes, None) for s in wanted])
+
+
+def _protocols(
+    campaign: CampaignDirectory, point: Point, subject: Subject | None = None
+) -> list[tuple[str, str]]:
+    """What UCX reports of the last launch with these values that left a log: (message bytes, protocol)."""
+    for o in reversed(campaign.history.observations):
+        trial = o.trial
+        if not o.ok or (trial.subject is not subject if subject else trial.point != point):
+            continue
+        folder = campaign.path / "launches" / f"{trial.number:04}"
+        for path in sorted(folder.glob("ucx.*.log"))[:1]:
+            with path.open("rb") as file:
+                report = read_report(file.read(_LOG_BYTES).decode(errors="replace"))
+            where = next((c for c in ("inter-node", "intra-node") if c in report.lanes), "")
+            mine = [p for p in report.protocols if p.configuration == where]
+            first = [p for p in mine if p.operation == mine[0].operation] if mine else []
+            ends = [str(p.first_bytes - 1) for p in first[1:]] + ["∞"]
+            return [(f"{p.first_bytes} … {end}", p.name) for p, end in zip(first, ends, strict=True)]
+    return []
 
 
 def report_two(first: Path, second: Path, out: Path | None) -> None:
@@ -182,8 +247,12 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
     use = how_to_use(usable, formats, folder) if usable else ""
     found = campaign_findings(about, campaign.history, concluded.recommendation)
     state = f"{campaign.state} ({campaign.reason})" if campaign.reason else campaign.state.value
+    chosen = concluded.recommendation
+    protocols = _protocols(campaign, chosen.point) if chosen else []
     return ReportInput(
         title=about.scenario.title,
+        protocols=protocols,
+        before=_protocols(campaign, Point(), Subject.UNTOUCHED) if protocols else (),
         space=about.space,
         objectives=about.objectives,
         history=levelled(campaign.history),

@@ -1,4 +1,4 @@
-"""What became of a machine since it was kept, and what that means for the settings, in words."""
+"""Differences of a machine from the day it was kept, and their meaning for the settings, in words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def _files(kept: Facts, now: Facts, folder: str) -> Iterator[Change]:
 
 
 def _variables(kept: Facts, now: Facts, settings: Mapping[str, str]) -> Iterator[Change]:
-    """What each layer says otherwise than before: of the variables that are set one by one."""
+    """Variables that a layer describes otherwise than before; those that are set are named one by one."""
     for layer in kept.variables.keys() & now.variables.keys():
         old, new = kept.variables[layer], now.variables[layer]
         for name in sorted(settings.keys() & old.keys()):
@@ -84,7 +84,7 @@ def _variables(kept: Facts, now: Facts, settings: Mapping[str, str]) -> Iterator
 
 
 def _one(name: str, value: str, old: Said, new: Said) -> Iterator[Change]:
-    """Of a variable that is set and still there."""
+    """Changes of a variable that is set and still there."""
     if lost := [word for word in old.allowed if new.allowed and word not in new.allowed]:
         words = {part.strip().lower() for part in value.split(",")}
         yield Change(f"{name} lost {', '.join(lost)}", any(word.lower() in words for word in lost))

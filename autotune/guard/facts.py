@@ -26,15 +26,15 @@ _LARGEST = 1 << 30
 """Bytes of a file that is hashed: the largest library of any MPI has a tenth of it."""
 _SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
 _MOST = 4096
-"""Of a file of the kernel's: each of these is one line."""
+"""Bytes read of a file of the kernel's: each has one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a library says of one variable."""
+    """One variable, as its library describes it."""
 
     kind: str
-    """What it holds."""
+    """Type of its value."""
     default: str = ""
     """As printed; empty: it does not say, or says something else each time."""
     allowed: tuple[str, ...] = ()
@@ -44,11 +44,11 @@ class Said:
     deprecated: bool = False
     """Whether it is not to be used any more."""
     about: str = ""
-    """Of its documentation, a checksum."""
+    """Checksum of its documentation."""
 
     @classmethod
     def by(cls, knob: Knob) -> "Said":
-        """What a listing has of it."""
+        """Take it from a listing."""
         about = f"{crc32(knob.documentation.encode()):08x}" if knob.documentation else ""
         others = (*knob.inherits, *knob.children)
         return cls(str(knob.kind), knob.default, knob.allowed, others, knob.deprecated, about)
@@ -78,7 +78,7 @@ class Facts:
 
 
 def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: bool = False) -> Facts:
-    """What is here now.
+    """Collect the state of this machine.
 
     Args:
         installation: Of which MPI.
@@ -127,7 +127,7 @@ def _built(installation: Installation) -> str:
 
 
 def _machine() -> Iterator[tuple[str, str]]:
-    """What this node says of itself."""
+    """Kernel, processor, firmware and drivers of this node."""
     yield "kernel", platform.release()
     with suppress(OSError), _PROCESSOR.open(encoding="utf-8", errors="replace") as lines:
         told = {}

@@ -25,30 +25,30 @@ from autotune.views.documents import json_text
 
 FOLDER, KEPT, NIGHTS = "guard", "kept.json", "nights.jsonl"
 VERSION = 1
-"""Of both documents."""
+"""Version of both documents."""
 MOST_NIGHTS = 4000
-"""That are read: ten years."""
+"""Nights that are read: ten years."""
 _HINT = "python -m autotune guard keep DIR|PREFIX writes it"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What held when it was kept."""
+    """State of settings and machine on the day of ``guard keep``."""
 
     date: str
     """ISO, UTC."""
     settings: str
     """Folder of the files that put the settings into effect."""
     recommendation: Mapping[str, Any]
-    """What they say, as ``export --format json`` writes it."""
+    """Their contents, as ``export --format json`` writes them."""
     facts: Facts
-    """What was there."""
+    """State of the machine."""
     scenario: Mapping[str, Any]
     """How launches are made."""
     launcher: Mapping[str, Any] = field(default_factory=dict)
-    """By whom; empty: ``mpirun``."""
+    """Node of ``hydra.launcher``; empty: ``mpirun``."""
     version: int = VERSION
-    """Of this document."""
+    """Version of this document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Launched:
     """One launch of a night."""
 
     tuned: bool
-    """Of the settings; else of the untouched stack."""
+    """Whether the settings were in effect; else the untouched stack."""
     block: int
     """Those of a block were launched in an order that was drawn."""
     apart: bool = False
@@ -68,7 +68,7 @@ class Launched:
 
     @classmethod
     def by(cls, observation: Observation, tuned: bool) -> "Launched":
-        """What is kept of a launch."""
+        """Take from an observation."""
         times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
         trial = observation.trial
         return cls(tuned, trial.block, observation.apart, times, observation.reason)
@@ -87,17 +87,17 @@ class Night:
     hosts: tuple[str, ...] = ()
     """Where."""
     said: tuple[str, ...] = ()
-    """What the check said, a line each."""
+    """Result of the check, a line each."""
     code: int = 0
     """Its exit code."""
     found: tuple[tuple[str, str], ...] = ()
-    """What was found slower, as a slot's key, and since which day: it stays found until it is kept."""
+    """Slots found slower, by key, and since which day: they stay found until the state is kept."""
     kept: bool = False
     """Whether what was there was taken for good: nights before it are no measure any more."""
 
     @property
     def day(self) -> str:
-        """Of its date: checks of one day share what that day was like."""
+        """Day of its date: checks of one day share their conditions."""
         return self.date[:10]
 
     def blocks(self, slots: Sequence[Slot]) -> list[Drawn]:
@@ -149,7 +149,7 @@ def by_day(nights: Sequence[Night]) -> tuple[Night, ...]:
 
 
 def read_kept(folder: Path) -> Kept:
-    """What was kept in a folder.
+    """Read ``kept.json`` of a folder.
 
     Raises:
         UserError: nothing, a document that is damaged or newer, or one that others could have written.

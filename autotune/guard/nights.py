@@ -49,7 +49,7 @@ _YEAR = 365
 _UPGRADES = 0.5
 """Share of the error rate for nights on which something that is known changed."""
 _POINTS = 256
-"""Of the integral over u: an error below 1e-6 of its logarithm."""
+"""Points of the integral over u: an error below 1e-6 of its logarithm."""
 _REACH = 9.0
 """Standard deviations of u around its mode beyond which its density is nothing."""
 _CLIP = 2.0
@@ -57,10 +57,10 @@ _CLIP = 2.0
 that are normal it loses 3 % of their information, and one of them in ten may be anywhere."""
 _ROBUST = 1.4826
 _STEPS = 14
+"""Steps of bisection."""
 _LEAST = 1e-300
 _FAR = 4.0
-"""On the log scale: 55 times as slow."""
-"""Of bisection."""
+"""Largest rise on the log scale: 55 times as slow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import math
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,19 +25,21 @@ class Told:
     kept: str
     """When what it is compared with was kept."""
     changes: tuple[Change, ...]
-    """What is other than then."""
+    """Differences from then."""
     not_in_effect: tuple[str, ...] = ()
     """Why settings are not in effect, or not all of them."""
     proof: str = ""
-    """What launches under the files showed; empty: nothing could be launched under them."""
+    """Result of launches under the files; empty: nothing could be launched under them."""
     verdict: Verdict | None = None
-    """Of the launches; None: a quick check."""
+    """Result of the launches; None: a quick check."""
     other: tuple[str, ...] = ()
-    """Of a comparison with another installation, a line each."""
+    """Comparison with another installation, a line each."""
     lost: bool = False
     """Whether that shows a loss."""
     open: bool = False
     """Whether that does not exclude one."""
+    how: tuple[str, ...] = ()
+    """KEY=VALUE of a campaign that launches as the check does."""
 
     @property
     def code(self) -> ExitCode:
@@ -71,7 +74,7 @@ class Told:
 
     @property
     def _missing(self) -> str:
-        """What would resolve it."""
+        """Measurements that would resolve it."""
         verdict = self.verdict
         if verdict is None:
             return self.other[0] if self.other else "nothing was compared"
@@ -101,9 +104,21 @@ class Told:
         if self.verdict:
             lines += [f"  {_found(one)}" for one in self.verdict.found]
             lines += [f"  {_seen(one)}" for one in self.verdict.seen]
-            if worse := self.verdict.worse:
-                lines.append(f"  tune these again: {again(worse)}")
+            lines += [f"  tune these again: {self.again}"] if self.verdict.worse else []
         return "\n".join(lines) + "\n"
+
+    @property
+    def again(self) -> str:
+        """A command of the shell that tunes what was lost and nothing else; empty: nothing was."""
+        collectives = defaultdict(list)
+        for collective, sizes in _sizes(self.verdict.worse if self.verdict else ()).items():
+            collectives[sizes].append(collective)
+        commands = [
+            ["python", "-m", "autotune", *self.how, f"collective=[{','.join(names)}]",
+             f"sizes=[{','.join(map(str, sizes))}]", f"campaign.dir=again-{names[0]}"]
+            for sizes, names in collectives.items()
+        ]  # fmt: skip
+        return " && ".join(map(shlex.join, commands))
 
     def document(self) -> dict[str, Any]:
         """For programs."""
@@ -123,7 +138,7 @@ class Told:
                        "default_us": one.default_s * 1e6, "not_excluded": one.most,
                        "sd_between_days": one.day, "sd_of_a_launch": one.launch}
                       for one in (verdict.seen if verdict else ())],
-            "tune_again": again(verdict.worse) if verdict and verdict.worse else "",
+            "tune_again": self.again,
         }  # fmt: skip
 
     def junit(self) -> str:
@@ -203,12 +218,11 @@ class Told:
         return f"MPI settings: {self.headline}\n"
 
 
-def again(slots: Sequence[Slot]) -> str:
-    """The words that measure some slots anew."""
-    collectives = sorted({slot[0] for slot in slots})
-    sizes = sorted({slot[2] for slot in slots})
-    cells = f"collective=[{','.join(collectives)}] sizes=[{','.join(map(str, sizes))}]"
-    return f"python -m autotune conf=NAME {cells}"
+def _sizes(slots: Sequence[Slot]) -> dict[str, tuple[int, ...]]:
+    """Collective → its sizes."""
+    return {
+        name: tuple(sorted({s[2] for s in slots if s[0] == name})) for name in sorted({s[0] for s in slots})
+    }
 
 
 def slot_words(slot: Slot) -> str:

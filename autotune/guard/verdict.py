@@ -28,7 +28,7 @@ from autotune.verification.evidence import bound, estimate
 WHOLE: Slot = ("all", 0, 0)
 """The mean of ln t over all slots."""
 LOSS = 0.1
-"""What "same" excludes at every size: as a verification does, by ``verify.margin``."""
+"""Loss that "same" excludes at every size: as a verification does, by ``verify.margin``."""
 _LEAST = math.log1p(-0.01)
 """Ln of the speed-up from which on settings lose against the default: ``verify.max_loss``."""
 _ALPHA = 0.05
@@ -36,7 +36,7 @@ _ALPHA = 0.05
 
 
 class Kind(StrEnum):
-    """What was found in a slot."""
+    """Kind of loss."""
 
     SLOWER = "slower than before"
     """Than in the nights before."""
@@ -64,30 +64,30 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of one slot."""
+    """Estimates for one slot."""
 
     slot: Slot
     """Where."""
     settings_s: float
     """Tonight's time under the settings."""
     default_s: float
-    """Of the untouched stack."""
+    """Tonight's time of the untouched stack."""
     most: float
     """Ratio to earlier nights that is not excluded, at most; infinite: nothing is."""
     day: float
     """Standard deviation of ln t between days; NaN: of one night that is not known."""
     launch: float
-    """Of a launch within its night."""
+    """Standard deviation of a launch within its night."""
     wanted: float
     """Nights that must be known to tell a loss of ``LOSS`` in one; infinite: more than are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What tonight says."""
+    """Result of tonight's launches."""
 
     found: tuple[Found, ...] = ()
-    """What was lost."""
+    """Losses."""
     seen: tuple[Seen, ...] = ()
     """Every slot."""
     suspected: tuple[Slot, ...] = ()
@@ -122,7 +122,7 @@ class _Series:
     """Mean ln t of each night, ``(n_nights, n_slots)``."""
     default: Floats
     launches: Floats
-    """Of the settings in each night."""
+    """Number of launches of the settings in each night."""
     within: Floats
     """Variance between them."""
 
@@ -133,14 +133,14 @@ class _Series:
 
     @property
     def level(self) -> Floats:
-        """What each night did to both sides in all other slots; on the whole, to the untouched stack."""
+        """Mean of both sides in all other slots, each night; on the whole, that of the untouched stack."""
         n, both = len(self.slots), (self.settings + self.default) / 2
         others = (both.sum(axis=1, keepdims=True) - both) / (n - 1) if n > 1 else self.default
         return np.column_stack([others, self.default.mean(axis=1)])
 
 
 def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool = True) -> Verdict:
-    """What the last of some nights says beside the others; see ``guard.nights`` for the claims.
+    """Compare the last of some nights with the others; see ``guard.nights`` for the claims.
 
     Args:
         nights: Of days, the oldest first, as ``kept.by_day`` makes them.
@@ -222,7 +222,7 @@ def _evidence(
 
 
 def _found(nights: Sequence[Night], series: _Series, slot: Slot, kind: Kind, since: int) -> Found | None:
-    """What was lost by how much; None where it is lost no more."""
+    """Size of a loss; None where it is gone."""
     day = nights[since].day
     column = series.slots.index(slot) if slot != WHOLE else slice(None)
     settings, default = (

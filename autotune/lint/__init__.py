@@ -82,6 +82,8 @@ _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_B
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
 """Ends of names of files in which commands only stand as a text, or in another reader's words."""
+_PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
+"""How lines of a text for people begin or end: of a log of changes, of a description."""
 _TOLD = re.compile(
     r"rule-file-version|num\S* of (?:coll|com)|#\s*(?:coll\w* )?ID\b|comm?(?:unicator)? size", re.I
 )
@@ -131,7 +133,7 @@ def lint(
     for path, said in files.items():
         kind = kind_of(path, said)
         text = said.replace("\r\n", "\n")
-        version = asked or told(text if kind == "shell" else str(path)) or usual
+        version = asked or told(text if kind in ("shell", "module") else str(path)) or usual
         findings += _carried(path, said, kind)
         if kind == "rules":
             findings += rules_file(path, text, version)
@@ -200,9 +202,10 @@ def kind_of(path: PurePath, text: str) -> str:
     conf = path.suffix == ".conf"
     if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
         return "mca"
-    if path.suffix in _RULES_NAMES and first[:1].isdigit():
+    if path.suffix in _RULES_NAMES and first[:1].isdigit() and not _PROSE.match(first):
         return "rules"
-    return "shell" if _LAUNCH.search(text) else "other"
+    prose = sum(bool(_PROSE.match(line)) for line in said)
+    return "shell" if _LAUNCH.search(text) and 4 * prose < len(said) else "other"
 
 
 def _recipe(path: PurePath, text: str, first: str) -> str:

@@ -107,8 +107,8 @@ def launcher(a: Assignment) -> Iterator[Finding]:
             effect = f"{name} = {a.value}: PRRTE does not know {word!r}, and mpirun aborts"
             yield a.finding(effect, allowed(word, known))
     elif name in COMPONENTS:
-        wrong = [one for one in a.value.lstrip("^").split(",") if one and one not in COMPONENTS[name].split()]
-        if wrong and a.literal:
+        wrong = [one for one in a.value.split(",") if one and one not in COMPONENTS[name].split()]
+        if wrong and a.literal and not a.value.startswith("^"):
             effect = f"PRRTE has no {name} {wrong[0]!r}: mpirun aborts"
             yield a.finding(effect, allowed(wrong[0], COMPONENTS[name].split()))
     elif name in PRRTE or name.startswith("mca_"):

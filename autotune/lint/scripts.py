@@ -37,6 +37,9 @@ _SPECTRUM = re.compile(r"spectrum-?mpi|^\s*jsrun\s|\bcoll_ibm_", re.MULTILINE)
 _STACK = re.compile(r"(?<![a-z])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)[-/]v?(\d+)\.(\d+)", re.IGNORECASE)
 """Open MPI with its version, as modules and folders are called."""
 
+_TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
+"""A version of Open MPI that a module asks for."""
+
 
 def told(text: str) -> tuple[int, int] | None:
     """The version of Open MPI that a script loads or calls; None: it does not say, or says several."""
@@ -44,6 +47,7 @@ def told(text: str) -> tuple[int, int] | None:
         return (4, 1)  # what Spectrum MPI is made from
     said = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     found = {match[1] if "x" not in match[0].lower() else "4" for match in _STACK.finditer(said)}
+    found = found or {max(_TESTED.findall(said), default="")} - {""}
     if len(found) != 1:
         return None
     return {4: (4, 1), 5: (5, 0), 6: (6, 0)}.get(int(found.pop()), (4, 1))

@@ -232,8 +232,13 @@ class Cluster:
         self.run("slurmd", "-N", node, node=node).check_returncode()
 
     def power_off(self, node: str) -> None:
-        """Take the node away with everything that runs on it, as a power failure does."""
-        self.run("kill", "-KILL", self.read(f"{node}.pid")).check_returncode()
+        """Take the node away with everything that runs on it, as a power failure does, and wait for that."""
+        pid = self.read(f"{node}.pid")
+        self.run("kill", "-KILL", pid).check_returncode()
+        for _ in range(100):  # on a busy machine it takes some time until the last of its processes has ended
+            if self.run("readlink", f"/proc/{pid}/ns/net").returncode:
+                return
+            time.sleep(0.1)
 
     def kill_slurmctld(self) -> None:
         """``kill -9`` of the controller: every Slurm command hangs or fails until it is started again."""

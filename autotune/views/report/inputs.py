@@ -7,6 +7,7 @@ from typing import Any
 from autotune.campaign.noise import Remark
 from autotune.history.objectives import Envelope, Objective
 from autotune.history.trial import History
+from autotune.recommend.coverage import Covered
 from autotune.recommend.recommendation import Recommendation
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Space
@@ -57,5 +58,11 @@ class ReportInput:
     """What it saves the application that it was made for, in a sentence; empty: it was made for none."""
     guidelines: Mapping[str, Any] | None = None
     """Performance guidelines that are violated, see ``views.guidelines``."""
+    asked: Sequence[Covered] = ()
+    """Calls of a job, and whether what was measured covers them."""
+    protocols: Sequence[tuple[str, str]] = ()
+    """(message sizes, protocol) that UCX reports for the recommended setting."""
+    before: Sequence[tuple[str, str]] = ()
+    """The same by default; empty: no UCX was in use."""
     running: bool = False
     """Whether the page is to load itself again every half a minute."""

@@ -1,3 +1,11 @@
+// On paper nothing can be unfolded: what is closed is opened before the figures take their width.
+const closed = [];
+addEventListener("beforeprint", () => document.querySelectorAll("details:not([open])").forEach((fold) => {
+  fold.open = true;
+  closed.push(fold);
+}));
+addEventListener("afterprint", () => closed.splice(0).forEach((fold) => { fold.open = false; }));
+
 // Unpacks plotly and draws every figure; where that fails, the tables are all there is.
 (async () => {
   try {

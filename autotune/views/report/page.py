@@ -91,6 +91,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "tiles": [*_speedup_tiles(inputs), *_objective_tiles(inputs, judged, baseline), _effort_tile(inputs)],
         "changes": _changes(inputs),
         "covered": sections.covered(inputs),
+        "asked": sections.asked(inputs),
         "install": _install(inputs),
         "nodes": chosen.provenance.nodes if chosen is not None else 1,
         "launches": sections.launches(inputs, made),
@@ -168,16 +169,23 @@ def _effort_tile(inputs: ReportInput) -> dict[str, str]:
     }
 
 
-def _changes(inputs: ReportInput) -> list[tuple[str, str, str, str, str]]:
-    """(parameter, recommended, default, what it is, its effect) of each job-wide value that is changed."""
+def _changes(inputs: ReportInput) -> list[tuple[str, str, str, str, str, str]]:
+    """(parameter, recommended, default, unit, what it is, its effect) of each changed value."""
     if inputs.recommendation is None:
         return []
     default, known = inputs.space.unset, {p.name: p.description for p in inputs.space.job}
     return [
-        (n, value_text(v), value_text(default.get(n)), known.get(n, ""), _alone(inputs, n, v))
+        (n, value_text(v), value_text(default.get(n)), *_meaning(known.get(n, "")), _alone(inputs, n, v))
         for n, v in inputs.recommendation.point.items()
         if default.get(n) != v
     ]
+
+
+def _meaning(text: str) -> tuple[str, str]:
+    """Unit and sentence of a description; the unit where its words name one."""
+    words = text.lower()
+    units = ("bytes", ("bytes", "message size", "byte")), ("µs", ("usec", "microsecond")), ("s", ("seconds",))
+    return next((unit for unit, named in units if any(name in words for name in named)), ""), text
 
 
 def _install(inputs: ReportInput) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from autotune.history.objectives import Objective, job_setting
 from autotune.history.trial import Subject
 from autotune.recommend.course import leads, moments, random_best
+from autotune.recommend.coverage import Cover
 from autotune.recommend.front import Candidate
 from autotune.recommend.importance import Learnt, learnt
 from autotune.recommend.summary import Step, ratio_to
@@ -144,6 +145,23 @@ def covered(inputs: ReportInput) -> list[tuple[str, int, str]]:
     return [
         (calls_text(collective, 0), ranks, ", ".join(map(size_text, listed)))
         for (collective, ranks), listed in sizes.items()
+    ]
+
+
+def asked(inputs: ReportInput) -> list[tuple[str, int, int, str, str, str, str]]:
+    """(collective, ranks, nodes, size, seconds, verdict, its style) of the calls that were asked for."""
+    styles = {Cover.MEASURED: "faster", Cover.WITHIN: "even", Cover.NOT: "slower"}
+    return [
+        (
+            calls_text(one.slot[0], 0),
+            one.slot[1],
+            one.nodes,
+            size_text(one.slot[2]),
+            "" if one.seconds is None else f"{one.seconds:.3g}",
+            f"{one.cover}: {one.why}" if one.why else str(one.cover),
+            styles[one.cover],
+        )
+        for one in inputs.asked
     ]
 
 

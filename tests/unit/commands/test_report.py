@@ -158,3 +158,26 @@ def test_of_a_table_of_several_collectives_one_is_named(tmp_path, capsys):
     for words, part in (([table, "scan"], "--collective NAME"), ([tmp_path, "scan"], "no table")):
         assert main(["report", str(words[0]), "--collective", words[1]]) == 2
         assert part in capsys.readouterr().err
+
+
+def test_a_page_says_which_calls_of_a_job_are_covered(directory):
+    path, _, _ = directory(14)
+    assert main(["report", str(path), "--ranks", "2", "--sizes", "8..64M"]) == 0
+    rows = (path / "report.html").read_text().partition("Your job")[2].partition("</table>")[0]
+    assert [
+        rows.count(word) > 0 for word in (">measured<", "within the limits", "beyond those measured")
+    ] == [
+        True,
+        True,
+        True,
+    ]
+    assert main(["report", str(path), "--nodes", "7"]) == 0
+    assert "not covered: measured on 1 node<" in (path / "report.html").read_text()
+
+
+def test_a_job_is_given_once_and_of_a_campaign(directory, capsys):
+    path, _, _ = directory(14)
+    assert main(["report", str(path), "--ranks", "2", "--calls", "calls.json"]) == 2
+    assert "leave them out" in capsys.readouterr().err
+    assert main(["report", str(path), "--sizes", "8..x"]) == 2
+    assert "LOW..HIGH" in capsys.readouterr().err

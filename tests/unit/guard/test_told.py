@@ -3,6 +3,8 @@
 import ast
 import math
 import re
+import shlex
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from autotune.errors import ExitCode
 from autotune.guard.changes import Change
 from autotune.guard.told import Told, reframe_test
-from autotune.guard.verdict import Verdict, judge
+from autotune.guard.verdict import Found, Kind, Verdict, judge
 from tests.unit.guard.nights_of import SLOTS, Machine
 
 RNG = np.random.default_rng
@@ -69,7 +71,20 @@ def test_a_message_of_the_day_is_one_line(name):
 
 
 def test_what_fell_behind_is_to_be_tuned_again():
-    assert "collective=[allreduce] sizes=[64]" in CASES["behind"][0].document()["tune_again"]
+    told = replace(CASES["behind"][0], how=("conf=allreduce_local", "mpi.mpirun=/opt/an mpi/bin/mpirun"))
+    words = shlex.split(told.document()["tune_again"])
+    assert words[3:6] == [*told.how, "collective=[allreduce]"]
+    assert words[6] == "sizes=[64]"
+    assert f"tune these again: {told.again}" in told.text()
+    assert CASES["same"][0].again == ""
+
+
+def test_collectives_that_lost_other_sizes_are_tuned_apart():
+    lost = [("bcast", 4, 8), ("allreduce", 4, 64), ("alltoall", 4, 8), ("allreduce", 4, 8)]
+    found = tuple(Found(slot, Kind.BEHIND, "2026-11-01", 1.5, (1.2, 1.9), 1.0) for slot in lost)
+    first, second = Told("2026-11-01", (), verdict=Verdict(found)).again.split(" && ")
+    assert "collective=[allreduce]' 'sizes=[8,64]'" in first
+    assert "collective=[alltoall,bcast]' 'sizes=[8]'" in second
 
 
 def test_what_is_not_told_says_what_would_tell():

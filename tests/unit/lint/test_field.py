@@ -178,3 +178,15 @@ def test_a_remedy_names_what_prrte_has():
 
     assert remedy("plm = ^slurm\n") == "export PRTE_MCA_plm=^slurm"
     assert remedy("plm_tm_verbose = 1\n") == "5.0 has nothing in its place: leave it out"
+
+
+def test_a_log_of_changes_is_no_script():
+    text = "2020-01-02  A. Person\n\n\t* run.c: Take the word of the\n\tmpirun command where it stands.\n" * 3
+    assert kind_of(PurePath("ChangeLog"), text) == "other"
+    assert kind_of(PurePath("launch"), "cd /scratch\nmpirun -n 4 ./a\n") == "shell"
+
+
+def test_a_module_for_versions_of_its_own_is_judged_for_these():
+    text = 'if ompiv == "2.1" or ompiv == "4.1" then\n\tsetenv("OMPI_MCA_oob", "^ud")\nend\n'
+    assert found(text, "openmpi_custom.lua") == []
+    assert found(text.replace("4.1", "5.0"), "openmpi_custom.lua") != []
