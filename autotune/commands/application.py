@@ -107,20 +107,29 @@ def baseline(recorded: Recording) -> dict[str, str]:
     if started is None:
         return {}
     env = {name: value for name, value in started.environment.items() if not obeyed_by(name)}
-    version = re.match(r"Open MPI v(\d+)", recorded.library)
+    version = _version(recorded)
     for option, *words in started.options if version else ():
-        variable = _PLACED.get((option, version is not None and int(version[1]) >= 5))
+        variable = _PLACED.get((option, version >= 5))
         if variable and words:
             env[variable] = words[0]
     return env
+
+
+def _version(recorded: Recording) -> int:
+    """Of Open MPI, by which a run was recorded; 0: of another library."""
+    version = re.match(r"Open MPI v(\d+)", recorded.library)
+    return int(version[1]) if version else 0
 
 
 def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
     """What a run was started with and files would set otherwise: that wins over files."""
     said = recorded.started.environment if recorded.started else {}
     wanted: dict[str, str | None] = dict(recommendation.provenance.env)
-    if any(rule.sets for rule in recommendation.rules):
+    ruled = {rule.collective for rule in recommendation.rules if rule.sets}
+    if ruled:
         wanted |= dict.fromkeys(_RULES)
+    if _version(recorded) >= 5:  # From there on an algorithm that is forced comes before rules.
+        wanted |= {f"OMPI_MCA_coll_tuned_{name}_algorithm": "0" for name in ruled}
     return {name: said[name] for name, value in wanted.items() if said.get(name, value) != value}
 
 

@@ -32,6 +32,7 @@ from autotune.recommend.reach import BOTHER
 from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
+from autotune.stacks.application import is_launcher
 from autotune.views.diagnosis import details, document, sentence
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
@@ -90,7 +91,9 @@ def of_run(
     recorded, floor = read_calls(out), kept_floor(out)
     found = diagnosed(recorded)
     if seconds > 0 and found.verdict is not Verdict.LEAVE and _measurable(recorded):
-        floor = _measured(out, recorded, settings, seconds, composed)
+        # A launcher of the user's own words is theirs; what a recording names is not run unasked.
+        own = [f"mpi.mpirun={_quoted(Path(words[0]))}"] if len(words) > 1 and is_launcher(words[0]) else []
+        floor = _measured(out, recorded, settings, seconds, [*own, *composed])
         keep_floor(floor, out)
     return code, diagnosed(recorded, floor), floor, out
 

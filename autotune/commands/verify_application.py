@@ -226,7 +226,9 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
     ]
     if is_time:
         saved, low, high = verdict.saved
-        lines.append(f"  a run saves {saved:.3g} s ({low:.3g} … {high:.3g})")
+        lines.append(
+            f"  a run saves {saved:.3g} s ({'−∞' if low == -math.inf else f'{low:.3g}'} … {high:.3g})"
+        )
         if verdict.said is Said.BETTER:
             after = document["campaign_s"] / saved
             lines.append(
@@ -252,4 +254,5 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
 
 
 def _span(ends: Sequence[float]) -> str:
-    return " … ".join(f"{100 * end:.1f}" for end in ends)
+    """Per cent; few runs leave an end open."""
+    return " … ".join(f"{100 * end:.1f}" if math.isfinite(end) else "−∞" for end in ends)

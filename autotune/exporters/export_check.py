@@ -230,7 +230,7 @@ def _refused(observation: Observation) -> set[Slot]:
 def _words(wanted: set[Slot], refused: set[Slot]) -> str:
     """Differences from what was exported; empty: none."""
     if not refused and wanted:
-        why = "the file is not read, or a component above takes the calls: lint says which"
+        why = "the file is not read, or a forced algorithm or a component above comes first: lint says which"
         return f"none of {len(wanted)} measured sizes with a rule reaches it ({why})"
     parts = []
     for slots, words in ((wanted - refused, "does not reach its rule"), (refused - wanted, "reaches a rule")):

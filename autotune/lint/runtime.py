@@ -15,7 +15,7 @@ from autotune.errors import allowed
 from autotune.lint.assignment import Assignment, Read, Source
 from autotune.lint.finding import Finding, meant
 from autotune.lint.parameters import mca_file
-from autotune.stacks.known import KNOWN
+from autotune.stacks.known import KNOWN, NEW, OLD
 
 _TABLE = KNOWN["runtime"]
 
@@ -46,19 +46,10 @@ _POLICIES = {
 }
 """Parameter → the option of ``mpirun`` that takes the same words."""
 
-_OLD = re.compile(r"orte_\w+|plm_rsh_\w+|rmaps_base_(?!verbose)\w+|hwloc_base_(?!verbose|mem_bind)\w+")
-_NEW = re.compile(r"prte_\w+|plm_ssh_\w+|(rmaps|hwloc)_default_\w+")
-_EITHER = re.compile(r"(oob|plm|ras|odls|rmaps|ess|errmgr|state|iof|grpcomm|routed|filem|schizo)(_\w+)?")
-
-
-def of_the_runtime(name: str) -> bool:
-    """Whether a parameter belongs to the launcher of some version."""
-    return any(pattern.fullmatch(name) for pattern in (_OLD, _NEW, _EITHER))
-
 
 def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
     """What the launcher makes of a parameter of its own."""
-    old, new = _OLD.fullmatch(a.name), _NEW.fullmatch(a.name)
+    old, new = OLD.fullmatch(a.name), NEW.fullmatch(a.name)
     if version < (5, 0):
         if new:
             yield a.finding(f"{a.name} is of Open MPI 5: 4.1 silently ignores it", _before(a.name))
@@ -113,7 +104,7 @@ def launcher(a: Assignment) -> Iterator[Finding]:
             yield a.finding(effect, allowed(wrong[0], COMPONENTS[name].split()))
     elif name in PRRTE or name.startswith("mca_"):
         return
-    elif _OLD.fullmatch(name) or name == "oob_tcp_disable_family":
+    elif OLD.fullmatch(name) or name == "oob_tcp_disable_family":
         yield a.finding(ignored, _after(replace(a, name=name, variable=False)))
     elif re.match(r"(?:btl|coll|pml|mtl|osc|opal|ompi|mpi)(?:_|$)", name):
         yield a.finding(f"{ignored}, for it is Open MPI's", f"export OMPI_MCA_{name}={a.value}")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, Assignment, Reach, Source
 from autotune.lint.finding import Finding, meant
-from autotune.lint.runtime import PRTE_MCA, launcher, of_the_runtime, runtime
+from autotune.lint.runtime import PRTE_MCA, launcher, runtime
 from autotune.lint.selection import FRAMEWORKS, RELEASED, gone, is_list, selection
 from autotune.lint.values import values
 from autotune.stacks import coll_tuned
 from autotune.stacks.knobs import Knob
-from autotune.stacks.known import KNOWN
+from autotune.stacks.known import KNOWN, of_the_runtime
 
 _FORCED = re.compile(r"coll_tuned_(\w+?)_algorithm(?:_(\w+))?")
 _UNSEGMENTED = {"alltoallv", "barrier", "exscan", "scan"}

@@ -20,6 +20,7 @@ from autotune.probe.protocol import Expectation, SweptChoice
 from autotune.space import Dropped, Space
 from autotune.stacks import coll_tuned, ucx
 from autotune.stacks.installation import Installation, output
+from autotune.stacks.known import of_the_runtime
 from autotune.stacks.ports import Placement, Rendering
 from autotune.stacks.stack import WORKS, Stack, check_works
 from autotune.stacks.words import Dialect, forwarded
@@ -151,10 +152,11 @@ class OpenMpiStack(Stack):
         return {variable: number(text) for variable, text in applied.get("cvar", {}).items()}, {}
 
     def _expect(self, env: Mapping[str, str]) -> Expectation:
-        # What the launcher reads (PRTE_MCA_*) it keeps to itself.
+        # What the launcher reads it keeps to itself: PRTE_MCA_*, and of OMPI_MCA_* what no library knows.
         seen = {k: v for k, v in env.items() if not k.startswith("PRTE_MCA_")}
         directory_free = {k: v for k, v in seen.items() if "{directory}" not in v}
         cvars = {k.removeprefix(_MCA): v for k, v in directory_free.items() if k.startswith(_MCA)}
+        cvars = {k: v for k, v in cvars.items() if not of_the_runtime(k)}
         ucx_moves = env.get(_PML, self.pml) == "ucx"
         return Expectation(str(self.installation.library), directory_free, cvars, ucx=ucx_moves)
 

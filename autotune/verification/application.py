@@ -28,6 +28,8 @@ from autotune.verification.sequential import SequentialDesign
 
 _ALIKE = 0.5
 """Share of the larger of two savings by which they may differ: whoever decides by one decides alike."""
+_OPEN = 1e-3
+"""A speed-up below it, runs a thousand times as long, nobody would wait for: such an end was not found."""
 _SLOT = ("application", 1, 0)
 
 
@@ -69,8 +71,10 @@ class ApplicationVerdict:
 
     @property
     def saved_share(self) -> tuple[float, float, float]:
-        """The same as shares of a run's time."""
-        one, low, high = (1.0 - 1.0 / max(r, 1e-9) for r in (self.speedup, self.low, self.high))
+        """The same as shares of a run's time; few runs leave the lower end open: minus infinity."""
+        one, low, high = (
+            1.0 - 1.0 / r if r > _OPEN else -math.inf for r in (self.speedup, self.low, self.high)
+        )
         return one, low, high
 
 

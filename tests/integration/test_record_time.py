@@ -98,6 +98,13 @@ def test_short_calls_are_sampled_and_the_rest_is_bounded_by_the_runs_own_time(re
     assert sum(calls.histogram.calls) == pytest.approx(calls.calls, rel=0.05)
 
 
+def test_what_a_program_does_between_calls_pays_for_no_more_timing(recorded):
+    """Timing takes 1/1024 of the run, 60 ns and more a call, whatever lies between the calls."""
+    _, found = recorded("apart", 400_000, ranks=1)
+    (calls,) = found.calls
+    assert calls.timed < 4000 + found.mpi_s / 1024 / 60e-9
+
+
 @pytest.mark.parametrize(
     ("mode", "n", "pattern", "late"),
     [("skew", 80, "same", 1), ("periodic", 200, "periodic", 0), ("wandering", 200, "wandering", None)],

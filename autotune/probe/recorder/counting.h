@@ -168,15 +168,15 @@ static int64_t block(int64_t number) {
 }
 
 /* A block begins: all of its calls are timed where they take a microsecond, or while timing has taken less than
- * 1/1024 of the run and 1/128 of what was in long ones, which may come again. Of others one is, and the block's own
- * time says whether a long call may hide among the rest. */
+ * 1/1024 of the run and 1/128 of the long ones that were timed, which may come again. Of others one is, and the
+ * block's own time says whether a long call may hide among the rest. */
 static void begin_block(struct place *p, int64_t number, int64_t length) {
     int64_t first = number & -length, t = length > 1 ? ticks() : 0;
     if (p->begun) {
         double span = t - p->begun - (timed_ticks - p->known); /* what was timed hides nothing */
         double usual = (p->period ? p->period : 2 * p->mean + microsecond / 8) * p->length;
         if (span < 2 * usual) p->period += p->period ? (span / p->length - p->period) / 8 : span / p->length;
-        else p->cell->excess += span - usual, spent -= (int64_t)(span - usual) / 128;
+        else p->cell->excess += span - usual; /* maybe of what the program did between: it pays for nothing */
         p->begun = 0;
     }
     if ((t - file->head.end) * tick_s > 1) both(&file->head.end_s, &file->head.end); /* it may be killed */

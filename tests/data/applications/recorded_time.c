@@ -165,6 +165,12 @@ static void tight(int n) { /* as fast as it can, with a long call now and then *
         MPI_Allreduce(sent, got, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     }
 }
+static void apart(int n) { /* short calls, and every 500 of them the program does something else */
+    for (int i = 0; i < n; i++) {
+        if (i % 500 == 499) compute(0.0005);
+        MPI_Allreduce(sent, got, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
+}
 
 int main(int argc, char **argv) {
     int provided, n = atoi(argv[3]);
@@ -190,7 +196,9 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "communicators")) communicators(n);
     if (!strcmp(what, "requests")) requests(n);
     if (!strcmp(what, "tight")) tight(n);
-    if (!strcmp(what, "tight")) seconds[ALLREDUCE] = now() - begin, calls[ALLREDUCE] = n; /* loops and all */
+    if (!strcmp(what, "apart")) apart(n);
+    if (!strcmp(what, "tight") || !strcmp(what, "apart"))
+        seconds[ALLREDUCE] = now() - begin, calls[ALLREDUCE] = n; /* loops and all */
     double sums[2][OPERATIONS];
     PMPI_Reduce(seconds, sums[0], OPERATIONS, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     PMPI_Reduce(calls, sums[1], OPERATIONS, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);

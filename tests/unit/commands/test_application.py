@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from autotune.cli import main
-from autotune.commands.application import baseline, of_recording, sentence
+from autotune.commands.application import baseline, of_recording, overriding, sentence
 from autotune.errors import ExitCode, ScenarioError
+from autotune.history.trial import Rule
 from autotune.importers.recorded_time import Started
 from autotune.importers.recording import RecordedCalls, Recording
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
@@ -122,7 +123,10 @@ def test_no_campaign_is_started_for_less_than_a_per_cent_of_a_run(tmp_path, caps
 def test_a_campaign_is_composed_anyway(tmp_path, capsys):
     path = tmp_path / "calls.json"
     path.write_text(json.dumps(replace(RUN, command=(), calls=(calls("allreduce", 8.0, 0.2),)).document()))
-    assert main(["plan", "conf=application", f"calls={path}", "--anyway"]) == ExitCode.WELL
+    assert (
+        main(["plan", "conf=application", f"calls={path}", "--anyway", "cluster.oversubscribe=true"])
+        == ExitCode.WELL
+    )
     assert "allreduce: 1 sizes" in capsys.readouterr().out
 
 
@@ -155,6 +159,17 @@ def test_what_overrides_the_files_is_said():
     said = sentence(replace(RUN, started=started), best)
     assert "started with OMPI_MCA_btl=self,tcp, which override the files" in said
     assert "override" not in sentence(RUN, best)
+
+
+@pytest.mark.parametrize(("library", "heeded"), [("Open MPI v5.0.11", False), ("Open MPI v4.1.4", True)])
+def test_an_algorithm_that_is_forced_comes_before_rules_in_open_mpi_5_alone(library, heeded):
+    forced = "OMPI_MCA_coll_tuned_allreduce_algorithm"
+    rule = Rule("allreduce", 4, 0, Point({"algorithm": "ring"}))
+    best = Recommendation(Point(), (rule,), ())
+    started = Started("mpirun", (), {forced: "5"})
+    assert overriding(replace(RUN, library=library, started=started), best) == (
+        {} if heeded else {forced: "5"}
+    )
 
 
 def test_nothing_is_promised_of_calls_a_hundred_times_as_long_and_it_is_said():

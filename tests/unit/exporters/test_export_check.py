@@ -108,7 +108,7 @@ def test_rules_that_are_not_read_are_found_out(tmp_path):
     assert refuted(tmp_path)
     assert str(found) == (
         "NOT PROVED: none of 2 measured sizes with a rule reaches it "
-        "(the file is not read, or a component above takes the calls: lint says which)"
+        "(the file is not read, or a forced algorithm or a component above comes first: lint says which)"
     )
 
 

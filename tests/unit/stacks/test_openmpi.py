@@ -34,6 +34,14 @@ def trial(point, subject=Subject.SWEEP, rules=()):
     return Trial(1, Phase.SEARCH, point, subject, rules=rules)
 
 
+def test_the_library_is_not_asked_for_what_the_launcher_reads():
+    said = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": "core"}
+    stack = replace(MACHINE, fixed={"OMPI_MCA_btl": "^ofi", **said})
+    expect = stack.render(SPACE, trial(SPACE.default, Subject.UNTOUCHED), ["allreduce"]).expect
+    assert expect.cvars == {"btl": "^ofi"}
+    assert "OMPI_MCA_rmaps_base_oversubscribe" in expect.env
+
+
 def test_facts_name_what_a_space_can_ask_for():
     assert {"coll:han", "pml:ucx", "ucx_tl:sm", "ucx_tl:rc", "numa:2", "openmpi:5"} <= MACHINE.facts
     assert "pml:ob1" not in MACHINE.facts  # it is there, but not in use

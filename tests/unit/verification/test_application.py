@@ -55,6 +55,12 @@ def test_what_a_run_saves_is_in_seconds_of_the_default():
     assert saved == pytest.approx(2.0, abs=0.05)
 
 
+def test_two_pairs_of_runs_leave_the_lower_end_open():
+    verdict = judged(((0, True, 8.0), (0, False, 10.0)), False, DESIGN)
+    assert verdict.saved_share[1:] == (-np.inf, pytest.approx(1.0))
+    assert verdict.saved[1] == -np.inf
+
+
 def sure(values):
     """What runs save, as if the campaign had measured it without error."""
     return [(value, value, value) for value in values]
