@@ -135,6 +135,7 @@ def slow(tmp_path_factory):
 
 
 @pytest.mark.mpi
+@pytest.mark.slow  # verifications of minutes
 def test_a_planted_loss_at_one_size_is_named_and_its_command_tunes_it_alone(slow, tmp_path):
     done = autotune("guard", "check", slow, "--minutes", "4", "--json", "--to", tmp_path)
     told = json.loads(done.stdout)
@@ -148,6 +149,7 @@ def test_a_planted_loss_at_one_size_is_named_and_its_command_tunes_it_alone(slow
 
 
 @pytest.mark.mpi
+@pytest.mark.slow  # verifications of minutes
 def test_bisection_names_the_settings_that_cost_the_time(slow):
     tree = next(slow.glob("openmpi-*"))
     a, b = f"mpi={launcher()}", f"mpi={launcher()},settings={tree}"
@@ -156,20 +158,6 @@ def test_bisection_names_the_settings_that_cost_the_time(slow):
     assert done.returncode == 1, done.stdout + done.stderr
     assert document["slower"] == [["allreduce", 2, 65536]]
     assert document["part"] == "settings"
-
-
-@pytest.mark.mpi41
-def test_bisection_of_versions_swaps_each_part():
-    python = os.environ.get("AUTOTUNE_PYTHON_OPENMPI41")
-    if not python:
-        pytest.skip("AUTOTUNE_PYTHON_OPENMPI41 names no interpreter (make mpi-test)")
-    words = ("sizes=[8,64k]", "cluster.ranks=2", "--blocks", "1", "--json")
-    done = autotune("guard", "bisect", launcher(python), launcher(), *words)
-    assert done.returncode in (0, 1, 3), done.stderr
-    document = json.loads(done.stdout)
-    assert document[0]["what"] == "B"
-    assert "mpi" in [one["part"] for one in document]
-    assert all(one["slots"] for one in document if one["what"] in ("B", "A with B's mpi")), done.stderr
 
 
 @pytest.mark.mpi
