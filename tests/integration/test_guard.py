@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -118,6 +119,45 @@ def test_rules_that_were_damaged_are_not_in_force(kept):
     assert done.returncode == 1
     assert done.stdout.startswith("not in effect")
     assert f"{rules} was edited" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """Kept settings with a planted loss: a ring in messages of 64 bytes, at the larger size alone."""
+    folder = prefix(tmp_path_factory.mktemp("slow"), launcher(), "segmented_ring")
+    rules = next(folder.glob("openmpi-*/coll_tuned_rules.conf"))
+    text = rules.read_text()
+    planted = re.sub(r"(?m)^(1024 5 \d+) 0\b.*$", r"\1 64", text)
+    assert planted != text
+    rules.write_text(planted)
+    assert autotune("guard", "keep", folder, "--minutes", "0").returncode == 0
+    return folder
+
+
+@pytest.mark.mpi
+@pytest.mark.slow  # verifications of minutes
+def test_a_planted_loss_at_one_size_is_named_and_its_command_tunes_it_alone(slow, tmp_path):
+    done = autotune("guard", "check", slow, "--minutes", "4", "--json", "--to", tmp_path)
+    told = json.loads(done.stdout)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert {one["bytes"] for one in told["found"]} == {65536}
+    words = shlex.split(told["tune_again"])
+    composed = autotune(*words[3:], "--cfg", "job")
+    assert composed.returncode == 0, composed.stderr
+    assert "sizes:\n- 65536\n" in composed.stdout
+    assert "collective:\n- allreduce\n" in composed.stdout
+
+
+@pytest.mark.mpi
+@pytest.mark.slow  # verifications of minutes
+def test_bisection_names_the_settings_that_cost_the_time(slow):
+    tree = next(slow.glob("openmpi-*"))
+    a, b = f"mpi={launcher()}", f"mpi={launcher()},settings={tree}"
+    done = autotune("guard", "bisect", a, b, "sizes=[8,64k]", "cluster.ranks=2", "--blocks", "3", "--json")
+    (document,) = json.loads(done.stdout)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert document["slower"] == [["allreduce", 2, 65536]]
+    assert document["part"] == "settings"
 
 
 @pytest.mark.mpi
