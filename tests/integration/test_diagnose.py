@@ -58,7 +58,6 @@ def test_time_outside_of_collectives_is_named(kind, family, said, capfd):
     # Nothing is known of what settings win; of files they win nothing, elsewhere at most all of MPI's time.
     tunable = sum(one["seconds"] for one in found["losses"] if one["touched"])
     assert found["most"] == pytest.approx(min(tunable / found["run_s"], 1.0))
-    assert (found["most"] < 0.5) == (family == "files")
     assert found["verdict"] in ("not measured", "do not bother") if family == "files" else ("not measured",)
 
 
