@@ -54,7 +54,7 @@ def files(rounds=60):
         together.Close()
 
 
-def one_sided(rounds=3000, size=64 << 10):
+def one_sided(rounds=50_000, size=64 << 10):
     """Ranks put into each other's memory between fences."""
     window, part = MPI.Win.Allocate(size, comm=WORLD), np.zeros(size, np.uint8)
     window.Fence()
