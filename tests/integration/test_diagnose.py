@@ -108,7 +108,8 @@ def test_the_bound_of_a_planted_slow_default_holds_what_the_application_then_win
     command = ["--app", "--launches", "12", "--json", "--", *application("sums")]
     assert main(["verify", "campaign", *command]) == ExitCode.WELL
     verdict = json.loads(capfd.readouterr().out)
-    assert verdict["said"] != "worse", verdict  # how soon it is `better` depends on what else the cores do
+    assert verdict["said"] == "better", verdict
     measured = verdict["measured_share"]
+    assert measured[0] > 0.1, verdict
     _, least, most = difference(tuple(found["win"]), tuple(measured))
     assert least <= 0 <= most, (found["win"], measured)
