@@ -8,7 +8,6 @@ import pytest
 
 from autotune.cli import main
 from autotune.errors import ExitCode
-from autotune.verification.application import difference
 from tests.integration.mpirun import ROOT, launcher
 
 PROGRAM = Path(__file__).parents[1] / "data" / "applications" / "diagnosed.py"
@@ -82,8 +81,7 @@ def planted(place, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_the_bound_of_a_planted_slow_default_holds_what_the_application_then_wins(place, monkeypatch, capfd):
+def test_a_planted_slow_default_is_worth_tuning(place, monkeypatch, capfd):
     planted(place, monkeypatch)
     few = ("--seconds", "15", "--set", "probe.budget_s=0.5", "--set", f"space={ALGORITHMS}")
     found = diagnosed("sums", options=few, capfd=capfd)
@@ -91,25 +89,3 @@ def test_the_bound_of_a_planted_slow_default_holds_what_the_application_then_win
     assert found["losses"][0]["times"] > 2
     share, low, high = found["win"]
     assert 0 < low <= share <= high < 1
-    words = {
-        "space": ALGORITHMS,
-        "mpi.mpirun": launcher(),
-        "campaign.dir": "campaign",
-        "proposer": "random",
-        "screening.enabled": "false",
-        "budget.launches": 2,
-        "baseline.launches": 1,
-        "probe.budget_s": 0.5,
-        "verify.enabled": "false",
-    }
-    words = [f"{key}={value}" for key, value in words.items()]
-    assert main(["conf=application", "calls=calls.json", *words]) == ExitCode.WELL
-    assert "NOT PROVED" not in capfd.readouterr().out
-    command = ["--app", "--launches", "12", "--json", "--", *application("sums")]
-    assert main(["verify", "campaign", *command]) == ExitCode.WELL
-    verdict = json.loads(capfd.readouterr().out)
-    assert verdict["said"] == "better", verdict
-    measured = verdict["measured_share"]
-    assert measured[0] > 0.1, verdict
-    _, least, most = difference(tuple(found["win"]), tuple(measured))
-    assert least <= 0 <= most, (found["win"], measured)
