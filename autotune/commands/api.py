@@ -176,7 +176,7 @@ class Campaign:
 
     @property
     def history(self) -> Frame:
-        """Every measurement: a row for each estimate of each trial, as the verb ``history`` prints them."""
+        """Every measurement: a row for each estimate of each trial, as ``history --all`` prints them."""
         return history_frame(self._concluded()[0].history)
 
     @property

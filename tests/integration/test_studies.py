@@ -22,7 +22,7 @@ def ran(*words, cwd):
 
 
 def history(directory, cwd):
-    return list(csv.DictReader(ran("history", directory, cwd=cwd).splitlines()))
+    return list(csv.DictReader(ran("history", directory, "--all", cwd=cwd).splitlines()))
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_screening_of_any_program(tmp_path):
 def test_bcast_and_reduce_by_algorithm_go_into_a_model(tmp_path):
     words = ["cluster.comm_sizes=[2,4,8,16]", "cluster.ppn=8", "sizes=[8,256,8k,64k,1M]", "budget.launches=4"]
     ran("conf=study_bcast_reduce", *SIMULATED, *words, cwd=tmp_path)
-    ran("history", "campaigns/study_bcast_reduce", "--out", "all.csv", cwd=tmp_path)
+    ran("history", "campaigns/study_bcast_reduce", "--all", "--out", "all.csv", cwd=tmp_path)
     document = json.loads(ran(
         *("model", "all.csv", "--response", "median_us", "--terms", "comm_size,message_bytes", "--json"),
         *("--log2", "median_us,message_bytes", "--where", "collective=bcast"),

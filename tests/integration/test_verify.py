@@ -40,7 +40,7 @@ def test_the_campaign_ends_with_interleaved_fresh_launches(campaign):
         sides = "".join("AB"[o.trial.subject is Subject.DEPLOYED] for o in made if o.trial.block == block)
         assert (len(sides), sides.count("A")) == (8, 4)
     assert found.verdict.complete
-    assert "Verification: fresh launches of both" in shown
+    assert "verification: the best settings against the defaults" in shown
     assert found.recommendation.provenance.verified.startswith("verified: ")
     assert (
         found.recommendation.provenance.verified in (cwd / "one/export/openmpi-mca-params.conf").read_text()

@@ -48,7 +48,7 @@ def test_it_makes_the_trials_that_the_command_makes(ran, tmp_path, capsys):
 def test_the_history_is_the_table_that_the_verb_writes(ran, tmp_path):
     campaign, _ = ran
     table = tmp_path / "history.parquet"
-    assert main(["history", str(campaign.directory), "--out", str(table)]) == 0
+    assert main(["history", str(campaign.directory), "--all", "--out", str(table)]) == 0
     pd.testing.assert_frame_equal(campaign.history, pd.read_parquet(table), check_dtype=False)
 
 
@@ -144,7 +144,7 @@ def test_spaces_by_name_and_by_path(tmp_path):
 
 
 def test_the_package_offers_what_its_stub_declares():
-    assert dir(autotune) == ["Campaign", "__version__", "load_space"]
+    assert dir(autotune) == ["Campaign", "__version__", "diagnose", "load_space", "record"]
     stub = (Path(autotune.__file__).parent / "__init__.pyi").read_text()
     for name in dir(autotune):
         assert name in stub
