@@ -30,6 +30,8 @@ def ground(folder: Path) -> dict[str, str]:
         "PATH": path,
         "PYTHONPATH": f"{folder}:{folder / 'launchers'}:{folder / 'plugins'}",
         "SLURM_CONF": "/no/such/slurm.conf",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",  # campaigns say it themselves, a reader's own mpirun does not
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
 
 
