@@ -49,11 +49,11 @@ def test_it_shows_each_phase_and_exports(finished):
     cwd, shown = finished
     for words in (
         "pml in use",
-        "Phase 1 of 4, baseline",
-        "Phase 2 of 4, screening",
+        "Phase 1 of 3, baseline",
+        "Phase 2 of 3, screening",
         "Main effects on latency",
         "Main effects on bandwidth",
-        "Phase 3 of 4, search",
+        "Phase 3 of 3, search",
         "Result: speed-up over the baseline",
         "recommended",
         "openmpi-mca-params.conf",
