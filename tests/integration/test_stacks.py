@@ -82,7 +82,7 @@ def test_a_small_campaign_ends_in_files_that_fresh_launches_confirm(name, prefix
         f"space={small_space(name, tmp_path)}",
         "collective=[allreduce,bcast,alltoall]",
         "sizes=[64,16384]",
-        f"cluster.ranks={ranks}",
+        *(f"cluster.ranks={ranks}", "cluster.oversubscribe=true"),
         *("probe.budget_s=0.4", "budget.launches=4", "baseline.launches=2", "verify.launches=4"),
         f"campaign.dir={tmp_path / 'campaign'}",
         cwd=tmp_path,
