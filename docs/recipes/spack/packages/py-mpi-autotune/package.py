@@ -5,7 +5,7 @@ from spack.package import *
 class PyMpiAutotune(PythonPackage):
     """An adaptive autotuner for MPI collectives."""
 
-    homepage = "https://pypi.org/project/mpi-autotune/"
+    homepage = "README.md"  # of the source distribution
     git = "."
 
     version("main", branch="main")
