@@ -5,8 +5,9 @@ values, enumerations, nested dataclasses, ``Mapping``, ``tuple`` and unions of t
 constructor ``of`` is made by it. A field can go by another name in documents: ``metadata={"key": "from"}``.
 """
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
@@ -15,7 +16,7 @@ from inspect import ismethod
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from autotune.errors import AutotuneError, UserError, allowed
+from autotune.errors import AutotuneError, TableError, UserError, allowed
 
 T = TypeVar("T")
 
@@ -128,6 +129,21 @@ class Document:
         elif isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool):
             return value
         raise self.error(f"{where} = {value!r}", f"expected {_WORDS.get(kind, kind.__name__)}")
+
+
+def document_in(text: str, name: str, formats: Collection[str], kind: str, made_by: str) -> dict[str, Any]:
+    """The JSON object in a file's text, one of these formats.
+
+    Raises:
+        TableError: it is none; the hint says what makes one.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise TableError(f"{name}: not JSON: {exc}") from exc
+    if not isinstance(document, dict) or document.get("format") not in tuple(formats):
+        raise TableError(f"{name} is no {kind}", f"make one: {made_by}")
+    return document
 
 
 def finite(value: float) -> float | None:

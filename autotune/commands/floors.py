@@ -1,7 +1,6 @@
 """What a machine does at its best for a recording, kept beside it; see `diagnose`."""
 
 import hashlib
-import json
 import math
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from autotune.errors import TableError
 from autotune.exporters.writing import write_files
 from autotune.recommend.floor import Floor
 from autotune.resources import user_bytes, user_text
-from autotune.structure import Document
+from autotune.structure import Document, document_in
 from autotune.views.documents import json_text
 
 FORMAT = "autotune floor 1"  # How such a document names itself.
@@ -52,12 +51,8 @@ def read_floor(text: str, name: str) -> Floor:
     Raises:
         TableError: it is none, or damaged.
     """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise TableError(f"{name}: not JSON: {exc}") from exc
-    if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
-        raise TableError(f"{name} is no floor", "make one: python -m autotune diagnose calls.json")
+    document = document_in(text, name, (FORMAT,), "floor", "python -m autotune diagnose calls.json")
+    del document["format"]
     found: Floor = _DOCUMENT.structured(Floor, document)
     for gain in found.gains:
         times = (gain.tuned_s, gain.default_s, gain.tuned_sem_s, gain.default_sem_s)

@@ -6,7 +6,6 @@ Several runs become one recording, whose numbers are means over them; what each 
 runs differ by more than the draw of what is timed lets a single one tell.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -24,7 +23,7 @@ from autotune.importers.recorded_time import (
     mean_histogram,
     means_of,
 )
-from autotune.structure import Document, plain
+from autotune.structure import Document, document_in, plain
 
 FORMAT = "autotune calls 4"
 """How such a document names itself."""
@@ -238,14 +237,8 @@ def read_recording(text: str, name: str) -> Recording:
     Raises:
         TableError: it is none, or damaged.
     """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise TableError(f"{name}: not JSON: {exc}") from exc
-    if not isinstance(document, Mapping) or document.get("format") not in (FORMAT, *_BEFORE):
-        raise TableError(
-            f"{name} is no recording of calls", "make one: python -m autotune record -- mpirun …"
-        )
+    made_by = "python -m autotune record -- mpirun …"
+    document = document_in(text, name, (FORMAT, *_BEFORE), "recording of calls", made_by)
     try:
         found: Recording = _made(
             Recording,
