@@ -30,7 +30,7 @@ from autotune.campaign.site import Site
 from autotune.commands import report as page
 from autotune.commands.application import read_calls
 from autotune.commands.diagnose import of_run
-from autotune.commands.hydra_bridge import connected, run_task
+from autotune.commands.hydra_bridge import answer_of, connected, run_task
 from autotune.commands.record import record as record_application
 from autotune.commands.terminal import plain_output
 from autotune.commands.trust import check_trusted
@@ -264,15 +264,8 @@ class Campaign:
         """What a task says of the composed scenario and the connected site."""
         if self._words is None:
             raise UserError(f"{self.directory} has begun", "Campaign(NAME, …).plan() says what one would do")
-        found: list[_T] = []
-
-        def kept(scenario: Scenario, site: Site) -> int:
-            found.append(task(scenario, site))
-            return 0
-
         _in_main_thread()
-        run_task(kept, self._words)
-        return found[0]
+        return answer_of(task, self._words)
 
     def _concluded(self) -> tuple[CampaignDirectory, Conclusion]:
         """What the journal says and what follows from it, computed anew where it has grown."""

@@ -17,7 +17,7 @@ from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.campaign.site import Site
 from autotune.commands.application import read_calls, sizes_of_calls
 from autotune.commands.floors import keep_floor, kept_floor
-from autotune.commands.hydra_bridge import run_task
+from autotune.commands.hydra_bridge import answer_of
 from autotune.commands.record import record
 from autotune.commands.verify import environment_in
 from autotune.commands.verify_application import in_force
@@ -126,9 +126,8 @@ def _measured(
     names, sizes = _pairs(recorded)
     if not any(one.tunable and one.busy_s > 0 for one in recorded.calls):
         words += [f"collective=[{','.join(names)}]", f"sizes=[{','.join(map(str, sizes))}]"]
-    found: list[Floor] = []
 
-    def task(scenario: Scenario, site: Site) -> int:
+    def measured_by(scenario: Scenario, site: Site) -> Floor:
         with tempfile.TemporaryDirectory(prefix="autotune-floor-") as folder:
             place = Path(folder)
             measured = [measurement_of(scenario, site.placement.ranks)]
@@ -144,11 +143,9 @@ def _measured(
             own = [_variables(one, site, place / f"settings{i}") for i, one in enumerate(files)]
             course = _Course(recorded, site, measured, place, seconds)
             floor = course.run(dict(zip(map(str, files), own, strict=True)))
-            found.append(replace(floor, stack=site.description))
-        return ExitCode.WELL
+            return replace(floor, stack=site.description)
 
-    run_task(task, [*words, *composed], launches=True)
-    return found[0]
+    return answer_of(measured_by, [*words, *composed], launches=True)
 
 
 def _quoted(path: Path) -> str:

@@ -12,12 +12,11 @@ import numpy as np
 from autotune.campaign.interruption import check as heed
 from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import Observer, measurement_of
-from autotune.campaign.site import Site
 from autotune.commands.guard_place import launching, settings_in
 from autotune.errors import ExitCode, UserError, allowed
+from autotune.guard.told import slot_words
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
-from autotune.scenario import Scenario
 from autotune.space import Point
 from autotune.stacks.installation import find
 from autotune.stacks.ports import Rendering
@@ -26,7 +25,7 @@ from autotune.verification.blocks import blocks_of
 from autotune.verification.comparison import claims, compare
 from autotune.verification.sequential import EACH, SequentialDesign
 from autotune.views.documents import json_text
-from autotune.views.text import calls_text, ratio_text, size_text
+from autotune.views.text import ratio_text
 
 PARTS = ("mpi", "ucx", "settings")
 """Parts that can be swapped: a launcher or its prefix, a folder of UCX's libraries, one of exported files."""
@@ -112,17 +111,11 @@ def _variants(a: dict[str, Path | None], b: dict[str, Path | None]) -> list[_Var
 
 def _observer(one: _Variant, words: Sequence[str], into: Path) -> Observer:
     """Observer of a variant."""
-    from autotune.commands.hydra_bridge import run_task
-
-    sites: list[tuple[Scenario, Site]] = []
-
-    def composed(scenario: Scenario, site: Site) -> int:
-        sites.append((scenario, site))
-        return ExitCode.WELL
+    from autotune.commands.hydra_bridge import answer_of
 
     named = words if any(word.startswith("conf=") for word in words) else ("conf=allreduce_local", *words)
-    run_task(composed, [*named, f"mpi.mpirun={one.parts['mpi']}", "campaign.dir=guard"])
-    scenario, site = sites[0]
+    words = [*named, f"mpi.mpirun={one.parts['mpi']}", "campaign.dir=guard"]
+    scenario, site = answer_of(lambda scenario, site: (scenario, site), words)
     own = _ucx_of(one.parts)
     ucx, settings = one.parts["ucx"], one.parts["settings"]
     env = _preloading(ucx) if ucx is not None and ucx != own else {}
@@ -189,7 +182,7 @@ def _text(first: _Variant, document: Sequence[Mapping[str, Any]]) -> str:
     for one in document:
         lines.append(f"speed of {one['what']} over that of A:")
         for c in one["slots"]:
-            where = f"{calls_text(*c.slot[:2])}, {size_text(c.slot[2])}"
+            where = slot_words(c.slot)
             ends = (ratio_of(c.low), ratio_of(c.high))
             mark = "  SLOWER" if c.slot in one["slower"] else ""
             lines.append(f"  {where:36} {ratio_text(ratio_of(c.gain), ends)}{mark}")

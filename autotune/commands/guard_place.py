@@ -17,7 +17,7 @@ from autotune.campaign.interruption import check as heed
 from autotune.campaign.observing import Measurement, measurement_of
 from autotune.campaign.site import Site
 from autotune.commands.trust import check_trusted
-from autotune.errors import ExitCode, UserError
+from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.exporters.document import JsonDocument, recommendation_of
 from autotune.exporters.export_check import Checkable, Recipe
@@ -89,7 +89,7 @@ class Place:
 
 def kept_anew(source: Path, words: Sequence[str], mpirun: str | None, unasked: bool) -> Place:
     """Settings in a campaign's directory, below a prefix, or in a folder of exported files."""
-    from autotune.commands.hydra_bridge import run_task
+    from autotune.commands.hydra_bridge import answer_of
 
     if (source / FILE).exists():
         if words:
@@ -106,12 +106,6 @@ def kept_anew(source: Path, words: Sequence[str], mpirun: str | None, unasked: b
         raise UserError(
             f"{source} is {recommendation.provenance.stamp}: no MPI ran", "guard needs a real MPI"
         )
-    chosen: list[tuple[Scenario, dict[str, Any]]] = []
-
-    def composed(scenario: Scenario, site: Site) -> int:
-        chosen.append((scenario, dict(site.launched_by)))
-        return ExitCode.WELL
-
     slots = [g.slot for g in recommendation.gains] or [
         (r.collective, r.comm_size, 1024) for r in recommendation.rules
     ]
@@ -128,8 +122,8 @@ def kept_anew(source: Path, words: Sequence[str], mpirun: str | None, unasked: b
         raise UserError(
             f"{files} sets nothing by size, and gains of no size are known", "export it with its gains"
         )
-    run_task(composed, [*asked, *words])
-    (scenario, launcher), both = chosen[0], dict(source_.both_sides)
+    scenario, launcher = answer_of(lambda one, site: (one, dict(site.launched_by)), [*asked, *words])
+    both = dict(source_.both_sides)
     scenario = replace(scenario, mpi=replace(scenario.mpi, env={**scenario.mpi.env, **both}))
     return _placed(recommendation, files, scenario, launcher, mpirun)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Never
+from typing import Any, Never, TypeVar
 
 from hydra import version
 from hydra._internal.hydra import Hydra
@@ -50,6 +50,7 @@ _OPEN_SECTIONS = (
 )
 
 Task = Callable[[Scenario, Site], int]  # What to do with a composed scenario; returns the exit code.
+_Answer = TypeVar("_Answer")
 
 
 def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
@@ -80,6 +81,20 @@ def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
         if job.failure:
             raise job.failure
     return max(job.codes, default=ExitCode.WELL)
+
+
+def answer_of(
+    ask: Callable[[Scenario, Site], _Answer], words: Sequence[str], launches: bool = False
+) -> _Answer:
+    """The answer to a question about the scenario that the words compose; raises as ``run_task``."""
+    answers: list[_Answer] = []
+
+    def kept(scenario: Scenario, site: Site) -> int:
+        answers.append(ask(scenario, site))
+        return ExitCode.WELL
+
+    run_task(kept, words, launches)
+    return answers[0]
 
 
 @dataclass
