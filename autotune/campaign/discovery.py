@@ -115,8 +115,7 @@ class Discovery:
         if not made:
             return self.course.next_run(())
         runs = self.runs(history)
-        begin = cycle(runs)
-        spent_s, now_s = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
+        spent_s, now_s = _spent_s(made)
         limit_s = self._limit_s(spent_s, time.all_s + now_s)
         enough, over = now_s >= limit_s * (1 - RULE.confirming), now_s >= limit_s
         planned = self.course.next_run(runs, enough, over)
@@ -129,9 +128,7 @@ class Discovery:
 
     def left_s(self, history: History, time: TimeLeft) -> float:
         """What its present cycle may still take; infinite where nothing limits it."""
-        made = history.of(Phase.DISCOVERY).observations
-        begin = cycle(self.runs(history)) if made else 0
-        spent_s, now_s = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
+        spent_s, now_s = _spent_s(history.of(Phase.DISCOVERY).observations)
         return max(0.0, self._limit_s(spent_s, time.all_s + now_s) - now_s)
 
     def _limit_s(self, spent_s: float, left_s: float) -> float:
@@ -258,6 +255,13 @@ class Discovery:
         return Run(
             fits[-1], changes, trial.block, curve if len(curve) == sizes else (), cores_in(extra), apart
         )
+
+
+def _spent_s(made: Sequence[Observation]) -> tuple[float, float]:
+    """Seconds that launches of a discovery took in the cycles before, and in the present one."""
+    begin = cycle([o.trial.block for o in made])
+    before, now = (sum(o.duration_s for o in part) for part in (made[:begin], made[begin:]))
+    return before, now
 
 
 def _behind(found: Found, arm: int) -> list[float]:

@@ -230,16 +230,16 @@ def _recording(
         for (name, power, comm_size, _), kept in job.kept.items():
             if found := waited(name, comm_size, kept, int(job.heads[0]["size"])):
                 waits[name, power, comm_size].append(found)
+    seconds: dict[Any, list[float]] = defaultdict(list)  # of calls of one power of two, and (-1) of all
+    for (name, kind, comm_size, power, *_), row in totals.items():
+        for of in {power, -1}:
+            seconds[name, kind, comm_size, of].append(row[_SECONDS])
     calls: list[RecordedCalls] = []
     for (name, kind, comm_size, power, family, _), row in totals.items():
         if row[_CALLS] and family == 0:
             slot = (name, power, comm_size) if (name, power, comm_size) in waits else (name, -1, comm_size)
             of_slot = waits.get(slot, []) if kind == 0 else []
-            in_all_s = math.fsum(
-                one[_SECONDS]
-                for key, one in totals.items()
-                if key[:3] == (name, kind, comm_size) and slot[1] in (-1, key[3])
-            )
+            in_all_s = math.fsum(seconds[name, kind, comm_size, slot[1]])
             calls.append(_collective(name, KINDS[kind], comm_size, row, of_slot, in_all_s))
     other = [
         _other(name, FAMILIES[family], DISTANCES[distance], row)

@@ -61,7 +61,7 @@ class DiscoveryDesign:
             go_on: Whether a complete cycle is followed by another one, which screens on.
         """
         screened = [run for run in runs if run.block == 0]
-        begin = cycle(runs)
+        begin = cycle([run.block for run in runs])
         before, now = runs[:begin], runs[begin:]
         confirmed = [run for run in now if run.block]
         more = len(screened) < self.screening and len(runs) < self.launches
@@ -191,9 +191,9 @@ class DiscoveryDesign:
         return per_arm
 
 
-def cycle(runs: Sequence[Run]) -> int:
-    """Where the last cycle of screening and confirmation begins."""
-    begins = (i for i in range(len(runs) - 1, 0, -1) if not runs[i].block and runs[i - 1].block)
+def cycle(blocks: Sequence[int]) -> int:
+    """Where the last cycle of screening (block 0) and confirmation begins, by the block of each launch."""
+    begins = (i for i in range(len(blocks) - 1, 0, -1) if not blocks[i] and blocks[i - 1])
     return next(begins, 0)
 
 
