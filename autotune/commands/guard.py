@@ -246,7 +246,7 @@ def _beside(told: Told, kept: Kept, place: Place, earlier: str, minutes: float, 
     for observation, tuned in in_turn(unders, (before, place), into, minutes, EACH_NIGHT):
         sides[tuned].append(observation)
     blocks, design = blocks_of(*sides), SequentialDesign()
-    names = [f"{one.site.description}" for one in (before, place)]
+    names = [one.site.description for one in (before, place)]
     said, judged = claims(blocks, design), compare(blocks, design)
     lines = [f"speed under {names[1]} over that under {names[0]}, {sum(map(len, sides))} launches in turn:"]
     lines += [

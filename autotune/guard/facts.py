@@ -98,7 +98,7 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
     prefix = installation.mpirun.resolve().parent.parent
     ucx = site_file(installation.library)
     parameters = [
-        *(home / "mca-params.conf" for home in [Path.home() / ".openmpi"]),
+        Path.home() / ".openmpi" / "mca-params.conf",
         *(prefix / "etc" / name for name in ("openmpi-mca-params.conf", "prte-mca-params.conf")),
         *(path for path in (ucx, Path.home() / "ucx.conf") if path),
     ]

@@ -35,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.verification.evidence import Drawn, log_evidence, median
+from autotune.verification.evidence import ROBUST, Drawn, log_evidence, median
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +55,6 @@ _REACH = 9.0
 _CLIP = 2.0
 """Robust standard deviations beyond which a launch counts no further for the mean of its night: of launches
 that are normal it loses 3 % of their information, and one of them in ten may be anywhere."""
-_ROBUST = 1.4826
 _STEPS = 14
 """Steps of bisection."""
 _LEAST = 1e-300
@@ -84,7 +83,7 @@ def of_launches(y: Floats) -> tuple[Floats, Floats]:
     NaN where fewer than one, or two, are known.
     """
     middle = median(y)
-    reach = _CLIP * _ROBUST * median(np.abs(y - middle))
+    reach = _CLIP * ROBUST * median(np.abs(y - middle))
     clipped = np.where(reach > 0, np.clip(y, middle - reach, middle + reach), y)
     n = np.isfinite(y).sum(axis=0).astype(float)
     with np.errstate(all="ignore"):

@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 
 from autotune.errors import ExitCode
 from autotune.guard.changes import Change
-from autotune.guard.verdict import LOSS, WHOLE, Found, Seen, Verdict
+from autotune.guard.verdict import LOSS, Found, Seen, Verdict
 from autotune.history.objectives import Slot
+from autotune.verification.comparison import WHOLE
 from autotune.views.text import calls_text, figure_text, size_text
 
 _METRIC = "autotune_guard"
@@ -304,7 +305,7 @@ def _found(one: Found) -> str:
 
 
 def _seen(one: Seen) -> str:
-    times = " ".join(figure_text(seconds * 1e6, unit="µs") for seconds in (one.settings_s,))
+    times = figure_text(one.settings_s * 1e6, unit="µs")
     most = (
         f"at most {_PERCENT * (one.most - 1):.0f} % slower than before"
         if math.isfinite(one.most)

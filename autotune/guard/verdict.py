@@ -23,10 +23,9 @@ from autotune.guard.nights import (
     rise,
 )
 from autotune.history.objectives import Slot
+from autotune.verification.comparison import WHOLE
 from autotune.verification.evidence import bound, estimate
 
-WHOLE: Slot = ("all", 0, 0)
-"""The mean of ln t over all slots."""
 LOSS = 0.1
 """Loss that "same" excludes at every size: as a verification does, by ``verify.margin``."""
 _LEAST = math.log1p(-0.01)

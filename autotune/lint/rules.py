@@ -13,11 +13,10 @@ from typing import NoReturn
 from autotune.lint import json_rules
 from autotune.lint.finding import IGNORED, Finding, Notes
 from autotune.stacks import coll_tuned
+from autotune.stacks.classic_rules import HEADER, NAMES, heading
 
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-_HEADER = "rule-file-version-"
 _COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
-_NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,7 @@ def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
     if text.lstrip().startswith("{"):
         return json_rules.rules_file(path, text, version)
     lines = text.splitlines()
-    headed = bool(lines) and lines[0].startswith(_HEADER)
-    five = headed and lines[0].removeprefix(_HEADER).strip() != "1"
+    headed, five = heading(lines)
     notes = Notes(path)
     tokens = _tokens(lines[1:] if headed else lines, 2 if headed else 1)
     reader = _Reader(notes.note, version, tokens, five=five)
@@ -91,7 +89,7 @@ def _notation(reader: _Reader, lines: list[str], headed: bool) -> None:
         if headed and number == 1:
             continue
         said = line.partition("#")[0]
-        if _HEADER in said:
+        if HEADER in said:
             reader.note(
                 number,
                 f"only in the first line is this a header; here its number is read as a count: {IGNORED}",
@@ -116,7 +114,7 @@ def _file(reader: _Reader, widths: dict[int, int]) -> None:
         token = reader.next("the id of a collective")
         if seen:
             _no_row(reader, token, widths)
-        name = _NAMES.get(token.value)
+        name = NAMES.get(token.value)
         if name is None:
             reader.cut(token.line, f"there is no collective {token.value}: {IGNORED}", "ids go from 0 to 16")
         if name not in coll_tuned.ALGORITHMS:

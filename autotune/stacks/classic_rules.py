@@ -17,8 +17,8 @@ from autotune.stacks import coll_tuned
 from autotune.stacks.asked import Answer, Asked, last_up_to
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
-_HEADER = "rule-file-version-"
-_NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
+HEADER = "rule-file-version-"
+NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,16 @@ class RulesEntry:
     rows: tuple[RulesRow, ...]
 
 
+def heading(lines: list[str]) -> tuple[bool, bool]:
+    """Whether a file has a header, and whether that is of a version whose rows have five numbers."""
+    headed = bool(lines) and lines[0].startswith(HEADER)
+    return headed, headed and lines[0].removeprefix(HEADER).strip() != "1"
+
+
 def entries(text: str) -> Mapping[str, tuple[RulesEntry, ...]]:
     """Collective → its entries, in the order of the file; of one that comes twice the later ones."""
     lines = text.splitlines()
-    headed = bool(lines) and lines[0].startswith(_HEADER)
-    five = headed and lines[0].removeprefix(_HEADER).strip() != "1"
+    headed, five = heading(lines)
     numbers = _numbers(lines, headed)
     widths = {n: len(_NUMBER.findall(line.partition("#")[0])) for n, line in enumerate(lines, 1)}
 
@@ -54,7 +59,7 @@ def entries(text: str) -> Mapping[str, tuple[RulesEntry, ...]]:
 
     found: dict[str, tuple[RulesEntry, ...]] = {}
     for _ in range(next(numbers)[1]):
-        name = _NAMES[next(numbers)[1]]
+        name = NAMES[next(numbers)[1]]
         made = []
         for _ in range(next(numbers)[1]):
             line, comm_size = next(numbers)

@@ -56,7 +56,7 @@ from autotune.verification.evidence import (
 )
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
-_WHOLE: Slot = ("all", 0, 0)
+WHOLE: Slot = ("all", 0, 0)  # The mean over slots.
 _REMEMBERED = 512
 """Comparisons: those of earlier launches are asked for with each that follows."""
 
@@ -141,7 +141,7 @@ def claims(
         return Claims(False, frozenset(), frozenset(), frozenset(), frozenset())
     gain, limit = estimate(drawn), math.log(2 / design.alpha)
     each, against = log_evidence(drawn), log_evidence(drawn, sign=-1.0)
-    differing = [i for i, slot in enumerate(slots) if slot != _WHOLE]
+    differing = [i for i, slot in enumerate(slots) if slot != WHOLE]
     share = math.log(max(len(differing), 1))
     whole = float(log_evidence(_averaged(drawn, differing))[0]) if differing else 0.0
     parts = [whole, *(each[differing] - share)]
@@ -153,7 +153,7 @@ def claims(
 
     def where(which: np.ndarray) -> frozenset[Slot]:
         chosen = {slot for slot, told in zip(slots, which, strict=True) if told}
-        return frozenset((chosen - {_WHOLE}) | (set(same) if _WHOLE in chosen else set()))
+        return frozenset((chosen - {WHOLE}) | (set(same) if WHOLE in chosen else set()))
 
     return Claims(
         math.log(sum(map(math.exp, np.array(parts) - max(parts)))) + max(parts) - math.log(2) >= limit,
@@ -220,11 +220,11 @@ def overall(
     common = set(slots) if slots is not None else set.intersection(*worked) if worked else set()
     drawn = _averaged(_arrays(blocks, sorted(common)), range(len(common))) if common else []
     if not common or not np.isfinite(gain := float(estimate(drawn)[0])):
-        return Comparison(_WHOLE, 0, 0.0, math.nan, -math.inf, math.inf, SlotDecision.CANNOT_TELL)
+        return Comparison(WHOLE, 0, 0.0, math.nan, -math.inf, math.inf, SlotDecision.CANNOT_TELL)
     low, high = (float(bound(drawn, alpha / 2, sign)[0]) for sign in (1.0, -1.0))
     sem = float(_errors(drawn, np.array([gain]))[0])
     said = _decision(low, high, SequentialDesign(max_loss=0.0))
-    return Comparison(_WHOLE, int(_launches(drawn)[0]), gain, sem, low, high, said, gain)
+    return Comparison(WHOLE, int(_launches(drawn)[0]), gain, sem, low, high, said, gain)
 
 
 def launches_for(comparison: Comparison, to: float, alpha: float) -> float:
@@ -275,7 +275,7 @@ def _drawn(
         return differing, drawn
     mean = _averaged(_arrays(blocks, alike, means), range(len(alike)))
     both = zip(drawn, mean, strict=True)
-    return [*differing, _WHOLE], [replace(d, y=np.hstack([d.y, m.y])) for d, m in both]
+    return [*differing, WHOLE], [replace(d, y=np.hstack([d.y, m.y])) for d, m in both]
 
 
 def _averaged(blocks: Iterable[Drawn], columns: Iterable[int]) -> list[Drawn]:

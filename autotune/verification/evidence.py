@@ -51,7 +51,7 @@ Of a clear effect the scores are ±0.67, and four launches a side reach 59 % of 
 """
 _CLIP = 1.0
 """Robust standard deviations beyond which a launch counts no further."""
-_ROBUST = 1.4826
+ROBUST = 1.4826
 """From the median of absolute values to the standard deviation of a normal distribution."""
 _LEAST_SCALE = 1e-12
 _FAR = 7.0
@@ -177,7 +177,7 @@ def spread(blocks: Sequence[Drawn], gain: Floats) -> tuple[Floats, Floats]:
         np.concatenate([part[block.tuned == side] for part, block in zip(parts, blocks, strict=True)])
         for side in (True, False)
     )
-    return _ROBUST * median(np.abs(tuned)), _ROBUST * median(np.abs(others))
+    return ROBUST * median(np.abs(tuned)), ROBUST * median(np.abs(others))
 
 
 def _log_mean(log_e: Floats) -> Floats:
@@ -192,7 +192,7 @@ def _scores(blocks: Sequence[Drawn], delta: float | Floats) -> list[Floats]:
         centred = _centred(block, np.broadcast_to(delta, block.y.shape[1]))
         seen.append(np.abs(centred))
         with np.errstate(all="ignore"):
-            scale = _ROBUST * np.nan_to_num(median(np.concatenate(seen)))
+            scale = ROBUST * np.nan_to_num(median(np.concatenate(seen)))
         scores.append(np.clip(centred / np.maximum(scale, _LEAST_SCALE), -_CLIP, _CLIP))
     return scores
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from autotune.guard.kept import by_day, slot_text
-from autotune.guard.verdict import WHOLE, Kind, judge
+from autotune.guard.verdict import Kind, judge
+from autotune.verification.comparison import WHOLE
 from tests.unit.guard.nights_of import SLOTS, Machine
 
 BUSY = Machine(day=0.02, drift=0.003, exchange=0.02)
