@@ -234,14 +234,14 @@ def test_after_another_version_it_is_named_and_not_in_effect(tmp_path, name):
     folder = prefix(tmp_path / "site", other)
     kept = autotune("guard", "keep", folder, "--minutes", "0", "--mpirun", other)
     assert kept.returncode == 0, kept.stdout + kept.stderr
-    same = autotune("guard", "check", folder, "--quick", "--mpirun", other)
+    same = autotune("guard", "check", folder, "--quick")  # the launcher it was kept with, whatever PATH says
     assert (same.returncode, same.stdout.startswith("in effect as on")) == (0, True), same.stdout
-    done = autotune("guard", "check", folder, "--quick")
-    assert done.returncode == 1
+    done = autotune("guard", "check", folder, "--quick", "--mpirun", launcher())
+    assert done.returncode == 1, done.stdout
     (was, ucx_was), (now, ucx_now) = here(other), here(launcher())
     assert f"Open MPI: {was} → {now}" in done.stdout
     assert f"UCX: {ucx_was} → {ucx_now}" in done.stdout
     assert f"not in effect: the files hold for Open MPI {was}" in done.stdout
-    both = autotune("guard", "check", folder, "--minutes", "0.3")  # the old one is still there: both in turn
+    both = autotune("guard", "check", folder, "--minutes", "0.3", "--mpirun", launcher())  # the old one is still there: both in turn
     assert "launches in turn" in both.stdout
     assert "SLOWER" not in both.stdout
