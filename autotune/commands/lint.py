@@ -56,7 +56,7 @@ def measured_on(texts: Iterable[str]) -> int | None:
 
 
 def _here(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:
-    """What the libraries here say: UCX of its variables, Open MPI too where it is the one judged for."""
+    """Variables of the libraries here: UCX's, and Open MPI's where it is the one checked for."""
     try:
         here = find()
         knobs = read("ucx", here) + read("libfabric", here)
