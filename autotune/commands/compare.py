@@ -48,9 +48,7 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
     if not found.pairs:
         has = [_said(calls) for calls in (found.only_first, found.only_second)]
         hint = f"{paths[0]} has {has[0]}; {paths[1]} has {has[1]}"
-        raise UserError(
-            "the logs have no call in common", f"{hint}; --comm-size adds the ranks a log lacks"
-        )
+        raise UserError("the logs have no call in common", f"{hint}; --comm-size adds the ranks a log lacks")
     if as_json:
         sys.stdout.write(json_text(logs_document(found)))
         return
