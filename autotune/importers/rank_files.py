@@ -72,11 +72,11 @@ class _Rank:
     cells: Any
     streams: Any
     samples: Sequence[tuple[Any, Any]]
-    """Of each stream the calls that were drawn, and its longest."""
+    """For each stream the calls that were drawn, and its longest."""
 
     @property
     def tick_s(self) -> float:
-        """Seconds of a tick: over the run, where it has lasted long enough to tell."""
+        """Seconds of a tick: over the run, where it lasted long enough."""
         lasted_s, ticks = (
             float(self.head["end_s"] - self.head["begin_s"]),
             self.head["end"] - self.head["begin"],
@@ -97,7 +97,7 @@ _TICKS = np.dtype([("call", "<i8"), ("begin", "<i8"), ("end", "<i8"), ("root", "
 
 @dataclass(slots=True)
 class _RecordedJob:
-    """What the ranks of one MPI_COMM_WORLD have, summed up as they are read."""
+    """Sums over the ranks of one MPI_COMM_WORLD, made as they are read."""
 
     totals: dict[tuple[str, int, int, int, int, int], Any] = field(default_factory=dict)
     """(name, kind, communicator size, bin, family, distance) → a row of ``_sums``, then the classes."""
