@@ -51,11 +51,11 @@ class Rank:
     cells: Any
     streams: Any
     samples: Sequence[tuple[Any, Any]]
-    """Of each stream the calls that were drawn, and its longest."""
+    """For each stream the calls that were drawn, and its longest."""
 
     @property
     def tick_s(self) -> float:
-        """Seconds of a tick: over the run, where it has lasted long enough to tell."""
+        """Seconds of a tick: over the run, where it lasted long enough."""
         lasted_s, ticks = (
             float(self.head["end_s"] - self.head["begin_s"]),
             self.head["end"] - self.head["begin"],

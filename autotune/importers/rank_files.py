@@ -32,7 +32,7 @@ _Z95 = 1.959963984540054
 
 @dataclass(slots=True)
 class _RecordedJob:
-    """What the ranks of one MPI_COMM_WORLD have, summed up as they are read."""
+    """Sums over the ranks of one MPI_COMM_WORLD, made as they are read."""
 
     totals: dict[tuple[str, int, int, int, int, int], Any] = field(default_factory=dict)
     """(name, kind, communicator size, bin, family, distance) → a row of ``_sums``, then the classes."""
