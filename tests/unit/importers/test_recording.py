@@ -137,7 +137,7 @@ def test_the_standard_error_is_that_of_repeated_draws():
 
 
 def test_the_interval_holds_what_wrappers_and_a_programs_clock_add():
-    """100 of 400 calls went through the wrapper, 50 were timed, 1 µs each; once its core was lost for 1 ms."""
+    """Of 400 calls 100 went through the wrapper, 50 were timed, 1 µs each; once a core was lost for 1 ms."""
     cell = np.zeros(1, of_rank.CELL)
     cell["calls"], cell["timed"], cell["all"], cell["counted"] = 400, 50, 50, 100
     cell["ticks"], cell["added"] = 50_000, 50  # µs
