@@ -24,7 +24,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ROOMS = (
     *("__init__", "errors", "collectives", "structure", "resources", "space", "measure", "history"),
-    *("importers", "simulate", "screening", "recommend", "verification", "probe", "scenario", "stacks"),
+    *(
+        "importers",
+        "simulate",
+        "screening",
+        "site",
+        "recommend",
+        "verification",
+        "probe",
+        "scenario",
+        "stacks",
+    ),
     *("campaign", "views", "proposers", "exporters", "lint", "replay", "guard", "commands", "launchers"),
     *("autotune_formats", "cli", "__main__"),
 )
