@@ -46,7 +46,7 @@ _SHARE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PlannedJob:
     """A job to be run with the recommendation; fields left out are as measured."""
 
     ranks: int | None = None
@@ -61,7 +61,7 @@ def report(
     figures: Path | None = None,
     follow: bool = False,
     collective: str | None = None,
-    job: Job | None = None,
+    job: PlannedJob | None = None,
 ) -> None:
     """Write the page, and its figures as files where a directory for them is named.
 
@@ -113,7 +113,7 @@ def report(
             sys.stdout.write(f"{path}\n")
 
 
-def _covered(campaign: CampaignDirectory, job: Job) -> tuple[Covered, ...]:
+def _covered(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:
     """Whether what the campaign measured covers the calls of a job, those with the most time first."""
     about = campaign.about
     measured = set(campaign.conclude().baseline)

@@ -75,7 +75,7 @@ def settings(
 
 
 def models(inputs: ReportInput, judged: Sequence[Candidate]) -> list[Learnt | None]:
-    """What the judge of recommendations has learnt of each objective."""
+    """The model of each objective, fitted by the judge of recommendations."""
     return [learnt(objective, i, inputs.space, judged) for i, objective in enumerate(inputs.objectives)]
 
 
