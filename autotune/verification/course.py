@@ -71,7 +71,7 @@ class Course:
         self.held: Recommendation | None = None
         """The rest of the setting, where it holds."""
         self.not_worth = 0.0
-        """Promised speed-up where it was inconclusive; settings that promise less would be inconclusive too."""
+        """Promised speed-up where it was inconclusive; so are settings that promise less."""
 
     @property
     def under_way(self) -> bool:
