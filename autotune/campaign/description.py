@@ -70,9 +70,7 @@ class Description:
     objectives: tuple[Objective, ...]  # What is judged.
     site: SiteFacts  # Where it is measured.
     knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
-    discovered: DiscoveryResult | None = (
-        None  # What a complete discovery found; the space is what it left to search.
-    )
+    discovered: DiscoveryResult | None = None  # Of a complete discovery, which left ``space`` to search.
     suggested: tuple[Point, ...] = ()  # Points to search first.
     confirmed: tuple[Point, ...] = ()
     """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""

@@ -131,7 +131,7 @@ class Choice:
         more = f", less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
         effect = f" ({highest.effect})" if highest.effect else ""
         loss = math.ceil(100 * (1 - highest.gain.interval[0])) / 100
-        return f"{line}; cost: slower at {highest.text}{effect}{more}; accepted with verify.max_loss={loss:g}"
+        return f"{line}; cost: {highest.text}{effect}{more}; accepted with verify.max_loss={loss:g}"
 
 
 def choices(
