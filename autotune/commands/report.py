@@ -254,6 +254,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         protocols=protocols,
         before=_protocols(campaign, Point(), Subject.UNTOUCHED) if protocols else (),
         space=about.space,
+        whole=about.whole,
         objectives=about.objectives,
         history=levelled(campaign.history),
         remarks=remarks(about, campaign.history),

@@ -10,7 +10,7 @@ from autotune.history.trial import History
 from autotune.recommend.coverage import Covered
 from autotune.recommend.recommendation import Recommendation
 from autotune.screening import Effects, ScreeningResult
-from autotune.space import Space
+from autotune.space import Point, Space
 from autotune.verification.one_round import VerificationRound
 
 
@@ -66,3 +66,10 @@ class ReportInput:
     """The same by default; empty: no UCX was in use."""
     running: bool = False
     """Whether the page is to load itself again every half a minute."""
+    whole: Space | None = None
+    """Everything that a launch may have set, the knobs of a discovery too; None: the space."""
+
+    @property
+    def unset(self) -> Point:
+        """The stack's own values of everything that a launch may have set."""
+        return (self.whole or self.space).unset
