@@ -25,11 +25,13 @@ def tune(
         sys.stdout.write(context.get_help() + "\n")  # with conf=NAME Hydra shows what it composes
         return ExitCode.WELL
     from autotune.commands.hydra_bridge import run_task
+    from autotune.commands.site import tune_site
     from autotune.commands.tune import tune as task
 
     if quiet and verbose:
         raise UserError("--quiet and --verbose", "give one of them")
-    return run_task(partial(task, quiet=quiet, verbose=verbose), words or (), launches=True)
+    whole = partial(tune_site, quiet=quiet)
+    return run_task(partial(task, quiet=quiet, verbose=verbose), words or (), launches=True, whole=whole)
 
 
 @cli.command("list")
@@ -45,8 +47,9 @@ def plan(words: Words = None) -> int:
     """Say what a campaign would do and cost in launches and node-hours, and run nothing."""
     from autotune.commands.hydra_bridge import run_task
     from autotune.commands.plan import plan as task
+    from autotune.commands.site import plan_site
 
-    return run_task(task, words or ())
+    return run_task(task, words or (), whole=plan_site)
 
 
 @composed()

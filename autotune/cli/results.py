@@ -14,7 +14,13 @@ from autotune.errors import UserError
 def status(directory: Dir, as_json: Json = False) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
     from autotune.commands.kept_status import JOBS, kept
+    from autotune.history.folder import WISHES
 
+    if (directory / WISHES).is_file():
+        from autotune.commands.site import site_status
+
+        site_status(directory, as_json)
+        return
     if not (directory / JOBS).is_dir() and (now := kept(directory)) is not None:
         sys.stdout.write(now.json if as_json else now.text)
         return
@@ -80,7 +86,13 @@ def report(
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     from autotune.commands import report as verb
+    from autotune.history.folder import WISHES
 
+    if (directory / WISHES).is_file():
+        from autotune.commands.site import site_report
+
+        site_report(directory, out)
+        return
     asked = bool(ranks or nodes or sizes)
     if calls is not None and asked:
         raise UserError("--calls with --ranks, --nodes or --sizes", "the recording says them: leave them out")

@@ -4,8 +4,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from autotune.campaign.directory import read_campaign
 from autotune.commands.install import agreed
+from autotune.commands.site import recommended
 from autotune.errors import UserError
 from autotune.exporters import listing
 from autotune.exporters.files import export_files, how_to_use, unused
@@ -42,8 +42,7 @@ def export(
         UserError: nothing to export, what a format cannot say, or no place for files.
         StorageError: the disk is full or read-only.
     """
-    campaigns = [read_campaign(directory) for directory in directories]
-    recommendation = merged([campaign.recommended(ChoiceKind(kind)) for campaign in campaigns])
+    recommendation = merged([recommended(directory, ChoiceKind(kind)) for directory in directories])
     if prefix:
         if wanted or out:
             raise UserError(
@@ -59,7 +58,7 @@ def export(
     target = out or directories[0] / "export"
     if len(directories) > 1 and out is None:
         raise UserError("several campaigns in one file", "say where to write it: --out DIR")
-    formats = wanted or dialect(campaigns[0].about.space.stack).formats
+    formats = wanted or dialect(recommendation.provenance.family).formats
     for path in export_files(recommendation, formats, target):
         sys.stdout.write(f"{path}\n")
     if use := how_to_use(recommendation, formats, target):

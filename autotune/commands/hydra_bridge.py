@@ -50,13 +50,17 @@ _OPEN_SECTIONS = (
 )
 
 Task = Callable[[Scenario, Site], int]  # What to do with a composed scenario; returns the exit code.
+Compose = Callable[[dict[str, Any]], tuple[Scenario, Site]]
+WholeSite = Callable[[Mapping[str, Any], Compose], int]
+"""What to do with ``conf=site``: its configuration, and what makes a job of one; returns the exit code."""
 _Answer = TypeVar("_Answer")
 
 
-def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
+def run_task(task: Task, words: Sequence[str], launches: bool = False, whole: WholeSite | None = None) -> int:
     """Do a task with the scenario that the words compose, or what Hydra's own options among them ask for.
 
-    ``launches``: a batch system may be given the work, and hosts be asked whether they are fit.
+    ``launches``: a batch system may be given the work, and hosts be asked whether they are fit; ``whole``:
+    what is done with a whole site.
 
     Returns:
         The exit code, in a multirun, which does the task several times, the worst.
@@ -64,7 +68,7 @@ def run_task(task: Task, words: Sequence[str], launches: bool = False) -> int:
     Raises:
         AutotuneError: with Hydra's complaints translated, and ``Interrupted`` for Ctrl-C, SIGTERM and SIGHUP.
     """
-    job = _Job(task, launches)
+    job = _Job(task, launches, whole)
     with heeded():
         try:
             _do(words, job)
@@ -103,6 +107,7 @@ class _Job:
 
     task: Task
     launches: bool
+    whole: WholeSite | None = None
     called: bool = False  # Whether there was something to do: what is raised before is Hydra's.
     codes: list[int] = field(default_factory=list)  # Of the tasks that were done.
     directories: list[Path] = field(default_factory=list)  # Of the campaigns.
@@ -131,13 +136,21 @@ class _Job:
         if isinstance(place, dict) and place.get("dir") is None:
             words = chosen.overrides.task if chosen.mode is RunMode.MULTIRUN else ()
             place["dir"] = str(campaign_folder(Path("campaigns") / name, words))
-        scenario = scenario_of(of_recording(document) if "calls" in document else document, name)
-        for wanted in scenario.export:
-            exporter(wanted)  # refuses what it does not know, before anything is launched
-        self.directories.append(scenario.directory)
         named = str(chosen.runtime.choices["hydra/launcher"])
         launcher = {} if named == "basic" else OmegaConf.to_container(chosen.launcher, resolve=True)
-        site = connected(launcher, scenario, self.launches)  # type: ignore[arg-type] # a node is a mapping
+
+        def compose(document: dict[str, Any]) -> tuple[Scenario, Site]:
+            scenario = scenario_of(of_recording(document) if "calls" in document else document, name)
+            for wanted in scenario.export:
+                exporter(wanted)  # refuses what it does not know, before anything is launched
+            self.directories.append(scenario.directory)
+            return scenario, connected(launcher, scenario, self.launches)  # type: ignore[arg-type] # a mapping
+
+        if "site" in document:
+            if self.whole is None:
+                raise ScenarioError(f"conf={name} is of a whole site", "it goes with tune and plan")
+            return self.whole(document, compose)
+        scenario, site = compose(document)
         return self.task(site.asked(scenario), site)
 
 

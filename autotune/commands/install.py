@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autotune.campaign.directory import read_campaign
+from autotune.commands.site import recommended
 from autotune.commands.terminal import agreed_to
 from autotune.errors import AutotuneError
 from autotune.exporters.export_check import refuted
@@ -30,7 +30,7 @@ def install(directory: Path, unasked: bool = False) -> None:
         UserError: a campaign of another MPI, or files that cannot be read or written.
         StorageError: the disk is full or read-only.
     """
-    recommendation = read_campaign(directory).recommended()
+    recommendation = recommended(directory)
     changes = additions(recommendation)
     if changes is None:
         sys.stdout.write("nothing to install: the stack's own defaults stay\n")

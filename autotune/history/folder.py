@@ -13,6 +13,7 @@ from pathlib import Path
 from autotune.errors import JournalError
 
 FILE = "journal.jsonl"  # Name of the journal in a campaign's directory.
+WISHES = "site.json"  # Of a whole site: what it wants, beside the campaigns of its jobs.
 
 
 def campaign_of(path: Path) -> Path | None:

@@ -1,0 +1,105 @@
+"""Which job of a site is worth its node-seconds, what it needs, and the rules of all jobs as one table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from autotune.collectives import COLLECTIVES, Pattern, Size
+from autotune.history.lookup import last_up_to, size_reach
+from autotune.history.trial import Rule
+from autotune.site.abstention import Decision
+from autotune.site.transfer import DEFAULT, Shape, Transfer
+from autotune.space import Point
+
+Table = tuple[str, int]
+"""Collective and communicator size."""
+
+
+def node_bytes(shape: Shape) -> int:
+    """Bytes of the buffers of one call on the node that has most: that of the root, where there is one."""
+    known, m, p = COLLECTIVES[shape.collective], shape.message_bytes, shape.ranks
+    if known.size is Size.PEER:
+        return shape.ppn * 2 * m * p
+    if known.size is Size.BLOCK:
+        whole = shape.ppn if known.pattern is Pattern.ALL_TO_ALL else 1
+        return shape.ppn * m + whole * m * p
+    return shape.ppn * 2 * m
+
+
+def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
+    """What measuring shapes would gain beyond what was decided: the sum of expected gains, on the log scale.
+
+    Of each shape the best choice's expectation of its positive part counts, less what the decision gains
+    already: the value of perfect information, choice by choice.
+    """
+    from scipy.stats import norm
+
+    total = 0.0
+    by_collective: dict[str, list[Decision]] = {}
+    for made in decided:
+        by_collective.setdefault(made.shape.collective, []).append(made)
+    for collective, mine in by_collective.items():
+        shapes, has = [one.shape for one in mine], np.array([one.gain for one in mine])
+        best = np.zeros(len(mine))
+        for choice in model.choices(collective):
+            gain, sd = model.gains(choice, shapes)
+            known = np.isfinite(gain)
+            u = (gain[known] - has[known]) / sd[known]
+            best[known] = np.maximum(best[known], sd[known] * (norm.pdf(u) + u * norm.cdf(u)))
+        total += float(best.sum())
+    return total
+
+
+def predicted_rules(
+    decided: Iterable[Decision], choices: Mapping[str, Point], one_row: Iterable[str]
+) -> dict[Shape, tuple[Rule, ...]]:
+    """Rules of jobs that were not measured, by their shape at no message size.
+
+    Args:
+        decided: at every message size of these jobs.
+        choices: what the names of choices mean.
+        one_row: collectives whose table cannot tell sizes apart: they get a row where all sizes agree.
+    """
+    jobs: dict[Shape, list[Decision]] = {}
+    for made in sorted(decided, key=lambda one: one.shape):
+        shape = made.shape
+        jobs.setdefault(Shape(shape.collective, shape.nodes, shape.ppn, 0), []).append(made)
+    tables: dict[Shape, tuple[Rule, ...]] = {}
+    for job, mine in jobs.items():
+        points = [choices[one.choice] if one.choice != DEFAULT else Point() for one in mine]
+        sizes = [one.shape.message_bytes for one in mine]
+        if job.collective in one_row:
+            points = points if len(set(points)) == 1 else [Point()] * len(points)
+            rows = [Rule(job.collective, job.ranks, 0, points[0])]
+        else:
+            low, beyond = size_reach(sizes)
+            starts = [low, *sizes[1:]]
+            rows = [Rule(job.collective, job.ranks, at, p) for at, p in zip(starts, points, strict=True)]
+            rows.append(Rule(job.collective, job.ranks, beyond, Point()))
+        tables[job] = _short(rows)
+    return tables
+
+
+def agreed(tables: Sequence[Sequence[Rule]]) -> tuple[Rule, ...]:
+    """What all jobs of one collective and communicator size say: where they differ the library decides.
+
+    Rules know no nodes: 32 ranks are four nodes' or one's.
+    """
+    rows = [rule for table in tables for rule in table]
+    if not rows:
+        return ()
+    merged = []
+    for start in sorted({rule.min_bytes for rule in rows}):
+        said = {last_up_to({r.min_bytes: r.choice for r in table}, start) or Point() for table in tables}
+        choice = said.pop() if len(said) == 1 else Point()
+        merged.append(Rule(rows[0].collective, rows[0].comm_size, start, choice))
+    return _short(merged)
+
+
+def _short(rows: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Without rows that say what the one before them does; nothing where none sets anything."""
+    kept: list[Rule] = []
+    for row in rows:
+        if row.choice != (kept[-1].choice if kept else Point()):
+            kept.append(row)
+    return tuple(kept)
