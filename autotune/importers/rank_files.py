@@ -220,7 +220,7 @@ def _recording(
 
 
 def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
-    """What belongs to the ends of intervals and is known of all ranks together alone.
+    """Widen intervals by errors that are known only of all ranks together.
 
     Between its stamps and the recorder's a program may lose its core at random, as within the wrappers: of a
     compound Poisson process the variance in W seconds is W Σ a² / Σ a, with a what each wrapper took. Ranks

@@ -31,6 +31,7 @@ _ALIKE = 0.5
 _OPEN = 1e-3
 """A speed-up below it, runs a thousand times as long, nobody would wait for: such an end was not found."""
 _SLOT = ("application", 1, 0)
+"""The one slot of a comparison of whole runs."""
 
 
 class ApplicationDecision(StrEnum):

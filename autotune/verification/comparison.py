@@ -56,7 +56,8 @@ from autotune.verification.evidence import (
 )
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
-WHOLE: Slot = ("all", 0, 0)  # The mean over slots.
+WHOLE: Slot = ("all", 0, 0)
+"""The mean over slots."""
 _REMEMBERED = 512
 """Comparisons: those of earlier launches are asked for with each that follows."""
 
@@ -169,7 +170,7 @@ def compare(
     blocks: tuple[Block, ...], design: SequentialDesign, same: frozenset[Slot] = frozenset()
 ) -> tuple[Comparison, ...]:
     """Every slot that both sides have, judged on these launches with its bounds; as ``claims`` takes them."""
-    told = claims(blocks, design, same)
+    claimed = claims(blocks, design, same)
     slots = _slots(blocks)
     drawn, calls = (_arrays(blocks, slots, means) for means in (False, True))
     if not slots:
@@ -192,9 +193,9 @@ def compare(
             float(high[i]),
             SlotDecision.SAME_CALLS if slot in same else _decision(low[i], high[i], design),
             float(gain[i]),
-            slot in told.loses,
-            slot in told.wins,
-            slot in told.doubtful,
+            slot in claimed.loses,
+            slot in claimed.wins,
+            slot in claimed.doubtful,
             float(at_least[slot]),
         )
         for i, slot in enumerate(slots)

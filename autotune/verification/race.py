@@ -142,8 +142,8 @@ class Race:
     def _expected(self, setting: Recommendation) -> float:
         """The gain that is to be expected of a setting, which a loss may undo."""
         course = self.courses.get(setting.point)
-        told = course is not None and course.rounds[-1].compared
-        gain = _gain(course) if course and told else math.log(max(1.0, setting.speedup))
+        compared = course is not None and course.rounds[-1].compared
+        gain = _gain(course) if course and compared else math.log(max(1.0, setting.speedup))
         return self._chance(setting) * max(gain, 0.0)
 
 
