@@ -125,7 +125,7 @@ class CrayMpich:
         return {SCRIPT: "\n".join([*commented(head), *lines]) + "\n"}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing the script, with Slurm's option where one is needed; it prints what is in force."""
+        """By sourcing the script, with Slurm's option where one is needed; it prints the values in effect."""
         option = coupled(dict(recommendation.provenance.env))
         srun = " ".join(filter(None, ["MPICH_ENV_DISPLAY=1 srun", option, PROGRAM]))
         return sourced(directory / SCRIPT, srun)
