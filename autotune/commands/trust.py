@@ -23,14 +23,14 @@ def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
     check_ours(directory)
     if about.site.launcher.get("_target_") in _MODELS and not about.scenario.campaign.notify:
         return
-    asked = f"the journal of {directory} asks to start:\n{_words(about)}"
+    told = f"the journal of {directory} asks to start:\n{_words(about)}"
     if is_sealed(read_events(directory)) or unasked:
-        sys.stderr.write(asked)
+        sys.stderr.write(told)
         return
-    asked = f"this user has not run the campaign; {asked}"
-    if not agreed_to(f"{asked}start it?", sys.stderr):
+    told = f"this user has not run the campaign; {told}"
+    if not agreed_to(f"{told}start it?", sys.stderr):
         raise JournalError(
-            f"nothing was started: {asked}".rstrip(), "look at it; --yes (yes=True) starts it all the same"
+            f"nothing was started: {told}".rstrip(), "look at it; --yes (yes=True) starts it all the same"
         )
 
 

@@ -25,7 +25,7 @@ _MARK = re.compile(
 _COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")
 """A decimal comma: what the suites print has two decimals."""
 
-_SCANNED = 4_000
+_TOLD = 4_000
 """So much of a line is looked at: these expressions take up to the square of it. Commands are shorter."""
 
 
@@ -68,7 +68,7 @@ class Log:
             TableError: One was found.
         """
         for number, line in enumerate(self.lines, 1):
-            if ended_early(line[:_SCANNED]):
+            if ended_early(line[:_TOLD]):
                 self.fail(
                     number,
                     f"the run failed: {line.strip()[:120]}",
@@ -79,7 +79,7 @@ class Log:
     def processes_before(self, line: int) -> int | None:
         """Ranks in the last launcher command echoed before a line; None where it does not say."""
         before = bisect_left(self.commands, line)
-        return ranks(self.lines[self.commands[before - 1] - 1][:_SCANNED]) if before else None
+        return ranks(self.lines[self.commands[before - 1] - 1][:_TOLD]) if before else None
 
 
 @dataclass(slots=True)

@@ -81,7 +81,7 @@ def _request(world: MPI.Intracomm, directory: Path) -> ProbeRequest:
             text = (directory / REQUEST).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as exc:
             problem = f"cannot read {directory / REQUEST}: {exc}"
-    text, problem = _from_first(world, (text, problem))
+    text, problem = _told(world, (text, problem))
     if problem:
         raise UserError(problem)
     request = ProbeRequest.from_json(text)
@@ -142,7 +142,7 @@ def _measure(
 
     patience_s = request.patience_s if kernel else 0.0  # without the kernel nobody sees the cores
     steadiness, began = Steadiness(request.usual_core, patience_s), look()
-    cells, remarks = _sweeps(world, request, kernel, variables, steadiness)
+    cells, told = _sweeps(world, request, kernel, variables, steadiness)
     seen = since(world, began)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     if request.memory and not library:
@@ -157,7 +157,7 @@ def _measure(
         overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
         memory_bytes=used,
         library_bytes=library,
-        notes=(*notes, *remarks),
+        notes=(*notes, *told),
         applied={**proof.applied, **variables.read_back},
         machine={**(seen.figures if seen else {}), **steadiness.figures},
     )
@@ -262,7 +262,7 @@ def _wait_idle(world: MPI.Comm) -> None:
         time.sleep(1e-3)
 
 
-def _from_first(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
+def _told(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
     """Rank 0's words on every rank: down a tree of sends, where no rule for collectives reaches."""
     rank, size, reached = world.rank, world.size, 1
     while reached < size:

@@ -178,12 +178,12 @@ def _points(
         )
         label = None
     for axis in ("x", "y"):
-        lengths = trace.get(f"error_{axis}", {})
-        if lengths.get("array"):
-            up = [v or 0.0 for v in lengths["array"]]
-            error: Any = [lengths.get("arrayminus") or up, up]
+        told = trace.get(f"error_{axis}", {})
+        if told.get("array"):
+            up = [v or 0.0 for v in told["array"]]
+            error: Any = [told.get("arrayminus") or up, up]
             bars: dict[str, Any] = {
-                "ecolor": lengths["color"],
+                "ecolor": told["color"],
                 "elinewidth": 0.9,
                 "capsize": 2,
                 "zorder": order - 0.5,
