@@ -35,9 +35,10 @@ from autotune.probe.ucx import unread
 
 _OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
 _BESIDE_BYTES = (8, 8192, 262144)
-"""A small message, the first power of two beyond Open MPI's eager limit in shared memory, and one beyond every
-eager limit of the shipped spaces."""
+"""A small message, the first power of two beyond Open MPI's eager limit in shared memory, and one beyond
+every eager limit of the shipped spaces."""
 _BESIDE_SHARE = 0.02  # Of a launch's time, for what is measured beside: less than launches differ by.
+_BESIDE_CALLS = 20  # Of a cell at least: launches differ by more than their medians are unsure.
 _OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
 _SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
@@ -177,17 +178,17 @@ def _beside_s(
     if not request.beside or world.size < 2:
         return {}
     glance = replace(
-        request, collectives=request.beside, sizes_bytes=_BESIDE_BYTES, choices={}, comm_sizes=()
+        request,
+        collectives=request.beside,
+        sizes_bytes=_BESIDE_BYTES,
+        choices={},
+        comm_sizes=(),
+        budget_s=request.budget_s * _BESIDE_SHARE,
+        min_samples=min(request.min_samples, _BESIDE_CALLS),
+        loop="interleaved",
+        other_loop="",
     )
-    glance = replace(glance, loop="interleaved", min_samples=min(request.min_samples, 20))
-    budget_s = request.budget_s * _BESIDE_SHARE
-    cells, _ = _sweeps(
-        world,
-        replace(glance, budget_s=budget_s, other_loop=""),
-        kernel,
-        variables,
-        Steadiness(UsualCore(), 0.0),
-    )
+    cells, _ = _sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0))
     return {
         f"{cell.collective} {cell.message_bytes}": float(np.median(cell.valid_s))
         for cell in cells

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from autotune.probe.declared import (
+    Blocks,
     Operation,
     at,
     each,
@@ -31,7 +32,7 @@ from autotune.probe.declared import (
 )
 
 if TYPE_CHECKING:
-    from mpi4py.MPI import Request
+    from mpi4py.MPI import Distgraphcomm, Request
 
     from autotune.probe.exchange import Exchange
 
@@ -67,11 +68,12 @@ def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object
 
         how = {"op": x.sum} if name == "Accumulate" else {}
         start = _nothing if x.comm.rank else partial(getattr(window, name), getattr(x, side), last, **how)
-        before, after = {
+        sides: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
             "flush": (_nothing, partial(window.Flush, last)),
             "lock": (partial(window.Lock, last, LOCK_SHARED), partial(window.Unlock, last)),
             "fence": (window.Fence, window.Fence),
-        }[epoch]
+        }
+        before, after = sides[epoch]
 
         def call() -> None:
             before()
@@ -180,7 +182,21 @@ def _neighbor(x: Exchange) -> Callable[[], object]:
     how = [n] * peers, [n * place for place in range(peers)], x.datatype
     if not peers:
         return _nothing
-    return partial(x.comm.Neighbor_alltoallv, [x.send, *how], [x.recv, *how])
+    return partial(cast("Distgraphcomm", x.comm).Neighbor_alltoallv, [x.send, *how], [x.recv, *how])
+
+
+def _of_neighbours(
+    name: str, call: Callable[[Exchange], Callable[[], object]], peers: Callable[[int, int], Sequence[int]]
+) -> Operation:
+    """A halo: a block to each peer, and one of each."""
+
+    def receives(rank: int, size: int) -> Blocks:
+        return [((source,), j) for j, source in enumerate(opposite(peers(rank, size)))]
+
+    def sends(rank: int, size: int) -> Sequence[int]:
+        return range(len(peers(rank, size)))
+
+    return Operation(name, sends, receives, call, peers=peers, graph=name == "halo_neighbor")
 
 
 def _later(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
@@ -262,14 +278,7 @@ MESSAGES: tuple[Operation, ...] = (
         peers=_pair,
     ),
     *(
-        Operation(
-            name,
-            lambda rank, size, peers=peers: range(len(peers(rank, size))),
-            lambda rank, size, peers=peers: [((s,), j) for j, s in enumerate(opposite(peers(rank, size)))],
-            call,
-            peers=peers,
-            graph=name == "halo_neighbor",
-        )
+        _of_neighbours(name, call, peers)
         for name, call, peers in (
             ("halo", _halo, _neighbours),
             ("halo3d", _halo, partial(_neighbours, dimensions=3)),

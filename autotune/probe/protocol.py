@@ -236,7 +236,7 @@ class ProbeResult:
     machine: Mapping[str, float] = field(default_factory=dict)
     """What was in the way of the ranks, see ``measure.machine``; empty: the kernel does not tell."""
     beside: Mapping[str, float] = field(default_factory=dict)
-    """Of each pattern beside what was asked for: its name and message size, as ``halo 8`` → median seconds."""
+    """Of each pattern beside what was asked for its name and message size, ``halo 8`` → median seconds."""
 
     def write(self, directory: Path) -> None:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""

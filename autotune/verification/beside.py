@@ -56,11 +56,11 @@ def beside(launches: Iterable[Observation]) -> tuple[Beside, ...]:
         gain = float(np.mean(untouched) - np.mean(deployed))
         if np.ptp(untouched) + np.ptp(deployed) > 0:
             test = ttest_ind(untouched, deployed, equal_var=False)
-            low, high = test.confidence_interval(1 - _ERROR / len(known))
+            low, high = map(float, test.confidence_interval(1 - _ERROR / len(known)))
         else:
             low = high = gain
         pattern, size = name.rsplit(" ", 1)
-        found.append(Beside(pattern, int(size), ratio_of(gain), ratio_of(float(low)), ratio_of(float(high))))
+        found.append(Beside(pattern, int(size), ratio_of(gain), ratio_of(low), ratio_of(high)))
     return tuple(found)
 
 
