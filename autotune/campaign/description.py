@@ -1,4 +1,4 @@
-"""What a campaign is: the journal's event ``campaign`` as a value, and back (step 8 of the flow).
+"""A campaign's description: the journal's event ``campaign`` as a value, and back (step 8 of the flow).
 
 The keys of the event are those that the first version wrote.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from autotune.errors import AutotuneError, JournalError
 from autotune.history.objectives import Objective
 from autotune.scenario import Scenario, defaults, restored
-from autotune.screening.discovery import Found
+from autotune.screening.discovery import DiscoveryResult
 from autotune.space import Point, Space
 from autotune.space.joined import joined
 from autotune.space.loader import space_document, space_of
@@ -19,7 +19,7 @@ from autotune.structure import Document, plain
 
 
 class SiteKind(StrEnum):
-    """What answers a launch, as stamps begin."""
+    """The source of launches' results, as stamps begin."""
 
     REAL = ""  # An MPI, or the user's own program.
     SIMULATED = "SIMULATED"  # A model of a cluster.
@@ -28,7 +28,7 @@ class SiteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What everything that comes from a place is marked with; empty where something real was measured."""
+    """Mark on everything that comes from a place; empty where something real was measured."""
 
     kind: SiteKind = SiteKind.REAL  # What answered the launches.
     detail: str = ""  # Which model or table.
@@ -48,7 +48,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """What is kept of the place where a campaign's launches are made."""
+    """Facts kept of the place where a campaign's launches are made."""
 
     description: str = ""  # MPI and UCX versions in one line.
     findings: tuple[tuple[str, str], ...] = ()  # (what, found) pairs about the machine.
@@ -70,7 +70,7 @@ class Description:
     objectives: tuple[Objective, ...]  # What is judged.
     site: SiteFacts  # Where it is measured.
     knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
-    discovered: Found | None = None  # What a complete discovery found; the space is what it left to search.
+    discovered: DiscoveryResult | None = None  # Of a complete discovery, which left ``space`` to search.
     suggested: tuple[Point, ...] = ()  # Points to search first.
     confirmed: tuple[Point, ...] = ()
     """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""
@@ -87,7 +87,7 @@ class Description:
 
     @property
     def name(self) -> str:
-        """Of its scenario."""
+        """Name of its scenario."""
         return self.scenario.name
 
 

@@ -25,8 +25,8 @@ from autotune.stacks.application import installation_of, is_launcher, run
 from autotune.stacks.installation import Installation
 from autotune.verification.application import (
     Agreement,
+    ApplicationDecision,
     ApplicationVerdict,
-    Said,
     agreement,
     difference,
     judged,
@@ -34,7 +34,7 @@ from autotune.verification.application import (
 from autotune.views.text import duration_text, ratio_text
 
 RESULT = "application.json"
-"""What it leaves in its directory."""
+"""Result in its directory."""
 _SIDES = ("default", "files")
 """Without the files, and with them."""
 _LEAST_S = 1e-3
@@ -55,20 +55,20 @@ def verify_application(
     """
     verdict, document, target = compared_on(directory, command, launches, figure, more_is_better)
     keep(document, target / RESULT, _text(document, verdict, figure is None), as_json)
-    return ExitCode.FINDING if verdict.said is Said.WORSE else ExitCode.WELL
+    return ExitCode.FINDING if verdict.said is ApplicationDecision.WORSE else ExitCode.WELL
 
 
 @heeded()
 def compared_on(
     directory: Path, command: Sequence[str], launches: int | None, figure: str | None, more_is_better: bool
 ) -> tuple[ApplicationVerdict, dict[str, Any], Path]:
-    """The verdict on an application, all that is told of it, and the directory of its runs.
+    """The verdict on an application, its document, and the directory of its runs.
 
     Raises:
         UserError: no application, a pattern that is none or that its output lacks, or nothing to verify.
         StackError: no MPI.
         CampaignError: the application failed.
-        JournalError: others could have written what would be put into force.
+        JournalError: others could have written the settings that would be applied.
         Interrupted: the user ended it.
         StorageError: the disk is full or read-only.
     """
@@ -100,7 +100,7 @@ def compared_on(
         sys.stderr.write(f"run {number} of at most {design.launches}  {_SIDES[tuned]:8}{value:.6g}{unit}\n")
         if complete:
             verdict = judged(runs, more_is_better, design)
-            if verdict.said is not Said.UNTOLD:
+            if verdict.said is not ApplicationDecision.INCONCLUSIVE:
                 break
     if verdict is None:
         raise CampaignError("nothing was compared")
@@ -157,7 +157,7 @@ def _compared(campaign: CampaignDirectory, verdict: ApplicationVerdict) -> dict[
 
 
 def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str) -> dict[str, str]:
-    """Variables that put a recommendation's files into force, which are written there.
+    """Write a recommendation's files and return the variables that apply them.
 
     Raises:
         UserError: the recommendation, called ``name``, changes nothing.
@@ -168,7 +168,7 @@ def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str
     for path in export_files(recommendation, formats, folder):
         env |= {} if path.suffix == ".conf" and "env_sh" in formats else environment_of(path, user_text(path))
     if not env and not placed(recommendation):
-        raise UserError(f"{name} recommends the stack's own defaults", "there is nothing to put into force")
+        raise UserError(f"{name} recommends the stack's own defaults", "there is nothing to apply")
     return env
 
 
@@ -215,7 +215,7 @@ def _figure(pattern: str, out: Path) -> float:
 
 
 def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: bool) -> str:
-    """What was found, what it saves, and when the campaign is paid back."""
+    """The finding in words, its saving, and when the campaign is paid back."""
     runs = 2 * verdict.runs
     unit = " s" if is_time else ""
     ratio = ratio_text(verdict.speedup, (verdict.low, verdict.high))
@@ -229,7 +229,7 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
         lines.append(
             f"  a run saves {saved:.3g} s ({'−∞' if low == -math.inf else f'{low:.3g}'} … {high:.3g})"
         )
-        if verdict.said is Said.BETTER:
+        if verdict.said is ApplicationDecision.BETTER:
             after = document["campaign_s"] / saved
             lines.append(
                 f"  the campaign took {duration_text(document['campaign_s'])} of launches: paid back after "
@@ -242,8 +242,8 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
     if "predicted_share" in document:
         (share, *ends), (measured, *m_ends) = document["predicted_share"], document["measured_share"]
         said = f"these {document['agreement']}"
-        if document["agreement"] == Agreement.CANNOT_TELL:
-            said = "whether these agree cannot be told, the intervals are too wide"
+        if document["agreement"] == Agreement.INCONCLUSIVE:
+            said = "agreement inconclusive: the intervals are too wide"
         elif document["agreement"] == Agreement.DISAGREE and document["recorded_runs"] < 2:
             said += ", but one run was recorded"
         lines.append(

@@ -48,7 +48,7 @@ _POLICIES = {
 
 
 def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
-    """What the launcher makes of a parameter of its own."""
+    """Effects of the launcher's own parameters."""
     old, new = OLD.fullmatch(a.name), NEW.fullmatch(a.name)
     if version < (5, 0):
         if new:
@@ -69,6 +69,8 @@ def _after(a: Assignment) -> str:
         return f"export PRTE_MCA_oob_tcp_disable_{family}_family=1"
     if name not in PRRTE and "_" in name:  # a framework's own name chooses its components
         name = ""
+    if a.name in COMPONENTS and not {*a.value.lstrip("^").split(",")} <= {*COMPONENTS[a.name].split()}:
+        name = ""  # of 4.x (``plm = isolated``): PRRTE would abort
     option = OPTIONS.get(a.name, "").format(a.value)
     ways = [f"mpirun {option}"] if option else []
     ways += [f"export PRTE_MCA_{name}={a.value}"] if name else []
@@ -88,7 +90,7 @@ def prte_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 def launcher(a: Assignment) -> Iterator[Finding]:
-    """What PRRTE makes of a parameter that reaches it."""
+    """PRRTE's reaction to a parameter that reaches it."""
     name = a.name.removeprefix(PRTE_MCA)
     ignored = f"PRRTE has no parameter {name}: it is silently ignored"
     if policy := _POLICIES.get(name):

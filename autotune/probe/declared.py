@@ -40,7 +40,7 @@ class Operation:
     receives: Callable[[int, int], Blocks]  # What a rank must find.
     call: Callable[[Exchange], Callable[[], object]]  # The call, bound.
     before: Callable[[int, int], Blocks] = lambda _rank, _size: ()
-    """What the receive buffer must hold before the call; nothing: anything."""
+    """Required content of the receive buffer before the call; empty: any."""
     share: Callable[[int], float] = lambda _rank: 1.0  # Part of a rank's time that is the operation's.
     exposes: str = ""  # Buffer that a window shows to the other ranks: ``send``, ``recv``; empty: no window.
     epoch: str = "flush"  # What opens a window: ``flush`` (one epoch for all calls), ``lock``, ``fence``.

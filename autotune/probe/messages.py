@@ -40,7 +40,7 @@ WINDOW = 64  # Messages in a row: OSU's default of all versions.
 
 
 def _nothing() -> None:
-    """What a rank does that has no part in the call."""
+    """Do nothing: the part of a rank that does not take part in the call."""
 
 
 def _pingpong(x: Exchange) -> Callable[[], object]:
