@@ -1,4 +1,4 @@
-"""What the history of a campaign says, computed once (step 10 of the flow)."""
+"""Conclusions from the history of a campaign, computed once (step 10 of the flow)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -20,15 +20,15 @@ from autotune.verification.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What a campaign has found so far."""
+    """Findings of a campaign so far."""
 
     baseline: Envelope  # The stack's own defaults.
     effects: tuple[Effects, ...]  # The screening's analyses, one for each objective, once it is complete.
     screening: ScreeningResult | None  # What became of its factors.
     verdict: Verdict | None  # What the verification says; None where none was begun.
     recommendation: Recommendation | None
-    """What was found, after the verification what held; None before any setting was measured completely."""
-    choices: tuple[Choice, ...] = ()  # What may be handed over, the recommendation first.
+    """The best setting, verified where it was; None before any setting was measured completely."""
+    choices: tuple[Choice, ...] = ()  # Settings that may be exported, the recommendation first.
 
     @property
     def speedup(self) -> tuple[float, tuple[float, float]]:
@@ -39,7 +39,7 @@ class Conclusion:
         return chosen.speedup, speedup_interval(chosen)
 
     def against(self, point: Point) -> str:
-        """What the verification found against a setting; empty: nothing, or it was not launched afresh."""
+        """The verification's objection to a setting; empty: none, or it was not launched afresh."""
         rounds = self.verdict.rounds if self.verdict else ()
         return next((r.against for r in reversed(rounds) if r.setting.point == point), "")
 
@@ -49,7 +49,7 @@ class Conclusion:
 
 
 def conclude(campaign: Description, history: History, date: str) -> Conclusion:
-    """What a campaign, as it is by now, has found so far, the date being that of its last launch.
+    """The findings of a campaign so far, as of the date of its last launch.
 
     Raises:
         ScenarioError: a verification with a rate out of its range.

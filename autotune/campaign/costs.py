@@ -1,4 +1,4 @@
-"""What a campaign will cost, before anything runs (steps 3 to 11 of the flow)."""
+"""Cost of a campaign, before anything runs (steps 3 to 11 of the flow)."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from autotune.history.trial import Phase
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one phase takes of a campaign."""
+    """One phase's part of a campaign."""
 
     phase: str  # Its name.
     launches: int  # Planned.
@@ -34,8 +34,8 @@ class Share:
 def shares(strategy: Strategy) -> tuple[Share, ...]:
     """The phases of a campaign with their launches.
 
-    A round of the verification ends earlier where fewer launches tell enough; where what was found does not
-    hold, the next best is verified in another round.
+    A round of the verification ends earlier where fewer launches are conclusive; where what was found does
+    not hold, the next best is verified in another round.
     """
     plan, scenario = strategy.plan(), strategy.campaign.scenario
     n_screening = plan.design.n_runs if plan.design and not strategy.discovery else 0

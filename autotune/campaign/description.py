@@ -1,4 +1,4 @@
-"""What a campaign is: the journal's event ``campaign`` as a value, and back (step 8 of the flow).
+"""A campaign's description: the journal's event ``campaign`` as a value, and back (step 8 of the flow).
 
 The keys of the event are those that the first version wrote.
 """
@@ -19,7 +19,7 @@ from autotune.structure import Document, plain
 
 
 class SiteKind(StrEnum):
-    """What answers a launch, as stamps begin."""
+    """The source of launches' results, as stamps begin."""
 
     REAL = ""  # An MPI, or the user's own program.
     SIMULATED = "SIMULATED"  # A model of a cluster.
@@ -28,7 +28,7 @@ class SiteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What everything that comes from a place is marked with; empty where something real was measured."""
+    """Mark on everything that comes from a place; empty where something real was measured."""
 
     kind: SiteKind = SiteKind.REAL  # What answered the launches.
     detail: str = ""  # Which model or table.
@@ -48,7 +48,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """What is kept of the place where a campaign's launches are made."""
+    """Facts kept of the place where a campaign's launches are made."""
 
     description: str = ""  # MPI and UCX versions in one line.
     findings: tuple[tuple[str, str], ...] = ()  # (what, found) pairs about the machine.
@@ -87,7 +87,7 @@ class Description:
 
     @property
     def name(self) -> str:
-        """Of its scenario."""
+        """Name of its scenario."""
         return self.scenario.name
 
 

@@ -27,7 +27,7 @@ from autotune.verification.choices import ChoiceKind
 
 @dataclass(frozen=True, slots=True)
 class CampaignDirectory:
-    """One campaign as its journal tells it."""
+    """One campaign as recorded in its journal."""
 
     path: Path  # Where it lives.
     about: Description  # What was asked for, and of which space.
@@ -39,7 +39,7 @@ class CampaignDirectory:
 
     @property
     def phase(self) -> Phase:
-        """Of the last trial."""
+        """Phase of the last trial."""
         return self.history.observations[-1].trial.phase if len(self.history) else Phase.BASELINE
 
     @property
@@ -48,11 +48,11 @@ class CampaignDirectory:
         return dict(Counter(o.status.value for o in self.history))
 
     def conclude(self) -> Conclusion:
-        """What it has found so far: computed at each call, so call it once."""
+        """Its findings so far: computed at each call, so call it once."""
         return conclude(self.about, self.history, last_written(self.path))
 
     def recommended(self, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> Recommendation:
-        """What it recommends, or another of its choices.
+        """Its recommendation, or another of its choices.
 
         Raises:
             UserError: nothing yet, or no profile of calls to choose by.
@@ -95,7 +95,7 @@ def last_written(directory: Path) -> str:
 
 
 def _state(directory: Path, events: Sequence[Mapping[str, Any]]) -> tuple[State, str]:
-    """What the journal's last word is, and where it has none, whether anybody is still writing."""
+    """The state by the journal's last event, and where it has none, whether anybody is still writing."""
     last = events[-1]
     if last["event"] == "ended":
         return State(last["state"]), str(last.get("reason", ""))

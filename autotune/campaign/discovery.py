@@ -39,7 +39,7 @@ _CROWD = 8
 _ADDS = 0.005
 """Mean of ln over the sizes from which on another level is expected to add to those before it."""
 _TOLD = 0.05
-"""Mean of ln over the sizes; less may not be told, as rounds of a verification aim at half of its margin."""
+"""Mean of ln over the sizes; less may be inconclusive: a verification aims at half of its margin."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Discovery:
 
     @cached_property
     def settings(self) -> tuple[Mapping[str, Value], ...]:
-        """What puts each arm into force; the first one is the default."""
+        """Settings that select each arm; the first one is the default."""
         crowded = [
             {p.name: value}
             for p in self.space.job
@@ -70,7 +70,7 @@ class Discovery:
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """What can be turned in each."""
+        """Changes possible in each."""
         gates = {name for setting in self.settings for name in setting}
         return tuple(self._arm(*of, gates) for of in zip(self.settings, self.bases, strict=True))
 
@@ -111,7 +111,7 @@ class Discovery:
     def _planned_run(
         self, history: History, made: Sequence[Observation], time: TimeLeft
     ) -> tuple[Run, Stage] | None:
-        """The next run of this cycle; of more, while nothing is confirmed that gains without a price."""
+        """The next run of this cycle; more than one while nothing is confirmed that gains without a loss."""
         if not made:
             return self.course.next_run(())
         runs = self.runs(history)
@@ -127,20 +127,20 @@ class Discovery:
         return self.course.next_run(runs, enough=True) or self.course.next_run(runs, go_on=True)
 
     def left_s(self, history: History, time: TimeLeft) -> float:
-        """What its present cycle may still take; infinite where nothing limits it."""
+        """Time that its present cycle may still take; infinite where nothing limits it."""
         spent_s, now_s = _spent_s(history.of(Phase.DISCOVERY).observations)
         return max(0.0, self._limit_s(spent_s, time.all_s + now_s) - now_s)
 
     def _limit_s(self, spent_s: float, left_s: float) -> float:
-        """What a cycle may take: half of what is left, since the search needs as much."""
+        """Time limit of a cycle: half of what is left, since the search needs as much."""
         own_s = math.inf if self.wanted.seconds is None else self.wanted.seconds - spent_s
         return min(own_s, left_s / 2)
 
     def _promising(self, history: History) -> bool:
-        """Whether something was confirmed that gains more than a verification can miss, and has no price.
+        """Whether something was confirmed that gains more than a verification can miss, without a loss.
 
-        Or an arm gains as much on the whole, with the best level that was confirmed in it: whether its price
-        at single sizes can be avoided is what the search finds out, by rules and by what experts named.
+        Or an arm gains as much on the whole, with the best level that was confirmed in it: whether its losses
+        at single sizes can be avoided is for the search to find out, with rules and experts' settings.
         """
         found = self.found(history)
         gains = [float(np.mean(e.log_ratio)) for e in self._harmless(found)]
@@ -151,7 +151,7 @@ class Discovery:
         return min(gains, default=0.0) < -_TOLD
 
     def found(self, history: History) -> Found:
-        """What the launches so far say."""
+        """Findings of the launches so far."""
         return found(self.arms, self.runs(history), self.wanted.rate, self.seed)
 
     def runs(self, history: History) -> tuple[Run, ...]:
@@ -162,11 +162,11 @@ class Discovery:
         return tuple(self._run(o, sizes, often) for o in made)
 
     def point(self, run: Run) -> Point:
-        """What a run sets."""
+        """The setting of a run."""
         return self.space.complete({**self.settings[run.arm], **dict(run.changes)})
 
     def searched(self, found: Found) -> Space:
-        """What is left to search: levels that help, finer ones between, what was named, what makes an arm."""
+        """The space left to search: levels that help, finer ones between, named settings, those of arms."""
         levels: dict[str, set[Value]] = {}
         for effect in (*found.active, *found.unconfirmed):
             for name, value in self.arms[effect.arm].complete(frozenset([effect.change])):
@@ -231,7 +231,7 @@ class Discovery:
         return Arm(name, tuple(changes), needs)
 
     def _needs(self, parameter: Parameter, base: Point) -> set[Change]:
-        """What must be changed for a parameter to have an effect."""
+        """Changes without which a parameter has no effect."""
         missing = {
             (parent, wanted[0]) for parent, wanted in parameter.when.items() if base.get(parent) not in wanted
         }
@@ -270,7 +270,7 @@ def _behind(found: Found, arm: int) -> list[float]:
 
 
 def _active(found: Found, arm: int) -> list[ChangeEffect]:
-    """What is active in an arm, the best last."""
+    """Active effects in an arm, the best last."""
     return sorted((e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio)))
 
 

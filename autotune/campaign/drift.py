@@ -1,4 +1,4 @@
-"""What moves whole launches, estimated from settings that were launched again, and taken out (step 8).
+"""Effects on whole launches, estimated from settings that were launched again, and removed (step 8).
 
 A launch of setting k, at position x of the campaign and on the hosts H, lies at
 
@@ -48,7 +48,7 @@ class DriftRule:
     outlying: float = 4.0  # Robust standard deviations from which on a launch lies by itself.
     flat: float = 10.0  # Prior standard deviation of a setting's mean, on the log scale: as good as none.
     shares: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-    """What is tried: standard deviations of e, and ratios of the others' to it."""
+    """Candidates: standard deviations of e, and ratios of the others' to it."""
 
 
 RULE = DriftRule()
@@ -61,7 +61,7 @@ Row = tuple[int, int, float]
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What moved whole launches, on the log scale."""
+    """Effects on whole launches, on the log scale."""
 
     launches: int = 0  # From which it was estimated; 0: too few.
     error: float = math.nan  # Standard deviation of one launch beside it.
@@ -110,7 +110,7 @@ def _told(history: History) -> tuple[Observation, ...]:
 def _by_speed(history: History) -> dict[int, float]:
     """By how much times are too high since cores were slow; nothing where that is not more than chance.
 
-    As far as the last launch of the baseline tells, as in ``drift``: so what is taken out of the launches of
+    Estimated up to the last launch of the baseline, as in ``drift``: so the correction of the launches of
     a verification was settled before they were made. No knob moves the core loop, so both sides gain alike.
     """
     slope, usual = _slope(_told(history))
@@ -140,7 +140,7 @@ def _slope(made: tuple[Observation, ...]) -> tuple[float, float]:
 
 
 def _steady(history: History) -> History:
-    """The history with launches of the search lost that tell of cores far apart.
+    """The history without launches of the search on distant cores, which count as lost.
 
     Where it had many, they are what this machine is like.
     """
@@ -157,7 +157,7 @@ def _lost(one: Observation) -> Observation:
 
 
 def drift(history: History) -> Drift:
-    """What moved whole launches, as far as the last launch of the baseline tells.
+    """Effects on whole launches, estimated up to the last launch of the baseline.
 
     Until the next one the answer stays as it is, so that what was computed from it need not be again.
     """
@@ -203,7 +203,7 @@ def _undisturbed(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _estimated(made: Sequence[Observation], rows: Sequence[Row]) -> Drift:
-    """What these launches show."""
+    """Estimate from these launches."""
     y = np.array([mean for _, _, mean in rows])
     same = np.array([[float(a == b) for _, b, _ in rows] for _, a, _ in rows])
     seen = [made[i] for i, _, _ in rows]
@@ -244,7 +244,7 @@ def _chosen(likely: Mapping[tuple[float, float, float], float]) -> tuple[float, 
 
 
 def _repeated(made: Sequence[Observation]) -> list[Row]:
-    """Of settings that were launched again."""
+    """Rows for settings that were launched again."""
     rows = [
         (i, places[0], float(mean))
         for places, logs in repeated(made)

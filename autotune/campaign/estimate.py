@@ -94,7 +94,7 @@ def _verification(plan: Plan, history: History) -> int:
 
 
 def _each_s(phase: Phase, plan: Plan, took: Took) -> float:
-    """What a launch of a phase takes: as its last ones did, before the first as what it measures differs."""
+    """Duration of a launch of a phase: as its last ones took, before the first by what it measures more."""
     mine = took.get(phase, ())
     if len(mine) >= FEW:
         return fmean(mine[-RECENT:])

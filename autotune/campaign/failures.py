@@ -1,10 +1,10 @@
-"""What launches that failed lead to, as functions of the history (steps 4 and 9 of the flow).
+"""Consequences of launches that failed, as functions of the history (steps 4 and 9 of the flow).
 
 A launch can be the victim of its machine rather than of its point. So a point whose launch failed in a way
 that may pass, or whose curve has a gap by a wrong result, or whose cores were further apart than usual, is
 launched once more, as soon as another one has ended well; where several points in a row are lost, the
-untouched stack says whether the machine still works; and what failed beside it tells nothing of its point. A
-launch that hangs costs a multiple of those that did not.
+untouched stack says whether the machine still works; and failures beside it are no evidence about their
+points. A launch that hangs costs a multiple of those that did not.
 """
 
 import math
@@ -67,7 +67,7 @@ def first_tries(history: Iterable[Observation]) -> tuple[Observation, ...]:
 
 
 def settled(history: History) -> History:
-    """What the launches tell of their points, without failures that passed and those of a broken machine."""
+    """The history without failures that passed and those of a broken machine."""
     return History(first_tries(told(history)))
 
 

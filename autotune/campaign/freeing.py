@@ -1,4 +1,4 @@
-"""What the screening fixed, set free again one factor at a time (step 9 of the flow)."""
+"""Factors fixed by the screening, set free again one at a time (step 9 of the flow)."""
 
 from collections.abc import Mapping, Sequence
 

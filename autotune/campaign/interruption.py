@@ -14,7 +14,7 @@ from types import FrameType
 from autotune.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends the work; one that our parent ignores, as ``nohup`` does, we ignore too."""
+"""Signals that end the work; one that our parent ignores, as ``nohup`` does, we ignore too."""
 
 _wishes: list[int] = []
 _pipes: list[int] = []

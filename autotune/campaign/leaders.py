@@ -34,14 +34,14 @@ def doubtful(
 ) -> Point | None:
     """The setting whose next launch gains most by changing what is recommended; None where none does.
 
-    What is expected to lose somewhere is worth the less, as it will not be handed over.
+    A setting expected to lose somewhere is worth less, as it will not be exported.
     Launches of one setting differ by several per cent, so the best of many that were launched once is
     mostly the luckiest. A leader that was lucky falls behind when it is launched again.
     """
     known = verifier.known(history) if verifier else None
     judged = [c for c in candidates(objectives, space, history) if not known or not known.losses(c)]
     if judged and (default := untouched(objectives, space, history)):
-        judged.append(default)  # what there is to choose from; how it runs, the baseline tells
+        judged.append(default)  # it may be chosen too; the baseline measures it
     if len(judged) < 2:
         return None
     costs = [loss(objectives, c) / len(objectives) for c in judged]

@@ -29,7 +29,7 @@ class CampaignLoop:
     strategy: Strategy  # Says what is next.
     observe: Callable[[Trial], Observation]  # Makes a trial.
     store: Store  # Remembers.
-    listener: Listener  # Is told.
+    listener: Listener  # Is notified.
     clock: Clock  # For the budgets of time.
     deadline: float = math.inf  # On that clock: nothing is started that could not end by then.
     noted: Callable[[History], None] = lambda history: None  # Is given the history after each launch.
@@ -115,7 +115,7 @@ class CampaignLoop:
         return verifier.launches_left(history) if phase is Phase.VERIFY and verifier is not None else 0
 
     def _time(self, started: float, history: History) -> TimeLeft:
-        """What is left before the verification, for whose launches time is kept back."""
+        """Time left before the verification, for whose launches time is kept back."""
         searched_s = self.clock() - started - self._discovery_s
         return divided(self.plan, history, self._left_s(started, history), searched_s)
 

@@ -1,4 +1,4 @@
-"""What limits the measurements: interference, drift, and the smallest difference they resolve (step 8).
+"""Limits of the measurements: interference, drift, and the smallest difference they resolve (step 8).
 
 Notation: launches of one setting differ by σ on the log scale; n fresh launches make n/2 pairs, whose mean
 difference is known to ± z σ √(2 / (n/2)) with 95 %.
@@ -22,32 +22,32 @@ from autotune.verification.known import search_noise
 _PAIR = 4
 """Launches that come together in a verification."""
 _ENOUGH = 4
-"""Launches of one setting from which on their spread tells."""
+"""Launches of one setting that suffice for an estimate of their spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
     """One thing about the noise of a campaign."""
 
-    what: str  # In a word or two.
+    what: str  # Its name, a word or two.
     text: str  # What was found.
     grave: bool = False  # Whether whoever reads the result must know it.
 
 
 def disturbed(observation: Observation) -> str:
-    """What was in the way of a launch; empty: nothing, or nothing is known of it."""
+    """Interference with a launch, in words; empty: none, or none is known."""
     found = Disturbance.of(observation.extra)
     return ", ".join(found.words) if found else ""
 
 
 def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
-    """What there is to say of the noise of a campaign so far; nothing of a recording, which has none."""
+    """Remarks on the noise of a campaign so far; none on a recording, which has none."""
     if campaign.site.stamp.kind is SiteKind.REPLAYED:
         return ()
     found = [_left_out(campaign, history), _machine(history), _drift(history)]
     judged = levelled(history)
     fresh, searched = spread(judged.of(Phase.VERIFY)), search_noise(judged)
-    if fresh is not None:  # what tells, and as it is judged: one disturbed launch in five is no matter
+    if fresh is not None:  # robustly, as in the verdict: one disturbed launch in five does not matter
         found.append(resolution(campaign, fresh))
     elif searched.repeats > 1:
         found.append(resolution(campaign, searched.sd))
@@ -72,7 +72,7 @@ def resolution(campaign: Description, sigma: float) -> Remark | None:
 
 
 def spread(history: History) -> float | None:
-    """How far launches of one setting lie apart by their median absolute deviation; None: too few tell."""
+    """Spread of launches of one setting by their median absolute deviation; None: too few launches."""
     away = [np.abs(logs - np.median(logs, axis=0)) for _, logs in repeated(history) if len(logs) >= _ENOUGH]
     if not away:
         return None

@@ -38,7 +38,7 @@ millisecond, and show one moment of a launch: on two cores it was four times as 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What every launch measures, and how."""
+    """The measurements of every launch, and how they are made."""
 
     probe: ProbeRequest  # What is measured; choices and expectations come from each trial.
     timeout_s: float  # Of one launch.
@@ -47,14 +47,14 @@ class Measurement:
     other_loop: str = ""  # In which launches of the verification measure every cell too; empty: in none.
     patience_s: float = 0.0  # How long a launch may wait until its cores are as near to each other as usual.
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
-    """What becomes of each rendering, where somebody's own settings are measured; only an MPI heeds it."""
+    """Change of each rendering, where somebody's own settings are measured; only an MPI obeys it."""
 
 
 class Observer(Protocol):
     """Makes trials."""
 
     def observe(self, trial: Trial) -> Observation:
-        """What one launch of the trial shows; a launch that failed is an observation with its status.
+        """The result of one launch of the trial; a launch that failed is an observation with its status.
 
         Raises:
             StackError: nothing can be launched at all.
@@ -68,7 +68,7 @@ class Observers(Protocol):
     """Makes the observers of one place."""
 
     def __call__(self, measurement: Measurement, space: Space, directory: Path) -> Observer:
-        """What observes trials of a space; each launch gets a folder below ``launches/`` of a directory."""
+        """The observer of trials of a space; each launch gets a folder below ``launches/`` of a directory."""
         ...
 
 
@@ -85,7 +85,7 @@ class Launches:
     usual: UsualCores = field(default_factory=UsualCores)  # What its launches say of the machine's cores.
 
     def observe(self, trial: Trial) -> Observation:
-        """What one launch of the trial shows; see ``Observer``."""
+        """The result of one launch of the trial; see ``Observer``."""
         measurement = self.measurement
         rendering = self.stack.render(self.space, trial, measurement.probe.collectives)
         rendering = measurement.amended(rendering)
@@ -178,7 +178,7 @@ class Launches:
         )
 
     def _as_asked(self, outcome: LaunchOutcome, probe: ProbeRequest) -> LaunchOutcome:
-        """The outcome, ``invalid`` where its result tells of other cells than were asked for.
+        """The outcome, ``invalid`` where its result has other cells than were asked for.
 
         One cell under a wrong name would be a size that no other launch has, and end every comparison.
         """
@@ -213,7 +213,7 @@ def _said(outcome: LaunchOutcome, wanted: Sequence[str], directory: Path) -> Lau
 
 
 def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
-    """What the launches of a scenario measure, on so many ranks.
+    """The measurements in the launches of a scenario, on so many ranks.
 
     Raises:
         ScenarioError: an unknown estimator.
@@ -253,13 +253,13 @@ def launch_directory(directory: Path, trial: Trial) -> Path:
 
 
 def parameters(directory: Path, trial: Trial) -> Mapping[str, str]:
-    """Every control variable that the launch of a trial read, on all ranks; empty: none was told."""
+    """Every control variable that the launch of a trial read, on all ranks; empty: none was reported."""
     result = ProbeResult.read(directory / "launches" / f"{trial.number:04d}")
     return result.parameters if result else {}
 
 
 def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median") -> Observation:
-    """What may be believed of a launch that has ended."""
+    """The observation of a launch that has ended."""
     status, reason = outcome.status, outcome.reason
     result = outcome.result
     if result is None:

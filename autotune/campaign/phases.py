@@ -45,7 +45,7 @@ class _FirstBaseline:
 
 @dataclass(frozen=True, slots=True)
 class _Failures:
-    """What launches that failed make necessary; nothing where they are recorded ones, of no machine."""
+    """Launches made necessary by failures; none where launches are recorded ones, of no machine."""
 
     plan: Plan
 
@@ -88,7 +88,7 @@ class _ScreeningRuns:
 
 @dataclass(frozen=True, slots=True)
 class _Baseline:
-    """What the baseline still lacks: before the search all but one launch, unless two differ; then it too."""
+    """Missing launches of the baseline: before the search all but one, unless two differ; then it too."""
 
     plan: Plan
     searched: bool
@@ -101,7 +101,7 @@ class _Baseline:
 
 @dataclass(frozen=True, slots=True)
 class _Suggested:
-    """What the discovery found, together: launched first, and again where launches differ."""
+    """The discovery's findings, together: launched first, and again where launches differ."""
 
     plan: Plan
 

@@ -1,4 +1,4 @@
-"""What is planned for a campaign whose space is known: shares of the budget, design, verification (step 3).
+"""The plan of a campaign whose space is known: shares of the budget, design, verification (step 3).
 
 A plan changes once at most, when a discovery has found what is left to search. How far a campaign has got
 with it is its *standing*, which all phases go by.
@@ -39,7 +39,7 @@ from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
 
 Screened = tuple[tuple[Effects, ...], ScreeningResult]
-"""What a screening shows: its analyses, one for each objective, and what becomes of its factors."""
+"""A screening's analyses, one for each objective, and the decision on each factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Standing:
 
     @property
     def number(self) -> int:
-        """Of the next trial."""
+        """Number of the next trial."""
         return self.history.next_number
 
     @property
@@ -66,18 +66,18 @@ class Standing:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is planned for a campaign, and the trials of it."""
+    """The plan of a campaign, and its trials."""
 
     campaign: Description  # What was asked for, and of which space.
 
     @property
     def space(self) -> Space:
-        """What may be chosen."""
+        """The space of choices."""
         return self.campaign.space
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """What is judged."""
+        """The objectives."""
         return self.campaign.objectives
 
     @property
@@ -87,7 +87,7 @@ class Plan:
 
     @cached_property
     def budget(self) -> Budget:
-        """Of baseline, screening and search: what the limit on all phases leaves to them.
+        """Budget of baseline, screening and search: the rest of the limit on all phases.
 
         Raises:
             ScenarioError: it leaves nothing.
@@ -149,7 +149,7 @@ class Plan:
         if self.verifier is None:
             return 0
         one, own = self.verifier.design.launches, self.verifier.design.own
-        # Two settings and the untouched stack, and one of them with it again where that did not tell.
+        # Two settings and the untouched stack, and one of them with it again where that was inconclusive.
         kept = one if self.budget.total_seconds is None else 5 * own
         if in_time > kept or self.campaign.discovering or self.verifier.wants(levelled(history)):
             return kept
@@ -217,7 +217,7 @@ class Plan:
         return self.trial(number, Phase.BASELINE, self.space.default, note, subject=Subject.UNTOUCHED)
 
     def seed(self, number: int) -> int:
-        """Of a trial."""
+        """Random seed of a trial."""
         return int(np.random.default_rng([self.campaign.scenario.seed, 2, number]).integers(2**31))
 
 
@@ -242,7 +242,7 @@ def _screened(
     objectives: tuple[Objective, ...],
     rows: tuple[Observation, ...],
 ) -> Screened | None:
-    """What the rows of a design show; None where too few have a result."""
+    """Analysis of a design's rows; None where too few have a result."""
     if (design := _design(space, wanted, seed)) is None:
         return None
     measured = slots(rows)

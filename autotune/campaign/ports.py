@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a proposer has to solve."""
+    """A proposer's task."""
 
     space: Space  # What may be chosen.
     objectives: tuple[Objective, ...]  # What is judged, on the envelope.
@@ -90,7 +90,7 @@ class Exporter(Protocol):
         ...
 
     def use(self, recommendation: "Recommendation", directory: Path) -> str:
-        """The line that puts the files in a directory into force, all of what they say; empty: there is none.
+        """The line that applies the files in a directory, completely; empty: there is none.
 
         Raises:
             UserError: as ``export``.
@@ -99,7 +99,7 @@ class Exporter(Protocol):
 
 
 class Listener(Protocol):
-    """Is told what a campaign does, as it does it; nothing that it does comes back."""
+    """Is notified of each step of a campaign; its own actions have no effect on it."""
 
     def phase(self, phase: Phase, n_trials: int) -> None:
         """A phase begins, of so many launches as far as is known; 0: the budget decides."""
@@ -114,7 +114,7 @@ class Listener(Protocol):
         ...
 
     def screened(self, effects: "Sequence[Effects]", screening: "ScreeningResult") -> None:
-        """What the screening found, one analysis for each objective, and what becomes of the factors."""
+        """The screening's analyses, one for each objective, and the decision on each factor."""
         ...
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:

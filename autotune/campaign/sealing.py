@@ -17,11 +17,11 @@ from typing import Any
 from autotune.probe.own_files import make_own, opened_own
 
 _BYTES = 32
-"""Of the key: as many as the hash has, more gives no more strength (RFC 2104, section 3)."""
+"""Length of the key: that of the hash, more adds no strength (RFC 2104, section 3)."""
 
 
 def seal(events: Sequence[Mapping[str, Any]]) -> str:
-    """What proves that this user has run the campaign that a journal describes; empty: no key can be kept."""
+    """Proof that this user has run the campaign that a journal describes; empty: no key can be kept."""
     described = [event for event in events if event["event"] in ("campaign", "changed")]
     try:
         text = json.dumps(described, sort_keys=True, separators=(",", ":")).encode()

@@ -58,7 +58,7 @@ class Site:
 
     @property
     def facts(self) -> SiteFacts:
-        """What a campaign keeps of the place."""
+        """Facts that a campaign keeps of the place."""
         place = self.placement
         return SiteFacts(
             self.description,
@@ -124,7 +124,7 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
 
 
 def machine_now() -> tuple[Finding, ...]:
-    """What else runs on this machine, looked at for a moment; nothing where its kernel does not tell."""
+    """Other load on this machine, looked at for a moment; none where its kernel has no counters."""
     before, began_s = counters(), time.process_time()
     time.sleep(_LOOK_S)
     after, own_s = counters(), time.process_time() - began_s
@@ -136,7 +136,7 @@ def machine_now() -> tuple[Finding, ...]:
 
 
 def _knobs(scenario: Scenario, installation: Installation, stack: Stack, nodes: int) -> Space:
-    """What the libraries here say can be turned, as far as it is in effect."""
+    """Parameters that the installed libraries declare, as far as they are in effect."""
     facts = facts_here(installation, stack) | asked(nodes, scenario.collective)
     listed = [classed for one in listings(installation) for classed in one.knobs]
     return discovered_space(listed, facts, scenario.sizes, scenario.discover.include)

@@ -36,14 +36,14 @@ class Strategy:
         self.campaign, self.proposer = campaign, proposer
         self._begun, self._later = Plan(campaign), (History(), Plan(campaign))
         self.discovery = None
-        """What comes before the screening; None: nothing is to be discovered, or it was."""
+        """The step before the screening; None: there is no discovery, or it has ended."""
         if campaign.discovering:
             named = frozenset(p.name for p in campaign.space.job)
             wanted = campaign.scenario
             self.discovery = Discovery(campaign.whole, wanted.discover, wanted.seed, named)
 
     def plan(self, history: History = _NOTHING, time: TimeLeft = PLENTY) -> Plan:
-        """What is planned by this history; once a discovery is complete, with what it leaves to search."""
+        """The plan by this history; once a discovery is complete, with the space left to search."""
         made = history.of(Phase.DISCOVERY)
         if self.discovery is None or not len(made):
             return self._begun

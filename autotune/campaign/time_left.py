@@ -11,13 +11,13 @@ from autotune.history.trial import History, Observation, Phase
 from autotune.scenario import Scenario
 
 RECENT, FEW = 8, 3
-"""Launches by which the duration of the next one is judged (more would follow a change too slowly), and how
-many are too few to tell it alone: the first one of a search also loads its libraries."""
+"""Launches from which the duration of the next one is estimated (more would follow a change too slowly), and
+how many are too few by themselves: the first one of a search also loads its libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """What is left to all that comes before the verification; infinite where nothing limits it."""
+    """Time left for everything before the verification; infinite where nothing limits it."""
 
     all_s: float = math.inf  # Of the time of all phases, without what the verification needs.
     search_s: float = math.inf  # To the search, which may have a limit of its own.
@@ -39,10 +39,10 @@ PLENTY = TimeLeft()  # Where nothing limits it.
 
 
 def expected_s(history: History, scenario: Scenario) -> float:
-    """What a launch of the search is expected to take: as long as the longest of the last few that worked.
+    """Expected duration of a launch of the search: the longest of the last few that worked.
 
-    Without what it waited for near cores, which the next one may not have to. One disturbed launch of the
-    baseline does not decide it: a discovery's launches tell what starting and ending one takes as well.
+    Without waiting for neighbouring cores, which the next one may not have to do. One disturbed launch of
+    the baseline does not decide it: a discovery's launches also show how long starting and ending takes.
     """
     others = _worked_s(history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH, Phase.VERIFY).observations)
     discovered = _worked_s(history.of(Phase.DISCOVERY).observations)
@@ -54,7 +54,7 @@ def expected_s(history: History, scenario: Scenario) -> float:
 
 
 def verified_s(history: History, campaign: Description) -> float:
-    """What launches of the verification take on the average: of an MPI they are measured in two loops.
+    """Average duration of launches of the verification: of an MPI they are measured in two loops.
 
     Many are made, so that it is no matter how long a single one may take.
     """

@@ -1,6 +1,6 @@
 """The program: what all verbs share.
 
-Only declarations stand in this folder; each verb imports what it needs when it is called, so that ``--help``
+This folder has declarations only; each verb imports what it needs when it is called, so that ``--help``
 costs nothing.
 """
 
@@ -24,7 +24,7 @@ class _Verbs(TyperGroup):
     """Words that begin with no verb are a campaign's, ``conf=NAME`` or an option of Hydra's above all."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the verb in front that goes without saying."""
+        """Insert the verb ``tune`` where it was omitted."""
         ours = args[:1] in (["--version"], ["--help"], ["-h"]) and not any("=" in word for word in args)
         campaign = bool(args) and not ours and (args[0][0] in "-+~" or "=" in args[0])
         return super().parse_args(ctx, ["tune", *args] if campaign else args)

@@ -1,4 +1,4 @@
-"""Verbs that look at a campaign's directory, and hand over what it found."""
+"""Verbs that show or export the findings in a campaign's directory."""
 
 import sys
 from pathlib import Path

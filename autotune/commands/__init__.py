@@ -1,1 +1,1 @@
-"""What the verbs of the command line do; ``cli`` declares them and imports these modules late."""
+"""The work of the command line's verbs; ``cli`` declares them and imports these modules late."""

@@ -115,7 +115,7 @@ class Campaign:
         return f"<Campaign {self.directory}: {state}>"
 
     def plan(self) -> Frame:
-        """What it would do: a row for each phase with ``launches``, ``most`` and node-hours.
+        """The launches it would make: a row for each phase with ``launches``, ``most`` and node-hours.
 
         ``node_hours`` is reached by measuring alone, ``node_hours_most`` where every launch runs into
         its time limit; starting ranks comes on top of the former.
@@ -171,7 +171,7 @@ class Campaign:
 
     @property
     def space(self) -> Space:
-        """What can be turned, and what the machine could not offer."""
+        """The parameters that can vary, and those that the machine lacks."""
         return self._concluded()[0].about.space
 
     @property
@@ -186,7 +186,7 @@ class Campaign:
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """What was found, after the verification what held; None before a setting was measured completely."""
+        """The recommendation, verified where it was; None before a setting was measured completely."""
         return self._concluded()[1].recommendation
 
     @property
@@ -196,7 +196,7 @@ class Campaign:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What fresh launches of both sides say; None where no verification was begun."""
+        """The verdict of fresh launches of both sides; None where no verification was begun."""
         return self._concluded()[1].verdict
 
     def export(
@@ -233,7 +233,7 @@ class Campaign:
         return target
 
     def worth(self, calls: str | PathLike[str], application_s: float | None = None) -> Worth:
-        """What the recommendation saves an application with these calls: a recording, a profile or a table.
+        """The time that the recommendation saves an application: calls of a recording, profile or table.
 
         ``application_s``: wall time of its run, where ``calls`` does not say.
 
@@ -261,14 +261,14 @@ class Campaign:
         return verdict
 
     def _composed(self, task: Callable[[Scenario, Site], _T]) -> _T:
-        """What a task says of the composed scenario and the connected site."""
+        """The result of a task on the composed scenario and the connected site."""
         if self._words is None:
             raise UserError(f"{self.directory} has begun", "Campaign(NAME, …).plan() says what one would do")
         _in_main_thread()
         return answer_of(task, self._words)
 
     def _concluded(self) -> tuple[CampaignDirectory, Conclusion]:
-        """What the journal says and what follows from it, computed anew where it has grown."""
+        """The campaign and its conclusion, computed anew where the journal has grown."""
         journal = self.directory / FILE
         written = (journal.stat().st_size, journal.stat().st_mtime_ns) if journal.exists() else (0, 0)
         if self._read is None or self._read[0] != written:
@@ -296,7 +296,7 @@ def diagnose(
     seconds: float = 120.0,
     out: str | PathLike[str] = "calls.json",
 ) -> Diagnosis:
-    """What a run loses in MPI, to whom, and what tuning can win, as ``diagnose``.
+    """Losses of a run in MPI, their causes, and the gain that tuning can bring, as ``diagnose``.
 
     ``run``: a recording, or the words of a command. ``seconds``: to measure what this machine does at its
     best; 0 takes what was measured before. ``settings``: files and campaigns to try.
@@ -324,6 +324,6 @@ def _told(quiet: bool) -> Iterator[None]:
 
 
 def _in_main_thread() -> None:
-    """Check that signals can be heeded here."""
+    """Check that signals can be handled here."""
     if threading.current_thread() is not threading.main_thread():
         raise UserError("a campaign is composed and run in the main thread", "its directory is read anywhere")

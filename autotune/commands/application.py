@@ -116,13 +116,13 @@ def baseline(recorded: Recording) -> dict[str, str]:
 
 
 def _version(recorded: Recording) -> int:
-    """Of Open MPI, by which a run was recorded; 0: of another library."""
+    """Major version of the Open MPI that a run was recorded with; 0: another library."""
     version = re.match(r"Open MPI v(\d+)", recorded.library)
     return int(version[1]) if version else 0
 
 
 def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
-    """What a run was started with and files would set otherwise: that wins over files."""
+    """Variables that a run was started with and files would set otherwise: they win over files."""
     said = recorded.started.environment if recorded.started else {}
     wanted: dict[str, str | None] = dict(recommendation.provenance.env)
     ruled = {rule.collective for rule in recommendation.rules if rule.sets}
@@ -134,7 +134,7 @@ def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str,
 
 
 def _fill(section: dict[str, Any], **values: Any) -> None:
-    """What a section leaves open."""
+    """Add values to a section, where it leaves them open."""
     section |= {key: value for key, value in values.items() if section.get(key) is None}
 
 
@@ -165,7 +165,7 @@ def read_calls(path: Path) -> Recording:
 
 
 def worth_text(about: Description, recommendation: Recommendation | None) -> str:
-    """What a campaign's recommendation is worth to the run that it was made for; empty: it was for none."""
+    """The value of a campaign's recommendation to the run it was made for; empty: it was for none."""
     path = Path(about.scenario.objective.weights or "")
     if path.suffix != ".json" or recommendation is None or not recommendation.gains:
         return ""
@@ -189,18 +189,18 @@ def predicted_share(about: Description, recommendation: Recommendation) -> tuple
 
 
 def sentence(recorded: Recording, recommendation: Recommendation) -> str:
-    """Of a run: how much is in collectives, how much of that is waiting, and what the files save."""
+    """Summary of a run: time in collectives, waiting in it, and the saving by the files."""
     found = savings(recorded, recommendation.gains)
     saved, low, high = predicted(found.seconds, found.draw_s)
     done = recommendation.provenance.checked is Checked.HOLDS
     files = "the verified files" if done else "the files, which are not verified,"
     waiting = f"{recorded.waiting_s:.2g} s of them waiting"
     if not recorded.waiting_known:
-        waiting = "waiting, which no files save, not told apart"
+        waiting = "waiting, which no files save, not separated"
     runs = (
         f"; {len(found.seconds)} runs"
         if recorded.runs
-        else "; by how much runs differ is not in it: record --runs 5 tells"
+        else "; without the spread between runs: record --runs 5 measures it"
     )
     notes = [unlike_text(one.collective, times) for one, times in found.unlike[:1]]
     if over := overriding(recorded, recommendation):

@@ -39,7 +39,7 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
     """Print how the calls of a second log differ from the same ones in a first.
 
     Raises:
-        UserError: not two logs, or none of whose calls stands in both.
+        UserError: not two logs, or logs without a call in common.
         TableError: a file that cannot be read, or that is not a complete log or table.
     """
     if len(paths) != 2 or any(path.is_dir() for path in paths):
@@ -48,7 +48,7 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
     if not found.pairs:
         has = [_said(calls) for calls in (found.only_first, found.only_second)]
         hint = f"{paths[0]} has {has[0]}; {paths[1]} has {has[1]}"
-        raise UserError("no call stands in both logs", f"{hint}; --comm-size says ranks that a log does not")
+        raise UserError("the logs have no call in common", f"{hint}; --comm-size adds the ranks a log lacks")
     if as_json:
         sys.stdout.write(json_text(logs_document(found)))
         return
@@ -62,7 +62,7 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
 
 
 def _said(calls: Sequence[Call]) -> str:
-    """What calls a log has, in a few words."""
+    """Summary of the calls in a log, in a few words."""
     slots = [slot for slot, _ in calls]
     kinds = dict.fromkeys(f"{name} on {ranks or 'unknown'} ranks" for name, ranks, _ in slots)
     sizes = [size for _, _, size in slots]
@@ -70,7 +70,7 @@ def _said(calls: Sequence[Call]) -> str:
 
 
 def row(campaign: CampaignDirectory, found: Conclusion) -> dict[str, Any]:
-    """What is compared of one campaign and of what it has found, as JSON values."""
+    """One campaign and its conclusion as JSON values, for a comparison."""
     about, chosen, (gain, (low, high)) = campaign.about, found.recommendation, found.speedup
     return {
         "directory": str(campaign.path),

@@ -50,7 +50,7 @@ def diagnose(
     composed: Sequence[str],
     as_json: bool,
 ) -> int:
-    """Say it in a sentence, and what stands behind it; 1 where the application did not end well.
+    """Print the diagnosis in a sentence, with its evidence; 1 where the application did not end well.
 
     Raises as ``of_run``.
     """
@@ -103,7 +103,7 @@ def _measurable(recorded: Recording) -> bool:
 
 
 def _pairs(recorded: Recording) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """What the probe measures of transfers between two ranks, and their sizes; of no per cent nothing."""
+    """Transfers between two ranks that the probe measures, and their sizes; none for a share of 0 %."""
     made = [one for one in recorded.other if one.operation in PROBED and one.family in (PAIRS, ONE_SIDED)]
     total_s = sum(one.own_s for one in recorded.other if one.family in (PAIRS, ONE_SIDED))
     if not made or total_s < BOTHER * recorded.run_s:
@@ -155,10 +155,10 @@ def _quoted(path: Path) -> str:
 
 
 def _variables(path: Path, site: Site, folder: Path) -> dict[str, str]:
-    """What somebody's file, or a campaign's recommendation, sets.
+    """Variables set by a file, or by a campaign's recommendation.
 
     Raises:
-        UserError: nothing, or it cannot be told.
+        UserError: there are none, or they are unknown.
     """
     if path.is_dir():
         return in_force(read_campaign(path).recommended(), site.space.stack, folder, str(path))
@@ -264,7 +264,7 @@ class _Course:
         return self.site.observer(measurement, self.site.whole, self.place)
 
     def _wins(self, setting: _Setting) -> float:
-        """What a setting wins, by what was launched so far."""
+        """Gain of a setting, by the launches so far."""
         wanted = {("", Subject.UNTOUCHED), (setting.words, setting.subject)}
         made = [one for one in self.launches if (one.setting, one.seen.trial.subject) in wanted]
         gains, best = gains_of(made)

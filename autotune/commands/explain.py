@@ -38,7 +38,7 @@ def explain(
         answers = concerned(path, text, call, mpi, _read, fixed_algorithm)
     if not answers:
         if names or explained(path, text, call("allreduce"), mpi, _read, fixed_algorithm) is None:
-            sys.stderr.write(f"not explained: {path} is of no kind of file that is known\n")
+            sys.stderr.write(f"not explained: {path} is of an unknown kind\n")
             return ExitCode.UNKNOWN
         sys.stdout.write(f"{path} decides no call of {size_text(int(nbytes))} on {ranks} ranks\n")
         return ExitCode.FINDING

@@ -38,7 +38,7 @@ def export(
     whose module of the MPI can be named; ``unasked``: without the questions that ``install`` asks.
 
     Raises:
-        AutotuneError: what should not be in force without a question, and nobody said yes.
+        AutotuneError: it needs a confirmation, and nobody gave one.
         UserError: nothing to export, what a format cannot say, or no place for files.
         StorageError: the disk is full or read-only.
     """

@@ -1,4 +1,4 @@
-"""What a machine does at its best for a recording, kept beside it; see `diagnose`."""
+"""The best times of a machine for a recording, kept beside it; see `diagnose`."""
 
 import hashlib
 import math
@@ -32,7 +32,7 @@ def floor_path(calls: Path) -> Path:
 
 
 def kept_floor(calls: Path) -> Floor | None:
-    """What the machine was measured to do at its best for a recording; None: not, or for another one."""
+    """The floor measured for a recording; None: there is none, or it is for another one."""
     path = floor_path(calls)
     if not path.is_file():
         return None

@@ -22,7 +22,7 @@ def guidelines(
 
     Raises:
         TableError: a file that cannot be read, or that is not a complete log or table.
-        UserError: a directory without a campaign, or several things of which one is a campaign.
+        UserError: a directory without a campaign, or a campaign among several arguments.
         JournalError: the campaign's journal is damaged or of a newer format.
     """
     concerned = None
@@ -40,7 +40,7 @@ def guidelines(
         return ExitCode.FINDING if found.violations else ExitCode.WELL
     lines = [*findings_lines(found)]
     if concerned:
-        lines.append(f"{len(concerned)} of them in what is handed over")
+        lines.append(f"{len(concerned)} of them with the exported settings")
     kinds = dict.fromkeys(one.guideline.kind for one in found.violations)
     lines += [f"  {kind}: {ADVICE[kind]}" for kind in kinds]
     sys.stdout.write("\n".join(lines) + "\n")
@@ -50,5 +50,5 @@ def guidelines(
 def campaign_findings(
     about: Description, history: History, chosen: Recommendation | None, rate: float = 0.05
 ) -> Findings:
-    """What a campaign's launches violate, of the stack itself and of what is handed over."""
+    """Violations in a campaign's launches, by the stack itself and by the exported settings."""
     return findings(of_campaign(about.space, history, chosen), rate, about.scenario.verify.max_loss)

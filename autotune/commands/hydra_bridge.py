@@ -99,7 +99,7 @@ def answer_of(
 
 @dataclass
 class _Job:
-    """What Hydra calls with each configuration that it has composed."""
+    """Callback for each configuration that Hydra has composed."""
 
     task: Task
     launches: bool
@@ -107,7 +107,7 @@ class _Job:
     codes: list[int] = field(default_factory=list)  # Of the tasks that were done.
     directories: list[Path] = field(default_factory=list)  # Of the campaigns.
     failure: AutotuneError | None = None
-    """Of a single run: Hydra would write a line of its own about an error that passes through it."""
+    """A single run's error: Hydra would write a line of its own about one that passes through it."""
 
     def __call__(self, config: DictConfig) -> None:
         self.called = True
@@ -142,19 +142,19 @@ class _Job:
 
 
 def _check_secrets(node: object, above: str) -> None:
-    """Refuse values out of the environment, but for paths: a secret would stand in journal and report."""
+    """Refuse values out of the environment, but for paths: a secret would appear in journal and report."""
     if isinstance(node, dict | list):
         for key, inner in node.items() if isinstance(node, dict) else enumerate(node):
             _check_secrets(inner, f"{above}.{key}".lstrip("."))
     elif "oc.env" in str(node) and above not in PATHS:
         raise ScenarioError(
-            f"{above} comes out of the environment, and would stand in journal and report",
-            "launches see the environment as it is; of what is no secret the shell fills in $NAME",
+            f"{above} comes out of the environment, and would appear in journal and report",
+            "launches inherit the environment; for other values let the shell expand $NAME",
         )
 
 
 def _do(words: Sequence[str], job: _Job) -> None:
-    """What ``hydra.main`` does with a command line."""
+    """Do the same as ``hydra.main`` with a command line."""
     version.setbase("1.3")
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign] # argparse would print a usage of Hydra's and exit

@@ -87,7 +87,7 @@ def _below(directory: Path) -> Iterator[Path]:
 def measurements(
     paths: Sequence[Path], comm_size: int | None = None, collective: str | None = None
 ) -> list[BenchmarkRow]:
-    """What stands in all files, with ranks and operation for rows that do not say.
+    """Rows of all files, with ranks and operation for rows that lack them.
 
     Raises:
         TableError: a file that cannot be read, or that is not a complete log or table.

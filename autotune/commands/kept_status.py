@@ -1,9 +1,8 @@
-"""What ``status`` says of a long campaign, kept beside its journal.
+"""The ``status`` of a long campaign, kept beside its journal.
 
-Concluding thousands of launches takes seconds. It is one line, sealed as the journal's are: an altered one is
-not told, nor one of an earlier version. A journal that is as it was says what it said; one that its
-campaign has written on says what was concluded then, with the launches counted that were added since. Heavy
-modules are not imported here.
+Concluding thousands of launches takes seconds. The file is one line, sealed as the journal's are: one that
+was altered, or is of an earlier version, is not used. It holds while the journal is unchanged; where its
+campaign has added launches, with these counted. Heavy modules are not imported here.
 """
 
 import json
@@ -46,7 +45,7 @@ class Progress:
     under_way: tuple[tuple[int, str], ...] = ()
     """Number and phase of the trials that were begun and not observed."""
     lines: int = 0
-    """Of its journal that were read."""
+    """Number of its journal's lines that were read."""
     since_s: float = 0.0
     """When the last one was written, in seconds since 1970."""
 
@@ -108,7 +107,7 @@ class Progress:
 
 
 def kept(directory: Path) -> Progress | None:
-    """What was said of this journal, or of its beginning where its campaign is writing it; None: nothing."""
+    """Kept status of this journal, or of its beginning where its campaign is writing it; None: none."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, AutotuneError):
         line = opened(content(directory, KEPT).removesuffix(b"\n"))
         if line.number is None:  # it is not sealed: of an earlier version, or of somebody else

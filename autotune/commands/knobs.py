@@ -54,7 +54,7 @@ def _document(listing: Listing, everything: bool, sizes: Sequence[int]) -> dict[
 
 
 def _rows(listing: Listing, everything: bool, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """What is told of each variable, as JSON values."""
+    """Each variable's row as JSON values."""
     for classed in listing.knobs:
         if everything or classed.klass is Class.PERFORMANCE:
             knob = classed.knob
@@ -73,7 +73,7 @@ def _rows(listing: Listing, everything: bool, sizes: Sequence[int]) -> Iterator[
 
 
 def _levels(classed: Classed, sizes: Sequence[int]) -> list[Any]:
-    """What would be tried; of what is never touched, nothing."""
+    """Levels that would be tried; none for a variable that is never touched."""
     if classed.klass in (Class.PROTECTED, Class.DIAGNOSTICS):
         return []
     declared = classed.rule.levels if classed.rule else {}

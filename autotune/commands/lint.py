@@ -33,7 +33,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
             files[path] = user_text(path, raised=UserError, line_ends=True)
     sys.stderr.writelines(f"left out: {folder} is a folder\n" for folder in folders)
     others = [path for path, text in files.items() if kind_of(path, text) == "other"]
-    sys.stderr.writelines(f"not judged: {path} is of no kind of file that is known\n" for path in others)
+    sys.stderr.writelines(f"not checked: {path} is of an unknown kind\n" for path in others)
     sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
     with suppress(StackError):
         version = find(stack="openmpi").version
@@ -56,7 +56,7 @@ def measured_on(texts: Iterable[str]) -> int | None:
 
 
 def _here(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:
-    """What the libraries here say: UCX of its variables, Open MPI too where it is the one judged for."""
+    """Variables of the libraries here: UCX's, and Open MPI's where it is the one checked for."""
     try:
         here = find()
         knobs = read("ucx", here) + read("libfabric", here)

@@ -1,4 +1,4 @@
-"""``campaign.notify``: a command of the user's that is told how a campaign ended."""
+"""``campaign.notify``: a command of the user's that is run when a campaign ends."""
 
 import shutil
 import sys
@@ -23,9 +23,9 @@ class CampaignEnding:
 
 @contextmanager
 def notifying(command: Sequence[str], directory: Path) -> Iterator[CampaignEnding]:
-    """Have the command told how the work inside ends: it gets the directory, one line and the exit code.
+    """Run the command when the work inside ends: it gets the directory, one line and the exit code.
 
-    It is run as it stands, by no shell. What goes wrong with it is one warning and changes nothing.
+    It is run as it is, by no shell. If it fails, one warning says so and nothing else changes.
 
     Raises:
         ScenarioError: there is no such program, before anything is done.

@@ -55,13 +55,13 @@ def plan(scenario: Scenario, site: Site) -> int:
 
 
 def _resolved(strategy: Strategy) -> str:
-    """Which difference the verification could tell, by what is known before anything runs."""
+    """The difference that the verification can resolve, estimated before anything runs."""
     remark = resolution(strategy.campaign, PRIOR.launch_sd) if strategy.plan().verifier else None
     return f"as on recorded machines, {remark.text}\n" if remark else ""
 
 
 def _discovering(discovery: Discovery) -> str:
-    """What the discovery will try."""
+    """The discovery's plan in words."""
     course = discovery.course
     counts = [
         f"{len({name for name, _ in arm.changes})} knobs at {len(arm.changes)} levels" for arm in course.arms

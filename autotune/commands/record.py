@@ -171,7 +171,7 @@ def _told(found: Recording, out: Path, best: Recommendation | None, as_json: boo
 
 
 def summary(found: Recording, best: Recommendation | None = None) -> str:
-    """What of a run was spent in which calls, what of it tuning could reach at best, and what files save."""
+    """Time of a run in which calls, the most that tuning could save, and the saving of files."""
     run_s, in_calls, waiting = found.run_s, found.collectives_s, found.waiting_s
     end = {"finalized": "", "killed": ", KILLED before MPI_Finalize", "aborted": ", ABORTED"}[found.ended]
     lines = [
@@ -185,8 +185,8 @@ def summary(found: Recording, best: Recommendation | None = None) -> str:
         f"mean of {len(found.runs)} runs, which took {_range([one.run_s for one in found.runs])} s, "
         f"{_range(found.collectives_runs_s)} s of them in collectives"
         if found.runs
-        else "of one run: by how much runs differ is not known; "
-        + ("--runs 5 tells" if found.command else "give --trace for each of several"),
+        else "of one run: the spread between runs is unknown; "
+        + ("add --runs 5" if found.command else "give --trace for each of several"),
     ]
     if best is not None and best.gains:
         reach, covered = reachable_s(found, best.gains)

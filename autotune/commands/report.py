@@ -47,7 +47,7 @@ _SHARE = 10
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What somebody wants to run with the recommendation; what is not said is as measured."""
+    """A job to be run with the recommendation; fields left out are as measured."""
 
     ranks: int | None = None
     nodes: int | None = None
@@ -135,7 +135,7 @@ def _covered(campaign: CampaignDirectory, job: Job) -> tuple[Covered, ...]:
 def _protocols(
     campaign: CampaignDirectory, point: Point, subject: Subject | None = None
 ) -> list[tuple[str, str]]:
-    """What UCX reports of the last launch with these values that left a log: (message bytes, protocol)."""
+    """UCX's protocols in the last launch with these values that left a log: (message bytes, protocol)."""
     for o in reversed(campaign.history.observations):
         trial = o.trial
         if not o.ok or (trial.subject is not subject if subject else trial.point != point):
@@ -192,7 +192,7 @@ def _write_page(inputs: "ReportInput", target: Path, links: bool = True) -> None
 
 
 def table_input(table: Path, collective: str | None = None) -> "ReportInput":
-    """What a recorded or imported table says, as if a campaign had launched its runs.
+    """A recorded or imported table as a report's input, as if a campaign had launched its runs.
 
     Raises:
         TableError: a file that cannot be read, or that is no such table.

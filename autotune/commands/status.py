@@ -32,7 +32,7 @@ from autotune.views.guidelines import concerning_text
 from autotune.views.text import advice_text, duration_text
 
 _EVERY_S, _SHARE = 10.0, 50
-"""What is said of a running campaign is kept so often, or after so many times what keeping it takes."""
+"""A running campaign's status is kept so often, or after so many times the time that keeping it takes."""
 
 
 def status(directory: Path, as_json: bool) -> None:
@@ -136,7 +136,7 @@ class Keeper:
 
 
 def _waiting(directory: Path) -> Progress:
-    """What there is of a campaign whose job has not begun it.
+    """Status of a campaign whose job has not begun it.
 
     Raises:
         UserError: no job will.
@@ -157,7 +157,7 @@ def _queue(directory: Path) -> tuple[str, ...]:
 
 
 def _verdict(found: Conclusion) -> dict[str, Any]:
-    """What the verification says as values: how far it got, the speed-up with its 95 % interval."""
+    """The verification as values: its progress, the speed-up with its 95 % interval."""
     fresh = fresh_launches(found.verdict.rounds) if found.verdict else 0
     ratio, interval = found.speedup
     return {

@@ -1,4 +1,4 @@
-"""What reaches a terminal: of texts that came from programs, files and journals nothing that it would obey.
+"""Output to a terminal: texts of programs, files and journals lose all that a terminal would obey.
 
 Everything that a verb prints goes through here: plain text by the streams, tables and bars by the console.
 """

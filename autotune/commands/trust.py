@@ -35,7 +35,7 @@ def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
 
 
 def _words(about: Description) -> str:
-    """What a journal asks for, a line each."""
+    """The commands in a journal, a line each."""
     scenario = about.scenario
     launcher = {k: v for k, v in about.site.launcher.items() if k != "_target_" and v}
     asked = {

@@ -173,10 +173,10 @@ def strategy_of(scenario: Scenario, site: Site) -> Strategy:
 
 
 def objectives_of(scenario: Scenario, site: Site) -> tuple[Objective, ...]:
-    """What is judged, weighed by the scenario's profile of calls where it names one.
+    """The objectives, weighted by the scenario's profile of calls where it names one.
 
     A call's share of an application's time is its count times its duration, which is not known before
-    anything was measured: 1 µs and 10 GB/s stand in for it.
+    anything was measured: 1 µs and 10 GB/s are assumed.
 
     Raises:
         ScenarioError: objectives that no size counts for.
@@ -233,7 +233,7 @@ def _same(campaign: Description, begun: Description) -> bool:
 
 
 def _changes(campaign: Description, begun: Description) -> dict[str, Any]:
-    """What is asked for beside what was, where that may change.
+    """Changes from the begun campaign's description to the one asked for, where changes are allowed.
 
     Raises:
         ScenarioError: something else differs.

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from autotune.campaign.site import Site
 
 RESULT = "verification.json"
-"""What a verification leaves in its directory."""
+"""Result of a verification, in its directory."""
 
 _PLACES = ("mpirun", "library")
 """Findings that may differ where nothing else does."""
 
 _SAID = {"still better": "still ", "no longer": "no longer ", "better": "", "not better": "not "}
-"""Decision → how it stands in a sentence."""
+"""Decision → its words in a sentence."""
 
 
 @heeded()
@@ -125,7 +125,7 @@ def folder_now(directory: Path, kind: str = "") -> Path:
 
 
 def in_turn(design: SequentialDesign) -> Iterator[tuple[int, int, bool, int, bool]]:
-    """Of each launch: number, block, whether it is the tuned side's, seed, whether it completes its block.
+    """For each launch: number, block, whether it is the tuned side's, seed, whether it completes its block.
 
     The order is drawn; whoever knows enough after a complete block takes no more.
 
@@ -155,7 +155,7 @@ class _Side:
     subject: Subject
     setting: Recommendation
     notes: tuple[str, ...] = ()
-    """What is other than when it was measured."""
+    """Differences from the time when it was measured."""
 
     def observe(self, number: int, block: int, seed: int) -> Observation:
         """One launch."""
@@ -173,7 +173,7 @@ def _reference(
     target: Path,
     unasked: bool,
 ) -> _Side:
-    """What is compared with: the defaults, another campaign's recommendation, or somebody's files.
+    """The other side: the defaults, another campaign's recommendation, or somebody's files.
 
     Raises:
         UserError: a campaign without a recommendation or of a model where the other is real, files that set
@@ -224,21 +224,19 @@ def _changed(name: str, campaign: CampaignDirectory, site: "Site") -> tuple[str,
 
 
 def environment_in(path: Path) -> dict[str, str]:
-    """What somebody's file sets, as variables.
+    """Variables set by a file.
 
     Raises:
         UserError: it cannot be read, or is of no known kind.
     """
     text = user_text(path, raised=UserError)
     if kind_of(path, text) == "other":
-        raise UserError(
-            f"{path} is of no kind of file that is known", "what it sets cannot be told: see lint"
-        )
+        raise UserError(f"{path} is of an unknown kind", "its settings are unknown: see lint")
     return environment_of(path, text)
 
 
 def _document(c: Comparison, was_better: bool, otherwise: Comparison | None = None) -> dict[str, Any]:
-    """What is known of a slot; of one that never was better, nothing is *still* or *no longer* so."""
+    """A slot's result as values; *still* and *no longer* need a slot that was better before."""
     other = otherwise and {key: ratio_of(getattr(otherwise, key)) for key in ("gain", "low", "high")}
     plain = {SlotDecision.STILL_BETTER: "better", SlotDecision.NO_LONGER: "not better"}
     decision = str(c.decision) if was_better else plain.get(c.decision, str(c.decision))
@@ -263,7 +261,7 @@ def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
         elif said in _SAID:
             said = f"{tuned} is {_SAID[said]}better than {reference}"
         elif said == SlotDecision.CANNOT_TELL:
-            said = f"cannot tell {tuned} from {reference}"
+            said = f"{tuned} against {reference}: inconclusive"
         if other := one["in_other_loop"]:
             said += f"; {document['other_loop']} {ratio_text(other['gain'], (other['low'], other['high']))}"
         lines.append(f"  {where:36} {times:24} {said}")

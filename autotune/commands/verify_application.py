@@ -34,7 +34,7 @@ from autotune.verification.application import (
 from autotune.views.text import duration_text, ratio_text
 
 RESULT = "application.json"
-"""What it leaves in its directory."""
+"""Result in its directory."""
 _SIDES = ("default", "files")
 """Without the files, and with them."""
 _LEAST_S = 1e-3
@@ -62,13 +62,13 @@ def verify_application(
 def compared_on(
     directory: Path, command: Sequence[str], launches: int | None, figure: str | None, more_is_better: bool
 ) -> tuple[ApplicationVerdict, dict[str, Any], Path]:
-    """The verdict on an application, all that is told of it, and the directory of its runs.
+    """The verdict on an application, its document, and the directory of its runs.
 
     Raises:
         UserError: no application, a pattern that is none or that its output lacks, or nothing to verify.
         StackError: no MPI.
         CampaignError: the application failed.
-        JournalError: others could have written what would be put into force.
+        JournalError: others could have written the settings that would be applied.
         Interrupted: the user ended it.
         StorageError: the disk is full or read-only.
     """
@@ -157,7 +157,7 @@ def _compared(campaign: CampaignDirectory, verdict: ApplicationVerdict) -> dict[
 
 
 def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str) -> dict[str, str]:
-    """Variables that put a recommendation's files into force, which are written there.
+    """Write a recommendation's files and return the variables that apply them.
 
     Raises:
         UserError: the recommendation, called ``name``, changes nothing.
@@ -168,7 +168,7 @@ def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str
     for path in export_files(recommendation, formats, folder):
         env |= {} if path.suffix == ".conf" and "env_sh" in formats else environment_of(path, user_text(path))
     if not env and not placed(recommendation):
-        raise UserError(f"{name} recommends the stack's own defaults", "there is nothing to put into force")
+        raise UserError(f"{name} recommends the stack's own defaults", "there is nothing to apply")
     return env
 
 
@@ -215,7 +215,7 @@ def _figure(pattern: str, out: Path) -> float:
 
 
 def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: bool) -> str:
-    """What was found, what it saves, and when the campaign is paid back."""
+    """The finding in words, its saving, and when the campaign is paid back."""
     runs = 2 * verdict.runs
     unit = " s" if is_time else ""
     ratio = ratio_text(verdict.speedup, (verdict.low, verdict.high))
@@ -243,7 +243,7 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
         (share, *ends), (measured, *m_ends) = document["predicted_share"], document["measured_share"]
         said = f"these {document['agreement']}"
         if document["agreement"] == Agreement.CANNOT_TELL:
-            said = "whether these agree cannot be told, the intervals are too wide"
+            said = "agreement inconclusive: the intervals are too wide"
         elif document["agreement"] == Agreement.DISAGREE and document["recorded_runs"] < 2:
             said += ", but one run was recorded"
         lines.append(

@@ -15,7 +15,7 @@ from autotune.views.text import duration_text
 
 
 def worth_to(campaign: CampaignDirectory, calls: Path, application_s: float | None) -> Worth:
-    """What a campaign's recommendation saves the application with these calls."""
+    """The time that a campaign's recommendation saves the application with these calls."""
     profile = read_profile(user_text(calls), str(calls))
     spent_s = sum(o.duration_s for o in campaign.history)
     return worth_of(profile, campaign.recommended().gains, spent_s, application_s)

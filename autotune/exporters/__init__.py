@@ -71,7 +71,7 @@ def listing() -> Iterator[tuple[str, str]]:
 
 
 def _by_plain_name(files: Mapping[str, str]) -> Mapping[str, str]:
-    """The files of a plugin, which lie in the directory of the export and nowhere else."""
+    """The files of a plugin, which may only be in the directory of the export."""
     for name, text in files.items():
         if PurePath(name).name != name or not isinstance(text, str):
             raise TypeError(f"{name!r} is no plain name of a file, or what it holds is no text")

@@ -31,7 +31,7 @@ class Script:
     beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file and, where sizes are told apart, the rules file.
+        """The file and, where sizes differ, the rules file.
 
         Raises:
             UserError: rules that ``coll_tuned`` cannot say.
@@ -84,12 +84,12 @@ class ShellScript(Script):
         """By sourcing it."""
         return sourced(directory / SCRIPT, forwarding(recommendation, directory))
 
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
-        """By its variables; rules are spoilt by an id that no collective has."""
+    def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
+        """By its variables; rules are made invalid by an id that no collective has."""
         return recipe(
             recommendation,
             directory,
-            spoilt,
+            invalid,
             self.export,
             lambda place: values_in(place / self.file),
         )

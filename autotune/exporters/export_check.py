@@ -1,7 +1,7 @@
 """Whether the exported files do on a fresh launch what they say (the end of step 12).
 
-Two launches set what stands in the exported files, as the line does that users are told, and nothing else but
-what both sides were measured with. In the first each rank compares what it has in force (its environment,
+Two launches apply the exported files, as the printed line for users does, and set nothing else but
+what both sides were measured with. In the first each rank compares the values in effect (its environment,
 Open MPI's control variables, UCX's configuration) with what was exported; all other control variables are
 compared with those of an untouched launch. In the second every row of the rules names an algorithm that does
 not exist: MPI then refuses exactly those calls that reach a row, size by size. All make each call once;
@@ -50,7 +50,7 @@ class Proof:
     strays: int  # Measured sizes that reached a row although the stack should have decided.
     reason: str = ""  # In words, where something was not as exported, or could not be seen.
     unseen: bool = False  # Whether a launch that should have shown it died: neither proved nor refuted.
-    as_a_whole: bool = False  # Whether the library was seen to read the rules by its refusal of spoilt ones.
+    as_a_whole: bool = False  # Whether the library was seen to read the rules by its refusal of invalid ones.
 
     @property
     def holds(self) -> bool:
@@ -65,34 +65,34 @@ class Proof:
     def __str__(self) -> str:
         if self.holds:
             rows = f", {self.rows} of {self.rows} measured sizes with a rule reach it" if self.rows else ""
-            rows += ", and the library reads the rules: it refuses a spoilt one" if self.as_a_whole else ""
+            rows += ", and the library reads the rules: it refuses an invalid one" if self.as_a_whole else ""
             return f"proved on fresh launches: {self.variables} parameters seen by every rank{rows}"
         return f"{'could not be checked' if self.unseen else 'NOT PROVED'}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the files of one format are put into force, and out of it, by fresh launches."""
+    """The way to apply the files of one format, and to undo it, by fresh launches."""
 
     variables: Collection[str]  # Parameters and variables that the files set, as the library calls them.
     under: Callable[[Rendering], Rendering]
     """An untouched launch that sees the files, and must find what they set."""
-    spoilt: Callable[[int], Mapping[str, str]]
+    invalid: Callable[[int], Mapping[str, str]]
     """The files again, with algorithms that do not exist for messages from so many bytes on; empty: there are
     no rules to be reached."""
-    under_spoilt: Callable[[Rendering], Rendering]  # An untouched launch that sees the spoilt files.
+    under_invalid: Callable[[Rendering], Rendering]  # An untouched launch that sees the invalid files.
     covers: Callable[[Slot], bool]  # Whether a call reaches a row that names an algorithm.
-    as_a_whole: bool = False  # Whether the library refuses spoilt files as it starts, not call by call.
+    as_a_whole: bool = False  # Whether the library refuses invalid files as it starts, not call by call.
 
 
 @runtime_checkable
 class Checkable(Protocol):
     """A format whose files can be checked on fresh launches."""
 
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe | None:
-        """How the files in a directory are checked; those of the second launch will lie in ``spoilt``.
+    def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe | None:
+        """The check of the files in a directory; those of the second launch will be in ``invalid``.
 
-        None: they cannot be put into force where they lie.
+        None: they cannot be applied where they are.
         """
         ...
 
@@ -106,7 +106,7 @@ def check_export(
     space: Space,
     into: Path | None = None,
 ) -> Proof | None:
-    """Launch under the files that lie in a directory, and leave the outcome beside them, or in another one.
+    """Launch under the files in a directory, and leave the outcome beside them, or in another one.
 
     Of these formats the first one that can be checked is.
 
@@ -135,23 +135,23 @@ def check_export(
     if plain.ok:
         proof = _others(proof, look, place, untouched, recipe, recommendation.provenance)
     sound = plain.ok and not (proof.reason or proof.unseen)
-    if sound and recipe.as_a_whole and (files := recipe.spoilt(0)):
+    if sound and recipe.as_a_whole and (files := recipe.invalid(0)):
         write_files({place / name: text for name, text in files.items()}, parents=True)
-        seen = look(replace(untouched, number=2), recipe.under_spoilt)
+        seen = look(replace(untouched, number=2), recipe.under_invalid)
         if seen.ok:
-            proof = replace(proof, variables_seen=False, reason="the library starts with spoilt rules too")
+            proof = replace(proof, variables_seen=False, reason="the library starts with invalid rules too")
         else:
             proof = replace(proof, as_a_whole=True)
     by_call = sound and not recipe.as_a_whole
     for number, spared in enumerate((0, SPARED_BYTES) if by_call else (), start=2):
-        spoilt = recipe.spoilt(spared)
+        invalid = recipe.invalid(spared)
         # Of what the first launch called: a further one that shows nothing proves nothing.
         called = {slot_of(e.cell) for e in plain.estimates}
         wanted = {slot for slot in called if slot[2] >= spared and recipe.covers(slot)}
-        if not spoilt or (spared and not wanted):
+        if not invalid or (spared and not wanted):
             break
-        write_files({place / name: text for name, text in spoilt.items()}, parents=True)
-        seen = look(replace(untouched, number=number), recipe.under_spoilt)
+        write_files({place / name: text for name, text in invalid.items()}, parents=True)
+        seen = look(replace(untouched, number=number), recipe.under_invalid)
         refused = _refused(seen) - _refused(plain)
         proof = replace(
             proof,
@@ -209,7 +209,7 @@ def refuted(directory: Path) -> bool:
     """Whether files in a directory were checked and did not do what they say.
 
     Raises:
-        UserError: what stands there is no such outcome.
+        UserError: the file there is no such outcome.
     """
     path = directory / PROOF_FILE
     if not path.exists():

@@ -44,12 +44,12 @@ def unused(recommendation: Recommendation, directory: Path) -> str:
     """Why there is no line, in words."""
     if sets_nothing(recommendation):
         return "they set nothing: the stack's own defaults stay"
-    told = f"no MPI reads these files; the setting that they tell: {recommendation.point or 'the defaults'}"
-    return parted(directory) or told
+    unread = f"no MPI reads these files; the setting in them: {recommendation.point or 'the defaults'}"
+    return parted(directory) or unread
 
 
 def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:
-    """The line of the first format that has one, which puts its files into force.
+    """The line of the first format that has one, which applies its files.
 
     Empty: nothing is set, or no MPI reads what was written.
     """

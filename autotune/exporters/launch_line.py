@@ -1,4 +1,4 @@
-"""The line that puts exported files into force, as a user types it (step 12 of the flow)."""
+"""The line that applies exported files, as a user types it (step 12 of the flow)."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence

@@ -38,7 +38,7 @@ class MpichCvars(VariableScript):
         name = mpich.check(collective, algorithm)
         return {f"MPIR_CVAR_{collective.upper()}_INTRA_ALGORITHM": name}
 
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+    def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
         """The script, as each rank sees it."""
         return by_script_recipe(directory / SCRIPT)
 
@@ -69,9 +69,9 @@ class MpichSelection:
         """By sourcing the script."""
         return by_script(directory / SCRIPT)
 
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+    def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
         """The script, as each rank sees it, and a tree of algorithms that do not exist."""
-        return by_script_recipe(directory / SCRIPT, directory / TREE_FILE, spoilt)
+        return by_script_recipe(directory / SCRIPT, directory / TREE_FILE, invalid)
 
     def _tree(self, recommendation: Recommendation) -> mpich.Tree:
         """The tree of the library that was measured, where it lies here, else of the MPICH that is found."""
@@ -118,6 +118,6 @@ class IntelMpi:
         ranks = path.stem.rpartition("-")[2]
         return sourced(path, f"mpiexec -n {ranks} {PROGRAM}")
 
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
+    def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
         """The script for most ranks, as each rank sees it."""
         return by_script_recipe(directory / list(self.export(recommendation, directory))[-1])

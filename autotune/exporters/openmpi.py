@@ -26,8 +26,8 @@ class _ByWords:
         """By a line of Open MPI's ``mpirun`` that says everything itself.
 
         A file that ``mca_base_param_files`` names would take the place of the site's own; named in front of
-        that, it loses to ``~/.openmpi/mca-params.conf`` on 5.0, whose ``mpirun`` makes variables of what
-        stands there. Options win over all of these and leave the rest of them alone. Of ``UCX_CONFIG_DIR``
+        that, it loses to ``~/.openmpi/mca-params.conf`` on 5.0, whose ``mpirun`` makes variables of it.
+        Options win over all of these and leave the rest of them alone. Of ``UCX_CONFIG_DIR``
         each rank would warn as unused, although it obeys it, and ``UCX_WARN_UNUSED_ENV_VARS=n`` would hide
         misspelt names.
         """
@@ -43,7 +43,7 @@ class OpenMpiMca(_ByWords):
     beside = (RULES_FILE, UCX_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The parameter file and, where sizes are told apart, the rules file; UCX's file where it is needed.
+        """The parameter file and, where sizes differ, the rules file; UCX's file where it is needed.
 
         Raises:
             UserError: a value that a parameter file cannot hold, or rules that ``coll_tuned`` cannot say.
@@ -52,7 +52,7 @@ class OpenMpiMca(_ByWords):
         notes = []
         if deployed.ucx:
             notes = [
-                f"UCX's variables stand in {UCX_FILE}, which UCX reads itself: what users export still wins.",
+                f"UCX's variables are in {UCX_FILE}, which UCX reads itself: what users export still wins.",
                 "Both files belong together: one without the other is a setting that nobody measured.",
                 "(mca_base_env_list would override it, and on 4.1 abort every mpirun with -x; see the format",
                 "openmpi_mca_list)",
@@ -62,15 +62,15 @@ class OpenMpiMca(_ByWords):
         ucx = {UCX_FILE: ucx_text(recommendation, deployed, "")} if deployed.ucx else {}
         return {CONF_FILE: text, **deployed.files, **ucx}
 
-    def recipe(self, recommendation: Recommendation, directory: Path, spoilt: Path) -> Recipe:
-        """By what the files say; rules are spoilt by an id that no collective has."""
+    def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
+        """By the content of the files; rules are made invalid by an id that no collective has."""
 
         def variables(place: Path) -> dict[str, str]:
             deployed = settings(recommendation, place)
             mca = {f"OMPI_MCA_{name}": value for name, value in values_in(place / CONF_FILE).items()}
             return mca | (values_in(place / UCX_FILE) if deployed.ucx else {}) | deployed.environment_only
 
-        return recipe(recommendation, directory, spoilt, self.export, variables)
+        return recipe(recommendation, directory, invalid, self.export, variables)
 
 
 class OpenMpiMcaList(_ByWords):
@@ -81,7 +81,7 @@ class OpenMpiMcaList(_ByWords):
     beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The parameter file and, where sizes are told apart, the rules file.
+        """The parameter file and, where sizes differ, the rules file.
 
         Raises:
             UserError: a value that a parameter file cannot hold, or rules that ``coll_tuned`` cannot say.
@@ -147,7 +147,7 @@ def env_list(variables: Mapping[str, str]) -> str:
 def recipe(
     recommendation: Recommendation,
     directory: Path,
-    spoilt: Path,
+    invalid: Path,
     export: Callable[[Recommendation, Path], Mapping[str, str]],
     variables: Callable[[Path], Mapping[str, str]],
 ) -> Recipe:
@@ -156,9 +156,9 @@ def recipe(
     Args:
         recommendation: What was exported.
         directory: Where to.
-        spoilt: Where the files with algorithms that do not exist will lie.
-        export: What the format says.
-        variables: The environment that puts the files in a directory into force.
+        invalid: Directory of the files with algorithms that do not exist.
+        export: The format's files.
+        variables: The environment that applies the files in a directory.
     """
     deployed, tables = settings(recommendation, directory), coll_tuned.table(recommendation.rules)
 
@@ -166,7 +166,7 @@ def recipe(
         if not deployed.rules:
             return {}
         rules = coll_tuned.text(coll_tuned.refusing(tables, spared_bytes))
-        return {**export(recommendation, spoilt), RULES_FILE: rules}
+        return {**export(recommendation, invalid), RULES_FILE: rules}
 
     def under(place: Path, seen: bool = True) -> Callable[[Rendering], Rendering]:
         there = settings(recommendation, place)
@@ -189,7 +189,7 @@ def recipe(
     return Recipe(
         variables=(*deployed.mca, *deployed.other),
         under=under(directory),
-        spoilt=refusing,
-        under_spoilt=under(spoilt, seen=False),
+        invalid=refusing,
+        under_invalid=under(invalid, seen=False),
         covers=lambda slot: bool(coll_tuned.row_at(tables, slot).algorithm),
     )

@@ -31,7 +31,7 @@ class Tune:
     beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file and, where sizes are told apart, the rules file.
+        """The file and, where sizes differ, the rules file.
 
         Raises:
             UserError: a value with spaces, or rules that ``coll_tuned`` cannot say.
@@ -141,7 +141,7 @@ def _han_level(level: str, by_size: Mapping[int, list[Rule]]) -> list[str]:
     """The configurations of one level: the first one must be for 1 rank, its first row for 0 bytes.
 
     Inside nodes and between them the size of the communicator is that of the level, which a campaign does
-    not tell: one table, that of the largest communicator, holds for all. Message sizes are per rank or block.
+    not know: one table, that of the largest communicator, holds for all. Message sizes are per rank or block.
     """
     starts = {1: max(by_size)}
     if level == "component":

@@ -22,8 +22,8 @@ def values_in(file: Path) -> dict[str, str]:
 def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None = None) -> Recipe:
     """How a script of variables is checked: each rank sees them, and the library reads them as they stand.
 
-    Which sizes reach which row no launch of these stacks can show. MPICH refuses a spoilt tree as a whole, as
-    it starts: one is made of the tree that the script names, and will lie in ``place``.
+    Which sizes reach which row no launch of these stacks can show. MPICH refuses an invalid tree as a whole,
+    as it starts: one is made of the tree that the script names, and will be in ``place``.
     """
     variables = values_in(script)
 
@@ -37,13 +37,18 @@ def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None 
 
     if tree is None or place is None:
         return Recipe(tuple(variables), under, lambda _: {}, under, lambda _: False)
-    spoilt = user_text(tree).replace("algorithm=MPIR_", "algorithm=NO_")
+    invalid = user_text(tree).replace("algorithm=MPIR_", "algorithm=NO_")
 
-    def under_spoilt(rendering: Rendering) -> Rendering:
+    def under_invalid(rendering: Rendering) -> Rendering:
         env = under(rendering).env
         named = {FILE_VARIABLE: str(place / tree.name)} if env.get(FILE_VARIABLE) else {}
         return replace(rendering, env={**env, **named})
 
     return Recipe(
-        tuple(variables), under, lambda _: {tree.name: spoilt}, under_spoilt, lambda _: False, as_a_whole=True
+        tuple(variables),
+        under,
+        lambda _: {tree.name: invalid},
+        under_invalid,
+        lambda _: False,
+        as_a_whole=True,
     )

@@ -143,7 +143,7 @@ def _edited_rules() -> list[Path]:
 
 
 def _said(rules: bytes) -> str:
-    """The comment beside the parameters that tells whether somebody edited the rules since."""
+    """The comment beside the parameters that shows whether somebody edited the rules since."""
     return f"# {RULES_FILE}: {checksum(rules)}"
 
 
@@ -153,7 +153,7 @@ def content(path: Path) -> bytes | None:
     Raises:
         UserError: it cannot be read.
     """
-    with suppress(PermissionError):  # of a directory above: it is told as the file is read
+    with suppress(PermissionError):  # of a directory above: reading the file will report it
         if not path.exists():
             return None
     return user_bytes(path, hint="nothing was changed; expected a file", raised=UserError)

@@ -1,4 +1,4 @@
-"""Files that are handed over: written beside and renamed, all of them or none (step 12 of the flow)."""
+"""Files for the user: written beside and renamed, all of them or none (step 12 of the flow)."""
 
 import errno
 import os
@@ -69,7 +69,7 @@ def write_files(
                     _create(fresh, data, undo, target if old else None, mode, public)
                 if fresh or old:
                     changes.append((path, target, fresh, old))
-            for path, target, fresh, old in changes:  # noqa: B007 - what goes wrong is told of the path
+            for path, target, fresh, old in changes:  # noqa: B007 - errors name the path
                 if fresh:
                     fresh.replace(target)
                 elif old:
@@ -98,7 +98,7 @@ def _followed(path: Path) -> Path:
 
 
 def _pinned(path: Path, folders: ExitStack) -> Path:
-    """The same path by its opened directory: whatever becomes of the names above, it lies in that one."""
+    """The same path by its opened directory: whatever becomes of the names above, it is in that one."""
     descriptor = opened_folder(path.parent)
     folders.callback(os.close, descriptor)
     pinned = Path(f"/proc/self/fd/{descriptor}") / path.name

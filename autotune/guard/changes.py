@@ -8,9 +8,9 @@ from autotune.guard.facts import Facts, Said
 
 _PREFIX = "OMPI_MCA_"
 _NO_KNOBS = ("_version", "_configure_params")
-"""Ends of names of MCA parameters that tell what a component is."""
+"""Ends of names of MCA parameters that describe a component."""
 _NAMED = 3
-"""Names of variables that nobody set which a line tells; the rest is counted."""
+"""Changed variables that nobody set: so many are named in a line, the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is here: versions, build options, firmware, drivers, hashes, and what libraries say of variables."""
+"""Facts of this machine: versions, build options, firmware, drivers, hashes, and libraries' variables."""
 
 import hashlib
 import platform

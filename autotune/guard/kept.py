@@ -1,6 +1,6 @@
-"""What was kept, and every night since: ``kept.json`` and ``nights.jsonl`` in a folder ``guard``.
+"""The reference that was kept, and every night since: ``kept.json`` and ``nights.jsonl`` in ``guard/``.
 
-The folder lies beside the settings, for everybody to read; whoever may write there adds nights.
+The folder is beside the settings, for everybody to read; whoever may write there adds nights.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What nights of launches say: has something become slower since some night (the statistics of ``guard``)?
+"""Evidence from nights of launches: has anything become slower since some night (``guard``'s statistics)?
 
 Launches of one night share what that night was like, so that a night is one observation, however many
 launches it had: y is the mean over a night's launches of ln t in one slot, its variance that between days

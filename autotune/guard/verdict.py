@@ -1,4 +1,4 @@
-"""What tonight's launches say beside those of earlier nights: slower, behind the default, or neither."""
+"""Tonight's launches against those of earlier nights: slower, behind the default, or neither."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -78,7 +78,7 @@ class Seen:
     launch: float
     """Standard deviation of a launch within its night."""
     wanted: float
-    """Nights that must be known to tell a loss of ``LOSS`` in one; infinite: more than are compared."""
+    """Nights needed to detect a loss of ``LOSS`` in one; infinite: more than are compared."""
 
 
 @dataclass(frozen=True, slots=True)

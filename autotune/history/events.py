@@ -98,7 +98,7 @@ def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
 
 
 def _estimate_of(document: Any) -> Any:
-    """The estimate in a document as nearly all are; any other one for what tells what is wrong with it."""
+    """The estimate in a document of the usual form; any other form is returned for the full check."""
     if not isinstance(document, dict):
         return document
     cell, extra = _cell_of(document.get("cell")), document.get("extra")

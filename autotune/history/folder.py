@@ -85,10 +85,10 @@ def check_ours(directory: Path) -> None:
         if found.st_uid != os.geteuid():
             raise JournalError(
                 f"{path} belongs to another user",
-                "what stands there would be done in your name: copy what you trust",
+                "its commands would run in your name: copy what you trust",
             )
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             whom = "everybody" if found.st_mode & stat.S_IWOTH else "its group"
             raise JournalError(
-                f"{path} can be written by {whom}", f"look at what stands there; then: chmod go-w {path}"
+                f"{path} can be written by {whom}", f"check its content; then: chmod go-w {path}"
             )

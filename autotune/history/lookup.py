@@ -35,12 +35,12 @@ def table_starts(measured: Sequence[int], exact: Collection[int] = ()) -> dict[i
 
 
 def size_reach(measured: Collection[int]) -> tuple[int, int]:
-    """The first message size that these tell anything of, and the first one beyond them."""
+    """The range of message sizes that these are evidence for: the first one, and the first one beyond."""
     return -(-min(measured) // 2), 2 * max(measured) + 1
 
 
 def reached(slots: Collection[Slot], collective: str, comm_size: int | None, size: float) -> bool:
-    """Whether what was measured in these slots tells anything of a call; a size of None is not known."""
+    """Whether measurements in these slots are evidence about a call; a size of None is not known."""
     own: dict[int, list[int]] = {}
     for name, p, measured in slots:
         if name == collective:

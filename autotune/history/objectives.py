@@ -63,7 +63,7 @@ class Objective:
 
     @property
     def unit(self) -> str:
-        """Of the score."""
+        """Unit of the score."""
         return "" if self.goal else UNITS[self.name]
 
     def covers(self, slot: Slot) -> bool:

@@ -1,4 +1,4 @@
-"""What is tried and what was seen: trials, observations and the history (steps 4 and 7 of the flow).
+"""Trials, observations and the history (steps 4 and 7 of the flow).
 
 Notation: a *cell* is one (collective, communicator size, message size, call-level choice); an observation
 has one estimate for each cell that its launch measured.
@@ -54,7 +54,7 @@ class Phase(StrEnum):
 
 
 class Subject(StrEnum):
-    """What a launch is made of."""
+    """The content of a launch."""
 
     SWEEP = "sweep"  # A point, with every call-level choice swept inside.
     UNTOUCHED = "untouched"  # Nothing set: the stack's own defaults decide.
@@ -80,7 +80,7 @@ class Rule:
 
     @property
     def sets(self) -> bool:
-        """Whether it sets anything, so that it stands in a file."""
+        """Whether it sets anything, so that a file has it."""
         return not all(map(left_to_the_stack, self.choice.values()))
 
 
@@ -103,7 +103,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one estimate is about."""
+    """The key of one estimate."""
 
     collective: str  # MPI's name without the prefix, lower case.
     comm_size: int  # Ranks of the communicator.
@@ -135,7 +135,7 @@ class Estimate:
 
     @property
     def mean_s(self) -> float:
-        """The mean of the calls, where a launch of the verification told it; else their location."""
+        """The mean of the calls, where a launch of the verification has it; else their location."""
         seconds = self.extra.get("mean_s", math.nan)
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else self.median_s
 
@@ -158,7 +158,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one trial showed."""
+    """The result of one trial."""
 
     trial: Trial  # What was run.
     status: Status  # How the launch as a whole ended; cells of an ``ok`` launch can still be unusable.
@@ -195,7 +195,7 @@ class Observation:
         return (e for e in self.estimates if e.status is Status.OK) if self.ok else iter(())
 
     def believed(self) -> "Observation":
-        """What may be believed of it.
+        """The observation with implausible estimates left out.
 
         Cells with a time that cannot be are ``invalid``, and so is the whole where no cell is left; other
         figures that cannot be are left out. Every observation passes here, fresh or out of a
@@ -237,7 +237,7 @@ class History:
 
     @property
     def next_number(self) -> int:
-        """Of the trial that comes after all of these."""
+        """Number of the trial that comes after all of these."""
         return max((o.trial.number for o in self.observations), default=0) + 1
 
     def of(self, *phases: Phase) -> "History":
@@ -255,7 +255,7 @@ class History:
         return History(tuple(o for o in self.observations if o.trial.subject is Subject.UNTOUCHED))
 
     def of_points(self, space: Space) -> "History":
-        """The launches that tell about points of a space.
+        """The launches that are evidence about points of a space.
 
         Those of sweeps; and, where nothing is swept inside a launch, those of the untouched stack, which are
         then launches of the default point, unless the scenario fixes something there.

@@ -80,7 +80,7 @@ def read_complete(text: str, name: str) -> tuple[list[BenchmarkRow], list[str]]:
 
 
 def _formats(log: Log) -> list[ModuleType]:
-    """What is in a log; those of which a log of benchmarks can look like one come last."""
+    """Formats in a log, the ambiguous ones last: a log of benchmarks can look like one of theirs."""
     found = [form for form in (osu, imb, reprompi, nccl_tests, ucc_perftest) if form.announces(log)]
     return found or [form for form in (json_reports, pico, reframe, delimited) if form.announces(log)][:1]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRow:
-    """What a benchmark printed about one message size. None: the table does not say."""
+    """A benchmark's figures for one message size. None: the table lacks it."""
 
     source: str
     """Name of the file."""
@@ -15,7 +15,7 @@ class BenchmarkRow:
     benchmark: str
     """The benchmark's title, e.g. `OSU MPI Allreduce Latency Test`; empty for a plain table."""
     version: str
-    """Of the benchmark; empty where not printed."""
+    """The benchmark's; empty where not printed."""
     collective: str
     """Operation: a name of `collectives.COLLECTIVES` where it is one, else the benchmark's own
     in lower case; empty where the table does not say."""
@@ -36,7 +36,7 @@ class BenchmarkRow:
     bandwidth_MBps: float | None = None  # noqa: N815 (MB and Mb are different units)
     """Bandwidth as printed, in 10⁶ bytes per second."""
     labels: tuple[tuple[str, str], ...] = ()
-    """What else tells rows apart: (name, value), e.g. datatype, variant, a table's further columns."""
+    """Further keys of a row: (name, value), e.g. datatype, variant, a table's further columns."""
 
     def __post_init__(self) -> None:
         """Check.

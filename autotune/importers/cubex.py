@@ -1,9 +1,9 @@
-"""What an application called, out of its CubeX profile (Score-P): the document that ``record`` writes.
+"""An application's calls from its CubeX profile (Score-P): the document that ``record`` writes.
 
 Beside the flow of a campaign. A profile has sums for each call path and rank: visits, time, and the bytes
 that were sent and received, which Score-P counts as in its traces (see `traces`). So the calls of one path
 have their mean size, and the ranks that came through it are taken for their communicator. Waiting is not
-told apart, nor is the time of the waits for non-blocking calls.
+separated, nor is the time of the waits for non-blocking calls.
 
 References:
     P. Saviankou et al., "Cube v4: From Performance Report Explorer to Performance Analysis Tool", Procedia
@@ -30,7 +30,7 @@ _DAMAGED = (
     *(OSError, tarfile.TarError, ParseError, struct.error, zlib.error, EOFError, RecursionError),
     *(AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError),
 )
-"""What the library raises at a file that is none, or damaged."""
+"""Errors of the library for a file that is damaged or of another kind."""
 
 
 def read_cubex(path: Path) -> Recording:

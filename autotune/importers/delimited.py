@@ -1,7 +1,7 @@
 """Plain tables: `Processes,Size,Latency` and its relatives.
 
 The first line that is neither empty nor a comment names the columns; case, blanks, quotes and underscores
-do not matter, and units may stand in a name, in brackets or as its last word: `Latency (us)`, `time_ms`,
+do not matter, and units may be part of a name, in brackets or as its last word: `Latency (us)`, `time_ms`,
 `Message Size [KiB]`. Without one a latency is in µs and a size in bytes; KB is 1024 bytes, as in all MPI
 benchmarks. Commas, semicolons, tabs and bars delimit; where commas do not, they may be decimal. Columns of
 other names become labels.
@@ -23,12 +23,12 @@ _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b 
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 DELIMITERS = (",", ";", "\t", "|")
-"""Of columns."""
+"""Column separators."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """What a column can hold, and how people call it."""
+    """A quantity that a column can hold, and its usual titles."""
 
     names: str
     """Lower case, words joined by underscores, separated by blanks."""
@@ -70,18 +70,18 @@ class _Column:
 
     title: str
     name: str = ""
-    """Of its kind; empty for a label."""
+    """Name of its kind; empty for a label."""
     unit: float = 1.0
     """Factor to this project's unit; not a number where the title should say one."""
 
 
 def meaning(title: str) -> str:
-    """What a column of that title holds: a name of ``SHARED``, empty where it is none."""
+    """The quantity in a column of that title: a name of ``SHARED``, else empty."""
     return _column(title, SHARED).name
 
 
 def column_of(title: str) -> tuple[str, float]:
-    """What a column holds (a name of ``MEASURED``, empty for a label), and the factor to this project's unit.
+    """The quantity in a column (a name of ``MEASURED``, empty for a label), and its factor to our unit.
 
     The factor is not a number where the title should say a unit and does not.
     """

@@ -1,4 +1,4 @@
-"""What the name of a log says of it: `bcast_{algorithm}_{ranks}.out`."""
+"""Fields in the name of a log: `bcast_{algorithm}_{ranks}.out`."""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class NamePattern:
         return cls(text, re.compile("".join(words)))
 
     def fields(self, path: str) -> Mapping[str, str] | None:
-        """What a path says, None where the template does not fit."""
+        """Fields of a path, None where the template does not fit."""
         depth = self.text.count("/") + 1
         found = self.expression.fullmatch("/".join(PurePath(path).parts[-depth:]))
         return found.groupdict() if found else None
@@ -59,7 +59,7 @@ class NamePattern:
         """Records with what the names of their files say.
 
         Raises:
-            TableError: a name that does not fit, or that contradicts what stands in its file.
+            TableError: a name that does not fit, or that contradicts its file.
         """
         return [self._completed(record) for record in records]
 

@@ -1,4 +1,4 @@
-"""What readers of reports share: records that come in one by one, and what had to be left out."""
+"""Shared by readers of reports: records that come in one by one, and records left out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import named_in
 
 _MANY = 3
-"""Of what was left out, so many are named in a refusal."""
+"""Records left out that a refusal names; the rest are counted."""
 
 
 @dataclass(slots=True)
 class RowsFound:
-    """What is read of one document."""
+    """Records read from one document."""
 
     log: Log
     records: list[BenchmarkRow] = field(default_factory=list)

@@ -29,7 +29,7 @@ _USER_LENGTHS = "# Message lengths were user defined"
 
 @dataclass(slots=True)
 class _Suite:
-    """What is known of the suite whose lines are being read."""
+    """Facts of the suite whose lines are being read."""
 
     line: int = 0
     version: str = ""

@@ -173,4 +173,4 @@ _KINDS: tuple[tuple[set[str], Callable[[Any, RowsFound], None]], ...] = (
     ({"kernel_name", "cache"}, _cache_of_kernel_tuner),
     ({"results", "schema_version"}, _results_of_kernel_tuner),
 )
-"""Keys by which a document is told → what takes it; any other one can hold rows."""
+"""Keys that identify a document → its reader; any other document can hold rows."""

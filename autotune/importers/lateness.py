@@ -26,16 +26,16 @@ SAMPLE = np.dtype([("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root
 _MOST = 16
 """Late ranks that are named."""
 _LITTLE = 0.1
-"""Of the time in calls: with less waiting nobody is late."""
+"""Share of the time in calls: with less waiting nobody counts as late."""
 _MAINLY = 0.6
-"""Of the waiting: who causes so much is late, and what comes at a period must hold as much of it."""
+"""Share of the waiting: a rank that causes as much is late, and a period must hold as much of it."""
 _REGULAR = 0.25
 """By how much of a period late calls may be off it; of calls at random a sixth is so near the median."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptCalls:
-    """What one rank kept of a stream of calls; both lists as ``SAMPLE``."""
+    """Calls that one rank kept of a stream; both lists as ``SAMPLE``."""
 
     rank: int
     calls: float
@@ -56,7 +56,7 @@ class Waited:
     of_long_s: float
     """Waited, of these."""
     share: float
-    """Of waiting in all others."""
+    """Share of waiting in all other calls."""
     share_se: float
     caused: Mapping[int, tuple[float, float]]
     """Rank → waiting that it caused in the longest calls; in those drawn, as a share of it all."""
@@ -128,7 +128,7 @@ def waited(name: str, comm_size: int, kept: Sequence[KeptCalls], size: int) -> W
 def _longest(
     kept: Sequence[KeptCalls], long: Any, usual_s: float
 ) -> tuple[Any, Any, Any, tuple[tuple[float, float], ...], float]:
-    """Of the longest calls, ``(n_ranks,)`` each: seconds that a rank caused, its own, calls it was last in.
+    """For the longest calls, ``(n_ranks,)`` each: seconds that a rank caused, its own, calls it was last in.
 
     Then when each was and how much was waited in it, and the time in all. Ranks for which a long call was a
     short one came late: they are to blame. Where the times of all are known it is the one that came last.
@@ -218,7 +218,7 @@ def _pattern(
 
 
 def waits(name: str, comm_size: int, kept: Sequence[tuple[int, Any]]) -> tuple[Any, Any, Any]:
-    """Of those calls that all ranks kept, ``(n_calls,)`` each: seconds waited, seconds taken, weight."""
+    """For calls kept by all ranks, ``(n_calls,)`` each: seconds waited, seconds taken, weight."""
     found = _waits(name, comm_size, kept)
     if found is None:
         return np.zeros(0), np.zeros(0), np.zeros(0)

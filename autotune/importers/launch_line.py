@@ -71,11 +71,11 @@ LAUNCHERS: Mapping[str, LauncherWords] = {
 _NAMES = "|".join(re.escape(name) for name in LAUNCHERS if name != "flux")
 _MENTIONED = re.compile(rf"(?:^|[\s/;&|(\"'`])(?:{_NAMES}|flux +(?:mini +)?(?:run|submit|exec))(?=\s)")
 _UNSAID = re.compile(r"^TACC: +Starting parallel tasks")
-"""What `ibrun` prints of a launch of its own."""
+"""`ibrun`'s message for a launch of its own."""
 
 
 def is_command(line: str) -> bool:
-    """Whether a launcher's command stands in a line."""
+    """Whether a line has a launcher's command."""
     return _MENTIONED.search(line) is not None or _UNSAID.match(line) is not None
 
 
@@ -122,7 +122,7 @@ def behind(words: Sequence[str], at: int) -> int:
 
 
 def programs(words: Sequence[str]) -> list[Sequence[str]]:
-    """What stands between the colons of a launch of several programs."""
+    """The programs of a launch, which colons separate."""
     colons = [i for i, word in enumerate(words) if word == ":"]
     return [words[a + 1 : b] for a, b in zip([-1, *colons], [*colons, len(words)], strict=True)]
 

@@ -28,7 +28,7 @@ _TOTAL = (Size.BLOCK, Size.PEER)
 
 @dataclass(slots=True)
 class _Run:
-    """What is known of the run whose lines are being read."""
+    """Facts of the run whose lines are being read."""
 
     name: str = ""
     ranks: int = 0

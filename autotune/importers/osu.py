@@ -43,7 +43,7 @@ _NOISE = re.compile(
 
 @dataclass(slots=True)
 class _Section:
-    """What is known of the run whose lines are being read."""
+    """Facts of the run whose lines are being read."""
 
     line: int = 0
     title: str = ""

@@ -1,7 +1,7 @@
 """CSV of PICO: raw iterations of one cell, and the summary of a whole test.
 
 A raw file has a column `highest` (the slowest rank) and, with the output level `all`, one for each rank, in
-nanoseconds, a row for each iteration; what was measured stands in its name, `COUNT_ALGORITHM[_SEGMENT]_TYPE`.
+nanoseconds, a row for each iteration; its name says what was measured, `COUNT_ALGORITHM[_SEGMENT]_TYPE`.
 Its record is the median of what follows the first fifth, which PICO's own summary takes for warm-up.
 
 References:

@@ -1,7 +1,7 @@
-"""What an application calls: message sizes × counts, from a table by hand or from a profiler.
+"""An application's calls: message sizes × counts, from a table by hand or from a profiler.
 
 Beside the flow of a campaign: a profile weights the objectives, so that the search tunes for one application,
-and tells what a recommendation is worth to it. Counts are those of one rank, for ranks call side by side.
+and shows what a recommendation saves it. Counts are those of one rank, for ranks call side by side.
 
 Read are
 
@@ -37,7 +37,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
     pattern.value: tuple(name for name in MEASURED if COLLECTIVES[name].pattern is pattern)
     for pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
 }
-"""Classes of collectives, where a profiler does not tell their members apart."""
+"""Classes of collectives, where a profiler does not separate their members."""
 
 _MONITORED = {"O2A": "one_to_all", "A2O": "all_to_one", "A2A": "all_to_all"}
 
@@ -57,7 +57,7 @@ class Calls:
     line: int = 0
     """Line of the file."""
     seconds: float | None = None
-    """Of one rank in them, without waiting; None: not known."""
+    """Seconds of one rank in them, without waiting; None: not known."""
 
     def __post_init__(self) -> None:
         """Check.
@@ -79,7 +79,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class CallProfile:
-    """What one rank of an application calls in one run."""
+    """Calls of one rank of an application in one run."""
 
     source: str
     """Name of the file."""
@@ -161,7 +161,7 @@ _SECONDS = re.compile(r"^#\s*application_s\s*[:=]\s*(\S+)")
 
 
 def _table(log: Log) -> CallProfile:
-    """A table by hand; a comment `# application_s = 3600` may tell the run's wall time."""
+    """A table by hand; a comment `# application_s = 3600` may give the run's wall time."""
     application_s = None
     for number, line in enumerate(log.lines, 1):
         if told := _SECONDS.match(line):

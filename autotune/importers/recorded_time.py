@@ -1,4 +1,4 @@
-"""What ``record`` knows of time beside the collectives themselves: parts of a `Recording`.
+"""Time in a recording beside the collectives themselves: parts of a `Recording`.
 
 Beside the flow of a campaign. Seconds are means over the ranks of the run, as everywhere in a recording. They
 come with the interval that holds the program's own: every call of a microsecond or more is timed, of shorter
@@ -16,7 +16,7 @@ DISTANCES = ("", "self", "socket", "node", "network")
 """As ``enum distance`` of the recorder numbers them: how far the peer is; empty where there is none, or it is
 not known."""
 PATTERNS = ("none", "same", "wandering", "periodic")
-"""Of late ranks: nobody is late; always the same (imbalance); ever others (noise); at a period."""
+"""Late ranks: nobody is late; always the same (imbalance); ever others (noise); at a period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class LateRank:
     caused_s: float
     """Waiting of the others which it caused by that, mean over the ranks of the run."""
     waited_s: float
-    """What it waited itself, of all of its own time."""
+    """Its own waiting, as a share of its time in collectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class OtherCalls:
     message_bytes: float
     """Mean size; 0 where there is none."""
     calls: int
-    """Of all ranks together, exact; of several runs the mean, rounded."""
+    """Number over all ranks, exact; of several runs the mean, rounded."""
     calls_per_rank: float
     """Mean over all ranks of the run."""
     seconds: float
@@ -100,7 +100,7 @@ class OtherCalls:
     seconds_high: float
     """Its other end."""
     completing_s: float = 0.0
-    """Of ``seconds``, in MPI_Wait and its kin; of a completion, what is in other entries already."""
+    """Part of ``seconds`` in MPI_Wait and its kin; of a completion, seconds already in other entries."""
     timed: int = 0
     """Calls that were timed, of ``calls``."""
     histogram: Histogram | None = None
@@ -120,13 +120,13 @@ class OtherCalls:
 
     @property
     def own_s(self) -> float:
-        """What they add to the time in MPI: seconds that stand in other entries are not counted again."""
+        """Their share of the time in MPI: seconds in other entries are not counted again."""
         return max(self.seconds - self.completing_s, 0.0) if self.family == "completion" else self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What a mean rank spent in MPI in each slice of the run, as timed."""
+    """Time of a mean rank in MPI in each slice of the run, as timed."""
 
     slice_s: float
     """Length of a slice; the first begins at the end of MPI_Init."""
@@ -153,7 +153,7 @@ class Started:
     """Its options with their values, without dashes: ``("mca", "btl", "self,tcp")``; those that say how many
     ranks, and where its files are, among them."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Of rank 0: variables that MPI libraries read (``OMPI_MCA_*``, ``UCX_*``, ``I_MPI_*``, …). What
+    """Rank 0's variables that MPI libraries read (``OMPI_MCA_*``, ``UCX_*``, ``I_MPI_*``, …). What
     ``--mca`` and ``-x`` have set is there too."""
 
 

@@ -1,9 +1,9 @@
-"""What ``record`` saw an application call, in one run or several of it: a document, and back.
+"""An application's calls as ``record`` saw them, in one run or several: a document, and back.
 
 Beside the flow of a campaign. `rank_files` has the run that the ranks' files make, `traces` that of a trace.
 
-Several runs become one recording, whose numbers are means over them; what each run had stands beside it, for
-runs differ by more than the draw of what is timed lets a single one tell.
+Several runs become one recording, whose numbers are means over them. Each run's own numbers are kept too, for
+runs differ by more than the sampling error that one run can show.
 """
 
 import math
@@ -39,7 +39,7 @@ ENDS = ("killed", "finalized", "aborted")
 
 @dataclass(frozen=True, slots=True)
 class CallsOfRun:
-    """What one of several runs had of calls alike; as in ``RecordedCalls``, ``calls`` exactly."""
+    """Counts and times of one of several runs for calls alike; as in ``RecordedCalls``, ``calls`` exactly."""
 
     calls: int
     seconds: float
@@ -47,7 +47,7 @@ class CallsOfRun:
 
     @property
     def busy_s(self) -> float:
-        """What tuning could touch."""
+        """Seconds that tuning could reduce."""
         return max(self.seconds - self.waiting_s, 0.0)
 
 
@@ -64,21 +64,21 @@ class RecordedCalls:
     message_bytes: float
     """Mean message size, as in ``collectives``."""
     calls: int
-    """Of all ranks together; of several runs the mean, rounded."""
+    """Number over all ranks; of several runs the mean, rounded."""
     calls_per_rank: float
     """Mean over all ranks of the run."""
     seconds: float
     """In these calls and in the waits for them, mean over all ranks."""
     waiting_s: float
-    """Of these, until the ranks that are needed had come; 0 where it is not known."""
+    """Part of ``seconds`` until the ranks that are needed had come; 0 where it is not known."""
     timed: int | None = None
     """Calls that were timed, of ``calls``; the others were drawn by lot not to be. None: not known."""
     seconds_se: float | None = None
     """Standard error of ``seconds`` by that draw; None: not known."""
     waiting_se: float | None = None
-    """Of ``waiting_s``; None: not known."""
+    """Standard error of ``waiting_s``; None: not known."""
     runs: tuple[CallsOfRun, ...] = ()
-    """Of each run where there were several, as ``Recording.runs`` has them."""
+    """Each run's numbers where there were several, in the order of ``Recording.runs``."""
     seconds_low: float | None = None
     """With ``seconds_high`` the interval (95 %) that holds the ``seconds``; None: not known."""
     seconds_high: float | None = None
@@ -100,7 +100,7 @@ class RecordedCalls:
 
     @property
     def busy_s(self) -> float:
-        """What tuning could touch."""
+        """Seconds that tuning could reduce."""
         return max(self.seconds - self.waiting_s, 0.0)
 
 
@@ -125,13 +125,13 @@ class Recording:
     mpi_s: float
     """Between MPI_Init and MPI_Finalize, mean over the ranks."""
     ranks: int
-    """Of the largest job in it."""
+    """Size of the largest job in it."""
     nodes: int
     """That they ran on."""
     ended: str
     """One of ``ENDS``; of several runs the worst."""
     library: str
-    """What the MPI library calls itself."""
+    """The MPI library's name for itself."""
     date: str
     """ISO date of the run; of several the first."""
     clock_error_s: float
@@ -143,15 +143,15 @@ class Recording:
     runs: tuple[RecordedRun, ...] = ()
     """Each, where there were several."""
     other: tuple[OtherCalls, ...] = ()
-    """Calls that are no collectives; the most time first. None in recordings of before and other tools."""
+    """Calls that are no collectives; the most time first. None in older recordings and other tools'."""
     started: Started | None = None
     """How it was started; None: not known."""
     timeline: Timeline | None = None
-    """What it spent when; of several runs that of the first; None: not known."""
+    """Its time in slices; of several runs the first one's; None: not known."""
     threads: int = 1
     """Most threads of one rank that called MPI: seconds are the sum over them."""
     unseen: tuple[str, ...] = ()
-    """What it communicates by beside MPI, which is not in here: ``NCCL``, ``gloo``, ``MPI sessions``."""
+    """Communication beside MPI, which is not in here: ``NCCL``, ``gloo``, ``MPI sessions``."""
 
     @property
     def timed_all_of_mpi(self) -> bool:
@@ -168,12 +168,12 @@ class Recording:
 
     @property
     def collectives_s(self) -> float:
-        """Of a mean rank in collectives."""
+        """Seconds of a mean rank in collectives."""
         return math.fsum(c.seconds for c in self.calls)
 
     @property
     def waiting_s(self) -> float:
-        """Of these waiting for others."""
+        """Part of these that is waiting for others."""
         return math.fsum(c.waiting_s for c in self.calls)
 
     @property
@@ -188,7 +188,7 @@ class Recording:
 
     @property
     def collectives_runs_s(self) -> tuple[float, ...]:
-        """Of a mean rank in collectives, for each run."""
+        """Seconds of a mean rank in collectives, for each run."""
         return tuple(math.fsum(c.runs[i].seconds for c in self.calls) for i in range(len(self.runs)))
 
     @property
@@ -273,7 +273,7 @@ def read_recording(text: str, name: str) -> Recording:
 
 
 def _part(kind: Any, values: Mapping[str, Any], name: str) -> Any:
-    """What stands under a key, if anything does."""
+    """The value under a key as ``kind``, if there is one."""
     return None if values.get(name) is None else _DOCUMENT.structured(kind, values[name], name)
 
 

@@ -1,7 +1,7 @@
-"""What ReFrame writes down of performance tests: its run reports (JSON), and its performance logs.
+"""ReFrame's records of performance tests: its run reports (JSON), and its performance logs.
 
 A log of version 4 names its columns, ``VARIABLE_value`` and ``VARIABLE_unit`` among them; one of version 3,
-or with ``perflog_compat``, has a line for each variable. Message sizes are parameters, columns, or stand in
+or with ``perflog_compat``, has a line for each variable. Message sizes are parameters, columns, or in
 names.
 
 References:
@@ -22,12 +22,12 @@ _MBPS = MEASURED["bandwidth_MBps"].units
 _SIZE_IN_NAME = re.compile(r"(?:^|_)(\d+)\s*([kmg]?)i?(?:b|bytes?)?(?=_|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r"%([\w.]+)=(\S+)")
 _PROPERTIES = ("message_size", "num_tasks")
-"""Of a test, where they are no parameters."""
+"""A test's properties, where they are no parameters."""
 _LINE = re.compile(
     r"[^|]*\|reframe (?P<version>[^|]+)\|(?P<display_name>[^|]+)\|(?:jobid=[^|]*\|)?"
     r"(?:num_tasks=(?P<num_tasks>\d+)\|)?(?P<variable>[^|=]+)=(?P<value>[^|]+)\|ref=[^|]*\|(?P<unit>[^|]*)"
 )
-"""Of a log of version 3."""
+"""A line of a version 3 log."""
 _UNSAID = ("", "null", "None")
 
 

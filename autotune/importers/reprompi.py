@@ -41,7 +41,7 @@ class _TimesTable:
 
     settings: dict[str, str]
     line: int
-    """Of the header."""
+    """Number of the header's line."""
     columns: tuple[str, ...]
     rows: list[tuple[int, Row]] = field(default_factory=list)
     """Line and values by column."""
@@ -54,7 +54,7 @@ class _Cell:
     """One call and size."""
 
     line: int
-    """Of the first row."""
+    """Number of the first row's line."""
     nrep: int = 0
     """Repetitions, valid or not."""
     valid_us: list[float] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """A benchmark's log as lines: what all readers of logs share.
 
-Launchers put marks in front of lines, several runs stand in one file, and runs fail half-way. The readers
+Launchers put marks in front of lines, a file may hold several runs, and runs fail half-way. The readers
 of the formats get clean numbered lines and common checks.
 """
 
@@ -34,7 +34,7 @@ class Log:
     """Lines of a file, without what the launcher put in front of them."""
 
     name: str
-    """What to call the file."""
+    """The file's name in messages."""
     lines: tuple[str, ...]
     """The lines; `lines[i]` is line i + 1."""
     terminated: bool = True
@@ -89,7 +89,7 @@ class LogTable:
     log: Log
     """Where it stands."""
     line: int
-    """Of its header."""
+    """Number of its header's line."""
     columns: tuple[str, ...]
     """Names of its columns."""
     rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
@@ -97,7 +97,7 @@ class LogTable:
     width: int = field(init=False)
     """Length of the last row's line, or the header's: columns are right-aligned."""
     blank: bool = False
-    """Whether an empty line stands behind the last row."""
+    """Whether an empty line follows the last row."""
     words: str = ""
     """The last line of words behind it."""
     box: int | None = None
@@ -228,7 +228,7 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
         log.fail(number, str(exc))
 
 
-# What can stand in a row: whatever else a line holds, it is chatter.
+# The words of a row; a line with any other word is chatter.
 _ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.,]*|nan|inf)|Pass|Fail|N/A|-)(?:\s+|$))+", re.IGNORECASE)
 _TITLES = re.compile(r"[^\s|,;]+(?: [(\[][^\s)\]]+[)\]])?")
 """Names of columns: a unit in brackets may stand apart."""

@@ -1,4 +1,4 @@
-"""What is whole in a log of several tables of which some are not: `import --complete`.
+"""The whole tables of a log in which others are damaged: `import --complete`.
 
 Every reader refuses a log as a whole. Here a log is cut where tables begin, each piece is read by itself,
 with the launchers' commands above it and its line numbers kept, and a piece that is refused is left out and

@@ -138,6 +138,6 @@ def parquet_is_here() -> None:
 
 
 def named_in(text: str) -> str:
-    """The measured collective whose name stands in a text as words; the longest of several, else empty."""
+    """The measured collective whose name a text has as words; the longest of several, else empty."""
     words = "".join(letter if letter.isalpha() else "_" for letter in text.lower())
     return max((name for name in MEASURED if f"_{name}_" in f"_{words}_"), key=len, default="")

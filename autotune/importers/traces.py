@@ -1,9 +1,9 @@
-"""What an application called, out of its OTF2 trace (Score-P, Extrae): the document that ``record`` writes.
+"""An application's calls from its OTF2 trace (Score-P, Extrae): the document that ``record`` writes.
 
 Beside the flow of a campaign. Each collective of a trace has its begin, end, communicator, root and the bytes
 that a rank sent and received; of these Score-P counts what a flat algorithm would move, a rank's own block
 included, from which the message size follows. An in-place call counts one block less; where every rank sends
-and receives that cannot be told, and its size is taken (n − 1) / n as large, with n ranks.
+and receives this cannot be seen, and its size is taken (n − 1) / n as large, with n ranks.
 
 All calls are timed; clocks are those of the trace, which OTF2 corrects. Of non-blocking ones the trace has
 counts and bytes alone.

@@ -1,6 +1,6 @@
-"""What an MPI stack would silently ignore or misread in anybody's parameter files.
+"""Find in anybody's parameter files whatever an MPI stack would silently ignore or misread.
 
-A function for each kind of file takes text and returns findings; ``lint`` tells the kinds apart and looks at
+A function for each kind of file takes text and returns findings; ``lint`` recognises the kinds and looks at
 the files together, for a rules file means nothing without the parameters that point to it.
 
 =================  =========================================
@@ -161,7 +161,7 @@ def lint(
 
 
 def _but_openmpi(knobs: Mapping[str, Knob]) -> Mapping[str, Knob]:
-    """What is installed here, for files of another version of Open MPI."""
+    """The installed libraries but Open MPI, for files of another version of it."""
     return {name: knob for name, knob in knobs.items() if knob.layer != "openmpi"}
 
 
@@ -173,7 +173,7 @@ def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
 
 
 def kind_of(path: PurePath, text: str) -> str:
-    """What a file is, by its content and then its name: a kind of those that have a reader, or ``other``."""
+    """The kind of a file, by its content and then its name: one that has a reader, or ``other``."""
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if line and not line.startswith("#")]
     first = said[0] if said else ""
@@ -238,7 +238,7 @@ def _assigns(said: Sequence[str], sign: str) -> bool:
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str]:
-    """What somebody's file sets, as the environment variables that set the same."""
+    """The environment variables that set the same as the file."""
     kind = kind_of(path, text)
     if kind == "rules":
         return {

@@ -45,7 +45,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What reaches one launch on one path through a script, or whoever sources it."""
+    """Everything set for one launch on one path through a script, or for whoever sources it."""
 
     assigned: tuple[Assignment, ...] = ()
     """In order: what comes later wins."""
@@ -62,18 +62,18 @@ class Reach:
 
 
 class Read(NamedTuple):
-    """What was found in a file."""
+    """The findings in a file and the launches it makes."""
 
     assigned: Sequence[Assignment]
     """All that it sets, each once."""
     findings: Sequence[Finding]
-    """What is wrong with how it is written."""
+    """Mistakes in how it is written."""
     launches: Sequence[Reach] = ()
-    """Of a script: each launch on each path."""
+    """One for each launch on each path of a script."""
     left: Sequence[Reach] = ()
-    """What it leaves behind for others, on each path; empty: all that it sets."""
+    """Variables left set for others, on each path; empty: all that it sets."""
     version: tuple[int, int] = (0, 0)
-    """Of Open MPI, where the file says which it is for."""
+    """The version of Open MPI that the file is for, where it says so."""
 
 
 ENV_LIST = "mca_base_env_list"
@@ -94,7 +94,7 @@ def of_environment(
     literal: bool = True,
     source: Source = Source.ENVIRONMENT,
 ) -> list[Assignment]:
-    """What a variable sets: itself, or a parameter, or with it the variables in its value."""
+    """The assignments made by a variable: itself, or a parameter, and the variables in its value."""
     plain = _CONTAINED.sub("", name)
     parameter = plain.removeprefix(MCA)
     first = Assignment(path, line, parameter, value, parameter == plain, source, literal)

@@ -29,11 +29,11 @@ _JSON_NAMES = {name.replace("_", ""): name for name in COLLECTIVES if "_" in nam
 Read = Callable[[str], str | None]
 """The text of a file that another one points to; None where it cannot be read."""
 Fixed = Callable[[str, int, int], str]
-"""What coll_tuned takes by itself for (collective, ranks, bytes); empty where that is not known."""
+"""coll_tuned's own choice for (collective, ranks, bytes); empty where it is not known."""
 
 
 def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixed: Fixed) -> Answer | None:
-    """What decides a call, in a file of any kind that a library reads; None for an unknown kind.
+    """The decision on a call by a file of any kind that a library reads; None for an unknown kind.
 
     Raises:
         TableError: a file that is none of its kind after all.
@@ -56,7 +56,7 @@ def explained(path: PurePath, text: str, call: Asked, mpi: str, read: Read, fixe
 
 
 def _rules(path: PurePath, text: str, call: Asked, version: tuple[int, int]) -> Answer:
-    """What a rules file says of a call, once it is in force."""
+    """The decision of a rules file on a call, once it is in effect."""
     answer = Answer(call.collective)
     if call.collective not in coll_tuned.ALGORITHMS:
         answer.why.append(f"coll_tuned has no algorithms for {call.collective}")
@@ -133,7 +133,7 @@ def _placed(
 def _variables(
     path: PurePath, text: str, call: Asked, version: tuple[int, int], read: Read, fixed: Fixed
 ) -> Answer:
-    """What a parameter file or a script sets that concerns a call."""
+    """The settings of a parameter file or a script that concern a call."""
     env = environment_of(path, text)
     found = [*_mpich(path, text, call, env, read), *_others(path, text, call, env)]
     if found:

@@ -14,7 +14,7 @@ DEFAULT = "openmpi5"
 """The one that is meant where nobody says."""
 
 IGNORED = "the whole file is silently ignored"
-"""What becomes of a rules file that does not make sense to its reader."""
+"""The effect of a rules file that its reader cannot parse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Finding:
     line: int
     """Counted from 1; 0: the file as a whole."""
     effect: str
-    """What the stack would do."""
+    """The stack's reaction."""
     remedy: str
-    """What to write in its place."""
+    """The correct spelling or setting."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.effect}\n    {self.remedy}"
@@ -36,10 +36,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What is wrong in one file, as it is read."""
+    """Findings in one file, collected while it is read."""
 
     path: PurePath
-    """Of the file."""
     findings: list[Finding] = field(default_factory=list)
     """In the order in which they were made."""
 
@@ -75,7 +74,7 @@ def meant(name: str, known: Collection[str]) -> str:
     """The known name that one is a slip of the hand away from; empty for none, or itself.
 
     A slip is one letter too many, too few, another one, or two that changed places, in one word of the name;
-    digits and words of fewer than three letters tell names apart (``RC``, ``UD``, ``ipv4``). So is a word in
+    digits and words of fewer than three letters distinguish names (``RC``, ``UD``, ``ipv4``). So is a word in
     full that the library cuts short (``THRESHOLD``).
     """
     if name in known:
@@ -103,5 +102,5 @@ def _shared(a: str, b: str) -> int:
 
 
 def _around(name: str, at: int) -> str:
-    """The word of a name that stands at a place."""
+    """The word of a name at an index."""
     return name[name.rfind("_", 0, at) + 1 : at] + name[at:].partition("_")[0]

@@ -16,7 +16,7 @@ from autotune.lint.finding import IGNORED, Finding
 from autotune.stacks import coll_tuned
 
 Problem = tuple[str, str]
-"""What the stack would do, and what to write."""
+"""(effect on the stack, remedy)."""
 
 _LAST_INT = 2**31 - 1
 _INF = 2**63 - 1

@@ -47,7 +47,7 @@ _IN_SLURM: Mapping[str, str] = KNOWN["in_slurm"]
 
 
 def place_of(words: Sequence[Word]) -> int | None:
-    """Where the launcher stands in a command, behind all that only runs it; None: there is none."""
+    """Index of the launcher in a command, after wrappers that only run it; None: there is none."""
     texts = [word.text for word in words]
     wrapped = False
     for at, word in enumerate(words):
@@ -69,11 +69,11 @@ class LaunchLine:
     line: int
     """Where it begins."""
     version: tuple[int, int]
-    """Of Open MPI, which is judged."""
+    """The version of Open MPI that is checked against."""
     ours: bool = True
     """Whether the launcher can be Open MPI's."""
     assigned: list[Assignment] = field(default_factory=list)
-    """What it sets for its ranks."""
+    """Settings for its ranks."""
     findings: list[Finding] = field(default_factory=list)
     """Words that the launcher does not know."""
     closed: bool = True
@@ -129,7 +129,7 @@ class LaunchLine:
                 self._pair(word)
 
     def _open(self, words: Sequence[Word]) -> None:
-        """What stands behind a word that is not known: options, or a program."""
+        """Read the words after an unknown one: options, or a program."""
         self.closed = False
         for word, after, last in zip(words, words[1:], [*words[2:], Word("")], strict=False):
             if word.text in ("-mca", "--mca"):

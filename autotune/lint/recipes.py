@@ -1,7 +1,7 @@
 """Files of other tools that set variables for a job: modules, YAML, Dockerfiles, EasyBuild's recipes.
 
-YAML is Spack's environments and configurations, manifests of Kubernetes, files of Compose: wherever in it a
-variable of a library stands beside a value, it is read as set.
+YAML is Spack's environments and configurations, manifests of Kubernetes, files of Compose: every pair of a
+library's variable and a value in it is read as set.
 """
 
 import ast
@@ -27,11 +27,11 @@ _HIGHER = re.compile(r"^\s*end\b|^\s*\}")
 _INSTRUCTION = re.compile(r"^\s*([A-Za-z]+)\s+((?:.*\\\n)*.*)$", re.MULTILINE)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_NODES = 50_000
-"""Of one file of YAML; its longest of 1,678 public files has 3,000."""
+"""Limit for one YAML file; the longest of 1,678 public files has 3,000."""
 
 
 def module_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """A module in Lua or Tcl; what stands in a branch may be set, or not."""
+    """A module in Lua or Tcl; settings inside a branch count as possible."""
     sure: list[Assignment] = []
     perhaps: list[Assignment] = []
     depth = 0

@@ -167,7 +167,7 @@ def _collective(reader: _Reader, name: str, widths: dict[int, int]) -> None:
 
 
 def _no_row(reader: _Reader, token: _Token, widths: dict[int, int]) -> None:
-    """End the reading where a row stands in the place of an id or a size."""
+    """Stop reading at a row in the place of an id or a size."""
     if widths.get(token.line, 1) >= len(_COLUMNS):
         reader.cut(
             token.line,

@@ -48,7 +48,7 @@ _POLICIES = {
 
 
 def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
-    """What the launcher makes of a parameter of its own."""
+    """Effects of the launcher's own parameters."""
     old, new = OLD.fullmatch(a.name), NEW.fullmatch(a.name)
     if version < (5, 0):
         if new:
@@ -88,7 +88,7 @@ def prte_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 
 
 def launcher(a: Assignment) -> Iterator[Finding]:
-    """What PRRTE makes of a parameter that reaches it."""
+    """PRRTE's reaction to a parameter that reaches it."""
     name = a.name.removeprefix(PRTE_MCA)
     ignored = f"PRRTE has no parameter {name}: it is silently ignored"
     if policy := _POLICIES.get(name):

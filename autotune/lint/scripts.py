@@ -18,9 +18,9 @@ from autotune.lint.words import Word
 from autotune.lint.worlds import World
 
 _OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
-"""What a variable holds that is put into a launch."""
+"""Recognises a variable that holds options of a launch."""
 _SLIP = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
-"""What was meant for ``OMPI_MCA_`` or ``PRTE_MCA_``."""
+"""Misspellings of ``OMPI_MCA_`` and ``PRTE_MCA_``."""
 _OWN = re.compile(
     r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE|"
     r"BRANCH|TAG|COMMIT|REPO|URL|NAME|MODULE|DEVICE|LIST)"
@@ -32,7 +32,7 @@ _FOREIGN = re.compile(
     r"|^\s*(?:module|ml)\b.*(?:impi|intel-?mpi|mpich|mvapich|oneapi)",
     re.MULTILINE | re.IGNORECASE,
 )
-"""What speaks for another MPI."""
+"""Evidence of another MPI."""
 _SPECTRUM = re.compile(r"spectrum-?mpi|^\s*jsrun\s|\bcoll_ibm_", re.MULTILINE)
 _STACK = re.compile(r"(?<![a-z])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)[-/]v?(\d+)\.(\d+)", re.IGNORECASE)
 """Open MPI with its version, as modules and folders are called."""
@@ -92,7 +92,7 @@ def _isof_a_library(a: Assignment) -> bool:
 
 
 def of_a_library(path: PurePath, line: int, name: str, value: Word) -> Iterator[Assignment]:
-    """What a variable sets that a library reads."""
+    """Assignments by a variable that a library reads."""
     for a in of_environment(path, line, name, value.text, value.literal):
         if _isof_a_library(a):
             yield a
@@ -105,7 +105,7 @@ def _environment(path: PurePath, world: World) -> Iterator[Assignment]:
 
 
 def _matters() -> Callable[[str, str], bool]:
-    """What tells of a variable whether paths that differ by it are told apart."""
+    """A test of (name, value): whether paths that differ in that variable must be kept apart."""
     begins = (MCA, "PRTE_MCA_", *_prefixes())
     return cache(lambda name, text: name.startswith(begins) or _OPTIONS.search(text) is not None)
 

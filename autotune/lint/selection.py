@@ -54,7 +54,7 @@ def gone(name: str, version: tuple[int, int]) -> tuple[str, tuple[int, int]] | N
 def selection(
     a: Assignment, version: tuple[int, int], here: Mapping[str, Collection[str]]
 ) -> Iterator[Finding]:
-    """What is wrong with a list; ``here`` has each framework's components where they are known."""
+    """Mistakes in a component list; ``here`` has each framework's components where they are known."""
     effect = FRAMEWORKS[a.name]
     if "^" in a.value[1:]:
         remedy = "one ^ before the whole list leaves all of its names out; names to use stand without any"

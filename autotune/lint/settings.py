@@ -1,4 +1,4 @@
-"""What assigned MCA parameters mean together: switches that are missing, choices that contradict."""
+"""Combinations of MCA parameters: switches that are missing, choices that contradict."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ def settings(
 
 
 def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> list[Finding]:
-    """What parameters mean beside each other in one launch; on one node ``coll_han`` steps aside."""
+    """Findings on parameters combined in one launch; on one node ``coll_han`` steps aside."""
     parameters = [a for a in reach.assigned if not a.variable]
     last = {a.name: a for a in parameters}
     findings: list[Finding] = []
@@ -173,7 +173,7 @@ def _one(
 
 
 def _transports(a: Assignment) -> tuple[str, str] | None:
-    """What is wrong with the transports that must be there so that UCX is chosen (tried on 5.0.11)."""
+    """(effect, remedy) where transports that UCX needs to be chosen are missing (tried on 5.0.11)."""
     names = a.value.removeprefix("^").split(",")
     if "all" in names:
         return f"{a.name} = {a.value}: 'all' is taken for the name of a transport", "any"

@@ -41,21 +41,21 @@ class Call:
     words: tuple[Word, ...]
     """The command and its arguments; none where it only assigns."""
     sets: tuple[tuple[str, Word], ...]
-    """What stands before the command, or what a declaration sets."""
+    """Assignments before the command, or those of a declaration."""
     world: World
-    """What reaches it."""
+    """Variables that reach it."""
     exports: bool = False
     """Whether what it sets is seen by programs from then on."""
 
 
 @dataclass(slots=True)
 class Followed:
-    """What became of a script."""
+    """Result of following a script."""
 
     calls: list[Call] = field(default_factory=list)
     """In order, those of each path."""
     ends: list[World] = field(default_factory=list)
-    """What the paths have set where the script ends, or leaves."""
+    """Variables of each path at the end or exit of the script."""
     broken: list[tuple[int, str]] = field(default_factory=list)
     """Lines that a shell cannot parse, with their text."""
 
@@ -66,9 +66,9 @@ def follow(
     """All of a script.
 
     Args:
-        text: Of the script.
-        matters: Tells of a variable's name and value whether paths that differ by it are told apart.
-        launches: Tells whether a command is one whose words matter on every path.
+        text: Source of the script.
+        matters: Whether paths that differ in a variable (name, value) are kept apart.
+        launches: Whether the words of a command matter on every path.
     """
     walk = _Walk(matters, launches)
     walk.whole(text)
@@ -145,7 +145,7 @@ class _Walk:
     _file_redirect = _heredoc_body = _string_content = _comment
 
     def _apart(self, node: Node, worlds: list[World]) -> list[World]:
-        """What a process of its own does changes nothing here."""
+        """Follow a subshell or pipeline, whose changes stay inside it."""
         for child in node.named_children if node.type == "pipeline" else [node]:
             own = [child] if child is not node else node.named_children
             self._all(own, worlds)
@@ -295,7 +295,7 @@ class _Walk:
         return worlds
 
     def _setenv(self, call: Call, worlds: list[World]) -> list[World]:
-        """Of csh and Tcl; also what their ``set`` and the like are not."""
+        """``setenv`` and the like of csh and Tcl."""
         if len(call.words) < 2:
             return worlds
         name, value = call.words[1].text, call.words[2] if len(call.words) > 2 else Word("")

@@ -1,4 +1,4 @@
-"""What lint knows of libraries that are plugins: their files, and their variables wherever they are set."""
+"""Extension point of lint for libraries that are plugins: their files and their variables, wherever set."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -11,11 +11,11 @@ from autotune.resources.plugins import offers, plugged
 from autotune.stacks.asked import Answer, Asked
 
 GROUP = "autotune.lint"
-"""Of the entry points: a kind of file, and the class that judges it."""
+"""Group of entry points: kind of a file → class that checks it."""
 
 
 class Traps:
-    """What one library misreads or ignores; each library says what differs."""
+    """Mistakes that one library ignores or misreads; each library overrides the differences."""
 
     prefixes: tuple[str, ...] = ()
     """How the names of its variables begin."""
@@ -39,7 +39,7 @@ class Traps:
         return ()
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
-        """What a file of its own decides of a call; None where it decides nothing."""
+        """The decision of the library's own file on a call; None where it decides nothing."""
         return None
 
     def together(

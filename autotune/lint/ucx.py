@@ -12,7 +12,7 @@ COMMON: tuple[str, ...] = tuple(KNOWN["common"]["ucx"].split())
 """Variables that are often set; one that resembles them closely without being one is taken for a slip."""
 
 _CONDITIONS = ("CPU vendor", "CPU model", "DMI board vendor", "Sys vendor", "Product name")
-"""What a section of a ``ucx.conf`` asks of the machine (``ucs/config/parser.c``)."""
+"""Conditions on the machine in a section of ``ucx.conf`` (``ucs/config/parser.c``)."""
 _TRANSPORTS = re.compile(
     r"all|sm|shm|mm|self|loopback|posix|sysv|cma|knem|xpmem|tcp|ib|ugni|cuda\w*|rocm\w*|gdr_copy|ze\w*|"
     r"rc(_v|_verbs|_x|_mlx5)?|ud(_v|_verbs|_x|_mlx5)?|dc(_x|_mlx5)?|srd|gga\w*|gpu\w*|rdmacm"
@@ -69,7 +69,7 @@ def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> li
             findings.append(a.finding(effect, "e.g. intra:64k,inter:256k"))
         if a.name not in ("UCX_RNDV_THRESH", "UCX_TLS") and places:
             effect = f"{a.name} takes neither intra: nor inter:: UCX refuses the value and the job aborts"
-            findings.append(a.finding(effect, "one value for both; only UCX_RNDV_THRESH tells them apart"))
+            findings.append(a.finding(effect, "one value for both; only UCX_RNDV_THRESH distinguishes them"))
         if a.name == "UCX_TLS":
             names = [n.strip().removeprefix("\\") for n in a.value.lstrip("^").strip("'\"").split(",")]
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]

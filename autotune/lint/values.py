@@ -17,9 +17,9 @@ from autotune.lint.finding import Finding, meant
 from autotune.stacks.knobs import Knob, KnobKind
 
 _YES_NO = ("y", "yes", "on", "1", "n", "no", "off", "0")
-"""What UCX takes for a boolean."""
+"""UCX's booleans."""
 _TRUE_FALSE = ("t", "true", "yes", "y", "enabled", "f", "false", "no", "n", "disabled")
-"""What Open MPI takes for a boolean."""
+"""Open MPI's booleans."""
 _WHOLE = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
 _REAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _UNITS = {
@@ -30,9 +30,9 @@ _UNITS = {
         "a number with MBs, MB/s, MBps, Gbps, …; or",
     ),
 }
-"""What UCX takes for a quantity, and how it is written."""
+"""UCX's quantities, and how each is written."""
 _SUFFIX = re.compile(rf"{_WHOLE.pattern}[kmg]?b?", re.IGNORECASE)
-"""What Open MPI takes for a number."""
+"""Open MPI's numbers."""
 
 
 _BOOL_OF_MPICH = (
@@ -51,13 +51,13 @@ _BOOL_OF_MPICH = (
     "off",
     "OFF",
 )
-"""What MPICH takes for a boolean."""
+"""MPICH's booleans."""
 _BOOL_OF_LIBFABRIC = ("1", "yes", "true", "on", "0", "no", "false", "off")
-"""What libfabric takes for a boolean, in any case."""
+"""libfabric's booleans, in any case."""
 
 
 def values(a: Assignment, knob: Knob) -> Iterator[Finding]:
-    """What the library does with a value other than taking it as it is."""
+    """Findings where the library does anything but take the value as it is."""
     if judge := _JUDGES.get(knob.layer):
         yield from judge(a, knob)
 

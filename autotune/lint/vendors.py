@@ -52,7 +52,7 @@ def beside(
 
 
 def _one(a: Assignment) -> Iterator[Finding]:
-    """What is wrong with one variable."""
+    """Findings on one variable."""
     if a.name in _GONE:
         effect, remedy = _GONE[a.name]
         yield a.finding(f"{a.name}: {effect}", remedy)

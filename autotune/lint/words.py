@@ -10,7 +10,7 @@ _ESCAPED = re.compile(r"\\(?:\n|(.))", re.DOTALL)
 _IN_QUOTES = re.compile(r'\\(?:\n|(["\\$`]))')
 _BARE = re.compile(r"[^\\~*?{}\[\]]+")
 MOST_DEPTH = 100
-"""Of one construct of a shell in another: Python itself goes 1,000 calls deep, and each takes several."""
+"""Nesting of shell constructs: Python itself goes 1,000 calls deep, and each construct takes several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a variable holds."""
+    """A variable's value."""
 
     words: tuple[Word, ...]
     """One, or the elements of an array."""
@@ -44,7 +44,7 @@ def text_of(node: Node) -> str:
 
 
 def words(node: Node, variables: Variables, depth: int = 0, *, quoted: bool = False) -> list[Word]:
-    """What a node becomes: one word mostly, none or several where a variable stands without quotes."""
+    """Expand a node: mostly to one word, to none or several for an unquoted variable."""
     said = text_of(node)
     match node.type:
         case "simple_expansion" | "expansion":
@@ -66,7 +66,7 @@ def words(node: Node, variables: Variables, depth: int = 0, *, quoted: bool = Fa
 
 
 def pair(node: Node, variables: Variables) -> tuple[str, list[Word]]:
-    """What an assignment sets: a name, and one word, or the elements of an array."""
+    """The name and the value of an assignment: one word, or the elements of an array."""
     target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     name = text_of(target).partition("[")[0] if target is not None else ""
     if value is None:

@@ -20,12 +20,12 @@ _TESTED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What one path through a script has set so far."""
+    """Variables set so far on one path through a script."""
 
     variables: Mapping[str, Value] = field(default_factory=dict)
     """By name."""
     facts: Mapping[tuple[str, str], bool] = field(default_factory=dict)
-    """What the path took for granted: what was tested and for which value → whether it is so."""
+    """Assumptions of the path: (test, value) → whether it holds."""
     exports_all: bool = False
     """After ``set -a``."""
 

@@ -30,12 +30,12 @@ NORMAL = NormalDist()  # The standard normal distribution.
 
 @dataclass(frozen=True, slots=True)
 class LocationRule:
-    """What an estimate rests on."""
+    """Requirements of an estimate."""
 
     confidence: float = 0.95  # Of all intervals.
     exact_up_to: int = 1000  # Samples above which the normal approximation gives the same rank within two.
     outlier_score: float = 3.5  # Modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin).
-    batches: int = 12  # Parts of a row of samples whose means tell how far neighbours resemble each other.
+    batches: int = 12  # Parts of a row of samples whose means show the correlation of neighbours.
     least_batch: int = 4  # Samples in a batch; of fewer in all, independence is taken for granted.
     most_medians: float = 10.0
     """A sample counts in the mean for so many medians at most: one call in which the system ran something
@@ -221,7 +221,7 @@ def _mean(x: FloatArray) -> _Figures:
 
 
 def _minimum(x: FloatArray) -> _Figures:
-    """Smallest sample; the end of the distribution lies below it by a few gaps x₍₂₎ − x₍₁₎.
+    """Smallest sample; the end of the distribution is below it by a few gaps x₍₂₎ − x₍₁₎.
 
     References:
         D. S. Robson, J. H. Whitlock, "Estimation of a truncation point", Biometrika 51 (1964) 33–39, eq. 4.

@@ -1,4 +1,4 @@
-"""How busy a machine is beside the ranks, out of what its kernel counts (between steps 6 and 7 of the flow).
+"""Load of a machine from other work, from its kernel's counters (between steps 6 and 7 of the flow).
 
 Notation: a *core* is a logical processor of the kernel; loads are in cores: 1.0 is one of them, always busy.
 """
@@ -16,16 +16,16 @@ class CoreLimits:
 
     quiet_cores: float = 0.1  # Other work up to so many cores is any machine's own: daemons, the timer.
     quiet_share: float = 0.05  # The same as a share of all cores.
-    stolen_cores: float = 0.05  # Cores' worth of time taken by a virtual machine's host that is told.
+    stolen_cores: float = 0.05  # The same of time taken by the host of a virtual machine.
     clock_share: float = 0.75  # Share of its highest frequency below which a core that measures is held back.
     near: float = 2.0  # Core-to-core latency over the usual one, up to which cores are as near as usual.
     fast: float = 1.15  # Duration of the core loop over the usual one, up to which cores are fast.
-    slow: float = 1.3  # The ratio from which on it is told: sharing a core takes so long at times.
-    often: float = 0.5  # Share of launches on cores far apart from which on it is no exception.
+    slow: float = 1.3  # The ratio from which on it is reported: sharing a core takes so long at times.
+    often: float = 0.5  # Share of launches on distant cores from which on it is no exception.
     moment_s: float = 0.5  # How long a launch of the search waits for fast cores: most can be taken out.
     longer_s: float = 5.0  # The same of the verification: on slow cores times vary ten times as much.
     day_s: float = 86400.0  # As long as a launch may wait at all.
-    remembered: int = 24  # Launches of a placement that tell what is usual for it.
+    remembered: int = 24  # Launches of a placement that define what is usual for it.
     fewest: int = 3  # Launches without which nothing is usual.
     quantile: float = 0.25  # Of the times of these launches: low, most may have been disturbed.
     waiting_share: float = 0.5  # Of the time that launches took, what may be waited in all.
@@ -38,7 +38,7 @@ LIMITS = CoreLimits()
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What the kernel of one machine has counted until now, over all its cores."""
+    """Counters of one machine's kernel until now, over all its cores."""
 
     at_s: float  # When, on any clock.
     busy_s: float  # Time in which a core did something.
@@ -49,7 +49,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """What was in the way of the ranks on one machine."""
+    """Interference with the ranks on one machine."""
 
     cores: float  # That are there.
     other_load_cores: float = 0.0  # Busy with other work than the ranks'.
@@ -77,7 +77,7 @@ class Disturbance:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is more than any machine's own; nothing on a quiet one."""
+        """Interference beyond any machine's own, in words; none on a quiet one."""
         said = []
         if self.other_load_cores > max(LIMITS.quiet_cores, LIMITS.quiet_share * self.cores):
             said.append(f"other work on {self.other_load_cores:.1f} of {self.cores:g} cores")
@@ -102,17 +102,17 @@ def _figure(name: str) -> str:
 
 
 def far_apart(figures: Mapping[str, float]) -> bool:
-    """Whether a launch tells of cores further apart than usual."""
+    """Whether a launch's cores were further apart than usual."""
     return figures.get("cores_apart", 1.0) > LIMITS.near
 
 
 def often_apart(launches: Sequence[Mapping[str, float]]) -> bool:
-    """Whether so many launches tell of cores further apart than usual that it is no exception."""
+    """Whether so many launches had cores further apart than usual that it is no exception."""
     return sum(map(far_apart, launches)) > LIMITS.often * len(launches)
 
 
 def cores_in(figures: Mapping[str, float]) -> tuple[float, ...]:
-    """How far apart and how slow a launch's cores were, logarithms; what it did not tell is left out.
+    """Core-to-core latency and duration of the core loop of a launch, logarithms; missing ones left out.
 
     No knob moves these.
     """
@@ -121,7 +121,7 @@ def cores_in(figures: Mapping[str, float]) -> tuple[float, ...]:
 
 
 def disturbance(before: Counters, after: Counters, own_s: float, clock_share: float = 1.0) -> Disturbance:
-    """What happened on a machine between two looks, less ``own_s`` of the ranks' own processor time."""
+    """Interference on a machine between two looks, less ``own_s`` of the ranks' own processor time."""
     span_s = after.at_s - before.at_s
     if span_s <= 0:
         return Disturbance(after.cores, 0.0)
@@ -132,7 +132,7 @@ def disturbance(before: Counters, after: Counters, own_s: float, clock_share: fl
 
 
 def worst(found: Sequence[Disturbance]) -> Disturbance:
-    """Of several machines, one at least, the worst of each."""
+    """The worst figure of each kind over several machines, one at least."""
     least, most = (
         {field.name: pick(getattr(one, field.name) for one in found) for field in fields(Disturbance)}
         for pick in (min, max)
@@ -141,13 +141,13 @@ def worst(found: Sequence[Disturbance]) -> Disturbance:
 
 
 def usual_s(times_s: Sequence[float]) -> float:
-    """What is usual among the times of some launches; 0 where they are too few to tell."""
+    """The usual time among those of some launches; 0 where they are too few."""
     return float(np.quantile(times_s, LIMITS.quantile)) if len(times_s) >= LIMITS.fewest else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class UsualCore:
-    """What is usual for the cores of one placement; 0: not known."""
+    """The usual figures of the cores of one placement; 0: not known."""
 
     latency_s: float = 0.0  # Core to core.
     loop_s: float = 0.0  # Of the core loop.
@@ -161,7 +161,7 @@ class UsualCore:
         return min(patience_s, self.moment_s) if self.loop_s and loop_s > LIMITS.fast * self.loop_s else 0.0
 
     def figures(self, latency_s: float, loop_s: float, waited_s: float) -> dict[str, float]:
-        """What a launch tells, by the names of ``Disturbance``."""
+        """A launch's figures, by the names of ``Disturbance``."""
         return {
             "core_latency_s": latency_s,
             "core_loop_s": loop_s,
@@ -172,7 +172,7 @@ class UsualCore:
 
 
 class UsualCores:
-    """What is usual for each placement of the ranks, by the launches made so far."""
+    """The usual figures of each placement of the ranks, by the launches made so far."""
 
     def __init__(self) -> None:
         """Nothing is known yet."""
@@ -184,7 +184,7 @@ class UsualCores:
     def of(
         self, placement: tuple[str, ...], patience_s: float, proving: bool = False
     ) -> tuple[UsualCore, float]:
-        """What is usual, and how long the next launch may wait for it: half as long after a wait in vain.
+        """The usual figures, and how long the next launch may wait for them: half as long after a vain wait.
 
         ``proving``: a launch of the verification waits for fast cores, and but for a moment for near ones:
         those far apart, which may last for a minute, are compared among themselves.

@@ -89,7 +89,7 @@ class StoppingRule:
 
 @dataclass(frozen=True, slots=True)
 class SamplingRound:
-    """What the samples say and what to do next; all arrays `(n_cells,)`."""
+    """State of the samples and the next step; all arrays `(n_cells,)`."""
 
     status: NDArray[np.int8]  # `CellStatus` of each cell.
     more: IntArray  # Samples to take of each cell before asking again; all 0 when sampling is over.
@@ -234,7 +234,7 @@ def _fair_shares(demand: FloatArray, weight: FloatArray, left: float) -> FloatAr
     order = np.argsort(level, kind="stable")
     filled = np.cumsum(demand[order])
     weight_above = weight.sum() - np.cumsum(weight[order])
-    # λ lies below the first cell that would not be filled: (left − filled before it) / weight from it on.
+    # λ is below the first cell that is not filled: (left − filled before it) / weight from it on.
     before = filled - demand[order]
     lam = (left - before) / (weight_above + weight[order])
     first = int(np.argmax(level[order] > lam))

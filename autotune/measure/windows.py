@@ -9,7 +9,7 @@ clock to the reference rank's, and its drift, for two crystals differ by microse
 
 Notation: local clock x, reference clock y, offset y − x. An exchange is (t_send, t_remote, t_recv): local
 clock, the reference's clock while it held the message, local clock again. Whatever the two ways took, the
-offset lies in [t_remote − t_recv, t_remote − t_send].
+offset is within [t_remote − t_recv, t_remote − t_send].
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Validity(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """What is to be added to the local clock to have the reference's, at one moment."""
+    """Correction of the local clock to the reference's, at one moment."""
 
     offset_s: float  # Reference − local, in seconds: the middle of the interval.
     bound_s: float  # The true offset lies within ± this, in seconds.
@@ -137,7 +137,7 @@ def validity(
 ) -> NDArray[np.uint8]:
     """Validity code of each sample; it concerns the sample as a whole, so one rank's failing marks it.
 
-    A window that overran does not spoil its own sample's start. In the round-time scheme, where the next
+    A window that overran leaves its own sample's start valid. In the round-time scheme, where the next
     start is agreed only after all have finished, such a sample is sound: drop that flag there.
 
     Args:

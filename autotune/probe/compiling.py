@@ -66,7 +66,7 @@ def compiled(
 def _stored(
     compiler: Path, text: str, name: str, fallback: Path, library: Path | None, flags: Sequence[str]
 ) -> Path:
-    """What ``built`` makes, in the user's cache, else below the fallback."""
+    """The file that ``built`` makes, in the user's cache, else below the fallback."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "autotune"
     try:
         return built(compiler, text, library, cache / name, flags)
@@ -111,7 +111,7 @@ def built(compiler: Path, text: str, library: Path | None, path: Path, flags: Se
 
 
 def _linked(shared: Path, unknown: Path) -> set[Path]:
-    """Libraries that a shared object would bring into this process; ``unknown`` where nothing tells."""
+    """Libraries that a shared object would load into this process; ``unknown`` where there is no ldd."""
     ldd = shutil.which("ldd")
     if ldd is None:
         return {unknown}

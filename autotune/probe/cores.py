@@ -21,7 +21,7 @@ from mpi4py import MPI
 
 from autotune.probe.steadiness import Steadiness
 
-_LIMIT_S = 5e-3  # Of one look: ranks that share a core would take turns for ever.
+_LIMIT_S = 5e-3  # For one look: ranks that share a core would take turns without end.
 _SLEEP_S = 0.02  # Between two looks: cores that idle for a moment are the ones that a host moves.
 
 
@@ -83,7 +83,7 @@ class Cores:
         return trip_s
 
     def _agreed(self, told: bool) -> bool:
-        """What the first rank says, whose patience counts."""
+        """The first rank's answer, whose patience counts."""
         return bool(self._comm.bcast(told))
 
 

@@ -1,4 +1,4 @@
-"""What a call works on: buffers, communicator, window, all of them there before anything is timed."""
+"""Buffers, communicator and window of a call, all of them made before anything is timed."""
 
 import mmap
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from autotune.probe.operations import Blocks, Operation
 
 @dataclass(slots=True)
 class Exchange:
-    """What one call works on, on this rank: everything is allocated before it is timed."""
+    """Everything one call works on, on this rank: allocated before it is timed."""
 
     operation: Operation  # What is called.
     comm: MPI.Intracomm  # On which.

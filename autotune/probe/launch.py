@@ -66,7 +66,7 @@ def run(world: MPI.Intracomm, directory: Path, environment: Mapping[str, str], u
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """What was found of what was asked for; the same problem on all ranks, notes and values of this one."""
+    """The check of the expectation; the same problem on all ranks, notes and values of this one."""
 
     problem: tuple[str, str] | None  # Status and reason.
     notes: tuple[str, ...]
@@ -263,7 +263,7 @@ def _wait_idle(world: MPI.Comm) -> None:
 
 
 def _told(world: MPI.Intracomm, words: tuple[str, str]) -> tuple[str, str]:
-    """What rank 0 says, on every rank: down a tree of sends, where no rule for collectives reaches."""
+    """Rank 0's words on every rank: down a tree of sends, where no rule for collectives reaches."""
     rank, size, reached = world.rank, world.size, 1
     while reached < size:
         if rank < reached:

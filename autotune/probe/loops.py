@@ -2,7 +2,7 @@
 
 The library's own barrier is part of what is measured: with another barrier algorithm other times come out
 for what follows it. So each call is preceded by a dissemination barrier on a communicator of its own:
-in round k rank r tells rank r + 2ᵏ and hears of rank r − 2ᵏ, for ⌈log₂ p⌉ rounds. Or, where start windows
+in round k rank r notifies rank r + 2ᵏ and hears of rank r − 2ᵏ, for ⌈log₂ p⌉ rounds. Or, where start windows
 are used, each call waits for an agreed moment.
 
 References:
@@ -47,7 +47,7 @@ class Loop(Protocol):
 
 
 def partners(rank: int, size: int) -> list[tuple[int, int]]:
-    """(whom to tell, whom to hear of) in each round of the dissemination barrier."""
+    """(rank to notify, rank to wait for) in each round of the dissemination barrier."""
     return [((rank + (1 << k)) % size, (rank - (1 << k)) % size) for k in range((size - 1).bit_length())]
 
 

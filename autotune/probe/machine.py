@@ -1,4 +1,4 @@
-"""What else a machine does while its ranks measure, as its kernel tells (step 6 of the flow).
+"""Other activity of a machine while its ranks measure, from its kernel (step 6 of the flow).
 
 Linux only; elsewhere nothing is known, and nothing is said. Each rank looks twice, before and after the
 sweeps; the ranks of a node then add up the processor time that was their own.
@@ -28,7 +28,7 @@ _CPUS = Path("/sys/devices/system/cpu")
 class Look:
     """One look of one rank."""
 
-    counters: Counters | None  # Of its machine; None: its kernel does not tell.
+    counters: Counters | None  # Its machine's; None: its kernel has none.
     own_s: float  # Processor time of this process.
 
 
@@ -38,7 +38,7 @@ def look() -> Look:
 
 
 def counters() -> Counters | None:
-    """What the kernel of this machine has counted until now; None where it does not tell."""
+    """This machine's counters until now; None where its kernel has none."""
     try:
         first = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()
         user, nice, system, _, _, irq, soft, stolen = (int(n) for n in first[1:9])
@@ -56,7 +56,7 @@ def counters() -> Counters | None:
 
 
 def since(world: "MPI.Intracomm", before: Look) -> Disturbance | None:
-    """What was in the way of the ranks since a look; the same on all of them, of the worst node."""
+    """Interference with the ranks since a look; the same on all of them, that of the worst node."""
     after = look()
     allowed = sum(1 << core for core in os.sched_getaffinity(0))
     mine = _SeenByRank(before.counters, after.counters, after.own_s - before.own_s, _clock_share(), allowed)
@@ -69,7 +69,7 @@ def since(world: "MPI.Intracomm", before: Look) -> Disturbance | None:
 
 @dataclass(frozen=True, slots=True)
 class _SeenByRank:
-    """What one rank saw."""
+    """One rank's counters and times."""
 
     before: Counters | None
     after: Counters | None
@@ -79,7 +79,7 @@ class _SeenByRank:
 
 
 def _of_node(ranks: Sequence[_SeenByRank]) -> Disturbance | None:
-    """What was in the way of the ranks of one node."""
+    """Interference with the ranks of one node."""
     seen = [(rank.before, rank.after) for rank in ranks]
     told = [(before, after) for before, after in seen if before is not None and after is not None]
     if not told:

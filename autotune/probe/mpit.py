@@ -84,7 +84,7 @@ class ToolInterface:
         return self._known[name]
 
     def read(self, name: str) -> str:
-        """The value in force.
+        """The value in effect.
 
         Raises:
             StackError: no such variable, or it cannot be read.
@@ -116,7 +116,7 @@ class ToolInterface:
         return read_back
 
     def values(self) -> dict[str, str]:
-        """Every control variable that can be read: name → value in force."""
+        """Every control variable that can be read: name → value in effect."""
         total, found = ctypes.c_int(), {}
         self._call("cvar_get_num", "", ctypes.byref(total))
         for index in range(total.value):
@@ -218,7 +218,7 @@ class ToolInterface:
 
 
 class ControlVariables:
-    """What this process has set through MPI_T, and what was there before."""
+    """Control variables that this process has set through MPI_T, and their values before."""
 
     def __init__(self, tools: ToolInterface) -> None:
         self._tools = tools
@@ -251,7 +251,7 @@ class ControlVariables:
 
 
 def described(call: Callable[..., None], between: Iterable[Any], behind: Iterable[Any]) -> tuple[str, str]:
-    """The name and the text that a function of MPI_T tells, and the values between and behind them.
+    """The name and the description from a function of MPI_T, and the values between and behind them.
 
     Variables, categories and the like are all described in this order.
     """
@@ -308,7 +308,7 @@ def _number(variable: ControlVariable, value: int | str) -> Any:
 
 
 class _SymbolInfo(ctypes.Structure):
-    """What dladdr(3) tells."""
+    """dladdr(3)'s result."""
 
     _fields_ = (
         ("file_name", ctypes.c_char_p),

@@ -1,7 +1,7 @@
 """The timed loop in C: built once with the MPI library's own compiler, called through ctypes.
 
 mpi4py adds about half a microsecond to a call, several times what a small collective takes over shared
-memory. The source is compiled with the ``mpicc`` that lies beside the library which this process has loaded,
+memory. The source is compiled with the ``mpicc`` beside the library which this process has loaded,
 kept in the user's cache directory under a name made of source, library and its version, and refused unless it
 is bound to that very library and nobody else can have written it.
 

@@ -41,7 +41,7 @@ class Operation:
     receives: Callable[[int, int], Blocks]  # What a rank must find.
     call: Callable[[Exchange], Callable[[], object]]  # The call, bound.
     before: Callable[[int, int], Blocks] = lambda _rank, _size: ()
-    """What the receive buffer must hold before the call; nothing: anything."""
+    """Required content of the receive buffer before the call; empty: any."""
     share: Callable[[int], float] = lambda _rank: 1.0  # Part of a rank's time that is the operation's.
     exposes: str = ""  # Buffer that a window shows to the other ranks: ``send``, ``recv``; empty: no window.
 
@@ -110,7 +110,7 @@ def _v(x: Exchange, side: NDArray[Any]) -> list[Any]:
 
 
 def _nothing() -> None:
-    """What a rank does that has no part in the call."""
+    """Do nothing: the part of a rank that does not take part in the call."""
 
 
 def _pingpong(x: Exchange) -> Callable[[], object]:

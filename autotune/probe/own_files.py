@@ -55,7 +55,7 @@ def locked(path: Path) -> Iterator[None]:
     """A lock, held by one process at a time.
 
     Raises:
-        OSError: it cannot be made, or a link stands in its place.
+        OSError: it cannot be made, or there is a link in its place.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)

@@ -67,7 +67,7 @@ def ucx_contradiction(
 
 
 def unset_variables(expect: Expectation, tools: ToolInterface) -> tuple[str, dict[str, str]]:
-    """What is wrong with this rank's control variables (empty: nothing), and what they read."""
+    """The problem with this rank's control variables (empty: none), and the values read."""
     applied: dict[str, str] = {}
     wrong = ""
     for name, wanted in expect.cvars.items():

@@ -47,7 +47,7 @@ class SweptChoice:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What the probe must find on every rank, or the launch is not what was asked for."""
+    """Settings that the probe must find on every rank; otherwise the launch is invalid."""
 
     library: str = ""  # Real path of the MPI library of the launcher; empty: any.
     env: Mapping[str, str] = field(default_factory=dict)  # Environment variables that each rank must see.
@@ -55,12 +55,12 @@ class Expectation:
     """MPI_T control variables and the value that each must read back as."""
     ucx: bool = False  # Whether UCX must be in use, its variables be known to it and its transports exist.
     ucx_values: Mapping[str, str] = field(default_factory=dict)
-    """Variables that UCX must have in force, from wherever it read them."""
+    """Variables that must be in effect in UCX, from wherever it read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """What one launch measures."""
+    """The measurements of one launch."""
 
     collectives: tuple[str, ...]  # Of ``collectives.MEASURED``.
     sizes_bytes: tuple[int, ...]  # Message sizes, counted as in ``Cell``.
@@ -189,7 +189,7 @@ class CellSamples:
     """Shape ``(n,)``: for each sample the sum of its ``measure.windows.Validity`` flags, 0 is valid; None:
     calls were separated by a barrier, and every sample is."""
     extra: Mapping[str, float] = field(default_factory=dict)
-    """Of a tight loop: the median over runs of the fastest rank's mean (``ranks_min_s``), and the average
+    """A tight loop's median over runs of the fastest rank's mean (``ranks_min_s``), and the average
     over ranks of theirs (``ranks_avg_s``), as OSU and IMB print them beside the maximum. Where the other loop
     was measured too, the median of its samples (``other_loop_s``)."""
 
@@ -213,7 +213,7 @@ class CellSamples:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What one launch measured."""
+    """The results of one launch."""
 
     status: str  # A name of ``Status``.
     reason: str = ""  # In words, where the status is not ``ok``.
@@ -227,13 +227,13 @@ class ProbeResult:
     library_bytes: Mapping[str, float] = field(default_factory=dict)
     """MPI_T performance variables that count the library's own bytes: name → value on the largest rank."""
     notes: tuple[str, ...] = ()
-    """What a user should know: warnings of UCX, eliminated cells, fallback of the timing loop."""
+    """Notes for the user: warnings of UCX, eliminated cells, fallback of the timing loop."""
     applied: Mapping[str, str] = field(default_factory=dict)  # What was read back: variable → value.
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Every control variable that can be read → its value; where ranks differ, each rank's, in order. Told by
-    launches alone that make each call once."""
+    """Every control variable that can be read → its value; where ranks differ, each rank's, in order. Only
+    launches that make each call once have them."""
     machine: Mapping[str, float] = field(default_factory=dict)
-    """What was in the way of the ranks, see ``measure.machine``; empty: the kernel does not tell."""
+    """Interference with the ranks, see ``measure.machine``; empty: not known."""
 
     def write(self, directory: Path) -> None:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""

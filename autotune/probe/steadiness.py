@@ -8,17 +8,17 @@ import numpy as np
 from autotune.measure.machine import UsualCore
 
 _PART_S = 0.02
-"""Of what is measured between two looks: cores are as usual for a few tenths of a second at a time."""
+"""Measured time between two looks: cores are as usual for a few tenths of a second at a time."""
 
 
 class Steadiness:
-    """What a launch saw of its cores, and how long it may still wait for them; kept by all of its sweeps."""
+    """State of a launch's cores, and the time it may still wait for them; shared by all of its sweeps."""
 
     def __init__(self, usual: UsualCore, patience_s: float) -> None:
         """``usual``: of earlier launches; what is not known of them the best of this one says."""
         self._usual, self._patience_s = usual, patience_s
         self.part_s = _PART_S if patience_s else math.inf
-        """Of what is measured between two looks."""
+        """Measured time between two looks."""
         self._seen: list[tuple[float, float]] = []
         self._best = (math.inf, math.inf)
         self.lost_s = 0.0

@@ -1,6 +1,6 @@
 """Cells of one (collective, communicator size) → raw samples: rounds of small blocks in shuffled order.
 
-Rank 0 decides after each round which cells get how many more samples (``measure.stopping``) and tells the
+Rank 0 decides after each round which cells get how many more samples (``measure.stopping``) and informs the
 others, so that all ranks agree whatever their clocks say. Nothing but calls happens inside of a block;
 samples travel to rank 0 once a round.
 
@@ -58,7 +58,7 @@ class SweptCell:
     extra: dict[str, float] = field(default_factory=dict)
 
     def samples(self, collective: str, comm_size: int) -> CellSamples:
-        """What was measured until now, on rank 0; what was never timed cannot be used."""
+        """Samples so far, on rank 0; a cell that was never timed cannot be used."""
         codes = [codes for _, codes in self.blocks if codes is not None]
         status, reason = self.verdict if self.blocks or self.verdict != _OK else _UNTIMED
         return CellSamples(
@@ -99,7 +99,7 @@ class Sweep:
         self._ends: Counter[CellStatus] = Counter()
         self._candidates: list[int] = []
         self.timed_s = 0.0
-        """What the rounds took, without checks, warm-up and what was lost to unsteady cores."""
+        """Duration of the rounds, without checks, warm-up and time lost to unsteady cores."""
         if sync.size < self._operation.least_ranks:
             self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
             return
@@ -297,7 +297,7 @@ class Sweep:
 
 
 def _setting(choice: SweptChoice) -> _Setting:
-    """What distinguishes one communicator from another."""
+    """The settings in which communicators differ."""
     return tuple(sorted(choice.cvars.items()))
 
 

@@ -62,7 +62,7 @@ class Synchronisation(ABC, Generic[Seen]):
 
     @abstractmethod
     def collect(self) -> list[Timed]:
-        """What the blocks since the last time gave, in order; on rank 0, empty elsewhere."""
+        """Samples of the blocks since the last time, in order; on rank 0, empty elsewhere."""
 
 
 class BarrierSynchronisation(Synchronisation[Times]):
@@ -101,7 +101,7 @@ class SharedClock:
         self._offsets: list[ClockOffset] = []
         self._estimated_s = -np.inf
         self.model = Clock(0.0, 0.0, 0.0, 0.0)
-        """Of this rank's clock; on rank 0 the identity."""
+        """This rank's clock against the reference; on rank 0 the identity."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -156,7 +156,7 @@ class _Window:
 
 @dataclass(slots=True)
 class _Block:
-    """What one rank saw of a block, on the shared clock."""
+    """One rank's times of a block, on the shared clock."""
 
     exchange: Exchange
     starts: Times
@@ -169,7 +169,7 @@ class WindowSynchronisation(Synchronisation[_Block]):
     """Agreed start moments on the clock of rank 0."""
 
     def __init__(self, sync: MPI.Intracomm, loop: Loop) -> None:
-        """Set the clock, and find how long it takes to tell everyone a moment."""
+        """Set the clock, and measure how long it takes to announce a moment to all ranks."""
         super().__init__(sync, loop)
         self._clock = SharedClock(sync)
         self._windows: dict[int, _Window] = {}
@@ -233,6 +233,6 @@ class WindowSynchronisation(Synchronisation[_Block]):
 
 
 def _parts(blocks: list[Times]) -> list[slice]:
-    """Where each block lies in all of them together."""
+    """The slice of each block in all of them together."""
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]

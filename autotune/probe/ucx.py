@@ -1,4 +1,4 @@
-"""What UCX itself says about how it runs: its log of one process → whether it did as it was asked.
+"""UCX's own log of one process → whether it ran as it was asked to.
 
 UCX accepts much silently: a misspelt variable or a transport that does not exist is a line of warning in a
 log that nobody reads, and without a component that uses UCX its variables change nothing at all. So each rank
@@ -50,7 +50,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "cuda": ("cuda_*", "gdr_copy"),
     "rocm": ("rocm_*",),
 }
-"""What names in UCX_TLS stand for, as patterns."""
+"""Aliases in UCX_TLS, as patterns of transports."""
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _INFINITE = 1 << 62  # Bytes, for a threshold that no message reaches.
 _CONFIG = 1  # Flag of ``ucs_config_parser_print_all_opts``: names and values.
@@ -76,7 +76,7 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class UcxReport:
-    """What the log of one process says."""
+    """Findings in the log of one process."""
 
     lanes: Mapping[str, tuple[str, ...]]
     """Configuration (``intra-node``) → transport/device of each lane of tagged messages and the like."""
@@ -117,7 +117,7 @@ def listen(directory: Path) -> Path | None:
 
 
 def last_errors(directory: Path) -> tuple[str, ...]:
-    """What UCX called an error in the logs that lie in the directory of a launch.
+    """UCX's errors in the logs in the directory of a launch.
 
     For a launch that ended without a result: its standard error says nothing of what went into the logs.
     """
@@ -177,10 +177,10 @@ def contradiction(report: UcxReport, asked: Mapping[str, str]) -> str:
 
 
 def unread(wanted: Mapping[str, str]) -> str:
-    """In words, which variable UCX has another value of in force in this process; empty: none.
+    """The variable that has another value in UCX in this process, in words; empty: none.
 
     UCX itself is asked, before and after the variables are put into the environment, where they win over its
-    file: what is in force does not change by that. So it is UCX that says which spellings mean the same.
+    file: the values in effect do not change by that. So it is UCX that says which spellings mean the same.
     """
     before = _in_force()
     own = {name: os.environ.get(name) for name in wanted}
@@ -191,9 +191,9 @@ def unread(wanted: Mapping[str, str]) -> str:
         for name, value in own.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
     if not after:
-        return "UCX does not say what it has in force (is another pml or netmod selected?)"
+        return "UCX does not report its configuration (is another pml or netmod selected?)"
     changed = next((name for name, value in after.items() if before.get(name) != value), "")
-    return f"UCX has {changed}={before.get(changed)} in force, asked for {after[changed]}" if changed else ""
+    return f"UCX uses {changed}={before.get(changed)}, asked for {after[changed]}" if changed else ""
 
 
 def _in_force() -> dict[str, str]:

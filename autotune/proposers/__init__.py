@@ -38,7 +38,7 @@ PROPOSERS = {
     "smac": "Smac",
     "staged": "Staged",
 }
-"""Name → class, which lies in the module of that name in this package."""
+"""Name → class, which is in the module of that name in this package."""
 
 _EXTRAS = {"optuna": ("optuna",), "smac": ("ConfigSpace", "smac")}
 """Proposers whose libraries are an extra of their name; SMAC prints a traceback where ConfigSpace is not."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SearchRule:
-    """What a search takes for granted of noise, and where it saves thinking."""
+    """A search's assumptions about noise, and its limits on computation."""
 
     promising: int = 96  # Candidates whose hypervolume is computed: the best of any one objective.
     slack: float = 0.03  # Loss on the log scale left to noise when asked whether a setting loses.
@@ -145,7 +145,7 @@ class SearchState:
         seed: int,
         likely: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What a launch of each point is worth: the rank by which to choose, and the relative gain expected.
+        """Value of a launch of each point: the rank by which to choose, and the relative gain expected.
 
         For one objective both are the expected improvement of the best setting's cost. For several the rank
         is the expected hypervolume improvement, and the gain the largest expected improvement of any
@@ -188,7 +188,7 @@ class SearchState:
         return rank, gain
 
     def worth_of_repeating(self) -> dict[Point, float]:
-        """What another launch of a point already measured is worth, by point: a better-founded choice.
+        """Value of another launch of a point already measured, by point: a better-founded choice.
 
         Where noise leaves open which of two points is better in a slot, a further launch can turn the
         decision; its value is the expected gain from that (Frazier, Powell, Dayanik, eq. 14). Launches differ
@@ -221,7 +221,7 @@ class SearchState:
     def _chance_to_lose_nowhere(
         self, settings: Sequence[Point], predicted: Prediction, samples: int, seed: int
     ) -> NDArray[np.float64]:
-        """Of each candidate's setting, shape ``(q,)``: by what is smooth in drawn curves.
+        """Probability for each candidate's setting, shape ``(q,)``, by the smooth part of drawn curves.
 
         What curves do at single sizes cannot be predicted and would rule out everything alike.
         """
@@ -299,7 +299,7 @@ def _hypervolume_gain(now: NDArray[np.float64], after: NDArray[np.float64]) -> N
 def _limit(
     problem: Problem, untouched: Sequence[Observation], seen: Sequence[Observation], slots: Sequence[Slot]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What no launch may exceed in each slot, and what the untouched stack takes; memory has no limit.
+    """The limit on a launch's times in each slot, and the untouched stack's times; memory has no limit.
 
     By as much as the best of a launch's choices looks better than it is, a launch has to be faster.
     """

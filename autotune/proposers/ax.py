@@ -29,7 +29,7 @@ class Ax:
     method: str = "fast"  # ``fast`` (a Gaussian process), ``quality`` (fully Bayesian), ``random_search``.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """What a client that saw this history suggests; None when every point was tried."""
+        """The suggestion of a client that saw this history; None when every point was tried."""
         rng = np.random.default_rng([seed, len(history)])
         seen = launch_costs(problem, history)
         tried = {s.point for s in seen}
@@ -87,7 +87,7 @@ def _compile_nothing() -> None:
     """Keep BoTorch from compiling its fused kernel of the hypervolume improvement at first use.
 
     That takes a minute, comes from a cache that is not checked, and is guarded by a file: who is killed
-    meanwhile leaves it behind, and every later process waits for it for ever (``torch.utils.file_baton``).
+    meanwhile leaves it behind, and every later process waits for it without end (``torch.utils.file_baton``).
     The same is computed without it.
     """
     from botorch.acquisition.multi_objective import logei

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CurvePriors:
-    """What is believed of curves before anything was measured: wider priors explore longer."""
+    """Priors on curves before anything was measured: wider ones explore longer."""
 
     signal: float = 0.7  # Prior standard deviation of ln t by the parameters, beyond what names say.
     level: float = 0.5  # Prior standard deviation of the unknown level of all points against the reference.
@@ -51,7 +51,7 @@ class CurvePriors:
     doubt: float = 0.2  # Prior standard deviation of that share.
     smooth_octaves: float = 4.0  # Length, in doublings of the message size, over which curves bend.
     nugget: float = 0.05  # Prior spread of launches, of ln t, that standard errors do not show.
-    unlike: float = 2.0  # Prior of θ · √D: how soon unlike values tell nothing of each other.
+    unlike: float = 2.0  # Prior of θ · √D: how soon unlike values are no evidence for each other.
     unlike_on_scale: float = 1.0  # The same for values on a scale, which change by degrees.
     additive: float = 0.5  # Share w of what parameters do one by one.
     rough: float = 0.1  # Standard deviation of what curves do at single sizes, as where protocols switch.
@@ -65,7 +65,7 @@ PRIORS = CurvePriors()
 
 @dataclass(frozen=True)
 class Curves:
-    """What was measured, as arrays."""
+    """The measurements, as arrays."""
 
     points: Sequence[Point]  # Of the launches, length n; the same point may occur several times.
     logs: NDArray[np.float64]  # ln t, shape ``(n, m)``; NaN where a cell is missing.
@@ -178,7 +178,7 @@ class CurveModel:
         )
 
     def _single_sizes(self, seen: Curves) -> tuple[torch.Tensor, torch.Tensor]:
-        """What predicts ρ from the shape of the kernel, ``(n, m)``, and the inverse of the launches' own.
+        """Predictors of ρ by the shape of the kernel, ``(n, m)``, and the inverse of the launches' own.
 
         A cell that was not measured counts as one where nothing was left over.
         """
@@ -289,7 +289,7 @@ class CurveModel:
 
 @dataclass(frozen=True)
 class _Hyper:
-    """What is fitted."""
+    """Hyperparameters that are fitted."""
 
     theta: torch.Tensor  # Shape ``(D,)``.
     amplitude: torch.Tensor  # a, shape ``(R,)``.
@@ -334,7 +334,7 @@ def _cholesky(k: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 
 
 def _reference(seen: Curves, excess: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What the best family would take in each slot if the names told the truth, shape ``(m,)``."""
+    """The best family's time in each slot if the priors by name were right, shape ``(m,)``."""
     guesses = seen.logs - PRIORS.trust * excess
     columns = [column[~np.isnan(column)] for column in guesses.T]
     return np.array([float(np.mean(c)) if len(c) else 0.0 for c in columns])

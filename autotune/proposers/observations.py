@@ -1,4 +1,4 @@
-"""What a history shows, in the form in which proposers need it (between steps 8 and 9 of the flow).
+"""A history in the form in which proposers need it (between steps 8 and 9 of the flow).
 
 Notation: the *cost* of a launch in one objective is the logarithm of its score, negated where more is
 better: less is always better, differences are relative gains, and a standard error of a cost is a relative
@@ -33,12 +33,12 @@ class LaunchCosts:
 
 
 def launches(problem: Problem, history: History) -> list[Observation]:
-    """The observations that tell about points of the problem's known space, in order."""
+    """The observations of points in the problem's known space, in order."""
     return [o for o in history.of_points(problem.known) if o.trial.point in problem.known]
 
 
 def informative(problem: Problem, seen: list[Observation]) -> list[Observation]:
-    """What a model is shown of these launches, in order: all, or so many that its cost stays bounded.
+    """The launches that a model is shown, in order: all, or so many that its cost stays bounded.
 
     Half of them are those of the best settings, with all their repeats; the rest is spread evenly over the
     others in the order in which they were made, failed ones too, so that the space stays covered.
@@ -112,9 +112,9 @@ def pool(
 def nearest(
     space: Space, wanted: Mapping[str, Value], rng: np.random.Generator, tried: Collection[Point] = ()
 ) -> Point | None:
-    """The untried point of the space that is closest to what a foreign sampler asked for.
+    """The untried point of the space that is closest to what a third-party sampler asked for.
 
-    Foreign samplers know neither conditions nor lists of points: values of parameters that are not active
+    Third-party samplers know neither conditions nor lists of points: values of parameters that are not active
     are left out, and a combination that does not exist (or was tried) gives way to the one that differs from
     it in the fewest features of ``encode``; ties are drawn.
     """

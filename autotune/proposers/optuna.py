@@ -1,6 +1,6 @@
 """``proposer=optuna``: Optuna's tree-structured Parzen estimator or its Gaussian process.
 
-Each call tells a fresh in-memory study the whole history and asks it once.
+Each call gives a fresh in-memory study the whole history and asks it once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Optuna:
             raise ScenarioError(f"unknown sampler {self.sampler!r}", allowed(self.sampler, SAMPLERS))
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """What a study that saw this history asks for; None when every point was tried."""
+        """The point that a study with this history asks for; None when every point was tried."""
         rng = np.random.default_rng([seed, len(history)])
         seen = launch_costs(problem, history)
         tried = {s.point for s in seen}
@@ -68,7 +68,7 @@ class Optuna:
         sampler = self._sampler(seed)
         study = create_study(directions=["minimize"] * len(problem.objectives), sampler=sampler)
         for s in seen:
-            # What is not active stands at its default: Optuna's joint samplers skip trials with gaps.
+            # An inactive parameter has its default: Optuna's joint samplers skip trials with gaps.
             indices = {p.name: p.values.index(s.point.get(p.name, p.default)) for p in free}
             state = TrialState.FAIL if s.costs is None else TrialState.COMPLETE
             study.add_trial(

@@ -1,4 +1,4 @@
-"""What parameters and their values mean, before anything was measured (knowledge behind ``curve``).
+"""Meaning of parameters and their values, before anything was measured (knowledge behind ``curve``).
 
 Two kinds of knowledge, both from names alone: how much alike two values of a parameter are, and how an
 algorithm of a known family should fare at each message size.
@@ -24,7 +24,7 @@ from autotune.space import Parameter, Point, Value
 
 @dataclass(frozen=True, slots=True)
 class NamePriors:
-    """What names of values let one expect, on the log scale where nothing else is said."""
+    """Expectations from names of values, on the log scale where nothing else is said."""
 
     alpha_s: float = 1.5e-6  # Start-up time of a message between nodes: the order of today's networks.
     beta_s: float = 1e-10  # Time per byte, seconds: 10 GB/s.
@@ -32,7 +32,7 @@ class NamePriors:
     adaptive: float = 0.3  # How far a stack's own choice usually is from the best family, on the log scale.
     departure: float = 0.1  # Mean cost of changing any other parameter: people measured its default.
     edge: float = 0.2
-    """What either end of a family's own scale (radix, segment) costs against its middle: the best value is
+    """Cost of either end of a family's own scale (radix, segment) against its middle: the best value is
     mostly inside, and a family that is tried once should be tried there."""
     unknown: float = 0.2  # The same for an algorithm whose name says nothing.
     smallest_threshold: float = 256.0  # Numbers from here on are bytes: no radix is so high.
@@ -127,7 +127,7 @@ def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.floa
 
 
 def _reached(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.bool_]:
-    """At which slots values of a parameter can differ, as far as numbers of bytes tell, ``(n_slots,)``."""
+    """Slots at which values of a parameter can differ, as far as numbers of bytes show, ``(n_slots,)``."""
     numbers = [n for n in parameter.numbers if n]
     least = min(numbers, default=0.0)
     return np.array(

@@ -1,6 +1,6 @@
 """``proposer=smac``: SMAC3's random forest with expected improvement, several objectives by ParEGO.
 
-Each call tells a fresh optimiser the whole history and asks it once; SMAC's files go to a directory that is
+Each call gives a fresh optimiser the whole history and asks it once; SMAC's files go to a directory that is
 gone when the call returns.
 """
 
@@ -35,7 +35,7 @@ class Smac:
     initial: int = 4  # Launches before the forest takes over: the default and drawn points.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """What an optimiser that saw this history asks for; None when every point was tried."""
+        """The point that an optimiser with this history asks for; None when every point was tried."""
         rng = np.random.default_rng([seed, len(history)])
         seen = launch_costs(problem, history)
         tried = {s.point for s in seen}
@@ -58,7 +58,7 @@ class Smac:
 def _ask(
     problem: Problem, good: Sequence[LaunchCosts], seed: int, directory: Path
 ) -> dict[str, Value] | None:
-    """The values that SMAC asks for; None where all that it can tell apart was tried."""
+    """The values that SMAC asks for; None where it has tried all that differ for it."""
     with warnings.catch_warnings(action="ignore"):  # of the libraries that SMAC builds on
         optimiser, space = _optimiser(problem, seed, directory)
         for s in good:
@@ -92,7 +92,7 @@ def _optimiser(problem: Problem, seed: int, directory: Path) -> tuple[AbstractFa
 
 
 def _tell(optimiser: AbstractFacade, space: ConfigurationSpace, problem: Problem, s: LaunchCosts) -> None:
-    """Tell of one launch; what is not active stands at its default."""
+    """Add one launch; inactive parameters have their defaults."""
     from ConfigSpace import Configuration
     from smac.runhistory.dataclasses import TrialInfo, TrialValue
 

@@ -31,7 +31,7 @@ class FinishedCampaign:
     history: History  # Its launches.
 
     def carried(self, space: Space) -> list[tuple[Point, Observation]]:
-        """The launches that tell about another space, each with its point there.
+        """The launches of another space, each with its point there.
 
         They do if every value exists there, and what one of the two spaces lacks stood at the stack's own: a
         value that one campaign fixed is neither taken for a default nor for what was measured in the other.

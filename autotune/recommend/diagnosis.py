@@ -131,8 +131,10 @@ def _in_mpi(recorded: Recording) -> Ends:
     every: Iterable[RecordedCalls | OtherCalls] = (*recorded.calls, *recorded.other)
     for one in every:
         if one.seconds_low is not None and one.seconds_high is not None:
-            low -= max(one.seconds - one.seconds_low, 0.0)
-            high += max(one.seconds_high - one.seconds, 0.0)
+            # Of waits that stand with what began the requests, so do the ends.
+            part = one.own_s / (one.seconds or 1.0) if isinstance(one, OtherCalls) else 1.0
+            low -= part * max(one.seconds - one.seconds_low, 0.0)
+            high += part * max(one.seconds_high - one.seconds, 0.0)
     return total, max(low, 0.0), high
 
 

@@ -242,8 +242,7 @@ def test_after_another_version_it_is_named_and_not_in_effect(tmp_path, name):
     assert f"Open MPI: {was} → {now}" in done.stdout
     assert f"UCX: {ucx_was} → {ucx_now}" in done.stdout
     assert f"not in effect: the files hold for Open MPI {was}" in done.stdout
-    both = autotune(
-        "guard", "check", folder, "--minutes", "0.3", "--mpirun", launcher()
-    )  # the old one is still there: both in turn
+    # The old one is still there: both in turn.
+    both = autotune("guard", "check", folder, "--minutes", "0.3", "--mpirun", launcher())
     assert "launches in turn" in both.stdout
     assert "SLOWER" not in both.stdout

@@ -121,7 +121,7 @@ def test_exported_rules_are_read_back_on_fresh_launches(name, prefix, tmp_path):
     assert proof.holds, proof.reason
     assert proof.variables == 1
     if name == "mpich":
-        assert "refuses a spoilt one" in str(proof)
+        assert "refuses an invalid one" in str(proof)
         (tmp_path / "mpich-env.sh").write_text("export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=''\n")
         unread = check_export([format_name], tuned, tmp_path, site.observer, measurement, site.space)
         assert unread.refutes

@@ -113,7 +113,7 @@ def test_rules_that_are_not_read_are_found_out(tmp_path):
 
 
 EVERYWHERE = (Rule("allreduce", 2, 0, RING),)
-"""Under these rules spoilt, the calls that a component sets itself up by are refused too."""
+"""Under these rules made invalid, the calls that a component sets itself up by are refused too."""
 
 
 def test_launches_that_die_prove_nothing_and_refute_nothing(tmp_path):

@@ -148,5 +148,5 @@ def test_a_line_is_a_command_and_the_files_that_it_names_exist(name, tmp_path):
 def test_of_files_that_no_mpi_reads_it_is_said():
     assert how_to_use(OPENMPI, ("json", "summary"), SITE) == ""
     assert unused(OPENMPI, SITE) == (
-        "no MPI reads these files; the setting that they tell: UCX_TLS=self,sm,rc, coll_han=off"
+        "no MPI reads these files; the setting in them: UCX_TLS=self,sm,rc, coll_han=off"
     )

@@ -194,4 +194,4 @@ def test_the_verb(tmp_path, capsys):
         assert main([*words, *wrong]) == 2
         assert part in capsys.readouterr().err
     assert main(["explain", str(other), "--ranks", "4", "--bytes", "8"]) == 5
-    assert "of no kind of file that is known" in capsys.readouterr().err
+    assert "of an unknown kind" in capsys.readouterr().err
