@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from autotune.collectives import PATTERNS
 from autotune.history.lookup import size_reach
 from autotune.history.objectives import Z95, Alternatives, Envelope, Winner
 from autotune.history.trial import Rule
@@ -55,12 +56,13 @@ def rules_of(
     A table ends where nothing is known any more (see ``history.lookup``), by a row with the empty choice.
 
     Without a baseline no gain is known and only noise is smoothed away; ``one_row`` names collectives for
-    which the stack cannot tell message sizes apart: one choice for all, or as many as a mapping says; their
+    which files have one row: one choice for all, or as many as a mapping says; their
     tables have no ends, as the stack cannot be left to decide beyond them.
     """
     tables: dict[tuple[str, int], dict[int, Mapping[Point, Winner]]] = defaultdict(dict)
     for (collective, comm_size, message_bytes), choices in sorted(curves.items()):
-        tables[collective, comm_size][message_bytes] = choices
+        if collective not in PATTERNS:  # no rule reaches one
+            tables[collective, comm_size][message_bytes] = choices
     rules: list[Rule] = []
     for (collective, comm_size), by_size in sorted(tables.items()):
         gain = sum(
