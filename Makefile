@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # What the prose linter reads.
-PROSE  := README.md CONTRIBUTING.md docs $(addprefix autotune/,errors.py resources scenario space)
+PROSE  := README.md CONTRIBUTING.md docs autotune launchers plugins conf search_spaces
 
 .PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test fuzz clean help
 .DEFAULT_GOAL := tune

@@ -82,7 +82,7 @@ class Collective:
     pattern: Pattern  # Who sends to whom.
     aliases: tuple[str, ...] = ()  # What benchmarks and profilers also call it, lower case, without ``mpi_``.
     measured: bool = True  # Whether the probe can measure it.
-    costs: str = ""  # Which formulas of ``proposers.priors`` tell what its algorithms cost; empty: none does.
+    costs: str = ""  # Formulas of ``proposers.priors`` for the cost of its algorithms; empty: none.
     openmpi: OpenMpi | None = None  # In Open MPI; None: it has no algorithms there.
     mpich: Mpich | None = None  # In MPICH.
     intel: tuple[str, ...] = ()  # Algorithms of Intel MPI, by id from 1.

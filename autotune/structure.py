@@ -25,7 +25,7 @@ _WORDS = {int: "a whole number", float: "a number that is finite", bool: "true o
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A kind of document, and how mistakes in one are told."""
+    """A kind of document, and its errors."""
 
     name: str  # What messages call it, e.g. ``the scenario``.
     error: Callable[[str, str], AutotuneError] = UserError  # Makes what is raised out of message and hint.

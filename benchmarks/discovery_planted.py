@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.screening.discovery import Arm, Change, DiscoveryDesign, Found, Run, found
+from autotune.screening.discovery import Arm, Change, DiscoveryDesign, DiscoveryResult, Run, found
 from autotune.screening.discovery.fit import false_discovery_set, sparse_fit
 from autotune.simulate.planted import Level, Truth
 from autotune.space import Value
@@ -205,7 +205,7 @@ def simulate(
 
 def discover(
     chosen: Case, seed: int, launches: int, noise: float, share: float, gains: Tally, losses: Tally
-) -> Found:
+) -> DiscoveryResult:
     """The method that is used."""
     arm, truth, rng, slower, apart = chosen
     course = DiscoveryDesign((arm,), launches, share=share, seed=seed)

@@ -1,6 +1,6 @@
 """The prose linter: proselint with this project's word list, over pages, comments, docstrings and messages.
 
-    python -m tests.prose PATH …    # files, and folders of .md, .py, .yaml and .toml; exit code 1: findings
+    python -m tests.prose PATH …    # files, and folders of .md, .py, .yaml, .toml, .j2; exit code 1: findings
 
 The words are in ``tests/prose.toml``, the rules in ``docs/style.md``.
 """
@@ -21,7 +21,7 @@ from proselint.registry.checks import types as kinds
 from proselint.tools import LintFile
 
 WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-KINDS = {".md", ".py", ".yaml", ".toml"}
+KINDS = {".md", ".py", ".yaml", ".toml", ".j2"}
 EXEMPT = {"docs/style.md", "tests/prose.toml"}
 """They quote what not to write."""
 _QUOTED = CheckFlags(allow_quotes=True)
@@ -79,12 +79,20 @@ def prose_of_configuration(text: str) -> str:
     return "".join([*shown, blank(text[end:])])
 
 
+def prose_of_template(text: str) -> str:
+    """Text of a page, without tags, expressions and scripts."""
+    code = r"<script.*?</script>|<code>.*?</code>|<[^>]*>|\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}"
+    return re.sub(code, lambda found: blank(found[0]), text, flags=re.DOTALL)
+
+
 def prose(path: Path) -> str:
     """What a person reads of a file, at its place."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         ast.parse(text)
         return prose_of_python(text)
+    if path.suffix == ".j2":
+        return prose_of_template(text)
     return prose_of_markdown(text) if path.suffix == ".md" else prose_of_configuration(text)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from autotune.errors import AutotuneError, JournalError
 from autotune.history.objectives import Objective
 from autotune.scenario import Scenario, defaults, restored
-from autotune.screening.discovery import Found
+from autotune.screening.discovery import DiscoveryResult
 from autotune.space import Point, Space
 from autotune.space.joined import joined
 from autotune.space.loader import space_document, space_of
@@ -70,7 +70,7 @@ class Description:
     objectives: tuple[Objective, ...]  # What is judged.
     site: SiteFacts  # Where it is measured.
     knobs: Space | None = None  # With ``space=discover``: what the stack says can be turned, beside the space
-    discovered: Found | None = None  # What a complete discovery found; the space is what it left to search.
+    discovered: DiscoveryResult | None = None  # Of a complete discovery, which left ``space`` to search.
     suggested: tuple[Point, ...] = ()  # Points to search first.
     confirmed: tuple[Point, ...] = ()
     """Points to verify in any case: a discovery confirmed that they gain, and saw them lose at no size."""

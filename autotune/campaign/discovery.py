@@ -24,7 +24,7 @@ from autotune.screening.discovery import (
     Change,
     ChangeEffect,
     DiscoveryDesign,
-    Found,
+    DiscoveryResult,
     Run,
     Stage,
     cycle,
@@ -150,7 +150,7 @@ class Discovery:
                 gains.append(float(np.mean(behind)) + min(levels, default=0.0))
         return min(gains, default=0.0) < -_TOLD
 
-    def found(self, history: History) -> Found:
+    def found(self, history: History) -> DiscoveryResult:
         """Findings of the launches so far."""
         return found(self.arms, self.runs(history), self.wanted.rate, self.seed)
 
@@ -165,7 +165,7 @@ class Discovery:
         """The setting of a run."""
         return self.space.complete({**self.settings[run.arm], **dict(run.changes)})
 
-    def searched(self, found: Found) -> Space:
+    def searched(self, found: DiscoveryResult) -> Space:
         """The space left to search: levels that help, finer ones between, named settings, those of arms."""
         levels: dict[str, set[Value]] = {}
         for effect in (*found.active, *found.unconfirmed):
@@ -175,7 +175,7 @@ class Discovery:
         failing = {change for _, change in found.set_aside}
         return narrowed(self.space, levels, gates | self.named, failing)
 
-    def suggested(self, found: Found, space: Space) -> tuple[Point, ...]:
+    def suggested(self, found: DiscoveryResult, space: Space) -> tuple[Point, ...]:
         """The points to search first.
 
         What is free; in each arm the best active level of each factor, all together; of these what adds up,
@@ -198,7 +198,7 @@ class Discovery:
         every = (*self.free(found, space), *points, *more)
         return tuple(dict.fromkeys(p for p in every if p != space.default))
 
-    def free(self, found: Found, space: Space) -> tuple[Point, ...]:
+    def free(self, found: DiscoveryResult, space: Space) -> tuple[Point, ...]:
         """In the default arm the best of those active levels that no size was seen to lose by, together.
 
         Nothing has to be paid for what they gain, as far as fresh launches of each of them showed.
@@ -206,7 +206,7 @@ class Discovery:
         point = space.complete(dict(e.change for e in self._harmless(found)))
         return (point,) if point != space.default else ()
 
-    def _harmless(self, found: Found) -> tuple[ChangeEffect, ...]:
+    def _harmless(self, found: DiscoveryResult) -> tuple[ChangeEffect, ...]:
         """In the default arm the best level of each factor that no size was seen to lose by."""
         best = {e.change[0]: e for e in _active(found, 0) if not e.slower}
         alone, needs = {e.change for e in best.values()}, self.arms[0].needs
@@ -264,12 +264,12 @@ def _spent_s(made: Sequence[Observation]) -> tuple[float, float]:
     return before, now
 
 
-def _behind(found: Found, arm: int) -> list[float]:
+def _behind(found: DiscoveryResult, arm: int) -> list[float]:
     """Logarithm of an arm's time over the default's, at each size; empty where neither was measured."""
     return [a - b for a, b in zip(found.arms[arm], found.arms[0], strict=False)]
 
 
-def _active(found: Found, arm: int) -> list[ChangeEffect]:
+def _active(found: DiscoveryResult, arm: int) -> list[ChangeEffect]:
     """Active effects in an arm, the best last."""
     return sorted((e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio)))
 

@@ -84,7 +84,7 @@ def report(
     asked = bool(ranks or nodes or sizes)
     if calls is not None and asked:
         raise UserError("--calls with --ranks, --nodes or --sizes", "the recording says them: leave them out")
-    job = verb.Job(ranks, nodes, sizes, calls) if asked or calls is not None else None
+    job = verb.PlannedJob(ranks, nodes, sizes, calls) if asked or calls is not None else None
     if other is not None:
         if figures or follow or collective or job:
             raise UserError(

@@ -17,7 +17,7 @@ from autotune.campaign.description import Description
 from autotune.commands.floors import kept_floor
 from autotune.errors import ScenarioError, TableError
 from autotune.importers.recording import RecordedCalls, Recording, read_recording
-from autotune.recommend.diagnosis import Verdict, diagnose
+from autotune.recommend.diagnosis import Advice, diagnose
 from autotune.recommend.predicted import predicted
 from autotune.recommend.reach import Ends, savings
 from autotune.recommend.recommendation import Checked, Recommendation
@@ -67,7 +67,7 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         )
     recorded = read_calls(path)
     anyway = filled.pop("anyway", False)
-    if not anyway and (found := diagnose(recorded, kept_floor(path))).verdict is Verdict.LEAVE:
+    if not anyway and (found := diagnose(recorded, kept_floor(path))).verdict is Advice.LEAVE:
         raise ScenarioError(f"calls={path}: {diagnosis(found, str(path))}", "--anyway tunes it all the same")
     chosen = [one for one in recorded.calls if one.tunable and one.busy_s > 0]
     said = all(filled.get(key) for key in ("collective", "sizes"))

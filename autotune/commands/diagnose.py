@@ -25,7 +25,7 @@ from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.document import recommendation_of
 from autotune.history.trial import Phase, Subject, Trial
 from autotune.importers.recording import Recording
-from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, PROBED, Diagnosis, Verdict
+from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, PROBED, Advice, Diagnosis
 from autotune.recommend.diagnosis import diagnose as diagnosed
 from autotune.recommend.floor import Floor, FloorLaunch, gains_of
 from autotune.recommend.reach import BOTHER
@@ -90,7 +90,7 @@ def of_run(
             code = record(words, 1, out, None, False)
     recorded, floor = read_calls(out), kept_floor(out)
     found = diagnosed(recorded)
-    if seconds > 0 and found.verdict is not Verdict.LEAVE and _measurable(recorded):
+    if seconds > 0 and found.verdict is not Advice.LEAVE and _measurable(recorded):
         # A launcher of the user's own words is theirs; what a recording names is not run unasked.
         own = [f"mpi.mpirun={_quoted(Path(words[0]))}"] if len(words) > 1 and is_launcher(words[0]) else []
         floor = _measured(out, recorded, settings, seconds, [*own, *composed])

@@ -46,7 +46,7 @@ _SHARE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PlannedJob:
     """A job to be run with the recommendation; fields left out are as measured."""
 
     ranks: int | None = None
@@ -61,7 +61,7 @@ def report(
     figures: Path | None = None,
     follow: bool = False,
     collective: str | None = None,
-    job: Job | None = None,
+    job: PlannedJob | None = None,
 ) -> None:
     """Write the page, and its figures as files where a directory for them is named.
 
@@ -113,7 +113,7 @@ def report(
             sys.stdout.write(f"{path}\n")
 
 
-def _covered(campaign: CampaignDirectory, job: Job) -> tuple[Covered, ...]:
+def _covered(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:
     """Whether what the campaign measured covers the calls of a job, those with the most time first."""
     about = campaign.about
     measured = set(campaign.conclude().baseline)
@@ -254,6 +254,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         protocols=protocols,
         before=_protocols(campaign, Point(), Subject.UNTOUCHED) if protocols else (),
         space=about.space,
+        whole=about.whole,
         objectives=about.objectives,
         history=levelled(campaign.history),
         remarks=remarks(about, campaign.history),

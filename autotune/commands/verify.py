@@ -260,7 +260,7 @@ def _text(document: Mapping[str, Any], names: tuple[str, str]) -> str:
             said = f"{tuned} LOSES against {reference}"
         elif said in _SAID:
             said = f"{tuned} is {_SAID[said]}better than {reference}"
-        elif said == SlotDecision.CANNOT_TELL:
+        elif said == SlotDecision.INCONCLUSIVE:
             said = f"{tuned} against {reference}: inconclusive"
         if other := one["in_other_loop"]:
             said += f"; {document['other_loop']} {ratio_text(other['gain'], (other['low'], other['high']))}"

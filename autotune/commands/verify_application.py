@@ -25,8 +25,8 @@ from autotune.stacks.application import installation_of, is_launcher, run
 from autotune.stacks.installation import Installation
 from autotune.verification.application import (
     Agreement,
+    ApplicationDecision,
     ApplicationVerdict,
-    Said,
     agreement,
     difference,
     judged,
@@ -55,7 +55,7 @@ def verify_application(
     """
     verdict, document, target = compared_on(directory, command, launches, figure, more_is_better)
     keep(document, target / RESULT, _text(document, verdict, figure is None), as_json)
-    return ExitCode.FINDING if verdict.said is Said.WORSE else ExitCode.WELL
+    return ExitCode.FINDING if verdict.said is ApplicationDecision.WORSE else ExitCode.WELL
 
 
 @heeded()
@@ -100,7 +100,7 @@ def compared_on(
         sys.stderr.write(f"run {number} of at most {design.launches}  {_SIDES[tuned]:8}{value:.6g}{unit}\n")
         if complete:
             verdict = judged(runs, more_is_better, design)
-            if verdict.said is not Said.UNTOLD:
+            if verdict.said is not ApplicationDecision.INCONCLUSIVE:
                 break
     if verdict is None:
         raise CampaignError("nothing was compared")
@@ -229,7 +229,7 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
         lines.append(
             f"  a run saves {saved:.3g} s ({'−∞' if low == -math.inf else f'{low:.3g}'} … {high:.3g})"
         )
-        if verdict.said is Said.BETTER:
+        if verdict.said is ApplicationDecision.BETTER:
             after = document["campaign_s"] / saved
             lines.append(
                 f"  the campaign took {duration_text(document['campaign_s'])} of launches: paid back after "
@@ -242,7 +242,7 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
     if "predicted_share" in document:
         (share, *ends), (measured, *m_ends) = document["predicted_share"], document["measured_share"]
         said = f"these {document['agreement']}"
-        if document["agreement"] == Agreement.CANNOT_TELL:
+        if document["agreement"] == Agreement.INCONCLUSIVE:
             said = "agreement inconclusive: the intervals are too wide"
         elif document["agreement"] == Agreement.DISAGREE and document["recorded_runs"] < 2:
             said += ", but one run was recorded"

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from autotune.errors import ExitCode
 from autotune.guard.changes import Change
-from autotune.guard.verdict import LOSS, Found, Seen, Verdict
+from autotune.guard.verdict import LOSS, Found, NightVerdict, Seen
 from autotune.history.objectives import Slot
 from autotune.verification.comparison import WHOLE
 from autotune.views.text import calls_text, figure_text, size_text
@@ -31,7 +31,7 @@ class Told:
     """Why settings are not in effect, or not all of them."""
     proof: str = ""
     """Result of launches under the files; empty: nothing could be launched under them."""
-    verdict: Verdict | None = None
+    verdict: NightVerdict | None = None
     """Result of the launches; None: a quick check."""
     other: tuple[str, ...] = ()
     """Comparison with another installation, a line each."""

@@ -82,7 +82,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NightVerdict:
     """Result of tonight's launches."""
 
     found: tuple[Found, ...] = ()
@@ -138,7 +138,7 @@ class _Series:
         return np.column_stack([others, self.default.mean(axis=1)])
 
 
-def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool = True) -> Verdict:
+def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool = True) -> NightVerdict:
     """Compare the last of some nights with the others; see ``guard.nights`` for the claims.
 
     Args:
@@ -148,7 +148,7 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool =
     """
     slots = _common(nights)
     if not slots:
-        return Verdict()
+        return NightVerdict()
     nights = [night for night in nights if _known(night, slots)]
     series, budget = _series(nights, slots), Rates(rates, 3 * len(slots) + 2)
     states = [night.state for night in nights]
@@ -172,7 +172,7 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool =
     left = tuple(slot for slot in suspected if slot not in {one.slot for one in found.values()})
     recent = [i for i in range(1, last + 1) if upgrades[i] != upgrades[i - 1] and i > last - FRESH]
     seen = tuple(_seen(series, recent[-1] if recent else last)) if bounds else ()
-    return Verdict(tuple(found.values()), seen, left, last)
+    return NightVerdict(tuple(found.values()), seen, left, last)
 
 
 def _common(nights: Sequence[Night]) -> tuple[Slot, ...]:

@@ -1,8 +1,8 @@
 """Files of an application's ranks → one recording: counts, times, and how long ranks waited for others.
 
-``probe/recorder/`` writes a file for each rank; here they become one, rank by rank, so that only sums and
-entry times are held: for each collective, kind of call, communicator size and power of two of the message
-size, and for each other operation, distance and size, its calls (exact), bytes and time.
+``probe/recorder/`` writes a file for each rank (see `rank_file`); here they become one, rank by rank, so that
+only sums and entry times are held: for each collective, kind of call, communicator size and power of two of
+the message size, and for each other operation, distance and size, its calls (exact), bytes and time.
 
 Seconds. Where all calls of a block were timed they are a sum. Of other blocks one call was drawn: their mean
 is that of Hájek (1971), its variance that of draws independent of each other, and by ``excess`` blocks lasted
@@ -17,82 +17,17 @@ from typing import IO, Any
 
 import numpy as np
 
-from autotune.errors import TableError
-from autotune.importers.lateness import SAMPLE, KeptCalls, Waited, lateness, waited
+from autotune.importers.lateness import KeptCalls, Waited, lateness, waited
 from autotune.importers.launch_line import LAUNCHERS
+from autotune.importers.rank_file import LOWER_S, Rank, read_rank
 from autotune.importers.recorded_time import DISTANCES, FAMILIES, Histogram, OtherCalls, Started, Timeline
 from autotune.importers.recording import ENDS, KINDS, RecordedCalls, Recording, order
 
-_SLICES, _CLASSES, _ENVIRONMENT = 64, 64, 8192
-_HEAD = np.dtype(
-    [("magic", "S8")]
-    + [(name, "<i4") for name in ("rank", "size", "ended", "threads", "kept_out", "nodes")]
-    + [(name, "<i4") for name in ("callers", "spawned", "compact", "environment")]
-    + [(name, "<i8") for name in ("job", "cells", "streams")]
-    + [
-        (name, "<f8")
-        for name in ("begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "clock_s", "tick_s")
-    ]
-    + [(name, "<i8") for name in ("begin", "end", "shift")]
-    + [("host", "S64"), ("library", "S128"), ("timeline", "<f8", (len(FAMILIES), _SLICES))]
-)
-_CELL = np.dtype(
-    [("name", "S24")]
-    + [(name, "<i4") for name in ("kind", "bin", "ranks", "family", "distance", "spare")]
-    + [(name, "<i8") for name in ("calls", "timed", "all", "ticks")]
-    + [(name, "<f8") for name in ("bytes", "wait", "weight", "weighted")]
-    + [("spread", "<f8", 3), ("excess", "<f8"), ("longest", "<f8"), ("classes", "<i8", _CLASSES)]
-)
-_RUN = np.dtype([("calls", "<i8"), ("bytes", "<f8"), ("cell", "<i4"), ("stream", "<i4")])
-_STREAM = np.dtype(
-    [("name", "S24"), ("members", "<u8")]
-    + [(name, "<i4") for name in ("bin", "ranks", "n", "longest")]
-    + [("calls", "<i8"), ("cut", "<i8"), ("limit", "<u8")]
-)
-_RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128
-_LOWER_S = 2.0 ** (np.arange(8, 8 + _CLASSES) / 2) * 1e-9
-"""Where the classes of durations begin."""
 _OF_LAUNCHERS = ("OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_PREFIXES")
 _OF_DAEMONS = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
 """Variables, and beginnings of such, that Open MPI's launchers set for each rank, whatever the user said."""
 _Z95 = 1.959963984540054
 """Quantile of the normal distribution for intervals of 95 %."""
-_WARM_S, _COLD_S, _COLD = 0.3e-6, 2.5e-6, 0.01
-"""Seconds that timing adds to a call, as the program's own clock sees it: 0.1 to 0.3 µs were measured between
-other calls; a program that has used the caches for something else since sees up to 25 lines of memory at
-100 ns, counted as far as that is no more than a share of the call's own time."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rank:
-    """The file of one rank."""
-
-    head: Any
-    environment: str
-    cells: Any
-    streams: Any
-    samples: Sequence[tuple[Any, Any]]
-    """For each stream the calls that were drawn, and its longest."""
-
-    @property
-    def tick_s(self) -> float:
-        """Seconds of a tick: over the run, where it lasted long enough."""
-        lasted_s, ticks = (
-            float(self.head["end_s"] - self.head["begin_s"]),
-            self.head["end"] - self.head["begin"],
-        )
-        return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(self.head["tick_s"])
-
-    def seconds(self, samples: Any) -> Any:
-        """``SAMPLE`` with times in seconds, by the clock of rank 0; ``begin_s`` and ``end_s``."""
-        found = samples.astype(SAMPLE)
-        for column, ticks in (("begin_s", "begin"), ("end_s", "end")):
-            times_s = self.head["begin_s"] + (samples[ticks] - self.head["begin"]) * self.tick_s
-            found[column] = times_s - _ahead(self.head, times_s)
-        return found
-
-
-_TICKS = np.dtype([("call", "<i8"), ("begin", "<i8"), ("end", "<i8"), ("root", "<i4"), ("weight", "<i4")])
 
 
 @dataclass(slots=True)
@@ -104,17 +39,25 @@ class _RecordedJob:
     kept: dict[tuple[str, int, int, int], list[KeptCalls]] = field(default_factory=lambda: defaultdict(list))
     """(name, bin, communicator size, members) → what each of its ranks kept."""
     heads: list[Any] = field(default_factory=list)
+    added_s: float = 0.0
+    """In wrappers of calls that were timed."""
+    squares: float = 0.0
+    """Sum of the squares of each, in s²."""
     timeline: Any = None
     """Longest slices, in seconds, and seconds by family and slice."""
     environment: str = ""
 
-    def add(self, rank: _Rank) -> None:
+    def add(self, rank: Rank) -> None:
         """One more rank."""
         head, tick_s = rank.head, rank.tick_s
         self.heads.append(head)
         self.environment = self.environment or rank.environment
+        self.added_s += float(rank.cells["added"].sum()) * tick_s
+        self.squares += float(head["squares"]) * tick_s**2
         of = int(head["size"])
-        sums = _sums(rank.cells, tick_s, float(head["clock_s"])) / of
+        sums = (
+            _sums(rank.cells, tick_s, *(float(head[key]) for key in ("clock_s", "wtime_s", "wtick_s"))) / of
+        )
         sums[:, _COUNTED] *= of
         for cell, row in zip(rank.cells, np.hstack([sums, rank.cells["classes"]]), strict=True):
             key = (
@@ -135,11 +78,18 @@ class _RecordedJob:
 
 
 _COUNTED = [0, 1, 6]
-_CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH = range(9)
+_COMPLETION = FAMILIES.index("completion")
+_CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED = range(10)
 
 
-def _sums(cells: Any, tick_s: float, clock_s: float) -> Any:
-    """``(n_cells, 9)``: calls, bytes, calls, seconds in them, in waits, standard error, timed, interval."""
+def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick_s: float = 0.0) -> Any:
+    """``(n_cells, 10)``: calls, bytes, calls, seconds in them, in waits, error, timed, interval, in wrappers.
+
+    Seconds are those of the MPI's own function. A program's clock around the call reads more: the recorder's
+    wrapper, which was measured from its first to its last instruction; what lies between that and the
+    program's stamps, which is the like of it on the same caches and shorter, hence twice; and one reading of
+    that clock. Both clocks may be off by a reading of the counter and a tick of MPI_Wtime.
+    """
     weight = np.maximum(cells["weight"], 1e-9)
     rest = np.maximum(cells["calls"] - cells["all"], 0)
     mean = np.where(
@@ -148,12 +98,11 @@ def _sums(cells: Any, tick_s: float, clock_s: float) -> Any:
     zeroth, first, second = cells["spread"].T
     se = np.sqrt(np.maximum(second - 2 * mean * first + mean**2 * zeroth, 0.0)) * rest / weight
     seconds, in_waits = (cells["ticks"] + mean * rest) * tick_s, cells["wait"] * tick_s
-    se_s, timing_s = se * tick_s, cells["calls"] * clock_s
+    se_s, timing_s = se * tick_s, cells["calls"] * (clock_s + wtick_s)
     low = np.maximum(seconds - _Z95 * se_s - timing_s, 0.0)
-    added_s = (
-        np.maximum(_WARM_S * cells["all"], np.minimum(_COLD_S * cells["all"], _COLD * seconds)) + timing_s
-    )
-    high = seconds + _Z95 * se_s + cells["excess"] * tick_s + added_s
+    wrapper_s = cells["added"] / np.maximum(cells["timed"], 1) * cells["counted"] * tick_s
+    high = seconds + _Z95 * se_s + cells["excess"] * tick_s + timing_s
+    high += 2 * wrapper_s + cells["calls"] * wtime_s
     columns = (
         cells["calls"],
         cells["bytes"],
@@ -164,6 +113,7 @@ def _sums(cells: Any, tick_s: float, clock_s: float) -> Any:
         cells["timed"],
         low,
         high,
+        wrapper_s,
     )
     return np.stack([np.asarray(column, float) for column in columns], axis=1)
 
@@ -230,6 +180,7 @@ def _recording(
         for (name, power, comm_size, _), kept in job.kept.items():
             if found := waited(name, comm_size, kept, int(job.heads[0]["size"])):
                 waits[name, power, comm_size].append(found)
+    _widen(totals, jobs)
     seconds: dict[Any, list[float]] = defaultdict(list)  # of calls of one power of two, and (-1) of all
     for (name, kind, comm_size, power, *_), row in totals.items():
         for of in {power, -1}:
@@ -268,10 +219,29 @@ def _recording(
     )
 
 
+def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
+    """What belongs to the ends of intervals and is known of all ranks together alone.
+
+    Between its stamps and the recorder's a program may lose its core at random, as within the wrappers: of a
+    compound Poisson process the variance in W seconds is W Σ a² / Σ a, with a what each wrapper took. Ranks
+    are added as if all erred together. Waits have the ends of the calls that completed them.
+    """
+    added_s, squares = (math.fsum(getattr(job, name) for job in jobs) for name in ("added_s", "squares"))
+    completions = [row for (_, _, _, _, family, _), row in totals.items() if family == _COMPLETION]
+    for row in totals.values():
+        row[_HIGH] += _Z95 * math.sqrt(row[_ADDED] * squares / added_s) if added_s > 0 else 0.0
+    in_all_s = math.fsum(row[_SECONDS] for row in completions)
+    for (_, _, _, _, family, _), row in totals.items():
+        if family != _COMPLETION and row[_WAIT]:
+            share = row[_WAIT] / in_all_s
+            row[_LOW] -= share * math.fsum(one[_SECONDS] - one[_LOW] for one in completions)
+            row[_HIGH] += share * math.fsum(one[_HIGH] - one[_SECONDS] for one in completions)
+
+
 def _collective(
     name: str, kind: str, comm_size: int, row: Any, found: Sequence[Waited], in_all_s: float
 ) -> RecordedCalls:
-    n, n_bytes, per_rank, in_calls_s, in_waits_s, se, timed, low, high = map(float, row[:9])
+    n, n_bytes, per_rank, in_calls_s, in_waits_s, se, timed, low, high = map(float, row[:_ADDED])
     share, share_se, late = lateness(found, in_all_s, in_calls_s)
     return RecordedCalls(
         name,
@@ -285,7 +255,7 @@ def _collective(
         round(timed),
         se,
         math.hypot(in_calls_s * share_se, se * share),
-        seconds_low=low + in_waits_s,
+        seconds_low=max(low + in_waits_s, 0.0),
         seconds_high=high + in_waits_s,
         histogram=_histogram(row),
         lateness=late,
@@ -293,7 +263,7 @@ def _collective(
 
 
 def _other(name: str, family: str, distance: str, row: Any) -> OtherCalls:
-    n, n_bytes, per_rank, in_calls_s, in_waits_s, _, timed, low, high = map(float, row[:9])
+    n, n_bytes, per_rank, in_calls_s, in_waits_s, _, timed, low, high = map(float, row[:_ADDED])
     more_s = 0.0 if family == "completion" else in_waits_s
     return OtherCalls(
         family,
@@ -303,7 +273,7 @@ def _other(name: str, family: str, distance: str, row: Any) -> OtherCalls:
         round(n),
         per_rank,
         in_calls_s + more_s,
-        low + more_s,
+        max(low + more_s, 0.0),
         high + more_s,
         in_waits_s,
         round(timed),
@@ -312,8 +282,9 @@ def _other(name: str, family: str, distance: str, row: Any) -> OtherCalls:
 
 
 def _histogram(row: Any) -> Histogram:
-    some = np.flatnonzero(row[9:])
-    return Histogram(tuple(map(float, _LOWER_S[some])), tuple(map(float, row[9:][some])))
+    classes = row[_ADDED + 1 :]
+    some = np.flatnonzero(classes)
+    return Histogram(tuple(map(float, LOWER_S[some])), tuple(map(float, classes[some])))
 
 
 def _timeline(job: _RecordedJob) -> Timeline:
@@ -336,49 +307,3 @@ def _started(command: Sequence[str], environment: str) -> Started:
     )
     kept = {key: value for key, value in sorted(variables.items()) if key not in _OF_LAUNCHERS}
     return Started(name if known else "", options, kept)
-
-
-def _ahead(head: Any, times_s: Any) -> Any:
-    """By how much a rank's clock was ahead of that of rank 0, at its times: a line between begin and end."""
-    span = max(float(head["end_s"] - head["begin_s"]), 1e-9)
-    share = np.clip((times_s - head["begin_s"]) / span, 0.0, 1.0) if head["ended"] == 1 else 0.0
-    return head["ahead_s"] + share * (head["ahead_end_s"] - head["ahead_s"])
-
-
-def read_rank(file: IO[bytes]) -> _Rank:
-    """One rank's file, of which no more is read than was used.
-
-    Raises:
-        TableError: the recorder has not written it.
-    """
-    wrong = TableError("a file of another version of the recorder", "is another one preloaded as well?")
-
-    def some(kind: np.dtype[Any], n: int, room: int) -> Any:
-        """So many of a kind; where the file has holes, there is room for more of them."""
-        data = file.read(kind.itemsize * n)
-        if not 0 <= n <= room or len(data) != kind.itemsize * n:
-            raise wrong
-        if not compact:
-            file.seek(kind.itemsize * (room - n), 1)
-        return np.frombuffer(data, kind)
-
-    compact = True
-    head = some(_HEAD, 1, 1)[0]
-    if head["magic"] != b"autorec3":
-        raise wrong
-    compact = bool(head["compact"])
-    environment = (
-        some(np.dtype("S1"), int(head["environment"]), _ENVIRONMENT).tobytes().decode(errors="replace")
-    )
-    runs = some(_RUN, _RUNS, _RUNS)
-    cells = some(_CELL, int(head["cells"]), _CELLS).copy()
-    streams = some(_STREAM, int(head["streams"]), _STREAMS).copy()
-    samples = [
-        (some(_TICKS, int(one["n"]), _KEPT), some(_TICKS, int(one["longest"]), _LONGEST)) for one in streams
-    ]
-    for run in runs[runs["calls"] > 0]:  # the rank ended within it
-        cells["calls"][run["cell"]] += run["calls"]
-        cells["bytes"][run["cell"]] += run["calls"] * run["bytes"]
-        if run["stream"] >= 0:
-            streams["calls"][run["stream"]] += run["calls"]
-    return _Rank(head, environment, cells, streams, samples)

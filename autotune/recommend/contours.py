@@ -29,7 +29,7 @@ class Contours:
 
 
 def strongest(space: Space, effects: Sequence[Effects], screening: ScreeningResult) -> tuple[Parameter, ...]:
-    """Of the ordered parameters that stay in the search the two with the largest effects, or none.
+    """The two ordered parameters with the largest effects among those that stay in the search, or none.
 
     Effects are compared in standard errors.
     """

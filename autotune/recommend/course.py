@@ -1,11 +1,11 @@
-"""How a search went, told without flattery (beside step 10, for the report).
+"""Progress of a search against random order (beside step 10, for the report).
 
 The best so far of a search is the best of many noisy figures, and so too good: what led by luck would not do
 as well again. Launches that a leader got *after* it took the lead, in the search or in the verification, did
 not choose it: their mean is an honest figure of it.
 
 Notation: of n settings, v₍₁₎ is the best score and v₍ₙ₎ the worst. The expected best of k different ones
-drawn blindly is Σᵢ v₍ᵢ₎ C(n − i, k − 1) / C(n, k).
+drawn at random is Σᵢ v₍ᵢ₎ C(n − i, k − 1) / C(n, k).
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ def leads(
 
 
 def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
-    """The expected best of 1, 2, … n of these values drawn blindly, shape ``(n,)``."""
+    """The expected best of 1, 2, … n of these values in random order, shape ``(n,)``."""
     ordered = np.array(sorted(values, reverse=maximise))
     n, worse = len(ordered), np.arange(len(ordered) - 1, 0, -1.0)  # than the i-th, but for the worst
     best = []

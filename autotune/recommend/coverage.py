@@ -13,7 +13,7 @@ from autotune.history.objectives import Slot
 
 
 class Cover(StrEnum):
-    """What is known of a call."""
+    """Relation of a call to what was measured."""
 
     MEASURED = "measured"
     WITHIN = "within the limits of the rules"
@@ -34,7 +34,7 @@ class Covered:
 def coverage(
     measured: Collection[Slot], nodes: int, asked: Iterable[tuple[Slot, int, float | None]]
 ) -> tuple[Covered, ...]:
-    """What is known of calls, each as (slot, nodes, seconds), by what was measured on ``nodes``."""
+    """The coverage of calls, each as (slot, nodes, seconds), by measurements on ``nodes``."""
     return tuple(
         Covered(slot, on, *_cover(measured, nodes, slot, on), seconds) for slot, on, seconds in asked
     )

@@ -1,11 +1,11 @@
-"""What a run loses in MPI, to whom, and how much of that tuning can win (beside step 12).
+"""Losses of a run in MPI, their causes, and the gain possible by tuning (beside step 12).
 
 A function of what was recorded and of the *floor*: what this machine does at its best for the recorded calls,
 by default and with a few settings, measured in minutes in place of a campaign.
 
 Waiting for late ranks is nobody's to win by tuning. Of collectives T seconds without waiting, which take t_d
 by default and t_b at best, T (1 − t_b / t_d) can be won (see `reach`). Of transfers between two ranks
-waiting cannot be told from transfer, and the same share is won only of as long as the probe itself takes for
+waiting is not separable from transfer, and the same share is won only of the probe's own time for
 them: the interval begins at nothing, where all is waiting or overlapped, and ends where all is transfer.
 """
 
@@ -37,11 +37,11 @@ _MOST_LATE = 3  # Ranks that are named.
 _MOSTLY = 0.8  # Share of the waiting after which the ranks that cause the rest are not named.
 
 
-class Verdict(StrEnum):
+class Advice(StrEnum):
     """Whether a campaign is worth it."""
 
     TUNE = "tune"  # It wins what matters, with 95 %.
-    CANNOT_TELL = "cannot tell"  # It may.
+    INCONCLUSIVE = "inconclusive"  # It may.
     UNMEASURED = "not measured"  # It may: how fast this machine is at its best was not measured.
     LEAVE = "do not bother"  # It cannot.
 
@@ -75,12 +75,12 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What one run loses in MPI."""
+    """One run's losses in MPI."""
 
     run_s: float  # Wall time.
     mpi_s: Ends  # Of it in MPI, of a mean rank over all of its threads, with its interval.
     losses: tuple[Loss, ...]  # The most time first.
-    verdict: Verdict  # What follows.
+    verdict: Advice  # What follows.
     win: Ends | None  # Share of the run that tuning can win; None: not measured.
     most: float  # What it can win at most.
     threads: int  # Most threads of a rank that called MPI.
@@ -88,7 +88,7 @@ class Diagnosis:
     all_of_mpi: bool  # Whether more than collectives was recorded.
 
     def share(self, loss: Loss) -> float:
-        """Of the run."""
+        """Share of the run."""
         return loss.seconds / self.run_s
 
     @property
@@ -98,7 +98,7 @@ class Diagnosis:
 
 
 def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
-    """What a recorded run loses, and with a floor what tuning can win of it."""
+    """The losses of a recorded run, and with a floor the gain possible by tuning."""
     gains = floor.gains if floor else ()
     losses = [*_in_collectives(recorded, gains), *_in_others(recorded, gains)]
     # As if all erred together.
@@ -107,11 +107,11 @@ def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
     open_s = math.fsum(loss.seconds for loss in losses if loss.touched and loss.win_s is None)
     most = min(win[2] + open_s / recorded.run_s, 1.0)
     if most < BOTHER:
-        verdict = Verdict.LEAVE
+        verdict = Advice.LEAVE
     elif not wins:
-        verdict = Verdict.UNMEASURED
+        verdict = Advice.UNMEASURED
     else:
-        verdict = Verdict.TUNE if win[1] >= BOTHER else Verdict.CANNOT_TELL
+        verdict = Advice.TUNE if win[1] >= BOTHER else Advice.INCONCLUSIVE
     return Diagnosis(
         run_s=recorded.run_s,
         mpi_s=_in_mpi(recorded),
@@ -131,8 +131,10 @@ def _in_mpi(recorded: Recording) -> Ends:
     every: Iterable[RecordedCalls | OtherCalls] = (*recorded.calls, *recorded.other)
     for one in every:
         if one.seconds_low is not None and one.seconds_high is not None:
-            low -= max(one.seconds - one.seconds_low, 0.0)
-            high += max(one.seconds_high - one.seconds, 0.0)
+            # Of waits that stand with what began the requests, so do the ends.
+            part = one.own_s / (one.seconds or 1.0) if isinstance(one, OtherCalls) else 1.0
+            low -= part * max(one.seconds - one.seconds_low, 0.0)
+            high += part * max(one.seconds_high - one.seconds, 0.0)
     return total, max(low, 0.0), high
 
 

@@ -1,4 +1,4 @@
-"""What a machine does at its best for an application's calls, out of a few launches (beside step 12).
+"""A machine's best times for an application's calls, out of a few launches (beside step 12).
 
 In place of a campaign: the untouched stack, every call-level choice swept by default, then settings one after
 another, each launched once; at the end the untouched stack and the best of them again. What was chosen for
@@ -21,7 +21,7 @@ from autotune.recommend.recommendation import Gain
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a machine does at its best for recorded calls."""
+    """A machine's best times for recorded calls."""
 
     gains: tuple[Gain, ...]  # Default against best in each slot.
     best: tuple[str, ...]  # What was best in each slot; empty: the default.
@@ -68,7 +68,7 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
 def _best(
     own: Sequence[Estimate], tried: dict[str, list[tuple[Estimate, bool]]], spread: float
 ) -> tuple[str, tuple[float, float]]:
-    """What is fastest in a slot, with its time and standard error; the default where nothing is."""
+    """The fastest setting in a slot, its time and standard error; the default where nothing is faster."""
     default = _pooled(own, spread)
     fresh = {words: [e for e, again in made if again] for words, made in tried.items()}
     judged = {words: made for words, made in fresh.items() if made}

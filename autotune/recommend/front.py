@@ -79,7 +79,7 @@ def _candidate(
     group: tuple[Observation, ...],
     wanted: tuple[Slot, ...],
 ) -> Candidate | None:
-    """What these launches of one setting come to; asked again after each further launch of any setting."""
+    """The candidate of these launches of one setting; asked again after each launch of any setting."""
     curve = curve_of(space, group)
     judged = scores_of(objectives, curve, group, wanted)
     return Candidate(group[0].trial.point, curve, judged, len(group)) if judged else None
@@ -111,7 +111,7 @@ def ranked(objectives: Sequence[Objective], judged: Sequence[Candidate]) -> tupl
 
 
 def loss(objectives: Sequence[Objective], candidate: Candidate) -> float:
-    """What ``ranked`` goes by, but for the best values, which are the same for all."""
+    """Cost by which ``ranked`` sorts, without the best values, which are the same for all."""
     pairs = zip(objectives, candidate.scores, strict=True)
     return sum(-math.log(score.value) if o.maximise else math.log(score.value) for o, score in pairs)
 
@@ -122,7 +122,7 @@ def leader(objectives: Sequence[Objective], space: Space, history: History) -> C
 
 
 def in_force(rules: Sequence[Rule], curves: Alternatives) -> Envelope:
-    """What was measured of the rules: in each slot the choice that they make there."""
+    """Measured times under the rules: in each slot those of the choice that they make there."""
     chosen = {slot: choice_at(rules, slot) for slot in curves}
     return {slot: curves[slot][choice] for slot, choice in chosen.items() if choice in curves[slot]}
 
@@ -166,8 +166,8 @@ def recommendations(
     left out, and where nothing is left, the recommendation is to change nothing. Judged is what all launches
     together make believable, so that the luckiest of many settings does not lead.
 
-    Only sweeps and the baseline count. ``one_row``: collectives whose files cannot tell sizes apart. Fronts
-    of ``among`` (None: of all); ``also`` follows in any case, and what one front hid so often (``layers``).
+    Only sweeps and the baseline count. ``one_row``: collectives whose files have one row for all sizes.
+    Fronts of ``among`` (None: of all); ``also`` always follows, and so often what a front hid (``layers``).
     """
     baseline = envelope(space, history.of(Phase.BASELINE))
     groups = by_setting(space, history.of_points(space))
@@ -201,7 +201,7 @@ def recommendations(
 
 
 def against(space: Space, candidate: Candidate, baseline: Envelope) -> Envelope:
-    """What a setting may differ in from the baseline, in the slots that both have.
+    """The slots of a setting that may differ from the baseline, where both have them.
 
     Where it makes the untouched stack's calls, no job-wide change and no choice of its own, it is the
     baseline: what was measured apart there is noise.

@@ -8,7 +8,7 @@ taken launch by launch, so that what moves a launch as a whole falls out; else t
 groups. The variance between n launches, s² (n − 1 degrees of freedom), is drawn to s₀², that of all
 guidelines, with ν₀ = 3: s̃² = (ν₀ s₀² + (n − 1) s²) / (ν₀ + n − 1), and d / √(s̃²/n) has Student's t with ν₀
 + n − 1 degrees of freedom (Smyth 2004, eq. 5). s₀² itself begins at an assumption worth as many degrees of
-freedom, that launches lie 5 % apart, which is all there is where nothing was launched twice. What the samples
+freedom, that launches differ by 5 %, which is all there is where nothing was launched twice. What the samples
 of a launch say of their own error is the least that s̃²/n can be.
 
 Error rate: by Holm's step-down procedure the chance of reporting any violation where none of the guidelines
@@ -32,7 +32,7 @@ _FREEDOM = 3.0
 
 
 class GuidelineKind(StrEnum):
-    """What a guideline compares with."""
+    """The other side of a guideline's comparison."""
 
     COMPOSITION = "composition"  # Other collectives that do the same together.
     SIZE = "size"  # The same call with a larger message.
@@ -78,7 +78,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was tested, and what failed."""
+    """Number of guidelines tested, and the violations."""
 
     tested: int  # Guidelines.
     rate: float  # Chance of any violation below where no guideline is violated.

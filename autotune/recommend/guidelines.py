@@ -26,7 +26,7 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point, Space
 
 DEFAULT, EXPORTED = "default", "exported"
-"""Settings of a campaign: the untouched stack, and what is handed over."""
+"""Settings of a campaign: the untouched stack, and the exported files."""
 
 
 _CALL = re.compile(r"(\w+)(\*p|/p)?")
@@ -51,21 +51,21 @@ _GROUPS = {
     "scan",
     "exscan",
 }
-"""What more ranks can only make longer; the others are between two of them."""
+"""Guidelines that more ranks can only make slower; the others are between two of them."""
 
 RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}  # Labels of a table that number launches.
 FIGURES = {"phase", "status", "reason", "sem_us", "low_us", "high_us", "n", "outliers", "is_default"}
-"""Labels that tell no settings apart: further figures, as those of ``history``."""
+"""Labels that do not distinguish settings: further figures, as those of ``history``."""
 _BY_ITSELF = {"default", "auto", "unset", "0", ""}  # What an algorithm is called that nobody forces.
 
 _Times = dict[Hashable, tuple[float, float]]
 
 
 def of_campaign(space: Space, history: History, chosen: Recommendation | None) -> tuple[Guideline, ...]:
-    """What can be tested of a campaign: of the untouched stack, and of what is handed over.
+    """Guidelines that a campaign can test: of the untouched stack, and of the exported files.
 
-    Of the stack itself its own choice against each algorithm that was swept in the same launches; of what is
-    handed over the same where its job-wide values were searched, all else on fresh launches of its files.
+    Of the stack itself its own choice against each algorithm that was swept in the same launches; of exported
+    files the same where their job-wide values were searched, all else on fresh launches of the files.
     """
     untouched = [o for o in history if o.ok and o.trial.subject is Subject.UNTOUCHED]
     found = list(_consistent(_by_slot(DEFAULT, untouched)))
@@ -84,18 +84,18 @@ def of_campaign(space: Space, history: History, chosen: Recommendation | None) -
 
 
 def handed_over(guideline: Guideline, space: Space, chosen: Recommendation | None) -> bool:
-    """Whether the slower side is what a campaign hands over: its files', or what they leave as it is."""
+    """Whether the slower side is the exported files, or a setting that they leave as it is."""
     if chosen is None or guideline.left.setting == EXPORTED:
         return chosen is not None
     return chosen.point == space.untouched and not choice_at(chosen.rules, guideline.left.slot)
 
 
 def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
-    """What can be tested of anybody's table: each setting by itself, and the default against each other one.
+    """Guidelines that any table can test: each setting by itself, and the default against each other one.
 
-    Further columns tell settings apart; those that number launches tell launches apart. Rows of one plain
-    table are of one launch, each operation in a benchmark's log is a launch of its own, and what stands there
-    again is of the next.
+    Further columns distinguish settings; those that number launches distinguish launches. Rows of one plain
+    table are of one launch, each operation in a benchmark's log is a launch of its own, and a repeated row is
+    of the next.
     """
     times: dict[tuple[tuple[str, str], ...], dict[Slot, _Times]] = defaultdict(lambda: defaultdict(dict))
     marked = set()
@@ -142,7 +142,7 @@ def _forces(setting: Sequence[tuple[str, str]], default: Sequence[tuple[str, str
 
 
 def _words(setting: Sequence[tuple[str, str]]) -> str:
-    """What tells a setting from the others."""
+    """The labels in which the setting differs from others."""
     return ", ".join(f"{name}={value}" for name, value in setting if value)
 
 
@@ -159,7 +159,7 @@ def _by_slot(setting: str, observations: Iterable[Observation]) -> dict[Slot, Ti
 def _algorithms(
     space: Space, history: History, setting: str, point: Point, rules: Sequence[Rule]
 ) -> Iterator[Guideline]:
-    """What is chosen in each slot against all else that launches of these job-wide values had there."""
+    """The choice in each slot against all others that launches of these job-wide values had there."""
     job, per_size = job_setting(space, point), {p.name for p in space.job if p.per_size}
     seen: dict[Slot, dict[Point, _Times]] = defaultdict(lambda: defaultdict(dict))
     for observation in history.sweeps:

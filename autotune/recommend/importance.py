@@ -1,4 +1,4 @@
-"""What the judge of recommendations has learnt about the parameters (beside step 10, for the report).
+"""Importance of parameters by the model that judges recommendations (beside step 10, for the report).
 
 ``posterior`` judges settings by a Gaussian process over all that were launched. Here the same process is
 asked two more things about one objective: how well it predicts a setting that it was not shown, and how much
@@ -51,7 +51,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What the model knows of one objective."""
+    """The model's findings on one objective."""
 
     importances: tuple[Importance, ...]  # The parameters that varied, the most important first.
     left_out: tuple[LeftOut, ...]  # In order of the measured score.
@@ -59,7 +59,7 @@ class Learnt:
 
 
 def learnt(objective: Objective, index: int, space: Space, judged: Sequence[Candidate]) -> Learnt | None:
-    """What the settings teach about an objective, the ``index``-th of their scores; None where few."""
+    """The model fitted to an objective, the ``index``-th of their scores; None where settings are few."""
     order = sorted(judged, key=lambda candidate: candidate.scores[index].value)
     some = np.linspace(0, len(order) - 1, min(len(order), PRIORS.fitted)).round().astype(int)
     chosen = [order[i] for i in some]

@@ -1,4 +1,4 @@
-"""What all launches together say about each setting: the judge of a recommendation (step 10 of the flow).
+"""Posterior of each setting given all launches: the judge of a recommendation (step 10 of the flow).
 
 The best of many settings that were launched once is mostly the luckiest. So a setting is judged by the
 posterior of its score under a Gaussian process over all settings that were launched, the untouched stack
@@ -26,7 +26,7 @@ from autotune.space import Point, Space, Value
 
 @dataclass(frozen=True, slots=True)
 class PosteriorPriors:
-    """What is believed of settings before any was launched, and of how many the judgement takes notice."""
+    """Priors on settings before any was launched, and limits on their number."""
 
     fewest: int = 4  # Settings below which nothing can be learnt from the others.
     level: float = 1.0  # Prior standard deviation of the level,
@@ -46,14 +46,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What is believed of the costs."""
+    """Posterior of the costs."""
 
     mean: Array  # Shape ``(n,)``.
     sd: Array  # Shape ``(n,)``.
     noise: float  # Standard deviation of one launch.
 
     def worth_of_another(self) -> Array:
-        """What one more launch of each setting would gain by turning the choice; less is better."""
+        """Expected gain of one more launch of each setting by changing the choice; less is better."""
         from scipy.special import ndtr
 
         shift = self.sd**2 / np.sqrt(self.sd**2 + self.noise**2)
@@ -66,7 +66,7 @@ class Posterior:
 def posterior(
     space: Space, points: Sequence[Point], costs: Sequence[float], launches: Sequence[int]
 ) -> Posterior:
-    """What is believed of these settings.
+    """Posterior of these settings.
 
     Args:
         space: Of the settings.
@@ -88,7 +88,7 @@ def posterior(
 def pooled(
     space: Space, points: Sequence[Point], curves: Array, launches: Sequence[int], noise: float
 ) -> tuple[Array, Array]:
-    """What is believed of whole curves, in each slot by itself, with hyperparameters that are not fitted.
+    """Posterior of whole curves, in each slot by itself, with hyperparameters that are not fitted.
 
     Args:
         space: Of the settings.

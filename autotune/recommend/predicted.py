@@ -1,4 +1,4 @@
-"""What a run is predicted to save, out of recorded ones (beside step 12).
+"""Predicted saving of a run, from recorded ones (beside step 12).
 
 Runs differ, some by much where others use the machine, so that the 20 % trimmed mean of N recorded runs
 stands for what one saves, with Student's t [2]. Its error and that of what was measured are independent of
@@ -26,7 +26,7 @@ _TRIM = 0.2  # Share of the runs that is cut off at each end; of fewer than five
 
 
 def predicted(runs: Sequence[Ends], draw_se: float) -> Ends:
-    """What a run saves, out of what each recorded one would have, with about 95 %.
+    """Saving of a run, from what each recorded one would have saved, with about 95 %.
 
     ``draw_se``: standard error of a single run by the draw of what was timed, in the unit of ``runs``.
     """

@@ -1,4 +1,4 @@
-"""What tuning takes off an application's recorded time, and what it could at best (beside step 12).
+"""Savings by tuning in an application's recorded time, and the upper bound on them (beside step 12).
 
 Notation: of one kind of calls ``n`` are made by a rank and take ``T`` seconds without waiting; the fastest
 that the machine was measured to do one is ``t``. Tuning reaches at most max(T − n t, 0). Files that bring
@@ -19,7 +19,7 @@ from autotune.recommend.recommendation import Gain
 Ends = tuple[float, float, float]  # A value, and the ends of its interval.
 BOTHER = 0.01
 """Share of a run below which it is not worth a campaign: runs of an application differ by about as much, so
-that nobody would see it, and no verification in a few dozen runs could tell."""
+that nobody would see it, and a verification in a few dozen runs would be inconclusive."""
 UNLIKE = 10.0
 """Recorded calls that take so many times what was measured of the same by default are not the same: cold
 caches and uneven arrival make a few times of it, a rank that loses its core for a time slice, milliseconds in
@@ -42,7 +42,7 @@ def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, floa
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """What files would have saved each recorded run, ``(n_runs,)`` each, as if all sizes erred together."""
+    """Savings of files in each recorded run, ``(n_runs,)`` each, as if all sizes erred together."""
 
     seconds: tuple[Ends, ...]  # With about 95 % by what the campaign measured.
     shares: tuple[Ends, ...]  # Of the run's wall time.
@@ -57,7 +57,7 @@ class Savings:
 
 
 def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
-    """What files that gain so much would have saved each of the recorded runs."""
+    """Savings of files with these gains in each of the recorded runs."""
     measured = list(met(recorded.calls, gains))
     unlike = tuple((one, times) for one, beside in measured if (times := _times(one, beside)) > UNLIKE)
     theirs = {id(one): 1.0 / times for one, times in unlike}
@@ -83,7 +83,7 @@ def _times(one: RecordedCalls, beside: Sequence[tuple[Gain, float]]) -> float:
 
 
 def _share_saved(beside: Sequence[tuple[Gain, float]], theirs: float) -> Ends:
-    """Of the time of calls whose gains are these, with their shares; ``theirs``: so much of it counts."""
+    """Share of calls' time that is saved, by gains with their shares; ``theirs``: so much of it counts."""
     return _total([(theirs * share, gain.saved) for gain, share in beside])
 
 
@@ -105,7 +105,7 @@ def met(
 def near(
     gains: Sequence[Gain], collective: str, comm_size: int | None, message_bytes: float
 ) -> list[tuple[Gain, float]]:
-    """What stands for calls of a size, with its shares; nothing where no size within reach was measured."""
+    """Gains that apply to calls of a size, with their shares; none where no near size was measured."""
     slots = [g.slot for g in gains if g.slot[0] == collective and comm_size in (None, g.slot[1])]
     if not reached(slots, collective, comm_size, message_bytes):
         return []

@@ -1,4 +1,4 @@
-"""What is recommended: a setting with its rules, what it gains, and where it comes from (step 10)."""
+"""A recommendation: a setting with its rules, its gains, and its origin (step 10)."""
 
 import math
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Gain:
     other_loop: tuple[float, float, float] | None = None
     """Default / tuned in the probe's other loop with its 95 % interval; None: not measured."""
     compared: tuple[float, float, float] | None = None
-    """Default / tuned with its 95 % interval by fresh launches side by side; None: both times alone tell."""
+    """Default / tuned with its 95 % interval by fresh launches side by side; None: both times alone."""
 
     @property
     def ratio(self) -> float:
@@ -86,7 +86,7 @@ class Checked(StrEnum):
 
     @property
     def done(self) -> bool:
-        """Whether the launches told what there is to tell."""
+        """Whether the verification is conclusive."""
         return self in (Checked.HOLDS, Checked.REFUSED)
 
 
@@ -111,9 +111,9 @@ class Provenance:
     ranks: int = 0  # Of the campaign.
     stamp: str = ""  # ``SIMULATED (…)`` where no real MPI ran, else empty.
     verified: str = "UNVERIFIED"
-    """What the verification says, e.g. ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
+    """Result of the verification, e.g. ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
     checked: Checked = Checked.NOT  # The same as a value.
-    choices: tuple[str, ...] = ()  # What may be handed over, this among it, a line each.
+    choices: tuple[str, ...] = ()  # Settings that may be exported, this one among them, a line each.
     env: tuple[tuple[str, str], ...] = ()
     """Environment that holds the job-wide values, as measured, with what they mean nothing without."""
     placement: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,4 @@
-"""What launches of one setting tell of each other, and of their noise (beside step 10 of the flow).
+"""Differences between launches of one setting, and their noise (beside step 10 of the flow).
 
 Launches of one setting differ by more than their samples say. The variance of one launch is estimated from
 all that were repeated, s̃² = (ν₀ s₀² + SS) / (ν₀ + ν): the conjugate scaled inverse χ² prior, SS and ν of the
@@ -67,7 +67,7 @@ def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
 
 
 def two_that_differ(launches: Iterable[Observation]) -> bool:
-    """Whether these are two of one setting, and a third one has to tell which was disturbed."""
+    """Whether these are two of one setting that differ, so that a third one has to decide."""
     seen = launch_noise(launches)
     return seen.repeats == 1 and math.sqrt(2 * seen.squares) > PRIOR.disturbed
 

@@ -55,7 +55,7 @@ def rules_of(
     A table ends where nothing is known any more (see ``history.lookup``), by a row with the empty choice.
 
     Without a baseline no gain is known and only noise is smoothed away; ``one_row`` names collectives for
-    which the stack cannot tell message sizes apart: one choice for all, or as many as a mapping says; their
+    which files have one row: one choice for all, or as many as a mapping says; their
     tables have no ends, as the stack cannot be left to decide beyond them.
     """
     tables: dict[tuple[str, int], dict[int, Mapping[Point, Winner]]] = defaultdict(dict)

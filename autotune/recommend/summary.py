@@ -1,4 +1,4 @@
-"""What the console and the report both tell about a campaign (between steps 10 and 12 of the flow).
+"""The summary of a campaign for console and report (between steps 10 and 12 of the flow).
 
 Notation: a *step* is one launch with what was known after it; *best so far* is per objective, over settings
 that were searched, never over the stack's own defaults.
@@ -32,7 +32,7 @@ class SizeRow:
     """One measured size of a recommendation."""
 
     gain: Gain  # Default against tuned.
-    choice: Point  # The per-size values in force.
+    choice: Point  # The per-size values in effect.
 
 
 class Tally:
@@ -47,7 +47,7 @@ class Tally:
         self._baseline: tuple[Score, ...] | None = None
 
     def add(self, observation: Observation) -> Step:
-        """What is known after one more launch."""
+        """The state after one more launch."""
         own = None
         if observation.ok:
             subject = observation.trial.subject

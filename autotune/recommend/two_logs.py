@@ -2,7 +2,7 @@
 
 Rows of the same operation, ranks, size and labels are of the same call; those of one log are its repeats.
 With two repeats or more on both sides the difference of the means of ln t has Welch's interval; with fewer
-nothing is known of the noise, and nothing can be told. A call is told faster or slower where its difference
+nothing is known of the noise. A call is reported as faster or slower where its difference
 is significant after Holm's correction: the chance of any false verdict of two logs is at most ``RATE``.
 
 References:
@@ -28,16 +28,16 @@ _STEP_US = 0.01
 """Benchmarks print two decimals, so repeats can look the same: they scatter at least as rounding does."""
 
 Call = tuple[Slot, tuple[tuple[str, str], ...]]
-"""Operation, ranks (0: not said) and size, and what else tells rows apart."""
+"""Operation, ranks (0: not known) and size, and the labels in which rows differ."""
 
 
 class LogVerdict(StrEnum):
-    """What is told of one call, of the second log against the first."""
+    """Verdict on one call, of the second log against the first."""
 
     FASTER = "faster"
     SLOWER = "slower"
     INCONCLUSIVE = "inconclusive"
-    CANNOT_TELL = "cannot tell: no repeats"
+    NO_REPEATS = "no repeats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LogPair:
     speedup: float  # Of the second log against the first.
     interval: tuple[float, float]  # Of the speed-up; not numbers without repeats.
     p_value: float  # Of no difference; not a number without repeats.
-    verdict: LogVerdict = LogVerdict.CANNOT_TELL  # What is told.
+    verdict: LogVerdict = LogVerdict.NO_REPEATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _times(rows: Iterable[BenchmarkRow]) -> dict[Call, list[float]]:
 
 
 def _is_figure(name: str, value: str) -> bool:
-    """Whether a label is a further measurement, or numbers runs: those tell no calls apart."""
+    """Whether a label is a further measurement, or numbers runs: those do not distinguish calls."""
     return name in RUN | FIGURES or ("." in value and value.replace(".", "", 1).isdecimal())
 
 

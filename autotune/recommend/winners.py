@@ -1,8 +1,8 @@
 """Which per-size choice wins where: a map over message and communicator sizes (beside step 10, for the page).
 
 Read from the launches of one job-wide setting: in each slot every choice that was swept competes. A *tie* is
-a slot whose winner cannot be told from the next best: their times, compared within the launches that have
-both, differ by less than 1.96 standard errors.
+a slot whose winner is not significantly faster than the next best: their times, compared within the launches
+that have both, differ by less than 1.96 standard errors.
 """
 
 import math
@@ -29,12 +29,12 @@ from autotune.space import Point, Space
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SlotWinner:
     """One slot of the map."""
 
     slot: Slot  # Where.
     choice: Point  # The per-size values that win; empty: whatever the stack decides.
-    rivals: tuple[Point, ...]  # Choices that cannot be told from the winner, the best first.
+    rivals: tuple[Point, ...]  # Choices not significantly slower than the winner, the best first.
     behind: float  # Time of the next best over that of the winner; NaN where there is no other.
     gain: Gain | None
     """The stack's own defaults against the winner, by the search; None where they were not measured here."""
@@ -51,7 +51,7 @@ def winners(
     history: History,
     judged: Sequence[Candidate],
     recommendation: Recommendation | None,
-) -> tuple[Place, ...]:
+) -> tuple[SlotWinner, ...]:
     """The map of the recommended setting, or of the best that was swept where that was not; none without one.
 
     Empty too where there is nothing to choose per size.
@@ -72,7 +72,7 @@ def winners(
         behind = others[0].median_s / first.median_s if others else math.nan
         own = default.get(slot)
         gain = Gain(slot, first.median_s, first.sem_s, own.median_s, own.sem_s) if own else None
-        places.append(Place(slot, first.choice, tuple(o.choice for o in near), behind, gain))
+        places.append(SlotWinner(slot, first.choice, tuple(o.choice for o in near), behind, gain))
     return tuple(places)
 
 

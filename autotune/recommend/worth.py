@@ -1,4 +1,4 @@
-"""What a recommendation is worth to one application (beside step 12).
+"""Saving by a recommendation for one application (beside step 12).
 
 Notation: ``n`` is how often one rank calls a slot in a run, ``t_d`` and ``t_t`` the times of one call by
 default and tuned. A run saves Σ n (t_d − t_t), since ranks call side by side.
@@ -33,7 +33,7 @@ class Worth:
 
     @property
     def saved_per_hour_s(self) -> float:
-        """Of an hour of application time."""
+        """Seconds saved in an hour of application time."""
         return 3600.0 * self.saved_s / self.application_s
 
     @property
@@ -77,7 +77,7 @@ def worth(
         raise TableError(
             f"{profile.source} calls nothing of what was measured",
             f"measured: {', '.join(sorted(collectives))} of {min(sizes)} … {max(sizes)} B on "
-            f"{', '.join(map(str, ranks))} ranks; that tells of calls within a factor of two",
+            f"{', '.join(map(str, ranks))} ranks; that covers calls within a factor of two",
         )
     covered = math.fsum(c.count for c in tuned)
     alike = (c for c in profile.calls if any(map(c.means, collectives)))

@@ -207,7 +207,7 @@ def _space(
 def _condition(
     column: str, earlier: Sequence[Parameter], points: Sequence[Point]
 ) -> dict[str, tuple[Value, ...]]:
-    """Which values of which earlier parameter make a column active: the parameter that tells it best."""
+    """Values of an earlier parameter that make a column active: of the parameter that explains it best."""
     best: dict[str, tuple[Value, ...]] = {}
     fewest = len(points)
     for parent in earlier:

@@ -1,4 +1,4 @@
-"""What an estimate also contains, and how good a design is at estimating (step 3 of the flow).
+"""Aliases of an estimate, and quality of a design at estimating (step 3 of the flow).
 
 Notation: the fitted model is X₁ = [nuisance | main effects]; X₂ holds columns that were not fitted, the
 products of two factors. Then E[β̂₁] = β₁ + A β₂ with the alias matrix A = (X₁ᵀX₁)⁻¹ X₁ᵀ X₂.
@@ -48,7 +48,7 @@ def aliases(
 ) -> tuple[Alias, ...]:
     """All two-factor interactions that leak into main effects, by factor and then by size.
 
-    The mean stands in the first nuisance column (which holds the weights, if any). Where main effects were
+    The mean is the first nuisance column (which holds the weights, if any). Where main effects were
     not estimated jointly, others leak in as well and are listed like interactions.
     """
     unfitted: dict[tuple[str, ...], NDArray[np.float64]] = {

@@ -272,7 +272,7 @@ class _Judged:
         )
 
     def blocks(self) -> tuple[BlockEffect, ...]:
-        """What each block differs by."""
+        """Each block's difference from the mean."""
         names = list(dict.fromkeys(self.design.blocks))
         n = len(names) - 1
         if n < 1:
@@ -284,7 +284,7 @@ class _Judged:
         return tuple(map(BlockEffect, names, effects.tolist(), errors.tolist()))
 
     def notes(self, tied: NDArray[np.bool_]) -> tuple[str, ...]:
-        """What a reader should know; ``tied``: factors that change together."""
+        """Notes for the reader; ``tied``: factors that change together."""
         design, fitted = self.design, self.fitted
         notes: list[str] = []
         for column, factor in enumerate(design.factors):
@@ -295,7 +295,7 @@ class _Judged:
         if np.any(tied):
             together = ", ".join(name for name, its in zip(design.names, tied, strict=True) if its)
             notes.append(
-                f"{together}: they change together in these runs, so their effects cannot be told apart"
+                f"{together}: they change together in these runs, so their effects cannot be separated"
             )
         if not fitted.joint:
             notes.append(

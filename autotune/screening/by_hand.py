@@ -21,7 +21,7 @@ _NEEDED, _OPTIONAL = ("factor", "low", "high"), ("centre",)
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What a design can see of each factor."""
+    """Smallest effects of each factor that a design detects."""
 
     sigma: float  # Standard deviation of one run, on the scale of the analysis.
     effect: float | None  # The effect that was asked about.
@@ -82,7 +82,7 @@ def factors_in(name: str, columns: Sequence[str], rows: Sequence[Row]) -> tuple[
 
 
 def sensitivity(design: ScreeningDesign, sigma: float, effect: float | None) -> Sensitivity:
-    """What a design can see where a run scatters by ``sigma``.
+    """The sensitivity of a design where a run scatters by ``sigma``.
 
     Raises:
         UserError: ``sigma`` is not positive.

@@ -54,8 +54,42 @@ def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:
     return min(models, key=lambda model: model.aic)
 
 
+def averaged(p: Vector, m: Vector, y: Vector) -> Callable[[Vector, Vector], tuple[Vector, Vector]]:
+    """Ranks and bytes → mean and variance of ln(response) over all forms, each by its Akaike weight.
+
+    The variance is between the forms: what the data do not tell apart is doubt where they go apart. Of fewer
+    than four rows the mean is the geometric mean of the response, as far as it goes.
+
+    Args:
+        p: (n,) ranks.
+        m: (n,) message sizes in bytes.
+        y: (n,) response, not transformed; its errors are relative.
+    """
+    if len(y) < 4:
+        level = float(np.mean(np.log(y)))
+        return lambda ranks, _: (np.full(len(ranks), level), np.zeros(len(ranks)))
+    ones = np.ones(len(y))
+    # Least squares of relative errors have a closed form; where errors are small those of logs are alike.
+    betas = [_linear(_design(form, p, m) / y[:, None], ones) for form in FORMS]
+
+    def logs(ranks: Vector, nbytes: Vector) -> Vector:
+        fits = (_design(form, ranks, nbytes) @ beta for form, beta in zip(FORMS, betas, strict=True))
+        return np.log(np.maximum([*fits], 1e-300))
+
+    misfit = np.sum((logs(p, m) - np.log(y)) ** 2, axis=1)
+    weights = (np.maximum(misfit, 1e-12) / max(misfit.min(), 1e-12)) ** (-len(y) / 2)
+    weights /= weights.sum()
+
+    def predict(ranks: Vector, nbytes: Vector) -> tuple[Vector, Vector]:
+        each = logs(ranks, nbytes)
+        mean = weights @ each
+        return mean, weights @ (each - mean) ** 2
+
+    return predict
+
+
 def _fitted(form: str, p: Vector, m: Vector, y: Vector, log: bool) -> CostModel:
-    design = np.column_stack([np.ones(len(y)), *FORMS[form](p, m)])
+    design = _design(form, p, m)
     beta = _relative(design, y) if log else _linear(design, y)
     fitted = design @ beta
     scaled, measured = (np.log2(fitted), np.log2(y)) if log else (fitted, y)
@@ -65,6 +99,10 @@ def _fitted(form: str, p: Vector, m: Vector, y: Vector, log: bool) -> CostModel:
     aic = n * (math.log(2 * math.pi * rest / n) + 1) + 2 * design.shape[1]
     start, message, byte = beta.tolist()
     return CostModel(form, start, message, byte, aic, scaled)
+
+
+def _design(form: str, p: Vector, m: Vector) -> Vector:
+    return np.column_stack([np.ones(len(p)), *FORMS[form](p, m)])
 
 
 def _linear(design: Vector, y: Vector) -> Vector:

@@ -26,7 +26,7 @@ _FIRST: Sequence[Verdict] = ("active", "undecided", "inert")
 
 @dataclass(frozen=True, slots=True)
 class FactorDecision:
-    """What becomes of one factor."""
+    """Decision on one factor."""
 
     factor: str  # Its name.
     verdict: Verdict  # ``inert`` factors are fixed, the others stay in the search.
@@ -36,7 +36,7 @@ class FactorDecision:
 
 @dataclass(frozen=True, slots=True)
 class ScreeningResult:
-    """What becomes of all factors."""
+    """Decisions on all factors."""
 
     decisions: tuple[FactorDecision, ...]  # In the order of the factors.
 
@@ -95,7 +95,7 @@ def _judge(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
     effect = analysis[factor.name]
     size = f"{analysis.response}: {analysis.text(effect)} (p = {effect.p_value:.2g})"
     if not math.isfinite(effect.p_value):
-        return "undecided", f"{analysis.response}: the runs cannot tell its effect"
+        return "undecided", f"{analysis.response}: the runs cannot estimate its effect"
     threshold = RULE.negligible if analysis.scale == "log" else RULE.negligible * abs(analysis.mean)
     matters = abs(effect.effect) > threshold
     hiding = _hiding(factor.name, analysis)
@@ -108,7 +108,7 @@ def _judge(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
     if abs(effect.effect_optimistic) > threshold and effect.p_optimistic < analysis.alpha:
         return "undecided", f"{size}, but significant without one of the runs or against replicates alone"
     if hiding:
-        return "undecided", f"{size}, but {hiding} may hide it (a foldover would tell)"
+        return "undecided", f"{size}, but {hiding} may hide it (a foldover would show it)"
     suspected = [its for its in analysis.suspicions if factor.name in its.factors]
     if suspected:
         what, p_value = "×".join(suspected[0].factors), suspected[0].p_value

@@ -209,7 +209,7 @@ def _check_room(n_factors: int, n_runs: int) -> None:
     """Refuse what takes more memory or time than there is, before anything is made of it."""
     if n_factors > MOST.factors:
         raise UserError(
-            f"a design of {n_factors} factors", f"at most {MOST.factors}; space=discover tells among hundreds"
+            f"a design of {n_factors} factors", f"at most {MOST.factors}; space=discover handles hundreds"
         )
     if n_runs > MOST.runs:
         raise UserError(f"a design of {n_runs} runs", f"at most {MOST.runs}")

@@ -25,8 +25,8 @@ class Effect:
     factor: str  # Name of the factor.
     low: Value  # Its low level.
     high: Value  # Its high level.
-    effect: float  # Mean at high minus mean at low, on the scale of the analysis; nan: the runs cannot tell.
-    std_err: float  # Its standard error; nan: the runs cannot tell.
+    effect: float  # Mean at high minus mean at low, on the scale of the analysis; nan: not estimable.
+    std_err: float  # Its standard error; nan: not estimable.
     df: float  # Degrees of freedom of the standard error.
     p_value: float  # Of no effect, two-sided.
     p_optimistic: float  # Smallest p-value with any single run left out, or replicates alone as noise.
@@ -57,7 +57,7 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class BlockEffect:
-    """What a block as a whole differs from the mean of the blocks."""
+    """Difference of a block as a whole from the mean of the blocks."""
 
     block: int | str  # Name of the block.
     effect: float  # Difference, on the scale of the analysis.
@@ -94,7 +94,7 @@ class Effects:
     def text(self, effect: Effect) -> str:
         """An effect in words: ``+12.3 ± 1.1 %`` on log scale, in the response's unit else."""
         if not math.isfinite(effect.effect):
-            return "cannot be told"
+            return "inconclusive"
         value, error, unit = f"{effect.effect:+.4g}", f"{effect.std_err:.2g}", ""
         if self.scale == "log":
             value, unit = f"{100 * math.expm1(effect.effect):+.1f}", " %"

@@ -2,7 +2,7 @@
 
 Notation: as in ``surface``; all numbers are on the scale of the analysis (logarithms on log scale). d in
 [0, 1] is the desirability of one response, 1 as good as its best run and 0 as bad as its worst; D is the
-geometric mean of the d's, weighted by importance, so that one unacceptable response spoils everything.
+geometric mean of the d's, weighted by importance, so that one unacceptable response makes all unacceptable.
 """
 
 import math
@@ -20,7 +20,7 @@ from autotune.screening.table import Response, Table
 
 @dataclass(frozen=True, slots=True)
 class Desire:
-    """What is wanted of one response."""
+    """The desired range of one response."""
 
     worst: float  # Here and beyond it is unacceptable.
     best: float  # Here and beyond it is as good as wanted.

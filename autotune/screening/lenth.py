@@ -1,4 +1,4 @@
-"""Which effects stand out when nothing but the effects themselves tells how large the noise is.
+"""Which effects stand out when nothing but the effects themselves shows how large the noise is.
 
 Notation: ``contrasts`` are m estimates of equal standard error, most of them assumed to be inert.
 """

@@ -16,7 +16,7 @@ def two_levels(parameter: Parameter) -> Factor:
     """The two levels that show most of what a parameter can do.
 
     Of an ordered parameter these are the ends of its scale, with the value closest to the middle as the
-    centre, where one lies in the middle half. Of a category: low is the default and high the value that
+    centre, where one is within the middle half. Of a category: low is the default and high the value that
     differs most from it; values written as lists (``sm,self``) differ by how few items they share, and of
     equally different ones the later in the file is taken.
 

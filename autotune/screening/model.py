@@ -18,7 +18,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ScreeningRule:
-    """What an analysis of a screening takes for granted."""
+    """An analysis's assumptions about a screening."""
 
     alpha: float = 0.05  # Level of all tests.
     tolerance: float = 1e-7  # A column of which less than this share is its own belongs to the others.
@@ -60,11 +60,11 @@ class Fit:
 
 
 def nuisance_columns(design: ScreeningDesign) -> tuple[Matrix, int]:
-    """What else differs between runs.
+    """Columns for everything else that differs between runs.
 
     Returns:
         (n_runs, n_nuisance) the mean, the deviations of all blocks but the last, and a last column for the
-        centre points where they can be told from blocks; and how many columns come before that one.
+        centre points where they are not confounded with blocks; and how many columns come before that one.
     """
     columns = [np.ones(design.n_runs)]
     names = list(dict.fromkeys(design.blocks))
@@ -93,7 +93,7 @@ def plot_columns(design: ScreeningDesign, nuisance: Matrix) -> Matrix:
 
 
 def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
-    """(n_factors,) factors that change together, so that no number of such runs can tell them apart.
+    """(n_factors,) factors that change together, so that no number of such runs can separate them.
 
     None where there are simply fewer runs than parameters: then ``fit`` takes every factor by itself.
     """

@@ -63,7 +63,7 @@ def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matr
 
     The variance between runs is the one at which the weighted residual sum of squares equals its degrees
     of freedom (Paule & Mandel); none where the runs' own errors explain everything, or where too few
-    residuals are left to tell. No run is believed to be 100 times better than the median one, and one that
+    residuals are left. No run is believed to be 100 times better than the median one, and one that
     is 1000 times worse counts for nothing anyway.
 
     Nothing is whitened here; standard errors are positive.
@@ -104,7 +104,7 @@ def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
     squares = np.bincount(group, weight**2)
 
     def within(column: Matrix) -> Matrix:
-        """What is left of a column when the weighted mean of each group is taken off."""
+        """A column less the weighted mean of each group."""
         return np.asarray(column - weight * (np.bincount(group, weight * column) / squares)[group])
 
     rest = np.column_stack([within(column) for column in fitted.nuisance.T])

@@ -39,11 +39,11 @@ STEPS = StepRule()
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """What is explained by what."""
+    """A response and the terms that explain it."""
 
     response: str  # Column that was measured.
     terms: tuple[str, ...]  # Columns that explain it.
-    log2: frozenset[str] = frozenset()  # Those of all these whose binary logarithm stands in the model.
+    log2: frozenset[str] = frozenset()  # Those of all these whose binary logarithm is in the model.
     intercept: bool = True  # Whether there is a constant.
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Formula:
             raise UserError(f"--log2 {name} is neither the response nor a term", allowed(name, columns))
 
     def label(self, column: str) -> str:
-        """How a column stands in the model: ``log2(Size)``."""
+        """A column's name in the model: ``log2(Size)``."""
         return f"log2({column})" if column in self.log2 else column
 
 
@@ -126,7 +126,7 @@ def fit(table: Table, formula: Formula) -> Regression:
 
     Raises:
         TableError: an unknown column, a field that is not a finite number, one that is not above 0 under a
-            logarithm, too few rows, or terms that these rows cannot tell apart.
+            logarithm, too few rows, or terms that these rows cannot separate.
         UserError: a column named twice, or ``statsmodels`` is not installed.
     """
     with needing("studies", "model"):

@@ -61,13 +61,13 @@ class Surface:
 
     names: tuple[str, ...]  # Of the factors.
     coefficients: tuple[Coefficient, ...]  # The mean, then linear, bent and mixed terms.
-    left_out: tuple[tuple[str, ...], ...]  # Terms that the runs could not tell apart from others.
+    left_out: tuple[tuple[str, ...], ...]  # Terms that the runs could not separate from others.
     r_squared: float  # Share of the variation that is explained.
     adjusted_r_squared: float  # The same, corrected for the number of terms.
     predicted_r_squared: float  # Share explained of runs left out of the fit (PRESS); may be negative.
     curvature: tuple[float, ...]  # Eigenvalues of B, ascending.
     shape: Literal["minimum", "maximum", "saddle", "ridge", "plane"]
-    """What the eigenvalues say: a *ridge* bends in some directions and is flat in others."""
+    """The shape by the eigenvalues: a *ridge* bends in some directions and is flat in others."""
     std_dev: float  # Of a run about the surface.
     df: int  # Degrees of freedom of ``std_dev``.
     optimum: Optimum  # The predicted best.
@@ -89,7 +89,7 @@ def response_surface(
 ) -> Surface:
     """The quadratic that fits best, with its optimum inside of the range of the factors.
 
-    Terms enter in the order mean, linear, bent, mixed, each only while the runs can tell it from those before
+    Terms enter in the order mean, linear, bent, mixed, each only while the runs separate it from those before
     and three degrees of freedom remain; a factor with two levels does not bend.
 
     Codes are (n_runs, n_factors) in [−1, 1], responses (n_runs,), nan where a run failed; the generator

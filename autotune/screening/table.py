@@ -26,7 +26,7 @@ from autotune.space import size_in_bytes
 _SCALES: Mapping[str, Scale] = {"linear": "linear", "log": "log"}
 _GOALS: Mapping[str, Goal] = {"min": "min", "max": "max"}
 _LOW_WORDS = frozenset({"low", "lo", "off", "no", "false", "none", "minus", "-", "−", "disabled", "default"})
-"""Of two words, one of these is the low level."""
+"""Words for the low level of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class TableScreening:
-    """What the columns of a table do to its responses."""
+    """Effects of a table's columns on its responses."""
 
     table: str  # Name of the file.
     rows: int  # How many it has.
@@ -63,7 +63,7 @@ class Column:
 
 
 def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
-    """What ``latency:min`` or ``bandwidth:max:1.5`` say: column, goal and perhaps weight.
+    """Responses from words as ``latency:min`` or ``bandwidth:max:1.5``: column, goal and perhaps weight.
 
     Raises:
         UserError: no response, one that is named twice, or one without a goal or with a bad weight; the

@@ -28,7 +28,7 @@ class Model:
     buffers: Callable[[int], int]  # Ranks → message sizes that one touches: sent, received and kept.
     vectors: bool = False  # Whether the algorithms count the whole vector where a message is one block of it.
     smallest: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """What the library runs in place of an algorithm, and below how many bytes a rank."""
+    """The library's replacement for an algorithm, and the bytes a rank below which it runs."""
 
 
 def algorithms(collective: str, ranks: int) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def run(
 
 
 def fixed_algorithm(collective: str, ranks: int, nbytes: int) -> str:
-    """What ``tuned`` takes by itself; empty for a collective whose fixed rules are not known."""
+    """The choice of ``tuned`` by itself; empty for a collective whose fixed rules are not known."""
     model = _MODELS.get(collective)
     return fixed_choice(model.decisions, ranks, np.array([float(nbytes)]))[0] if model else ""
 

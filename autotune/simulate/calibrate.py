@@ -37,7 +37,7 @@ class Series:
     sizes_bytes: tuple[float, ...]  # Payloads.
     seconds: tuple[float, ...]  # What was measured, one for each size.
     partner: str = "domain"  # Of a ping-pong: same ``domain``, ``socket`` or ``node``, or ``network``.
-    settings: JobSettings = EAGER  # Of a ping-pong, the protocols in force; eager unless said otherwise.
+    settings: JobSettings = EAGER  # Of a ping-pong, the protocols in effect; eager unless said otherwise.
 
     def __post_init__(self) -> None:
         """Check that there is something to fit.
@@ -84,7 +84,7 @@ class Check:
 
 
 def expected(machine: Machine, series: Series) -> Floats:
-    """What the model says of a series on a machine, seconds, shape (n,).
+    """The model's times for a series on a machine, seconds, shape (n,).
 
     Raises:
         ScenarioError: the machine lacks the transport of the series.
@@ -168,7 +168,7 @@ def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
     if not len(there):
         raise TableError(
             f"{machine.name} has no {series.partner} partner with NPS {series.settings.numa_per_socket}",
-            "set numa_per_socket of the series to what was in force",
+            "set numa_per_socket of the series to the value in effect",
         )
     # The buffers of sender and receiver are one core's each, and nobody else is there.
     memory = machine.memory
@@ -221,7 +221,7 @@ def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
 
 
 def _part(machine: Machine, path: str) -> Memory | Transport:
-    """What ``memory`` or ``transports.KIND`` stands for."""
+    """The part of a machine named ``memory`` or ``transports.KIND``."""
     return machine.memory if path == "memory" else machine.transports[path.split(".")[1]]
 
 

@@ -80,7 +80,7 @@ Plan = Callable[[_Levels, Floats], Floats]  # Communicators, bytes (n,) → dura
 
 
 def _stage(words: str) -> Plan:
-    """What one word of a table says.
+    """The plan in one word of a table.
 
     ``GROUP COLLECTIVE ALGORITHM``, or without the algorithm the default: the collective of ``tuned``.
     ``GROUP ascend`` and ``GROUP descend``: a k-nomial tree, combining on the way up.

@@ -1,4 +1,4 @@
-"""Which algorithm Open MPI's ``tuned`` component takes when nobody tells it: its fixed rules, as tables.
+"""Which algorithm Open MPI's ``tuned`` component takes by default: its fixed rules, as tables.
 
 Place in the flow: algorithm ``default`` → :func:`fixed_choice` → ``algorithms``.
 

@@ -133,7 +133,7 @@ class Fabric:
         peers: int = 1,
         alone: bool = False,
     ) -> Costs:
-        """What g messages between ranks cost that are under way together, each field of shape (g, n).
+        """Costs of g messages between ranks that are under way together, each field of shape (g, n).
 
         Targets are a rank's own number where it sends nothing; ``missing`` (n,) is the share of the call's
         data that is not in caches; peers are ranks of other nodes that each rank talks to in the whole
@@ -157,7 +157,7 @@ class Fabric:
             bridging = distance == NODE
             side = self.node[source] * self.sockets + self.socket[source]
             bridge = bridging * np.bincount(side[bridging], minlength=nodes * self.sockets)[side]
-        # Few different situations exist, so each is priced once and handed to all messages in it.
+        # Few different situations exist, so the cost of each is computed once for all messages in it.
         k = 1 + int(max(share.max(), active.max(), bridge.max()))
         code = (((distance * k + share) * k + active) * k + bridge) * 3 + far_ends
         _, first, where = np.unique(code, return_index=True, return_inverse=True)

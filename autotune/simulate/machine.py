@@ -1,4 +1,4 @@
-"""What a cluster's hardware costs, as numbers with units: the input that every prediction starts from.
+"""Costs of a cluster's hardware, as numbers with units: the input that every prediction starts from.
 
 Place in the flow: ``conf/machine/NAME.yaml`` (or a calibration) → :func:`machine_from` → `Machine` →
 `predict`.
@@ -25,7 +25,7 @@ class Memory:
     cores: int  # Cores of a node; ranks per node cannot exceed it.
     sockets: int  # Sockets of a node.
     copy_bytes_per_s: float  # Payload that one core copies from memory to memory.
-    cache_copy_bytes_per_s: float  # Payload that one core copies while the data lie in caches.
+    cache_copy_bytes_per_s: float  # Payload that one core copies while the data are in caches.
     cache_bytes: float  # Caches that a core has to itself.
     socket_cache_bytes: float  # Cache that the cores of a socket share.
     socket_bytes_per_s: float  # Payload that all cores of a socket together copy from memory to memory.
@@ -91,7 +91,7 @@ class Machine:
     description: str  # One line for people: nodes, network, and where the numbers come from.
     memory: Memory  # The node.
     transports: Mapping[str, Transport] = field(hash=False)
-    """What UCX finds between nodes, by UCX's names: some of ``rc``, ``ud``, ``dc``, ``tcp``."""
+    """Transports between nodes by UCX's names: some of ``rc``, ``ud``, ``dc``, ``tcp``."""
     far_nic_latency_s: float = 0.0  # Added for each end on another socket than the NIC's (the first).
     rc_max_endpoints: int = 256  # UCX_TLS=all: ranks above which UCX leaves rc for dc.
     calibrated_from: str = ""  # The measurement that the numbers were fitted to; empty: not calibrated.

@@ -1,4 +1,4 @@
-"""What real systems add to the model: spread of calls, launches and jobs, spikes, and launches that fail.
+"""Noise of real systems: spread of calls, launches and jobs, spikes, and launches that fail.
 
 Place in the flow: `predict` → :func:`sample` → the raw samples of a simulated launch; `Faults` → how a
 launch ends. All randomness comes from the generators that are passed in.
@@ -85,7 +85,7 @@ RELIABLE = Faults()  # A system on which no launch fails.
 
 @dataclass(frozen=True, slots=True)
 class Imperfections:
-    """What a modelled cluster adds to the model: the section ``simulate`` of a scenario."""
+    """Noise of a modelled cluster: the section ``simulate`` of a scenario."""
 
     noise: NoiseModel = QUIET  # How far samples lie apart.
     faults: Faults = RELIABLE  # How often launches fail.

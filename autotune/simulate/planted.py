@@ -17,7 +17,7 @@ Level = tuple[str, Value]  # (knob, value).
 
 @dataclass(frozen=True)
 class Truth:
-    """What every level does."""
+    """The planted effect of every level."""
 
     factors: Mapping[Level, tuple[float, ...]]  # Level → factor on the time at each size; others: none.
     fatal: frozenset[Level] = frozenset()  # Levels with which a launch ends without a result.

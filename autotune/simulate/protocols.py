@@ -1,4 +1,4 @@
-"""What one message costs under UCX's protocols, in one situation, for all sizes at once.
+"""Cost of one message under UCX's protocols, in one situation, for all sizes at once.
 
 Place in the flow: `Machine` + `JobSettings` → `Protocols` → `Fabric` (which finds out the situation of each
 message).
@@ -31,7 +31,7 @@ SELF, DOMAIN, SOCKET, NODE, NETWORK = range(5)
 
 
 class Costs(NamedTuple):
-    """What a message costs, seconds; shape (n,) for one situation, (g, n) for each of g messages."""
+    """Costs of a message, seconds; shape (n,) for one situation, (g, n) for each of g messages."""
 
     send: Floats  # CPU of the sender before the message is under way.
     wire: Floats  # From there until a waiting receiver has it; -inf where there is no message.
@@ -54,7 +54,7 @@ class Situation(NamedTuple):
 
 
 class Protocols:
-    """The protocols in force for a job of ``ppn`` ranks a node, with one transport between nodes."""
+    """The protocols in effect for a job of ``ppn`` ranks a node, with one transport between nodes."""
 
     def __init__(self, machine: Machine, transport: Transport, settings: JobSettings, ppn: int) -> None:
         self.machine = machine
@@ -64,19 +64,19 @@ class Protocols:
 
     @cached_property
     def rndv_intra_bytes(self) -> float:
-        """The rendezvous threshold inside a node that is in force."""
+        """The rendezvous threshold in effect inside a node."""
         chosen = self.settings.rndv_intra_bytes
         return self._crossing(NODE) if chosen is None else chosen
 
     @cached_property
     def rndv_inter_bytes(self) -> float:
-        """The rendezvous threshold between nodes that is in force."""
+        """The rendezvous threshold in effect between nodes."""
         chosen = self.settings.rndv_inter_bytes
         return self._crossing(NETWORK) if chosen is None else chosen
 
     @cached_property
     def zcopy_bytes(self) -> float:
-        """The zcopy threshold that is in force: UCX's own is where a copy costs more than a registration."""
+        """The zcopy threshold in effect: UCX's own is where a copy costs more than a registration."""
         if self.settings.zcopy_bytes is not None:
             return self.settings.zcopy_bytes
         cheaper = self.transport.registration_s < _SIZES / _UCX_BCOPY_BYTES_PER_S
@@ -98,7 +98,7 @@ class Protocols:
         return self.machine.memory.socket_bytes_per_s / self.settings.numa_per_socket / max(active, 1)
 
     def price(self, situation: Situation, nbytes: Floats, missing: Floats) -> Costs:
-        """What a message of each size (n,) costs in one situation, each by the protocol in force for it.
+        """Costs of a message of each size (n,) in one situation, each by the protocol in effect for it.
 
         ``missing`` (n,) is the share of the call's data that is not in caches.
         """
@@ -192,9 +192,9 @@ class Protocols:
 
 
 _UCX_BCOPY_BYTES_PER_S = 7000 * 2**20
-"""What UCX takes a copy into or out of a NIC's buffer to reach anywhere (UCX 1.20, UCX_BCOPY_BW)."""
+"""UCX's assumed rate of a copy into or out of a NIC's buffer, anywhere (UCX 1.20, UCX_BCOPY_BW)."""
 _UCX_SHARED_MEMORY_BYTES_PER_S = 15360 * 2**20
-"""What UCX takes a copy through shared memory to reach anywhere (UCX 1.20, UCX_MM_BW)."""
+"""UCX's assumed rate of a copy through shared memory, anywhere (UCX 1.20, UCX_MM_BW)."""
 _SIZES: Floats = 2.0 ** np.arange(8, 23, 0.25)
 """Where UCX's automatic thresholds are looked for: 256 B to 4 MiB."""
 

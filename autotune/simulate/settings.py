@@ -21,13 +21,13 @@ MAPPINGS = ("block", "cyclic")  # How the ranks of a node are laid over its NUMA
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """What one job sets for all its messages; None is UCX's ``auto``."""
+    """Settings of one job for all its messages; None is UCX's ``auto``."""
 
     tls: str = "all"  # UCX_TLS, one of `TLS`.
     rndv_intra_bytes: float | None = None  # UCX_RNDV_THRESH inside a node: rendezvous from here (inf: never).
     rndv_inter_bytes: float | None = None  # UCX_RNDV_THRESH between nodes.
     zcopy_bytes: float | None = None  # UCX_ZCOPY_THRESH: eager messages from here on are not copied first.
-    component: str = "tuned"  # The collective component, of `COMPONENTS`; only ``tuned`` is told algorithms.
+    component: str = "tuned"  # The collective component, of `COMPONENTS`; only ``tuned`` takes algorithms.
     mapping: str = "block"  # The layout of a node's ranks over its NUMA domains, one of `MAPPINGS`.
     numa_per_socket: int = 1  # NPS (SNC): NUMA domains of a socket, a firmware setting.
 

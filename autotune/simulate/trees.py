@@ -149,7 +149,7 @@ def descend(group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_byt
 def ascend(
     group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0, *, combine: bool = True
 ) -> Floats:
-    """Data going from the leaves to the roots of the same tree, combined on the way unless told otherwise."""
+    """Data going from the leaves to the roots of the same tree, combined on the way by default."""
     piece, pieces = segments(nbytes, segment_bytes)
     work = group.reduce_s(piece) if combine else np.zeros_like(piece)
     rest = (pieces - 1) * _pace(group, tree, piece, work, up=True)

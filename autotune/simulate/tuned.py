@@ -284,7 +284,7 @@ def _scatter(group: Group, t: Floats, nbytes: Floats) -> Floats:
 
 
 def _side(tree: trees.RankTree) -> Ints:
-    """Which child of the root each rank lies below: 0, 1, or -1 for the root itself."""
+    """The child of the root above each rank: 0, 1, or -1 for the root itself."""
     rank = np.arange(len(tree.parent))
     top = rank.copy()
     for _ in range(int(tree.depth().max())):

@@ -1,7 +1,7 @@
-"""An application of the user's, started as they start it: recorded, or with files in force.
+"""An application of the user's, started as they start it: recorded, or with files in effect.
 
 Beside the flow of a campaign. What the application prints goes where ours goes; nothing of its command is
-changed, but that Open MPI's launcher is told to hand our variables to other nodes.
+changed, but that Open MPI's launcher is asked to forward our variables to other nodes.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ from autotune.errors import StackError, UserError
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
-FOLDER = "AUTOTUNE_RECORD"  # Name of the variable that tells the recorder where its files go.
-RUN_FOLDER = "AUTOTUNE_RUN"  # The switcher's, where its plan is, too.
+FOLDER = "AUTOTUNE_RECORD"  # Variable with the folder of the recorder's files.
+RUN_FOLDER = "AUTOTUNE_RUN"  # Variable with the folder of the switcher's files and plan.
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LIBRARIES = {"switcher": ("-Wl,--push-state,--no-as-needed,-lm,--pop-state",)}
 """What is linked although nothing before it has asked: flags stand in front of the source."""
 _LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
-"""What the recorder is told that an MPI lacks ← a function of it."""
+"""Names for what an MPI lacks, for the recorder ← a function of it."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
-"""What batch systems send before a limit, for the application to write what it has."""
+"""Signals of batch systems before a limit, for the application to write its state."""
 _PATIENCE_S = 10.0  # Between asking an application to end and ending it.
 
 
@@ -152,7 +152,7 @@ def run(
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """As Ctrl-C would; by force if that is not heeded, or asked for again (``timeout`` does at once)."""
+    """As Ctrl-C would; by force if that has no effect, or is asked for again (``timeout`` does at once)."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
@@ -163,7 +163,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = ()) -> tuple[str, str]:
-    """What is wrong, and a hint, where a program has ended and no rank of it has written anything.
+    """The problem, and a hint, where a program has ended and no rank of it has written anything.
 
     ``unseen`` is what it was seen to communicate by beside MPI_Init.
     """

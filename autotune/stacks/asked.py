@@ -13,7 +13,7 @@ COUNTS = {
     Size.MESSAGE: "the message",
     Size.NONE: "nothing: it carries no data",
 }
-"""What a message size counts, in words."""
+"""The quantity that a message size counts, in words."""
 
 CHOSEN = tuple(
     c.name for c in COLLECTIVES.values() if c.mpich or c.intel or (c.openmpi and c.openmpi.algorithms)
@@ -55,13 +55,13 @@ class Asked:
 
     @property
     def counted(self) -> str:
-        """What its size counts, in words."""
+        """The quantity that its size counts, in words."""
         return COUNTS[COLLECTIVES[self.collective].size]
 
 
 @dataclass(slots=True)
 class Answer:
-    """What decides a call."""
+    """The decision on a call, and the reasons."""
 
     collective: str
     algorithm: str = ""
@@ -69,7 +69,7 @@ class Answer:
     line: int = 0
     """That says so; 0: none says anything."""
     component: str = ""
-    """Of the library that runs it."""
+    """Component of the library that runs it."""
     why: list[str] = field(default_factory=list)
     """One reason a line."""
 

@@ -120,11 +120,11 @@ def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> An
 
 
 def _compared(call: Asked, threshold: int) -> str:
-    """What the rows are compared with, and what that is here."""
+    """The quantity that rows are compared with, and its value here."""
     lookup = (openmpi := COLLECTIVES[call.collective].openmpi) and openmpi.lookup
     if lookup in (Lookup.TOTAL, Lookup.ROOT):
         said = f"rows of {call.collective} are compared with the {lookup.value}: "
         return f"{said}{call.nbytes} × {call.ranks} = {threshold}"
     if lookup is Lookup.SIZE:
         return f"rows of {call.collective} are compared with the {lookup.value}: {threshold}"
-    return f"rows of {call.collective} cannot be told apart by its message size"
+    return f"rows of {call.collective} do not differ by its message size"

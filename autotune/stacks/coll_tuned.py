@@ -1,6 +1,6 @@
-"""What Open MPI's component ``coll_tuned`` calls things, and its rules file as text (used by steps 5 and 12).
+"""Names in Open MPI's component ``coll_tuned``, and its rules file as text (used by steps 5 and 12).
 
-The names stand in ``collectives``; what is here is checked against a real 5.0 in the tests. Notation: an
+The names are in ``collectives``; the rest is checked against a real 5.0 in the tests. Notation: an
 *algorithm* is one of the names that ``ompi_info`` lists, or ``default``; a *threshold* is the number of bytes
 that a row of a rules file is compared with, which is not always the message size that a benchmark counts.
 """
@@ -28,7 +28,7 @@ ALGORITHMS: Mapping[str, tuple[str, ...]] = {
 """The algorithms of each collective; the place in the tuple is the id. Some are newer, see ``algorithms``."""
 
 ONE_ROW = frozenset(name for name in ALGORITHMS if _OPEN_MPI[name].lookup in (Lookup.NOTHING, Lookup.ROOT))
-"""Collectives for which a rules file must not tell message sizes apart: see ``Lookup``."""
+"""Collectives whose rules must be the same for all message sizes: see ``Lookup``."""
 
 HAN = frozenset(name for name, known in _OPEN_MPI.items() if known.han)
 """Collectives for which ``coll_han`` has dynamic rules."""
@@ -37,7 +37,7 @@ PAIRS_ONLY = "two_proc"
 """The algorithm that fails with MPI_ERR_UNSUPPORTED_OPERATION on any other number of ranks than two."""
 
 CHAIN_FANOUT = 4
-"""What a forced ``chain`` uses (``coll_tuned_init_chain_fanout``); a file that says 0 gets a pipeline."""
+"""Fan-out of a forced ``chain`` (``coll_tuned_init_chain_fanout``); a file that says 0 gets a pipeline."""
 
 
 SEGMENTED: Mapping[str, frozenset[str]] = {
@@ -107,7 +107,7 @@ def algorithms(collective: str, version: tuple[int, int] | None = None) -> tuple
 
 
 def enumerator(collective: str, algorithm: int, version: tuple[int, int] = (5, 0)) -> str:
-    """What Open MPI calls an algorithm in ``ompi_info`` and in JSON rules."""
+    """Open MPI's name for an algorithm in ``ompi_info`` and in JSON rules."""
     if algorithm == 0:
         return "ignore"
     name, known = algorithms(collective)[algorithm], _OPEN_MPI[collective]
@@ -121,11 +121,9 @@ def segments(collective: str, algorithm: int) -> bool:
 
 
 def one_row(collective: str) -> str:
-    """What becomes of a table of ``ONE_ROW`` that tells sizes apart."""
+    """The effect of a table of ``ONE_ROW`` with several sizes."""
     if collective in ("scatter", "gather"):
-        return (
-            f"not all ranks know the size of a {collective}: they may reach different rows and wait for ever"
-        )
+        return f"not all ranks know the size of a {collective}: they may reach different rows and deadlock"
     return f"{collective} is not looked up by its message size"
 
 
@@ -181,7 +179,7 @@ def row_at(tables: Tables, slot: Slot) -> TunedRow:
 def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
     """The rules as a classic rules file for Open MPI 4.x and 5.x; empty where the stack decides everything.
 
-    Comments stand at its head, here without the ``#``.
+    Comments are at its head, here without the ``#``.
 
     Raises:
         UserError: a collective, an algorithm or a value that ``coll_tuned`` has no word for.
@@ -193,7 +191,7 @@ def rules_file(rules: Iterable[Rule], comments: Sequence[str] = ()) -> str:
 def refusing(tables: Tables, spared_bytes: int) -> Tables:
     """The same tables with an algorithm that does not exist, for messages from so many bytes on."""
 
-    def spoilt(collective: str, comm_size: int, rows: Sequence[TunedRow]) -> tuple[TunedRow, ...]:
+    def with_refusals(collective: str, comm_size: int, rows: Sequence[TunedRow]) -> tuple[TunedRow, ...]:
         bound = threshold_bytes(collective, spared_bytes, comm_size)
         there = row_at(tables, (collective, comm_size, spared_bytes))
         refused = (
@@ -204,7 +202,7 @@ def refusing(tables: Tables, spared_bytes: int) -> Tables:
         return (*(row for row in rows if row.threshold_bytes < bound), *refused)
 
     return {
-        collective: {size: spoilt(collective, size, rows) for size, rows in by_size.items()}
+        collective: {size: with_refusals(collective, size, rows) for size, rows in by_size.items()}
         for collective, by_size in tables.items()
     }
 

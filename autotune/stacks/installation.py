@@ -59,7 +59,7 @@ def find(mpirun: str | None = None, origin: str = "auto", stack: str = "any") ->
         except StackError:
             if stack == "any":
                 raise
-            continue  # a launcher that is none of ours stands in the way of nothing that was named
+            continue  # a launcher that is none of ours does not hide one that was named
         if _is(found, stack):
             return found
         seen.append(f"{found.flavour} {found.version}")
@@ -129,7 +129,7 @@ def run(
 
 
 def output(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """What a command prints, both streams.
+    """Output of a command, both streams.
 
     Raises:
         StackError: it cannot be started or does not end in time.
@@ -150,12 +150,12 @@ def _inspect(mpirun: Path, origin: str) -> Installation:
     )
 
 
-def _library(mpirun: Path, told: Sequence[Path], flavour: str) -> Path:
-    """``libmpi`` of the installation that ``mpirun`` belongs to, where it was told first."""
+def _library(mpirun: Path, first: Sequence[Path], flavour: str) -> Path:
+    """``libmpi`` of the installation that ``mpirun`` belongs to; ``first``: folders that come first."""
     prefixes = dict.fromkeys((mpirun.parent.parent, mpirun.resolve().parent.parent))
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     lib = ("lib", "lib64", f"lib/{multiarch}") if multiarch else ("lib", "lib64")
-    folders = [*told, *(prefix / name for prefix in prefixes for name in lib)]
+    folders = [*first, *(prefix / name for prefix in prefixes for name in lib)]
     own = ("libmpich.so.[0-9]*",) if flavour == "mpich" else ()  # Debian's, beside Open MPI's libmpi.so
     for folder in folders:
         for pattern in (*own, "libmpi.so.[0-9]*", "libmpi.so"):

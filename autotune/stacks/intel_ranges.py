@@ -20,7 +20,7 @@ def adjustments(rules: Iterable[Rule]) -> dict[int, dict[str, str]]:
     (``tests/integration/test_exported_intel.py``):
 
     - conditions are upper bounds in the order in which they stand; the last one has none;
-    - with ``@`` in it, sizes are forgotten: a value tells apart message or communicator sizes;
+    - with ``@`` in it, sizes are forgotten: a value has conditions on message sizes or communicator sizes;
     - no id stands for the tuned choice made without the variable: 0 is another, simpler one;
     - a bound beyond 2³¹ − 1 is a segmentation fault.
 
@@ -59,7 +59,7 @@ def _ranges(collective: str, comm_size: int, table: Sequence[Rule]) -> list[str]
 
 
 def adjustment_at(where: str, value: str, call: Asked) -> Answer:
-    """What a value of ``I_MPI_ADJUST_*`` says of a call; ``where`` is its file and line in words.
+    """The choice of a value of ``I_MPI_ADJUST_*`` for a call; ``where`` is its file and line in words.
 
     Raises:
         ValueError: a value that Intel MPI would not take; in words.

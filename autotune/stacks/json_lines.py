@@ -1,4 +1,4 @@
-"""Where things stand in a JSON text: path of keys and places → line."""
+"""Positions in a JSON text: path of keys and places → line."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is known of Open MPI and UCX without having them: their names, and the words of ``mpirun``."""
+"""Facts of Open MPI and UCX that need no installation: their names, and the words of ``mpirun``."""
 
 import re
 

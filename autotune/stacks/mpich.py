@@ -1,8 +1,8 @@
-"""What MPICH calls its algorithms, and its collective-selection tree (used by step 12).
+"""MPICH's names for its algorithms, and its collective-selection tree (used by step 12).
 
 The tree decides like nested ``if``s: an object's keys are conditions, tried in order, down to
 ``algorithm=NAME``. A file that is given replaces the whole tree of the library, and MPICH asserts at the
-first collective that is missing from it; so the tree of the user's own library is read (it lies in ``libmpi``
+first collective that is missing from it; so the tree of the user's own library is read (it is in ``libmpi``
 as JSON text) and single subtrees are exchanged. Read in the sources of 5.0, checked against a real 5.0.2.
 """
 
@@ -27,7 +27,7 @@ Tree = dict[str, Any]  # Conditions, in order, each with its subtree.
 _MPICH: Mapping[str, Mpich] = {c.name: c.mpich for c in COLLECTIVES.values() if c.mpich}
 
 _INTEL: Mapping[str, tuple[str, ...]] = {c.name: c.intel for c in COLLECTIVES.values() if c.intel}
-"""What Intel MPI, which is made from MPICH, calls its algorithms in ``I_MPI_ADJUST_*``."""
+"""Names of algorithms in ``I_MPI_ADJUST_*`` of Intel MPI, which is made from MPICH."""
 
 _ANY = 1 << 20  # Rows of a table that may have as many as there are sizes.
 
@@ -56,7 +56,7 @@ def algorithms(collective: str) -> tuple[str, ...]:
 
 
 def size_condition(collective: str, comm_size: int) -> tuple[str, int]:
-    """What the tree can ask for the size of a collective, and how many messages that is; empty: nothing."""
+    """The tree's condition on the size of a collective, and how many messages that is; empty: none."""
     condition = _MPICH[collective].size
     return condition, comm_size if condition.startswith("total") else 1
 
@@ -97,7 +97,7 @@ def leaf(collective: str, algorithm: str, otherwise: Tree) -> Tree:
 
 
 def installed_tree(library: Path) -> Tree:
-    """The generic selection tree that lies in an MPICH library.
+    """The generic selection tree in an MPICH library.
 
     Raises:
         StackError: the library cannot be read or holds no tree.
@@ -108,7 +108,7 @@ def installed_tree(library: Path) -> Tree:
         raise StackError(f"{library} cannot be read: {exc}") from exc
     for match in re.finditer(rb'\{"collective=[ -~]+', content):
         text = match[0].decode()
-        # Three trees lie there; the generic one names the algorithms themselves, of nonblocking ones too.
+        # It has three trees; the generic one names the algorithms themselves, of nonblocking ones too.
         if '"collective=ibcast"' in text and "algorithm=MPIR_Allreduce_intra" in text:
             tree: Tree = json.loads(text)
             return tree
@@ -178,7 +178,7 @@ class MpichDialect(Dialect):
         return detect(self, installation, env, ranks)
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """What makes it print its provider as it starts."""
+        """Variables that make it print its provider as it starts."""
         return {} if "MPIR_CVAR_DEBUG_SUMMARY" in os.environ else {"MPIR_CVAR_DEBUG_SUMMARY": "1"}
 
 

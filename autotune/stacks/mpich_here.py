@@ -1,7 +1,7 @@
 """MPICH and Intel MPI on this machine: what is here, and a trial as variables and control variables.
 
 Algorithms of MPICH are control variables that a running program can write
-(``MPIR_CVAR_*_INTRA_ALGORITHM``), so a launch sweeps them; for a deployed setting they stand in a selection
+(``MPIR_CVAR_*_INTRA_ALGORITHM``), so a launch sweeps them; for a deployed setting they are in a selection
 tree (``stacks.mpich_tree``). Intel MPI reads ``I_MPI_ADJUST_*`` once, as it starts: each algorithm is a
 launch of its own, and a deployed setting has ranges of message sizes in the same variables
 (``stacks.intel_ranges``). What was asked for is proved by control variables that read back, and by what the
@@ -91,7 +91,7 @@ class MpichStack(Stack):
 
         Raises:
             SpaceError: a parameter is applied in a way that it does not know.
-            UserError: rules that it cannot be told.
+            UserError: rules that its files cannot express.
         """
         if trial.subject is Subject.UNTOUCHED:
             return self._with(Rendering(env=self.fixed))
@@ -144,7 +144,7 @@ class MpichStack(Stack):
 
 
 def detect(words: Dialect, installation: Installation, env: Mapping[str, str], ranks: int) -> MpichStack:
-    """What a launch of one rank says of itself; 0 ranks: they are on several nodes, or nobody knows yet.
+    """The facts from a launch of one rank; 0 ranks: they are on several nodes, or nobody knows yet.
 
     Raises:
         StackError: that launch fails.
@@ -178,7 +178,7 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
 
 
 def _launch(words: Dialect, installation: Installation, env: Mapping[str, str]) -> str:
-    """What one rank prints under these variables."""
+    """Output of one rank under these variables."""
     command = [str(installation.mpirun), "-n", "1", sys.executable, "-c", _PROGRAM]
     own = words.surroundings(installation.mpirun)
     return output(command, {**own, **env, "MPI4PY_LIBMPI": str(installation.library)})

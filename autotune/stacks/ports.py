@@ -1,4 +1,4 @@
-"""What stands between a trial and a running program (step 5 of the flow).
+"""Ports between a trial and a running program (step 5 of the flow).
 
 A ``Stack`` says a trial in the words of one MPI implementation, a ``Launcher`` runs what was said; neither
 sees the other.

@@ -44,7 +44,7 @@ class Stack(ABC):
 
         Raises:
             SpaceError: the space asks for something that the implementation has no word for.
-            UserError: rules that it cannot be told.
+            UserError: rules that its files cannot express.
         """
 
     @property
@@ -54,7 +54,7 @@ class Stack(ABC):
 
     @property
     def named(self) -> str:
-        """What its makers call it, with its version."""
+        """Its makers' name for it, with its version."""
         return f"{_MAKERS[self.installation.flavour]} {self.installation.version}"
 
     @cached_property
@@ -65,7 +65,7 @@ class Stack(ABC):
         return frozenset({f"mpi:{flavour}", f"{flavour}:{version.partition('.')[0]}", *cores, *self._facts()})
 
     def findings(self) -> tuple[tuple[str, str], ...]:
-        """What ``doctor`` shows, as (what, finding)."""
+        """The rows of ``doctor``, as (fact, finding)."""
         rows = [
             ("mpirun", f"{self.installation.mpirun} ({self.installation.origin})"),
             ("MPI", self.named),
@@ -82,13 +82,13 @@ class Stack(ABC):
 
     @abstractmethod
     def _own_findings(self) -> list[tuple[str, str]]:
-        """What it finds beside launcher, version and library."""
+        """Findings beside launcher, version and library."""
 
     def _choices(self, space: Space, point: Point, collective: str, always: bool) -> tuple[SweptChoice, ...]:
         """The sweep of one collective; ``always``: values at their defaults are said too.
 
         With ``always`` a choice writes every variable, so that none inherits another's. A choice at its
-        defaults writes none, as what a site's own file or environment says is then in force, in the sweep as
+        defaults writes none, as the site's own file or environment is then in effect, in the sweep as
         with the files that are exported.
         """
         swept = space.choices(collective, point)

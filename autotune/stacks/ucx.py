@@ -1,4 +1,4 @@
-"""What a UCX library is and which transports it finds on this machine.
+"""A UCX library and the transports it finds on this machine.
 
 Run as a program (``python -m autotune.stacks.ucx LIBUCP``) it creates a UCP context and lets the library
 print it; in a process of its own, because a library that crashes must not take the tuner along.

@@ -1,4 +1,4 @@
-"""What is known of an MPI implementation where none is installed (used by steps 5, 10 and 12).
+"""Facts of an MPI implementation where none is installed (used by steps 5, 10 and 12).
 
 A campaign's directory is read, and its files are written, on machines without any MPI: so the words of an
 implementation stand apart from the implementation that was detected.
@@ -29,9 +29,9 @@ class Dialect:
     formats: ClassVar[tuple[str, ...]] = ("env_sh",)  # What is exported where the scenario names no format.
     one_row: ClassVar[Mapping[str, int]] = {}
     """Collectives whose table holds as a whole or not at all, with the most rows that it may have: 1 where
-    its files cannot tell message sizes apart."""
+    its files have no conditions on message sizes."""
     banner: ClassVar[re.Pattern[str] | None] = None
-    """What its launcher says to ``--version``, with one group for the version; None: it has no launcher."""
+    """Its launcher's answer to ``--version``, with one group for the version; None: it has no launcher."""
     distribution: ClassVar[str] = ""  # The Python distribution that brings it; empty: there is none.
     campaigns: ClassVar[str] = ""  # The versions that campaigns can be made on; empty: none.
     slurm_plugins: ClassVar[tuple[str, ...]] = ()  # Slurm's plugins that start it, the best one first.
@@ -66,7 +66,7 @@ class Dialect:
     def environment(
         self, space: Space, point: Point, fixed: Mapping[str, str], components: Collection[str] = ()
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """The variables, and ``map_by`` and ``bind_to`` where set, that put the job-wide values into force.
+        """The variables, and ``map_by`` and ``bind_to`` where set, that apply the job-wide values.
 
         The collective components are those that are there, if known.
 
@@ -84,9 +84,9 @@ class Dialect:
         return env, placement
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
-        """What a recommendation would mean nothing without, of the variables of every launch.
+        """Variables of every launch without which a recommendation has no effect.
 
-        ``env`` are the recommendation's own variables, and ``rules`` says whether it tells sizes apart.
+        ``env`` are the recommendation's own variables, and ``rules`` says whether it has rules by size.
         """
         return {name: value for name, value in fixed.items() if self.reproducible.get(name) == value}
 
@@ -103,14 +103,14 @@ class Dialect:
         raise StackError("no command line for this MPI", allowed("", implementations()))
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """What ``mpirun`` itself wants to see, beside the variables of the ranks.
+        """Variables of ``mpirun`` itself, beside those of the ranks.
 
         The agent's words start a command on another host; empty: its own.
         """
         return {}
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:
-        """What an installation needs to find itself, and to say what it does, where its site sets nothing.
+        """Variables by which an installation finds itself, and reports its actions, where its site sets none.
 
         Its launcher and all ranks get these; they are no part of a setting.
         """
@@ -123,7 +123,7 @@ class Dialect:
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> "Stack":
-        """What is installed and what it can do under the scenario's fixed settings.
+        """The installed implementation under the scenario's fixed settings.
 
         The scenario fixes ``settings`` (the implementation's own parameters) and ``env`` for every launch;
         0 ranks: nobody knows yet.
@@ -151,7 +151,7 @@ class RecordedDialect(Dialect):
 
 
 def forwarded(env: Mapping[str, str]) -> list[str]:
-    """Names of the variables that ``mpirun`` must be told to forward, in a fixed order.
+    """Names of the variables that ``mpirun`` has to forward, in a fixed order.
 
     Parameters of Open MPI and its runtime are forwarded by its own, and mean nothing to another.
     """

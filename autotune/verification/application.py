@@ -1,6 +1,6 @@
 """Whether an application runs faster with files than without them (beside step 11).
 
-Runs of both sides in blocks whose order is drawn, as launches of a verification: the order tells (see
+Runs of both sides in blocks in random order, as launches of a verification: the order is the evidence (see
 ``evidence``), by the times, or by the inverse of a figure of which more is better.
 
 What was predicted is compared with that; in the interval of a difference the distances of two are added as
@@ -33,28 +33,28 @@ _OPEN = 1e-3
 _SLOT = ("application", 1, 0)
 
 
-class Said(StrEnum):
-    """What can be said of an application with files against one without."""
+class ApplicationDecision(StrEnum):
+    """Decision on an application with files against one without."""
 
     BETTER = "better"  # Beyond the error rate.
     SAME = "no different"  # By as much as matters, beyond the error rate.
-    UNTOLD = "no different that could be told"  # More runs would tell.
+    INCONCLUSIVE = "not significantly different"  # More runs may be conclusive.
     WORSE = "worse"  # Beyond the error rate.
 
 
 class Agreement(StrEnum):
-    """How what was predicted stands to what was measured."""
+    """Comparison of the predicted with the measured saving."""
 
     AGREE = "agree"  # They differ by less than half of the larger, or than matters of a run, with 95 %.
     DISAGREE = "do not agree"  # They differ, with 95 %.
-    CANNOT_TELL = "cannot tell"  # Their intervals are too wide; more runs would tell.
+    INCONCLUSIVE = "inconclusive"  # Their intervals are too wide; more runs would narrow them.
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationVerdict:
     """The comparison after a look."""
 
-    said: Said  # What follows.
+    said: ApplicationDecision  # What follows.
     runs: int  # Of the tuned side behind it.
     speedup: float  # Without / with; above one the files make it faster, or the figure larger.
     low: float  # Lower end of its interval, which holds for all looks together.
@@ -65,7 +65,7 @@ class ApplicationVerdict:
 
     @property
     def saved(self) -> tuple[float, float, float]:
-        """Of a run's time: what is saved, and the ends of its interval, in the unit of ``default``."""
+        """The saving in a run's time, and the ends of its interval, in the unit of ``default``."""
         one, low, high = (self.default * share for share in self.saved_share)
         return one, low, high
 
@@ -81,7 +81,7 @@ class ApplicationVerdict:
 def judged(
     runs: Sequence[tuple[int, bool, float]], more_is_better: bool, design: SequentialDesign
 ) -> ApplicationVerdict:
-    """What these runs say: of each its block, whether it had the files, and its time or figure."""
+    """The verdict of these runs: for each its block, whether it had the files, and its time or figure."""
     sign = -1.0 if more_is_better else 1.0
     blocks = tuple(
         Block(
@@ -92,13 +92,13 @@ def judged(
     )
     found = overall(blocks, alpha=design.alpha)
     default, tuned = ([value for _, side, value in runs if side is which] for which in (False, True))
-    said = Said.UNTOLD
+    said = ApplicationDecision.INCONCLUSIVE
     if found.low > 0:
-        said = Said.BETTER
+        said = ApplicationDecision.BETTER
     elif found.high < 0:
-        said = Said.WORSE
+        said = ApplicationDecision.WORSE
     elif design.least <= found.low and found.high <= -design.least:
-        said = Said.SAME
+        said = ApplicationDecision.SAME
     return ApplicationVerdict(
         said,
         len(tuned),
@@ -126,4 +126,4 @@ def agreement(one: Ends, other: Ends) -> Agreement:
     margin = max(_ALIKE * max(abs(one[0]), abs(other[0])), BOTHER)
     if -margin <= low and high <= margin:
         return Agreement.AGREE
-    return Agreement.CANNOT_TELL if low <= 0 <= high else Agreement.DISAGREE
+    return Agreement.INCONCLUSIVE if low <= 0 <= high else Agreement.DISAGREE

@@ -21,7 +21,7 @@ from autotune.history.trial import Estimate, Observation
 from autotune.verification.sequential import EACH
 
 _FIRST = 5
-"""The same of the first block where one setting alone is compared: 252 orders may tell by themselves."""
+"""Launches of each side in a first block of one setting: its 252 orders may be conclusive alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class Block:
     """Launches of two sides whose order was drawn."""
 
     tuned: tuple[bool, ...]
-    """Of each launch in order: whether it is of the setting, or of what it is compared with."""
+    """For each launch in order whether it is of the setting, or of the reference."""
     logs: tuple[tuple[tuple[Slot, float], ...], ...]
     """Slot and ln of the seconds of each launch; empty of one that failed."""
     means: tuple[tuple[tuple[Slot, float], ...], ...] = ()
     """The same of the mean of the calls of each launch; empty: not known, the location stands for it."""
     strata: tuple[bool, ...] = ()
-    """Which launches tell of cores further apart than usual: compared among themselves; empty: none."""
+    """Which launches had cores further apart than usual: compared among themselves; empty: none."""
 
     @property
     def apart(self) -> tuple[bool, ...]:
-        """Of each launch in order: whether its cores were further apart than usual."""
+        """For each launch in order whether its cores were further apart than usual."""
         return self.strata or (False,) * len(self.tuned)
 
     @property

@@ -1,12 +1,12 @@
-"""What may be handed over, and what each of it costs where (after step 11 of the flow).
+"""Choices for export, and the cost of each (after step 11 of the flow).
 
 A verdict answers one question: what gains, fails no more often than the untouched stack, and loses at no size
 more than its launches exclude. Whoever runs large messages only may want the best on
 the whole and pay for it at small ones; so a campaign ends in choices, each with its cost, verified or not.
 
-What a price goes with is read from the search's launches: of the job-wide values that a setting changes, the
-one whose launches differ the most, in that slot, from those that leave it at its default. That is a main
-effect, averaged over whatever else the search did with either value: a hint, not a proof.
+The value that a cost goes with follows from the search's launches: of the job-wide values that a setting
+changes, the one whose launches differ the most, in that slot, from those that leave it at its default. That
+is a main effect, averaged over whatever else the search did with either value: a hint, not a proof.
 """
 
 import math
@@ -28,10 +28,10 @@ from autotune.verification.verdict import Verdict
 
 
 class ChoiceKind(StrEnum):
-    """What a choice is the best of."""
+    """The criterion of a choice."""
 
     RECOMMENDED = "recommended"
-    """Of what no size is seen to pay for."""
+    """Best without a significant loss at any size."""
     OVERALL = "overall"
     """On the whole, all sizes alike."""
     PROFILE = "profile"
@@ -50,7 +50,7 @@ class MainEffect:
     """The job-wide value that a loss goes with in the search's launches."""
 
     name: str
-    """Of the parameter."""
+    """Name of the parameter."""
     value: object
     """Which the setting gives it."""
     ratio: float
@@ -69,26 +69,26 @@ class MainEffect:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one size pays."""
+    """A loss at one size."""
 
     gain: Gain
     """Default against the choice there."""
     effect: MainEffect | None
-    """What it goes with; None where no job-wide value is changed."""
+    """The value it is associated with; None where no job-wide value is changed."""
 
     @property
     def text(self) -> str:
-        """What is paid where."""
+        """The loss, and where it is."""
         collective, comm_size, size = self.gain.slot
         return f"{self.gain.ratio:.2f}× at {size} B of {collective} on {comm_size} ranks"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One thing that may be handed over."""
+    """One setting that may be exported."""
 
     kind: ChoiceKind
-    """What it is the best of."""
+    """Its criterion."""
     recommendation: Recommendation
     """With gains from fresh launches where it had any."""
     changes: Point
@@ -131,7 +131,7 @@ class Choice:
         more = f", less at {len(self.prices) - 1} more" if len(self.prices) > 1 else ""
         effect = f" ({highest.effect})" if highest.effect else ""
         loss = math.ceil(100 * (1 - highest.gain.interval[0])) / 100
-        return f"{line}; cost: slower at {highest.text}{effect}{more}; accepted with verify.max_loss={loss:g}"
+        return f"{line}; cost: {highest.text}{effect}{more}; accepted with verify.max_loss={loss:g}"
 
 
 def choices(
@@ -143,10 +143,10 @@ def choices(
     one_row: Collection[str],
     max_loss: float,
 ) -> tuple[Choice, ...]:
-    """What may be handed over.
+    """The settings that may be exported.
 
     ``chosen`` is what the campaign recommends. Objectives have the weights of the user's profile, if there is
-    one; ``one_row`` names collectives for which the stack's files cannot tell message sizes apart;
+    one; ``one_row`` names collectives for which the stack's files have one row for all sizes;
     differences below ``max_loss`` do not matter.
     """
     wanted = {ChoiceKind.OVERALL: [replace(objective, weights={}) for objective in objectives]}
@@ -195,7 +195,7 @@ def _mean_gain(setting: Recommendation, objectives: Sequence[Objective]) -> floa
 def main_effect(
     space: Space, history: History, baseline: Envelope, slot: Slot, changes: Point
 ) -> MainEffect | None:
-    """The changed value whose launches lie the furthest behind those without it, in one slot.
+    """The changed value whose launches are the furthest behind those without it, in one slot.
 
     The history is that before the verification.
     """

@@ -19,9 +19,9 @@ comparison may spend, alpha:
   Nothing is divided by the number of slots: the claim is wrong only if one slot is that much slower, and the
   test of that slot must have missed it (intersection-union, Berger 1982).
 
-``doubtful`` is a slot that was seen slower by more than ``max_loss``, where the statistic lies below its mean
+``doubtful`` is a slot that was seen slower by more than ``max_loss``, where the statistic is below its mean
 over the drawable orders by more than some slot does by chance in one comparison of five: it is no claim, but
-what is in doubt is not handed over.
+a doubtful setting is not exported.
 
 Slots in which both sides make the same calls win or lose together: of those only the overhead can differ, so
 their mean is one slot.
@@ -62,14 +62,14 @@ _REMEMBERED = 512
 
 
 class SlotDecision(StrEnum):
-    """What can be said about one slot."""
+    """Decision on one slot."""
 
     STILL_BETTER = "still better"
     """Faster than the reference beyond the error rate."""
     NO_LONGER = "no longer"
     """Beyond the error rate not faster by more than ``max_loss``."""
-    CANNOT_TELL = "cannot tell"
-    """Neither; more launches would tell."""
+    INCONCLUSIVE = "inconclusive"
+    """Neither; more launches may be conclusive."""
     SAME_CALLS = "same calls"
     """Both sides do the same there; only the overhead of all such slots together is tested."""
 
@@ -81,7 +81,7 @@ class Comparison:
     slot: Slot
     """Where."""
     launches: int
-    """Of the tuned side behind it."""
+    """Launches of the tuned side behind it."""
     gain: float
     """Ln of the speed-up."""
     sem: float
@@ -91,7 +91,7 @@ class Comparison:
     high: float
     """Upper end of it."""
     decision: SlotDecision
-    """What can be said of this slot alone."""
+    """Decision on this slot alone."""
     shrunk: float = math.nan
     """``gain`` drawn towards the mean of all slots by as much as it is uncertain."""
     loses: bool = False
@@ -101,7 +101,7 @@ class Comparison:
     doubtful: bool = False
     """Whether it was seen slower, by more than ``max_loss`` and than some slot is in one of five."""
     at_least: float = -math.inf
-    """What it is at least, one-sided."""
+    """Its lower bound, one-sided."""
 
     @property
     def overhead(self) -> bool:
@@ -111,7 +111,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What launches say of all slots, without the bounds that take longer."""
+    """Claims on all slots, without the bounds that take longer."""
 
     gains: bool
     """Whether the setting is faster, on the whole or somewhere, beyond the error rate."""
@@ -129,7 +129,7 @@ class Claims:
 def claims(
     blocks: tuple[Block, ...], design: SequentialDesign, same: frozenset[Slot] = frozenset()
 ) -> Claims:
-    """What these launches say.
+    """The claims of these launches.
 
     Args:
         blocks: All blocks, in order.
@@ -205,7 +205,7 @@ def compare(
 
 def decided(judged: Iterable[Comparison]) -> bool:
     """Whether more launches could change nothing about any slot."""
-    return all(c.decision is not SlotDecision.CANNOT_TELL for c in judged)
+    return all(c.decision is not SlotDecision.INCONCLUSIVE for c in judged)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -220,7 +220,7 @@ def overall(
     common = set(slots) if slots is not None else set.intersection(*worked) if worked else set()
     drawn = _averaged(_arrays(blocks, sorted(common)), range(len(common))) if common else []
     if not common or not np.isfinite(gain := float(estimate(drawn)[0])):
-        return Comparison(WHOLE, 0, 0.0, math.nan, -math.inf, math.inf, SlotDecision.CANNOT_TELL)
+        return Comparison(WHOLE, 0, 0.0, math.nan, -math.inf, math.inf, SlotDecision.INCONCLUSIVE)
     low, high = (float(bound(drawn, alpha / 2, sign)[0]) for sign in (1.0, -1.0))
     sem = float(_errors(drawn, np.array([gain]))[0])
     said = _decision(low, high, SequentialDesign(max_loss=0.0))
@@ -233,7 +233,7 @@ def launches_for(comparison: Comparison, to: float, alpha: float) -> float:
     If it is one standard error better than seen, but no faster than the reference where ``to`` is a loss. The
     evidence of n launches that lie σ apart, with an effect d, grows as n d² / (8 σ²) to first order (that of
     the normal distribution at its best λ, of which the mean over λ has its share). Infinite where the slot
-    lies below.
+    is below.
     """
     if not math.isfinite(comparison.sem) or comparison.launches < 2:
         return 2.0 * comparison.launches
@@ -248,7 +248,7 @@ def launches_for(comparison: Comparison, to: float, alpha: float) -> float:
 def _decision(low: float, high: float, design: SequentialDesign) -> SlotDecision:
     if low > 0.0:
         return SlotDecision.STILL_BETTER
-    return SlotDecision.NO_LONGER if high <= math.log1p(design.max_loss) else SlotDecision.CANNOT_TELL
+    return SlotDecision.NO_LONGER if high <= math.log1p(design.max_loss) else SlotDecision.INCONCLUSIVE
 
 
 def _slots(blocks: Iterable[Block]) -> list[Slot]:
@@ -285,7 +285,7 @@ def _averaged(blocks: Iterable[Drawn], columns: Iterable[int]) -> list[Drawn]:
 
 
 def _launches(blocks: Sequence[Drawn]) -> Floats:
-    """Of the tuned side that are known, for each slot."""
+    """Number of launches of the tuned side, for each slot."""
     return np.asarray(sum(np.isfinite(block.y[block.tuned]).sum(axis=0) for block in blocks), dtype=float)
 
 
@@ -301,7 +301,7 @@ def _errors(blocks: Sequence[Drawn], gain: Floats) -> Floats:
 
 
 def _at_least(drawn: Sequence[Drawn], calls: Sequence[Drawn], design: SequentialDesign) -> Floats:
-    """What each slot gains at least: by the mean of its launches; no more than the mean call was seen to."""
+    """Lower bound of each slot's gain: by the mean of its launches; at most what the mean call gained."""
     return np.asarray(np.fmin(_of_means(drawn, design.bound_alpha), estimate(calls)))
 
 
@@ -330,7 +330,7 @@ def _of_means(blocks: Sequence[Drawn], alpha: float) -> Floats:
 
 
 def _mean(values: Floats) -> tuple[Floats, Floats]:
-    """Of what is known of each column, and of how many that is."""
+    """Mean of the known values in each column, and their number."""
     n = np.isfinite(values).sum(axis=0).astype(float)
     with np.errstate(all="ignore"):
         return np.nansum(values, axis=0) / n, n

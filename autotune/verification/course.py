@@ -2,13 +2,13 @@
 
 A setting goes on until its launches show that it gains, somewhere and on the whole, and exclude at every size
 a loss of more than ``margin``; then it holds, if it had the launches without which nothing is known of rare
-failures, and nothing is in doubt. It is refused where it surely loses, fails more often, or where a gain is
-out of reach; and where twice the launches that are wanted have not told.
+failures, and nothing is doubtful. It is refused where it surely loses, fails more often, or where a gain is
+out of reach; and where twice the launches that are wanted were inconclusive.
 
 Rules by message size under which it is not better are dropped. Where that leaves the stack's own calls,
 nothing is launched again; under a job-wide change it leaves calls that nobody launched, so what is left of
 the setting is launched afresh, and keeps the evidence of the slots in which it makes the same calls. So is
-the setting without its rules, where what is in doubt are sizes at which none acts, since a stack that has
+the setting without its rules, where sizes at which none acts are doubtful, since a stack that has
 rules looks them up at each call.
 """
 
@@ -38,14 +38,14 @@ from autotune.verification.sequential import ONE_IN_TWENTY, SequentialDesign
 _LOOKED_UP = 0.08
 """No more does it cost a small message that a stack looks rules up, on the log scale."""
 _ROUNDS = 4
-"""Of a setting: rules are dropped, what that left is launched again."""
+"""Rounds of a setting: rules are dropped, what that left is launched again."""
 
 Launches = tuple[Observation, ...]
-"""Of one block, in order."""
+"""Launches of one block, in order."""
 
 
 class Course:
-    """One walk through the rounds that a history tells of."""
+    """One walk through the rounds in a history."""
 
     def __init__(
         self,
@@ -69,10 +69,9 @@ class Course:
         self.rounds: list[VerificationRound] = []
         """So far, the last one being under way or the one that decided."""
         self.held: Recommendation | None = None
-        """What is left of the setting, where it holds."""
+        """The rest of the setting, where it holds."""
         self.not_worth = 0.0
-        """The speed-up that the setting promised, where it could not be told from the defaults: those that
-        promise less could not either."""
+        """Promised speed-up where it was inconclusive; so are settings that promise less."""
 
     @property
     def under_way(self) -> bool:
@@ -87,7 +86,7 @@ class Course:
 
     @property
     def wanted(self) -> float:
-        """Launches of its own that would tell what is open, if all is as seen; infinite where it loses."""
+        """Launches of its own still needed for a conclusion, if all is as seen; infinite where it loses."""
         last = self.rounds[-1]
         if last.failures.more or last.lost:
             return math.inf
@@ -221,7 +220,7 @@ class Course:
             return False
         # What is left of its rules is launched afresh: the sooner, the more launches it has.
         at_stake = ruled(self._space, done.setting, (c.slot for c in judged)) - keeps
-        told = all(c.decision is not SlotDecision.CANNOT_TELL for c in judged if c.slot in at_stake)
+        told = all(c.decision is not SlotDecision.INCONCLUSIVE for c in judged if c.slot in at_stake)
         return told and self._kept(replace(done, judged=judged), keeps) != done.setting.rules
 
     def _may_still_win(self, done: VerificationRound, judged: Iterable[Comparison]) -> bool:

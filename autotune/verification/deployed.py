@@ -1,4 +1,4 @@
-"""What a setting with its rules says, against a stack of which nothing is set (step 11 of the flow)."""
+"""Launches of a setting with its rules, against those of an untouched stack (step 11 of the flow)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

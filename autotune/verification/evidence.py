@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 STRENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 4.8])
-"""λ: from one that tells small effects by many launches to one that tells large ones by few.
+"""λ: from one that detects small effects by many launches to one that detects large ones by few.
 
 Of a clear effect the scores are ±0.67, and four launches a side reach 59 % of the evidence they can have at
 λ = 2.4, 97 % at 4.8.
@@ -58,7 +58,7 @@ _FAR = 7.0
 """On the log scale: no setting is a thousand times as fast."""
 _LEAST_SPREAD = 1e-4
 _STEPS = 12
-"""Of bisection: a bound is known to some hundredths of its distance from the estimate."""
+"""Steps of bisection: a bound is known to some hundredths of its distance from the estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def estimate(blocks: Sequence[Drawn]) -> Floats:
     def gains_more(delta: Floats) -> NDArray[np.bool_]:
         return statistic(blocks, delta) > 0.0
 
-    # From the difference of the medians outwards, as far as several times how far launches lie apart.
+    # From the difference of the medians outwards, as far as several times the spread of launches.
     start, reach = _medians(blocks)
     low, high = start - reach, start + reach
     for _ in range(_STEPS):
@@ -206,7 +206,7 @@ def _centred(block: Drawn, delta: Floats) -> Floats:
 
 
 def median(y: Floats) -> Floats:
-    """Of what is known of each column; NaN where nothing is."""
+    """Median of the known values in each column; NaN where there are none."""
     if not len(y):
         return np.full(y.shape[1], math.nan)
     if not np.isnan(y).any():

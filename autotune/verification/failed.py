@@ -7,7 +7,7 @@ hypergeometric (Fisher's exact test, one-sided):
     p = Σ_{k ≥ f} C(n, k) C(N − n, F − k) / C(N, F).
 
 The burden is the setting's: a job that dies costs more than any gain. So where p ≤ 1/2, which with as many
-launches of both sides is "more than the untouched side's", nothing is handed over and launches go on; where
+launches of both sides is "more than the untouched side's", nothing is exported and launches go on; where
 they are used up, or p is below one in twenty, the setting is refused. A wrong result is no matter
 of how often: it refuses at once. Launches whose cores lay far apart say themselves that it was the machine.
 """
@@ -34,7 +34,7 @@ def failure(observation: Observation) -> Status | None:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Of a setting's launches, and of the untouched ones in the same blocks."""
+    """Failures of a setting's launches, and of the untouched ones in the same blocks."""
 
     deployed: tuple[Status, ...] = ()
     """How launches of the setting failed."""
@@ -47,7 +47,7 @@ class Failures:
 
     @classmethod
     def of(cls, launches: Iterable[Observation]) -> "Failures":
-        """Of these launches of both sides."""
+        """Failures in these launches of both sides."""
         made = list(launches)
         mine, others = (
             [o for o in made if o.trial.subject is side] for side in (Subject.DEPLOYED, Subject.UNTOUCHED)
@@ -56,7 +56,7 @@ class Failures:
 
     @classmethod
     def between(cls, mine: Iterable[Observation], others: Iterable[Observation]) -> "Failures":
-        """Of launches of a setting, and of what it is compared with."""
+        """Failures in launches of a setting, and in those of the reference."""
         sides = [[failure(o) for o in side if not o.disturbed] for side in (mine, others)]
         failed, beside = (tuple(s for s in side if s is not None) for side in sides)
         return cls(failed, len(sides[0]), beside, len(sides[1]))
@@ -81,7 +81,7 @@ class Failures:
         return self.wrong or (bool(self.deployed) and self._chance() <= alpha)
 
     def _chance(self) -> float:
-        """Of as many failures on the setting's side, or more, where both sides fail alike."""
+        """Probability of as many failures on the setting's side, or more, where both sides fail alike."""
         from scipy.stats import hypergeom
 
         failed, launches = len(self.deployed) + len(self.untouched), self.n_deployed + self.n_untouched
@@ -103,7 +103,7 @@ class Failures:
 
 
 NO_FAILURES = Failures()
-"""Of no launches."""
+"""No launches."""
 
 
 def _counted(failed: Iterable[Status]) -> str:

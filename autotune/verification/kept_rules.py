@@ -25,7 +25,7 @@ def kept_rules(
 
     A table without any slot judged stays as it is. In the slots that stay the rule holds although it is not
     better, because without it, in the same job-wide setting, they would be slower. A collective of
-    ``one_row``, for which the stack's files cannot tell sizes apart, keeps its rule as a whole, if it is
+    ``one_row``, for which the stack's files have one row for all sizes, keeps its rule as a whole, if it is
     better anywhere and loses nowhere.
     """
     tables: dict[tuple[str, int], list[Rule]] = defaultdict(list)

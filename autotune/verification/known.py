@@ -1,7 +1,7 @@
-"""What the search's own launches know before anything is verified (between steps 10 and 11 of the flow).
+"""Evidence of the search's own launches before the verification (between steps 10 and 11 of the flow).
 
-It chooses what is verified, and is never a proof: a setting of which it is sure that it loses somewhere is
-not launched again, but told as a choice with a price.
+It chooses what is verified, and is never a proof: a setting that surely loses somewhere by it is
+not launched again, but shown as a choice with its cost.
 
 Posterior of the difference to the defaults in a slot, these known from n₀ launches: ln t₀ − ln t ±
 √(σ² + s̃²/n₀) · t. The setting's own ln t ± σ is ``recommend.posterior``'s over all settings: what a family
@@ -35,16 +35,16 @@ def search_noise(history: History) -> LaunchNoise:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of settings against the baseline."""
+    """The search's evidence about settings against the baseline."""
 
     space: Space
-    """What could be turned."""
+    """The space of parameters."""
     baseline: Envelope
     """The stack's own defaults."""
     launches: int
     """Behind it."""
     noise: LaunchNoise
-    """Of launches that the search repeated."""
+    """Noise of the launches that the search repeated."""
     design: SequentialDesign
     """The loss that does not matter, and how sure is sure."""
     rows: tuple[tuple[Point, tuple[float, ...], int], ...] = ()
@@ -62,7 +62,7 @@ class Known:
         settings: Sequence[Candidate],
         optimism: Mapping[Slot, float] | None = None,
     ) -> "Known":
-        """Of these launches of the defaults, and of these settings together.
+        """The evidence of these launches of the defaults, and of these settings together.
 
         ``optimism``: by how much the best choice of a single launch looks better than it is, in each slot.
         """
@@ -122,7 +122,7 @@ class Known:
         return tuple(slot for slot, own in ratios.items() if own and mean[slot] + reach < self.design.least)
 
     def chance(self, point: Point) -> float:
-        """Of the worst slot to look as it does although none loses more than ``max_loss``.
+        """Probability for the worst slot to look as it does although none loses more than ``max_loss``.
 
         By Šidák's correction (JASA 62, 1967) for the root of their number: slots of a launch go together.
         """

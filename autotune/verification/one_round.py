@@ -16,9 +16,9 @@ class VerificationRound:
     """One setting with its rules against the untouched stack."""
 
     setting: Recommendation
-    """What is compared."""
+    """The setting under comparison."""
     launches: tuple[Observation, ...] = ()
-    """Of both sides, in order."""
+    """Launches of both sides, in order."""
     blocks: tuple[Block, ...] = ()
     """Whole blocks of the same calls: those of other rules of the same job-wide values, and its own."""
     other_blocks: tuple[Block, ...] = ()
@@ -28,9 +28,9 @@ class VerificationRound:
     judged_otherwise: tuple[Comparison, ...] = ()
     """Every slot in the other loop."""
     gains: bool = False
-    """Whether it is faster beyond the error rate: on the whole, or in one slot that tells for all.
+    """Whether it is faster beyond the error rate: on the whole, or in one slot that is conclusive for all.
 
-    A setting of which this cannot be told is not deployed: noise that hides a gain hides a loss too.
+    A setting without that evidence is not deployed: noise that hides a gain hides a loss too.
     """
     lost: frozenset[Slot] = frozenset()
     """Where it is slower and dropping a rule would not change that: the setting is refused."""
@@ -41,7 +41,7 @@ class VerificationRound:
     both_count: bool = False
     """Whether what loses in either loop loses."""
     failures: Failures = NO_FAILURES
-    """Of both sides, in all blocks of its job-wide setting so far."""
+    """Failures of both sides, in all blocks of its job-wide setting so far."""
     complete: bool = False
     """Whether no more launches are wanted."""
 
@@ -73,7 +73,7 @@ class VerificationRound:
 
     @property
     def against(self) -> str:
-        """What was found against its setting, in a few words; empty: nothing."""
+        """The objection to its setting, in a few words; empty: none."""
         if self.failures.more:
             return "fails more often than the defaults on fresh launches"
         if not self.compared:

@@ -2,15 +2,15 @@
 
 A block launches the untouched stack and each setting of the race equally often, in an order drawn at random
 of all there are. The launches of the untouched stack are those of all, and each setting is judged against
-them by a ``Course`` of its own: wherever launches of others stand, those of these two stand in any order with
+them by a ``Course`` of its own: whatever the places of others, launches of these two come in any order with
 the same chance. What the next block races follows from all launches before it:
 
 - the setting of which most is to be expected, what it gains times the chance that it loses nowhere, for each
   launch that it still wants;
 - the one most likely to lose nowhere, where that is another one.
 
-What is under way leaves its place to what promises more by now, with its launches kept. Once a setting
-holds, only those under way that promise more than it gains go on; the best of what holds is handed over.
+A setting under way leaves its place to a more promising one, with its launches kept. Once a setting
+holds, only those under way that promise more than it gains go on; the best that holds is exported.
 
 The settings may spend 3/8, 3/8, 1/8, 1/16, 1/32, … of the campaign's error rate, in the order in which they
 were first launched, so that by the union bound all claims hold together, however many are raced.
@@ -36,7 +36,7 @@ _EACH_BEFORE = 2
 
 
 class Race:
-    """What the launches of a verification say of each setting, and what is raced next."""
+    """State of a verification's settings after its launches, and the next to be raced."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Race:
         begun = last[0].trial.block if last and not closed(last) else None
         promised = {s.point: s for s in settings}
         self.courses: dict[Point, Course] = {}
-        """Of each setting that was launched, in order."""
+        """By setting, in the order of their first launches."""
         for trial in (o.trial for o in made if o.trial.subject is Subject.DEPLOYED):
             if trial.point in self.courses:
                 continue
@@ -92,10 +92,10 @@ class Race:
         return max(holding, key=_gain, default=None)
 
     def next_settings(self, in_time: float = math.inf) -> tuple[Recommendation, ...]:
-        """What the next block races, with the rules that are left; empty: no more launches are wanted.
+        """The settings in the next block, with the rules that are left; empty: no more launches are wanted.
 
-        The setting of which most is to be expected runs alone where of the launches that could end before
-        time is up there are too few to hand it over with another one beside it.
+        The most promising setting runs alone where too few launches could end before time is up to verify
+        it with another one beside it.
         """
         under_way = [c.rounds[-1].setting for c in self.courses.values() if c.under_way]
         if (held := self.held) is not None:
@@ -114,15 +114,15 @@ class Race:
         return tuple(setting for place, setting in enumerate(racing, start=1) if place <= left)
 
     def _wanted(self, setting: Recommendation) -> int:
-        """Launches of its own that are left before a setting may be handed over."""
+        """Launches of its own that are left before a setting may be exported."""
         course = self.courses.get(setting.point)
         made = course.rounds[-1].failures.n_deployed if course else 0
         return max(self._design.own - made, 0)
 
     def _promise(self, setting: Recommendation) -> tuple[float, float]:
-        """What is to be expected of a setting for each launch that it still wants.
+        """Expected gain of a setting for each launch that it still wants.
 
-        So what is nearly told is not left for another one that promises about as much; what is in doubt is.
+        So a nearly decided setting is not left for another one that promises as much; a doubtful one is.
         """
         course, wanted = self.courses.get(setting.point), float(self._wanted(setting))
         if course is not None:

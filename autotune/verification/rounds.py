@@ -3,7 +3,7 @@
 What the search recommends is raced (see ``race``) on fresh launches. Settings of which the search is sure
 that they lose are never launched again.
 
-What is handed over failed no more often than the untouched stack beside it; at every size launches exclude a
+An exported setting failed no more often than the untouched stack beside it; at every size launches exclude a
 loss of more than ``margin``, and none was seen slower by more than ``max_loss``, beyond what some size shows
 by chance in one comparison of five. ``Verdict.hidden`` says which loss they exclude; with which probability a
 true loss passes ``benchmarks/error_rates.py`` measures.
@@ -39,17 +39,17 @@ class Verifier:
     """Which launch the verification makes next."""
 
     space: Space
-    """What could be turned."""
+    """The space of parameters."""
     objectives: tuple[Objective, ...]
-    """What was judged."""
+    """The objectives."""
     design: SequentialDesign
     """How many launches a round has and when it is looked at."""
     seed: int = 0
-    """Of the order within blocks."""
+    """Random seed of the order within blocks."""
     one_row: Collection[str] = ()
-    """Collectives for which the stack's files cannot tell message sizes apart."""
+    """Collectives for which the stack's files have one row for all sizes."""
     other_loop: str = ""
-    """What the probe's other loop is called, where launches measure it too."""
+    """Name of the probe's other loop, where launches measure it too."""
     both_count: bool = False
     """Whether what loses in either loop loses."""
     confirmed: Collection[Point] = ()
@@ -62,7 +62,7 @@ class Verifier:
     _searched: dict[str, tuple[History, Known, tuple[Recommendation, ...]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """What the search told when last asked."""
+    """The search's last findings."""
 
     def next_trial(self, history: History, in_time: float = math.inf) -> Trial | None:
         """The next launch; None when everything is decided, or nothing was found that could be verified.
@@ -120,7 +120,7 @@ class Verifier:
         return max(self.design.most - race.launches, 2 * self.design.each * self.design.timed) if more else 0
 
     def verdict(self, history: History) -> Verdict | None:
-        """What the launches so far say; None where there is nothing that could be verified."""
+        """The verdict of the launches so far; None where there is nothing that could be verified."""
         race, waits = self._race(history), self.next_trial(history) is not None
         if not race.courses and not waits:
             return None
@@ -138,7 +138,7 @@ class Verifier:
         return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop)
 
     def known(self, history: History) -> Known:
-        """What the search knows of settings that lose."""
+        """The search's evidence on settings that lose."""
         searched = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
         judged = candidates(self.objectives, self.space, searched)
         made = history.of(Phase.BASELINE).observations
@@ -146,7 +146,7 @@ class Verifier:
         return Known.of(self.space, made, search_noise(history), self.design, judged, lucky)
 
     def _race(self, history: History) -> Race:
-        """What all launches so far tell; kept until there are more."""
+        """The race after all launches so far; kept until there are more."""
         kept = self._races.get(len(history.of(Phase.VERIFY)))
         if kept is None or not _same(kept[0], history):
             _, known, found = self._told(history)
@@ -165,14 +165,14 @@ class Verifier:
         return kept[1]
 
     def best(self, history: History) -> Recommendation | None:
-        """What would be verified first: the best of which the search does not know that it loses anywhere.
+        """The first setting to verify: the best that does not lose anywhere by the search's evidence.
 
         The defaults, where that leaves nothing; None before any setting was measured completely.
         """
         return next(iter(self._recommended(history)), None)
 
     def _recommended(self, history: History) -> tuple[Recommendation, ...]:
-        """What the search recommends of what it does not know to lose."""
+        """The search's recommendations without settings known to lose."""
         return self._told(history)[2]
 
     def _told(self, history: History) -> tuple[History, Known, tuple[Recommendation, ...]]:
@@ -195,7 +195,7 @@ class Verifier:
         return kept
 
     def _safest(self, known: Known, judged: Sequence[Candidate], history: History) -> tuple[Point, ...]:
-        """Of the settings that are believed to gain the one most likely to lose nowhere.
+        """The setting most likely to lose nowhere among those that are believed to gain.
 
         However many promise more.
         """

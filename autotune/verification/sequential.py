@@ -11,7 +11,7 @@ ONE_IN_TWENTY = 0.05
 """How often what is the same may be doubted by chance: refusing a setting claims nothing, so its rate is no
 part of the campaign's."""
 EACH = 4
-"""Launches of each side in a block: 70 orders, so that two blocks can tell what is clear."""
+"""Launches of each side in a block: 70 orders, so that two blocks are conclusive on clear differences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +19,20 @@ class SequentialDesign:
     """How many launches are made, and what may be said by chance, whenever one looks."""
 
     own: int = 12
-    """Launches of a setting before it is handed over.
+    """Launches of a setting before it is exported.
 
     Fewer show little of what is rare: a fault in a fifth of the launches is missed by 12 in 7 % of campaigns.
-    Of settings that are 5 or 10 % faster as many are handed over as with 16, which take a third more launches
+    Settings that are 5 or 10 % faster are exported as often as with 16, which take a third more launches
     (``benchmarks/error_rates.py``).
     """
     alpha: float = 0.01
-    """Error rate of a campaign: of all settings, looks and slots together. At 5 % no more is handed over."""
+    """Error rate of a campaign: of all settings, looks and slots together. 5 % exports no more."""
     bound_alpha: float = ONE_IN_TWENTY
     """Error rate of the bound on what a campaign may lose at any size, which is said at 95 %."""
     max_loss: float = 0.01
     """Differences below this share do not matter."""
     margin: float = 0.1
-    """The largest loss that the launches may leave possible where something is handed over."""
+    """The largest loss that the launches may leave possible for an exported setting."""
     timed: bool = False
     """Whether time limits the launches of all settings together, in place of their number."""
 
@@ -61,7 +61,7 @@ class SequentialDesign:
 
     @property
     def launches(self) -> int:
-        """Of one setting, and as many of the untouched stack, where nothing is in doubt."""
+        """Number for one setting, and as many for the untouched stack, where nothing is doubtful."""
         return 2 * self.own
 
     @property

@@ -1,4 +1,4 @@
-"""What a verification says, as a value and in words (step 11 of the flow).
+"""The verdict of a verification, as a value and in words (step 11 of the flow).
 
 Said is what was shown: the speed-up on fresh launches, the loss that they exclude at every size, and every
 launch that failed. What could not be compared is not "no better".
@@ -25,10 +25,10 @@ _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the verification says."""
+    """The verdict of a verification."""
 
     recommendation: Recommendation
-    """What holds, with gains from the fresh launches; no setting and no rules where nothing does."""
+    """The verified setting, with gains from the fresh launches; no setting and no rules where none holds."""
     rounds: tuple[VerificationRound, ...]
     """How it came to that."""
     complete: bool
@@ -36,9 +36,9 @@ class Verdict:
     hidden: float = math.nan
     """The largest loss at any size that the launches do not exclude, as a share; NaN where nothing holds."""
     design: SequentialDesign = field(default_factory=SequentialDesign)
-    """By which it was told."""
+    """The design of the test."""
     other_loop: str = ""
-    """What the probe's other loop is called."""
+    """Name of the probe's other loop."""
 
     @property
     def checked(self) -> Checked:
@@ -71,7 +71,7 @@ class Verdict:
 
     @property
     def _so_far(self) -> str:
-        """What the launches show of the leading setting at the last look; empty: no gain yet."""
+        """Gain of the leading setting at the last look, by the launches; empty: no gain yet."""
         mine = [r for r in self.rounds if r.setting.point == self.recommendation.point]
         whole = mine[-1].total if mine else None
         if whole is None or whole.low <= 0.0:
@@ -81,7 +81,7 @@ class Verdict:
 
     @property
     def bound(self) -> str:
-        """What the launches exclude at every size; of few, also what they would not show."""
+        """Losses excluded by the launches at every size; for few launches, also those not detectable."""
         said = f"no size more than {max(1, math.ceil(100 * self.hidden))} % slower (95 %)"
         own = self.rounds[-1].failures.n_deployed
         rare = -math.expm1(math.log(_MISSED) / max(own, 1))
@@ -112,7 +112,7 @@ class Verdict:
 
     @property
     def _otherwise(self) -> str:
-        """What the probe's other loop shows, on the whole and where it is slower; empty: not measured."""
+        """Result in the probe's other loop, on the whole and where it is slower; empty: not measured."""
         last = self.rounds[-1]
         whole = last.total_otherwise
         if whole is None or not self.other_loop:
@@ -149,7 +149,7 @@ class Verdict:
                 yield r, whole
 
     def _why(self, best: VerificationRound, whole: Comparison) -> str:
-        """Why a setting that gains is not handed over."""
+        """Why a setting that gains is not exported."""
         what = f"what was {_times(ratio_of(whole.gain))}× overall"
         if best.failures.more:
             how = "gave wrong results" if best.failures.wrong else "fails more often than the untouched stack"
@@ -166,7 +166,7 @@ class Verdict:
         where = _place(worst) + self._loop(best, worst)
         text = f"{what} may be slower at {where}: {_times(low)} … {_times(high)}× there"
         needed = launches_for(worst, self.design.hidden, self.design.bound_alpha) / 2
-        needed = max(needed, 2.0 * self.design.own)  # those that were made did not tell
+        needed = max(needed, 2.0 * self.design.own)  # those that were made were inconclusive
         more = f"about verify.launches={needed:.0f} would resolve it" if math.isfinite(needed) else ""
         said = ", ".join(filter(None, (more, _accepted_with("margin", worst))))
         return text + (f" ({said})" if said else "")
@@ -177,7 +177,7 @@ class Verdict:
 
 
 def _of(one: VerificationRound) -> tuple[Point, bool]:
-    """What a round is of: a setting, with rules or without."""
+    """Identity of a round: a setting, with rules or without."""
     return one.setting.point, has_rules(one.setting)
 
 

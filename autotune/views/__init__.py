@@ -1,1 +1,1 @@
-"""What is shown: texts, tables, the console, data frames and the page (step 12)."""
+"""Output: texts, tables, the console, data frames and the page (step 12)."""

@@ -129,12 +129,12 @@ class CampaignConsole:
             self._console.print()
 
     def discovered(self, campaign: Description, history: History) -> None:
-        """What the discovery found, and that the search goes on with it."""
+        """Show the discovery's findings before the search goes on with them."""
         for part in () if self._detail is Detail.QUIET else discovery_parts(campaign, sizes_of(history)):
             self._show(part)
 
     def screened(self, effects: Sequence[Effects], screening: ScreeningResult) -> None:
-        """What the screening found, and which factors do not stay in the search."""
+        """Show the screening's findings, and which factors do not stay in the search."""
         if self._detail is Detail.QUIET:
             return
         self._show(effects_tables(self._lines.objectives, effects, screening))
@@ -223,12 +223,12 @@ class CampaignConsole:
                 self._console.print(Text(f"  {choice}"))
 
     def doubted(self, text: str) -> None:
-        """The performance guidelines that what is handed over violates; empty: none."""
+        """Show performance guidelines that the exported settings violate; empty: none."""
         if text:
             self._show(Text(f"Guidelines violated: {text}", "yellow"))
 
     def remarked(self, remarks: Iterable[Remark]) -> None:
-        """What stood in the way of measuring."""
+        """Show what disturbed the measurements."""
         for remark in remarks:
             self._show(Text(f"{remark.what[:1].upper()}{remark.what[1:]}: {remark.text}", "yellow"))
 
@@ -239,7 +239,7 @@ class CampaignConsole:
             self._say(Text(f"  {path}"))
 
     def usable(self, use: str, otherwise: str) -> None:
-        """The line that puts the files into force; where there is none, why."""
+        """Show the line that applies the files; where there is none, why."""
         self._say(Text.assemble("use them with\n  ", (use, "bold")) if use else Text(otherwise))
 
     def stamped(self, stamp: str) -> None:

@@ -1,11 +1,11 @@
-"""A diagnosis in words: the sentence that a program's owner needs, and what stands behind it (step 12)."""
+"""A diagnosis in words: the sentence that a program's owner needs, and its evidence (step 12)."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from autotune.recommend.diagnosis import COLLECTIVE, Diagnosis, Late, Loss, Verdict
+from autotune.recommend.diagnosis import COLLECTIVE, Advice, Diagnosis, Late, Loss
 from autotune.recommend.floor import Floor
 from autotune.recommend.reach import BOTHER
 from autotune.views.text import duration_text, size_text
@@ -23,7 +23,7 @@ _WHY = {"same": "imbalance", "wandering": "noise", "periodic": "a disturbance at
 
 
 def sentence(found: Diagnosis, calls: str = "calls.json") -> str:
-    """What the job loses in MPI, to whom, and whether tuning can help."""
+    """Losses of the job in MPI, their causes, and whether tuning can help."""
     total = found.mpi_s[0] / found.run_s
     over = f", over {found.threads} threads" if found.threads > 1 else ""
     named = [loss for loss in found.losses if found.share(loss) >= BOTHER][:_NAMED]
@@ -40,18 +40,18 @@ def sentence(found: Diagnosis, calls: str = "calls.json") -> str:
 
 
 def verdict_text(found: Diagnosis, calls: str = "calls.json") -> str:
-    """What tuning can win."""
+    """The gain that tuning can bring."""
     most = f"Tuning can win at most {share_text(found.most)} of the run"
-    if found.verdict is Verdict.LEAVE:
+    if found.verdict is Advice.LEAVE:
         return f"{most}: do not bother."
     if found.win is None:
         return f"{most}; how much of that, python -m autotune diagnose {calls} measures in minutes."
     how = f"python -m autotune conf=application calls={calls}"
-    if found.verdict is Verdict.TUNE:
+    if found.verdict is Advice.TUNE:
         return f"Tuning can win {_ends_text(found.win)} of the run: {how}"
     open_share = found.most - found.win[2]
     unknown = f", {share_text(open_share)} of it not measured" if open_share > 1e-3 else ""
-    return f"{most}{unknown}, {_ends_text(found.win)} by what was measured: {how} tells."
+    return f"{most}{unknown}, {_ends_text(found.win)} by the measurements so far: run {how}"
 
 
 def details(found: Diagnosis, floor: Floor | None) -> str:
@@ -89,7 +89,7 @@ def loss_rows(found: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
 
 
 def floor_text(floor: Floor) -> str:
-    """What was tried, and what was best where."""
+    """The settings tried, and the best ones by call."""
     best = sorted({words for words in floor.best if words})
     left = f", for {floor.left_out} more no time was left" if floor.left_out else ""
     fastest = "; ".join(best[:_NAMED]) or "the default"

@@ -1,4 +1,4 @@
-"""What a discovery found, in words and in a table (console, page and ``status --json``)."""
+"""The findings of a discovery, in words and in a table (console, page and ``status --json``)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.campaign.description import Description
-from autotune.screening.discovery import ChangeEffect, Found
+from autotune.screening.discovery import ChangeEffect, DiscoveryResult
 from autotune.views.text import size_text
 
 _HARMFUL_ROWS = 12
-"""Of what only slows down, the worst are shown."""
+"""Changes that only slow down: so many are shown, the worst."""
 
 
 def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str, Any] | None:
@@ -44,7 +44,7 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
     }
 
 
-def headline(result: Found) -> str:
+def headline(result: DiscoveryResult) -> str:
     """How many knobs help, of how many, and how many are inconclusive."""
     active = {effect.change[0] for effect in result.active}
     unsure = {effect.change[0] for effect in result.unconfirmed}
@@ -54,8 +54,8 @@ def headline(result: Found) -> str:
     return f"{len(active)} of {result.factors} knobs {help_} at some size{unclear}"
 
 
-def remarks(result: Found) -> Iterator[str]:
-    """What else is to be said, a line each."""
+def remarks(result: DiscoveryResult) -> Iterator[str]:
+    """Remarks, a line each."""
     again = sum(effect.confirmed for effect in result.harmful)
     also = f", {again} of {len(result.harmful)} confirmed as well" if again else ""
     yield (
@@ -73,7 +73,7 @@ def remarks(result: Found) -> Iterator[str]:
         yield f"inconclusive: {some}" + (f" and {more} more" if more > 0 else "")
 
 
-def rows(result: Found) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
+def rows(result: DiscoveryResult) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
     """Each effect with its name and, at each size, times faster with the style of its cell."""
     helping = sorted((*result.active, *result.unconfirmed), key=lambda e: (not e.confirmed, sum(e.log_ratio)))
     slowing = sorted(result.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
@@ -84,7 +84,7 @@ def rows(result: Found) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]
 
 
 def discovery_parts(campaign: Description, sizes: Sequence[int]) -> Iterator[RenderableType]:
-    """What a console shows."""
+    """The parts shown on a console."""
     result = campaign.discovered
     if result is None:
         return
@@ -103,7 +103,7 @@ def discovery_parts(campaign: Description, sizes: Sequence[int]) -> Iterator[Ren
 
 
 def discovery_section(campaign: Description, sizes: Sequence[int]) -> dict[str, Any] | None:
-    """What the page shows; None where there was no discovery."""
+    """The section of the page; None where there was no discovery."""
     result = campaign.discovered
     if result is None:
         return None
@@ -122,7 +122,7 @@ def _cells(effect: ChangeEffect) -> Iterator[tuple[str, str]]:
         yield f"{math.exp(-log_ratio):.2f}", style
 
 
-def _each(result: Found, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list[str]:
+def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list[str]:
     """Each change once, with its arm where the default one is not among those it was seen in."""
     seen: dict[tuple[str, Any], list[int]] = {}
     for arm, change in changes:
@@ -133,7 +133,7 @@ def _each(result: Found, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list
     ]
 
 
-def _arm(result: Found, number: int) -> str:
+def _arm(result: DiscoveryResult, number: int) -> str:
     """Its name; empty for the first one, the default."""
     return result.names[number] if number < len(result.names) else ""
 

@@ -28,7 +28,7 @@ Frame: TypeAlias = "pd.DataFrame"
 """A table, for those who only hand it on."""
 
 FORMATS = ("csv", "parquet")
-"""What a table can be written as."""
+"""File formats of a table."""
 
 _TRIAL = {"trial": "Int64", "phase": "string", "subject": "string", "status": "string", "reason": "string"}
 _SLOT = {"collective": "string", "comm_size": "Int64", "message_bytes": "Int64"}

@@ -10,11 +10,11 @@ from autotune.space import Space
 from autotune.views.text import microseconds_text, size_text
 
 _ROWS = 12
-"""Of violations that do not concern what is handed over, the worst are shown."""
+"""Violations beside those of the exported settings: so many are shown, the worst."""
 
 
 def violation_text(violation: Violation) -> str:
-    """What is slower than what, by how much: the ratio with the lower end of its interval."""
+    """The slower and the faster side, and the ratio with the lower end of its interval."""
     guideline = violation.guideline
     faster = " + ".join(
         (f"{k} × " if k > 1 else "") + _call(timed, guideline.left) for k, timed in guideline.right
@@ -25,12 +25,12 @@ def violation_text(violation: Violation) -> str:
 
 
 def concerning(found: Findings, space: Space, chosen: Recommendation | None) -> tuple[Violation, ...]:
-    """Those in which what is handed over is the slower side."""
+    """Violations in which the exported settings are the slower side."""
     return tuple(one for one in found.violations if handed_over(one.guideline, space, chosen))
 
 
 def concerning_text(found: Findings, space: Space, chosen: Recommendation | None) -> str:
-    """What of the violations concerns what is handed over, in one line; empty where none does."""
+    """The violations by the exported settings, in one line; empty where there are none."""
     mine = concerning(found, space, chosen)
     if not mine:
         return ""
@@ -39,13 +39,13 @@ def concerning_text(found: Findings, space: Space, chosen: Recommendation | None
 
 
 def guidelines_section(found: Findings, space: Space, chosen: Recommendation | None) -> dict[str, Any] | None:
-    """For the page: the violations, those of what is handed over first; None where there are none."""
+    """The page's section: violations, those by the exported settings first; None where there are none."""
     mine = concerning(found, space, chosen)
     others = [one for one in found.violations if one not in mine]
     if not found.violations:
         return None
     return {
-        "headline": f"{len(found.violations)} of {found.tested} violated, {len(mine)} by what is handed over",
+        "headline": f"{len(found.violations)} of {found.tested} violated, {len(mine)} by exported settings",
         "rows": [(violation_text(one), one in mine) for one in (*mine, *others[:_ROWS])],
     }
 
@@ -64,7 +64,7 @@ def findings_lines(found: Findings) -> tuple[str, ...]:
 
 
 def findings_document(found: Findings, concerned: Sequence[Violation] | None = None) -> dict[str, Any]:
-    """The same as JSON values; of a campaign with what concerns what is handed over."""
+    """The same as JSON values; of a campaign with the violations by its exported settings."""
 
     def row(one: Violation) -> dict[str, Any]:
         guideline = one.guideline
@@ -110,4 +110,4 @@ ADVICE = {
     GuidelineKind.RANKS: "a bad choice for this number of ranks",
     GuidelineKind.ALGORITHM: "an algorithm that is missed",
 }
-"""What a violation of each kind usually is."""
+"""The usual cause of a violation of each kind."""

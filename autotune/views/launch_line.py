@@ -24,7 +24,7 @@ _LEAST, _MOST = 7, 12
 
 
 def changes_of(trial: Trial, unset: Point) -> list[str]:
-    """What a launch sets, an item each: ``UCX_RNDV_THRESH=64k``; ``unset``: the stack's own values."""
+    """The values that a launch sets, an item each: ``UCX_RNDV_THRESH=64k``; ``unset``: the stack's own."""
     if trial.subject is Subject.UNTOUCHED:
         return ["default"]
     changes = [f"{n}={v}" for n, v in trial.point.items() if n not in unset or v != unset[n]]
@@ -43,13 +43,13 @@ class LaunchLines:
     phases: tuple[str, ...]
     """Planned, in order."""
     width: int = WIDTH
-    """Of a line."""
+    """Columns of a line."""
     verbose: bool = False
     """With figures, numbers, reasons and interference of each launch, on lines of their own below it."""
 
     @property
     def legend(self) -> str:
-        """What the columns mean, in two lines."""
+        """The meaning of the columns, in two lines."""
         return (
             "Columns: phase, elapsed and estimated remaining time (m:ss), the setting tried,\n"
             "and its speed-up over the baseline (above 1 is better; * best so far)."
@@ -86,7 +86,7 @@ class LaunchLines:
         return f"{self.phases.index(phase) + 1}/{len(self.phases)}" if known else "—"
 
     def _tried(self, trial: Trial) -> tuple[str, str]:
-        """What a launch sets: what has room beside its figures, and the rest on lines below."""
+        """The values that a launch sets: those with room beside its figures, and the rest for lines below."""
         changes = changes_of(trial, self.unset)
         shown = 1
         while shown < len(changes) and len(", ".join(changes[: shown + 1])) < self._room - 1:

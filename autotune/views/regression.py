@@ -119,7 +119,7 @@ def regression_page(fitted: Regression) -> str:
 
 
 def _hidden(fitted: Regression) -> list[str]:
-    """What the coefficients do not show, a line each."""
+    """Properties that the coefficients do not show, a line each."""
     formula = fitted.formula
     if math.isnan(fitted.breusch_pagan_p):
         return ["What it hides: nothing, it fits every row exactly"]

@@ -44,7 +44,7 @@ def follow_up_text(fitted: FollowUp) -> str:
 
 
 def sensitivity_text(seen: Sensitivity) -> str:
-    """What a design shows of each factor, a row each."""
+    """The smallest effect of each factor that a design detects, a row each."""
     asked = "" if seen.effect is None else f"power for an effect of {seen.effect:g}"
     rows = [("factor", *([asked] if asked else []), "effect seen with 80 %")]
     for name, effect in seen.detectable.items():
@@ -98,7 +98,7 @@ def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> li
         f"  R² {fit} (of these runs/adjusted/of runs left out); a run scatters by {surface.std_dev:.3g}"
     )
     if surface.left_out:
-        lines.append(f"  left out, as these runs cannot tell: {', '.join(map('·'.join, surface.left_out))}")
+        lines.append(f"  not estimable from these runs: {', '.join(map('·'.join, surface.left_out))}")
     best = surface.optimum
     interval = " … ".join(_natural(end, fitted.scale) for end in best.interval)
     lines.append(f"  best {_natural(best.value, fitted.scale)} ({interval}) at")

@@ -36,7 +36,7 @@ VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}
 
 
 def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]) -> Table:
-    """What was found on the machine, and what of the space is not available on it."""
+    """Findings on the machine, and parameters of the space that it lacks."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -194,7 +194,7 @@ def logs_table(found: TwoLogs, names: tuple[str, str]) -> RenderableType:
     counts = ", ".join(f"{n} {word}" for word, n in Counter(pair.verdict for pair in found.pairs).items())
     notes = [f"of {len(found.pairs)} calls in both: {counts or 'none'} (any false one: at most {RATE:.0%})"]
     alone = zip(names, (found.only_first, found.only_second), strict=True)
-    notes += [f"{len(calls)} calls stand in {name} alone" for name, calls in alone if calls]
+    notes += [f"{len(calls)} calls are in {name} alone" for name, calls in alone if calls]
     return Group(table, "", *(Text(note, "dim") for note in notes))
 
 

@@ -92,7 +92,7 @@ def p_text(p_value: float) -> str:
 
 
 def decision_text(decision: FactorDecision) -> str:
-    """What becomes of a factor: ``stays``, ``stays (undecided)`` or ``fixed at auto``."""
+    """The decision on a factor: ``stays``, ``stays (undecided)`` or ``fixed at auto``."""
     if decision.verdict == "inert":
         return f"fixed at {decision.value}"
     return "stays" if decision.verdict == "active" else "stays (undecided)"
@@ -149,14 +149,14 @@ def changed_text(point: Point, default: Point) -> str:
 
 
 def setting_text(recommendation: Recommendation, default: Point) -> str:
-    """What a recommendation sets: ``coll_han=off, 5 rules by message size``; empty: nothing."""
+    """The values of a recommendation: ``coll_han=off, 5 rules by message size``; empty: nothing."""
     changed, rules = changed_text(recommendation.point, default), sum(r.sets for r in recommendation.rules)
     said = [f"{rules} rule{'s' if rules > 1 else ''} by message size"] if rules else []
     return ", ".join(said if changed == "nothing" else [changed, *said])
 
 
 def advice_text(recommendation: Recommendation, default: Point) -> str:
-    """What a recommendation says to change, in one line."""
+    """The changes that a recommendation asks for, in one line."""
     changed = changed_text(recommendation.point, default)
     if changed != "nothing":
         return f"change {changed}"

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from autotune.history.objectives import Slot
-from autotune.recommend.winners import Place
+from autotune.recommend.winners import SlotWinner
 from autotune.space import Point
 from autotune.views.launch_line import WIDTH
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
@@ -34,8 +34,8 @@ class Entry:
     """A slot on so many nodes."""
 
     nodes: int
-    """Of the campaign."""
-    place: Place
+    """Nodes of the campaign."""
+    place: SlotWinner
     """Who wins there."""
 
     @property
@@ -158,7 +158,7 @@ def name_of(choice: Point) -> str:
     ) or ("the stack's choice")
 
 
-def _figures(place: Place) -> dict[str, float | str]:
+def _figures(place: SlotWinner) -> dict[str, float | str]:
     """Gain over the defaults, empty where these were not measured."""
     if (gain := place.gain) is None:
         return dict.fromkeys(("latency_us", "default_us", "gain", "gain_low", "gain_high"), "")

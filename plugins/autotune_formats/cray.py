@@ -18,6 +18,7 @@ from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding, meant
 from autotune.lint.traps import Traps
 from autotune.recommend.recommendation import Recommendation
+from autotune.stacks.knobs.recorded import recorded
 from autotune.stacks.tables import tables
 
 SCRIPT = "cray-mpich-env.sh"  # Name of the script.
@@ -124,7 +125,7 @@ class CrayMpich:
         return {SCRIPT: "\n".join([*commented(head), *lines]) + "\n"}
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing the script, with Slurm's option where one is needed; it prints what is in force."""
+        """By sourcing the script, with Slurm's option where one is needed; it prints the values in effect."""
         option = coupled(dict(recommendation.provenance.env))
         srun = " ".join(filter(None, ["MPICH_ENV_DISPLAY=1 srun", option, PROGRAM]))
         return sourced(directory / SCRIPT, srun)
@@ -145,6 +146,8 @@ class CrayTraps(Traps):
 
     def variable(self, a: Assignment) -> Iterator[Finding]:
         """Names that are slips, and words that are no collective."""
+        if a.name.replace("MPICH_", "MPIR_CVAR_", 1) in recorded():
+            return  # MPICH's own: it takes them by either name
         if a.name.startswith("MPICH_") and (close := meant(a.name, KNOBS)):
             yield a.finding(f"Cray MPICH knows no {a.name}: it is silently ignored", f"did you mean {close}?")
         if a.name == OFF and a.value not in ("0", "1"):

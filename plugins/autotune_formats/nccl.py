@@ -28,7 +28,7 @@ COLLECTIVES: Mapping[str, str] = {c.name: c.nccl for c in _TABLE.values() if c.n
 """MPI's name → NCCL's; the plugin knows no others."""
 
 TOTAL = frozenset(c.nccl for c in _TABLE.values() if c.nccl and c.size is Size.BLOCK)
-"""Of NCCL's: their sizes are those of all ranks together."""
+"""NCCL's operations whose sizes are those of all ranks together."""
 
 ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
 PROTOCOLS = ("ll", "ll128", "simple")

@@ -52,7 +52,7 @@ def _json_tables(
 ) -> list[dict[str, object]]:
     """Bounds are inclusive there, the first match wins, and without a match the stack decides.
 
-    What is 0 is left out, as it is by default; ``seg_size`` stands in the reader, but not in the schema.
+    Zeros are left out, as they are the default; ``seg_size`` is in the reader, but not in the schema.
     """
     starts = list(by_size)
     entries = []

@@ -1,4 +1,4 @@
-"""``ucc.conf``: UCC's own file, for what ``coll_ucc`` hands over to it, and what is wrong with anybody's.
+"""``ucc.conf``: UCC's own file, for calls that ``coll_ucc`` passes to it, and checks of anybody's.
 
 Rules say it by per-size values of their own, ``ucc_algorithm`` and ``ucc_radix``: the names of ``coll_tuned``
 are another component's.
@@ -31,7 +31,7 @@ ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"  # Per-size values of a rule tha
 _ANY_SIZE = 2**31 - 1  # Sections know no open end.
 _PREFIX = "UCC_TL_UCP_"
 _SCORE = 10
-"""What tl/ucp scores by itself (``UCC_TL_UCP_DEFAULT_SCORE``)."""
+"""tl/ucp's own score (``UCC_TL_UCP_DEFAULT_SCORE``)."""
 
 
 class UccConf:
@@ -44,7 +44,7 @@ class UccConf:
         """The file.
 
         Raises:
-            UserError: rules of which none is for UCC, an algorithm it does not have, or sizes it cannot tell.
+            UserError: no rule is for UCC, it lacks an algorithm, or does not know the sizes.
         """
         tuned = {rule.collective for rule in recommendation.rules if ALGORITHM in rule.choice}
         ours = [rule for rule in recommendation.rules if rule.collective in tuned]
@@ -189,13 +189,13 @@ class UccTraps(Traps):
         return findings
 
     def environment(self, text: str) -> dict[str, str]:
-        """What stands above all sections, for all teams."""
+        """The settings above all sections, for all teams."""
         head = re.split(r"^\[", text, maxsplit=1, flags=re.MULTILINE)[0]
         pairs = (line.strip().partition("=") for line in head.splitlines())
         return {name.strip(): value.strip() for name, _, value in pairs if name.startswith("UCC_")}
 
     def variable(self, a: Assignment) -> Iterator[Finding]:
-        """What is wrong with one variable, if it holds a map of scores."""
+        """Findings on one variable, if it holds a map of scores."""
         if not (a.name.startswith("UCC_") and a.name.endswith("_TUNE") and a.literal):
             return
         try:
@@ -216,7 +216,7 @@ class UccTraps(Traps):
                 )
                 yield a.finding(effect, names)
             for name in ucc.without_sizes(token):
-                effect = f"UCC cannot tell the sizes of {name}: they count as 0, whatever they are"
+                effect = f"UCC does not know the sizes of {name}: they count as 0, whatever they are"
                 yield a.finding(effect, "leave the range out")
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
@@ -261,5 +261,5 @@ class UccTraps(Traps):
             with suppress(UserError):
                 in_file.update(name for part in ucc.sections(text) for name in part.values)
         for name in sorted(last.keys() & in_file):
-            effect = f"{name} stands in ucc.conf too: the environment wins, in each of its sections"
+            effect = f"{name} is in ucc.conf too: the environment wins, in each of its sections"
             yield last[name].finding(effect, "keep one of them")

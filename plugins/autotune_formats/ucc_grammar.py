@@ -1,4 +1,4 @@
-"""What UCC calls its algorithms, and the grammar of ``ucc.conf``.
+"""UCC's names for its algorithms, and the grammar of ``ucc.conf``.
 
 Read in the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``, ``tl_ucp.c``,
 ``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; never run here.
@@ -231,7 +231,7 @@ def _token(text: str) -> Token:
 
 
 def _kind(part: str) -> str:
-    """What a qualifier is; empty: nothing that UCC knows."""
+    """The kind of a qualifier; empty: UCC does not know it."""
     items = part.split(",")
     if set(items) <= _NAMES:
         return "collective"
@@ -267,7 +267,7 @@ def known_algorithm(token: Token) -> bool:
 
 
 def without_sizes(token: Token) -> tuple[str, ...]:
-    """The collectives of a token whose sizes UCC cannot tell, where sizes were given."""
+    """The collectives of a token whose sizes UCC does not know, where sizes were given."""
     if not token.sized:
         return ()
     listed = (_BY_NAME[name] for name in token.collectives if name in _BY_NAME)

@@ -17,8 +17,17 @@ pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
 
 DATA = Path(__file__).parents[1] / "data" / "applications"
 CROWDED = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
-SLICE = 0.003
-"""Of a run: a scheduler's slices that fell between the program's clock and ours."""
+MODES = {
+    "rare": 3000,
+    "skew": 60,
+    "halo": 200,
+    "rma": 100,
+    "io": 20,
+    "threads": 150,
+    "communicators": 20,
+    "requests": 100,
+}
+"""Programs, and how many rounds of each."""
 
 
 @pytest.fixture(scope="module")
@@ -59,26 +68,37 @@ def by_operation(found):
     return {name: tuple(map(sum, zip(*rows, strict=True))) for name, rows in sums.items()}
 
 
-@pytest.mark.parametrize(
-    ("mode", "n"),
-    [("rare", 3000), ("halo", 200), ("rma", 100), ("io", 20), ("threads", 150), ("communicators", 20)],
-)
-def test_times_hold_the_programs_own_and_counts_are_exact(mode, n, recorded):
-    told, found = recorded(mode, n)
+def held(told, found):
+    """Whether the interval of each operation holds the program's own seconds; counts must be exact."""
+    if "iallreduce" in told:  # our time of what was begun has the waits for it
+        told["iallreduce"][1] += told["wait"][1]
     ours = by_operation(found)
-    for operation, (calls, seconds) in told.items():
-        number, low_s, high_s = ours[operation]
-        assert number == calls, operation
-        assert low_s <= seconds <= high_s + SLICE * found.run_s, operation
-    assert found.threads == (3 if mode == "threads" else 1)
+    assert {name: ours[name][0] for name in told} == {name: calls for name, (calls, _) in told.items()}
+    return all(low_s <= told[name][1] <= high_s for name, (_, low_s, high_s) in ours.items() if name in told)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_times_hold_the_programs_own_and_counts_are_exact(mode, recorded):
+    """Of one run in twenty they may not: not of two in a row."""
+    for _ in range(2):
+        told, found = recorded(mode, MODES[mode])
+        assert found.threads == (3 if mode == "threads" else 1)
+        if held(told, found):
+            return
+    pytest.fail(f"{told} is not within {by_operation(found)}")
+
+
+@pytest.mark.slow
+def test_times_hold_the_programs_own_in_nineteen_of_twenty_runs(recorded):
+    """Of each program three, and rare events of 1 in 1,000 and 20 ms that there are more of."""
+    runs = [(mode, n) for mode, n in MODES.items() for _ in range(3)] + [("rare", 20_000)] * 6
+    missed = [mode for mode, n in runs if not held(*recorded(mode, n))]
+    assert len(missed) <= len(runs) / 20, missed
 
 
 def test_waits_stand_with_what_began_the_requests(recorded):
-    """A non-blocking collective, and persistent point-to-point calls, of which each start counts."""
-    told, found = recorded("requests", 100)
-    (iallreduce,) = (c for c in found.calls if c.kind == "non-blocking")
-    begun_s, waited_s = told["iallreduce"][1], told["wait"][1]
-    assert iallreduce.seconds == pytest.approx(begun_s + waited_s, abs=0.02 * waited_s + SLICE * found.run_s)
+    """Of persistent point-to-point calls, of which each start counts."""
+    _, found = recorded("requests", 100)
     persistent = {c.operation: c for c in found.other if c.operation.endswith("_init")}
     assert {name: c.calls for name, c in persistent.items()} == {"send_init": 300, "recv_init": 300}
     assert {c.message_bytes for c in persistent.values()} == {2048.0}
@@ -94,7 +114,7 @@ def test_short_calls_are_sampled_and_the_rest_is_bounded_by_the_runs_own_time(re
     assert calls.calls == 400_000
     assert 0 < calls.timed <= calls.calls
     # The loop had nothing else to do: its own time is little more than that of the calls.
-    assert calls.seconds_low <= told["allreduce"][1] * (1 + SLICE)
+    assert calls.seconds_low <= told["allreduce"][1]
     assert sum(calls.histogram.calls) == pytest.approx(calls.calls, rel=0.05)
 
 

@@ -16,7 +16,7 @@ from autotune.commands.tune import strategy_of
 from autotune.history.events import history_of
 from autotune.history.trial import History, Phase, Subject
 from autotune.resources import conf_text
-from autotune.screening.discovery import ChangeEffect, Found
+from autotune.screening.discovery import ChangeEffect, DiscoveryResult
 from autotune.space import Parameter, Space
 from autotune.space.loader import load_space, space_text_of
 from hydra_plugins.autotune._simulated import simulated_site
@@ -162,7 +162,7 @@ def test_what_needs_a_component_that_costs_something_is_not_free():
         ),
     )
     discovery = Discovery(space, WANTED.discover, 0)
-    found = Found(
+    found = DiscoveryResult(
         tuple(
             ChangeEffect(0, change, log_ratio, (0.01, 0.01), True)
             for change, log_ratio in (

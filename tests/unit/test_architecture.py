@@ -24,7 +24,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ROOMS = (
     *("__init__", "errors", "collectives", "structure", "resources", "space", "measure", "history"),
-    *("importers", "simulate", "screening", "recommend", "verification", "probe", "scenario", "stacks"),
+    *(
+        "importers",
+        "simulate",
+        "screening",
+        "site",
+        "recommend",
+        "verification",
+        "probe",
+        "scenario",
+        "stacks",
+    ),
     *("campaign", "views", "proposers", "exporters", "lint", "replay", "guard", "commands", "launchers"),
     *("autotune_formats", "cli", "__main__"),
 )
@@ -52,7 +62,7 @@ OWNERS = {
     "pyDOE3": {"screening"},
     "re2": {"scenario.pattern"},
     "rich": {"views", "commands"},
-    "scipy": {"measure", "simulate", "screening", "recommend", "verification", "proposers"},
+    "scipy": {"measure", "simulate", "screening", "site", "recommend", "verification", "proposers"},
     "smac": {"proposers"},
     "statsmodels": {"screening"},
     "submitit": {"launchers"},

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from tests.prose import WORDS, findings, prose_of_markdown, prose_of_python
+from tests.prose import WORDS, findings, prose_of_markdown, prose_of_python, prose_of_template
 from tests.unit.test_docs import DOCS, ROOT
 
 PAIRS = re.findall(
@@ -48,6 +48,11 @@ def test_code_is_no_prose():
 )
 def test_docstrings_comments_and_messages_are(text):
     assert len(words_found(prose_of_python(text))) == 1
+
+
+def test_a_template_is_its_text():
+    assert findings(prose_of_template('<p id="told">{{ told }} fine <code>told</code></p>')) == []
+    assert len(words_found(prose_of_template("<p>All was told.</p>"))) == 1
 
 
 @pytest.mark.parametrize("begin", WORDS["docstrings"]["begin"])

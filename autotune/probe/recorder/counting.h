@@ -194,12 +194,13 @@ static inline void before(struct call *v, struct place *p, double bytes, struct 
     struct stream *s = p->stream;
     int64_t number = c->calls++;
     c->bytes += bytes;
+    c->counted++;
     if (s) number = s->calls++;
     if (number >= p->until) begin_block(p, number, block(number));
     if (!p->all && number != p->drawn) return;
     int length = block(number);
     *v = (struct call){p, k, number, s && number == p->drawn && hashed(number) <= s->limit, root, length,
-                       p->all ? 1 : length, 0};
+                       p->all ? 1 : length, 0, 0};
 }
 
 /* The same for calls that are no collectives. */
@@ -306,7 +307,7 @@ static AWAY int64_t after(struct call *v, int64_t end) {
     struct place *p = v->place;
     struct cell *c = p->cell;
     struct stream *s = p->stream;
-    int64_t took = end - v->begin - clock_ticks;
+    int64_t took = (v->end = end) - v->begin - clock_ticks;
     if (took < 0) took = 0;
     lock();
     /* A long call that was drawn stands for itself: of others the block's own time would tell. */
@@ -314,6 +315,7 @@ static AWAY int64_t after(struct call *v, int64_t end) {
     int alone = p->all || took > most;
     if (alone) v->weight = 1;
     if (took > most) spent -= took / 128;
+    file->head.squares += added_squared, added_squared = 0;
     add(c, took, v->weight, alone);
     if (c->family != COMPLETION) spread_out(c->family, v->begin, v->begin + took, v->weight);
     p->mean += p->mean ? ((took < most ? took : most) - p->mean) / 64 : took;
@@ -335,12 +337,24 @@ static AWAY int64_t after(struct call *v, int64_t end) {
     return took;
 }
 
+/* At the very end of a wrapper: what it added to a call that was timed, as whoever called it sees it. What is left
+ * between their clock and our first and last stamps is the like of it, on the same caches, and shorter. */
+static AWAY void left(const struct call *v, int64_t entered) {
+    int64_t *sum = &v->place->cell->added, added = v->begin - entered + ticks() - v->end;
+    if (threaded) __atomic_fetch_add(sum, added, __ATOMIC_RELAXED);
+    else *sum += added;
+    added_squared = (double)added * added;
+}
+
 static int usable(void) {
     if (inside || off || file == NULL || file->head.ended) return 0;
     if (__builtin_expect(!called, 0)) called = __atomic_add_fetch(&file->head.callers, 1, __ATOMIC_RELAXED);
     return 1;
 }
 
+/* The first thing that a wrapper does, but for calls that repeat the last. */
+#define ENTERED                                                                                               \
+    if (!entered_) entered_ = ticks();
 #define TIMED(code, call, v)                                                                                  \
     inside++;                                                                                                 \
     if (__builtin_expect((v).place != NULL, 0)) {                                                             \
@@ -350,3 +364,5 @@ static int usable(void) {
     } else                                                                                                    \
         code = call;                                                                                          \
     inside--
+#define LEFT                                                                                                  \
+    if (v_.place) left(&v_, entered_);

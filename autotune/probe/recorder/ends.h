@@ -219,10 +219,11 @@ static void begun(void) {
     sigaction(SIGBUS, &mine, &others);
     calibrate();
     struct head *head = &mapped->head;
-    memcpy(head->magic, "autorec3", 8);
+    memcpy(head->magic, "autorec4", 8);
     head->rank = rank, head->size = size, head->threads = level, head->nodes = nodes, head->job = job;
     head->ahead_s = head->ahead_end_s = before, head->unsure_s = unsure;
     head->clock_s = clock_ticks * tick_s, head->tick_s = tick_s;
+    head->wtime_s = wtime_s, head->wtick_s = REAL(Wtick)();
     head->spawned = parent != NO_COMM;
     memcpy(head->host, host, sizeof host);
     memcpy(head->library, version, sizeof head->library - 1);

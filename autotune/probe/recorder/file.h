@@ -1,4 +1,4 @@
-/* What each rank's file holds, in this order; importers/rank_files.py reads it by the same names.
+/* What each rank's file holds, in this order; importers/rank_file.py reads it by the same names.
  *
  * While the rank runs it has this size, but room on the disk only for what was used; MPI_Finalize leaves one
  * with nothing but that: head, environment, runs, cells, streams, each stream's samples and its longest calls. */
@@ -23,6 +23,8 @@ struct head {
     int64_t job, cells, streams;
     double begin_s, end_s, ahead_s, ahead_end_s, unsure_s; /* ahead: of the clock of rank 0 */
     double clock_s, tick_s; /* of reading the counter, taken off each time; of a tick, as found at the beginning */
+    double wtime_s, wtick_s; /* what MPI_Wtime takes a call, the median of a few; its resolution */
+    double squares; /* of the ticks that wrappers added to calls that were timed, their sum */
     int64_t begin, end; /* of the counter, at begin_s and end_s */
     int64_t shift; /* a slice has 2^shift ticks */
     char host[64], library[128];
@@ -32,6 +34,7 @@ struct cell {
     char name[24];
     int32_t kind, bin, ranks, family, distance, spare;
     int64_t calls, timed, all, ticks; /* all: calls of blocks that were timed wholly, and their ticks */
+    int64_t counted, added; /* calls that did not only repeat the last; ticks of timed ones in their wrappers */
     double bytes, wait; /* ticks in MPI_Wait and its kin; of these: what went to requests */
     double weight, weighted, spread[3]; /* of those that were drawn: sums of w, w t, w (w - 1) t^i */
     double excess; /* ticks that blocks with drawn calls lasted longer than such blocks do */

@@ -41,8 +41,8 @@
 #include "file.h"
 #include "table.h"
 #include "others.h"
-#include "state.h"
 #include "library.h"
+#include "state.h"
 #include "ends.h"
 #include "counting.h"
 #include "requests.h"
@@ -181,25 +181,29 @@ static inline int far_off(MPI_Comm handle, int peer) {
 #define C_FUNCTION(name, P, ...)                                                                              \
     int name P {                                                                                              \
         static int(*real) P;                                                                                  \
+        int64_t entered_ MAYBE = real ? 0 : ticks();                                                          \
         if (!real) real = needed("P" TEXT(name));                                                             \
         __VA_ARGS__                                                                                           \
     }
 #define C_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
     static int(*NAMED(real_##name)) P;                                                                        \
     static AWAY int NAMED(counted_##name) P {                                                                 \
+        int64_t entered_ = ticks();                                                                           \
         int(*real) P = NAMED(real_##name), code;                                                              \
         if (!real) real = NAMED(real_##name) = needed("P" TEXT(NAMED(MPI_##Name)));                           \
         if (!usable()) return real A;                                                                         \
         COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                                                \
         TIMED(code, real A, v_);                                                                              \
+        LEFT                                                                                                  \
         return code;                                                                                          \
     }                                                                                                         \
     int NAMED(MPI_##Name) P {                                                                                 \
         return REPEATED(OP_##name, __VA_ARGS__) ? NAMED(real_##name) A : NAMED(counted_##name) A;             \
     }                                                                                                         \
-    C_FUNCTION(NAMED(MPI_I##name), (OPEN P, MPI_Request * q), if (!usable()) return real(OPEN A, q); int code; \
+    C_FUNCTION(NAMED(MPI_I##name), (OPEN P, MPI_Request * q),                                                 \
+               ENTERED if (!usable()) return real(OPEN A, q); int code;                                       \
                COUNTED(OP_##name, NONBLOCKING, bytes, root, __VA_ARGS__) TIMED(code, real(OPEN A, q), v_);    \
-               if (code == MPI_SUCCESS) expect(*q, p_, b_, 0); return code;)                               \
+               if (code == MPI_SUCCESS) expect(*q, p_, b_, 0); LEFT return code;)                               \
     STANDARD(MPI_, name, Name, P, A, bytes, root, __VA_ARGS__)                                                \
     EXTENSION(MPIX_, name, Name, P, A, bytes, root, __VA_ARGS__)
 #define C_PERSISTENT(prefix, name, Name, P, A, bytes, root, ...)                                              \
@@ -219,12 +223,12 @@ static inline int far_off(MPI_Comm handle, int peer) {
 #define EXTENSION C_PERSISTENT /* Open MPI 4.1 */
 EACH(C_CALLS)
 #define C_OTHER(family, name, Name, P, A, bytes, far)                                                         \
-    C_FUNCTION(NAMED(MPI_##Name), P, if (!usable()) return real A; SEEN(name, bytes, far) int code;           \
-               TIMED(code, real A, v_); return code;)
+    C_FUNCTION(NAMED(MPI_##Name), P, ENTERED if (!usable()) return real A; SEEN(name, bytes, far) int code;   \
+               TIMED(code, real A, v_); LEFT return code;)
 #define C_BEGUN(family, name, Name, P, A, bytes, far)                                                         \
-    C_FUNCTION(NAMED(MPI_##Name), (OPEN P, MPI_Request * h), if (!usable()) return real(OPEN A, h);           \
+    C_FUNCTION(NAMED(MPI_##Name), (OPEN P, MPI_Request * h), ENTERED if (!usable()) return real(OPEN A, h);   \
                SEEN(name, bytes, far) int code; TIMED(code, real(OPEN A, h), v_);                             \
-               if (code == MPI_SUCCESS) expect(*h, place_for(OTHER_##name, far_, b_), b_, 0); return code;)
+               if (code == MPI_SUCCESS) expect(*h, place_for(OTHER_##name, far_, b_), b_, 0); LEFT return code;)
 #define C_STARTED(family, name, Name, P, A, bytes, whom)                                                      \
     C_FUNCTION(NAMED(MPI_##Name), (OPEN P, MPI_Request * h), if (!usable()) return real(OPEN A, h);           \
                double b_ = bytes; int far_ = whom; inside++; int code = real(OPEN A, h); inside--;             \
@@ -314,20 +318,21 @@ int MPI_Abort(MPI_Comm c, int code) {
 #define F_FUNCTION(name, P, ...)                                                                              \
     void name P {                                                                                             \
         static void(*real) P;                                                                                 \
+        int64_t entered_ MAYBE = real ? 0 : ticks();                                                          \
         if (!real) real = needed("p" TEXT(name));                                                             \
         __VA_ARGS__                                                                                           \
     }
 #define F_CALLS(name, Name, P, A, bytes, root, ...)                                                           \
     F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e),                                                     \
                if (REPEATED(OP_##name, __VA_ARGS__) || !usable()) { F_WITHIN(real(OPEN A, e)) return; }       \
-               int code; COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                               \
-               TIMED(code, (real(OPEN A, e), 0), v_); (void)code;)                                            \
+               ENTERED int code; COUNTED(OP_##name, BLOCKING, bytes, root, __VA_ARGS__)                               \
+               TIMED(code, (real(OPEN A, e), 0), v_); LEFT (void)code;)                                            \
     F_FUNCTION(NAMED(mpi_i##name), (OPEN P, MPI_Fint * q, MPI_Fint * e),                                      \
-               if (!usable()) { real(OPEN A, q, e); return; }                                                 \
+               ENTERED if (!usable()) { real(OPEN A, q, e); return; }                                         \
                MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error; int code;                                \
                COUNTED(OP_##name, NONBLOCKING, bytes, root, __VA_ARGS__)                                      \
                TIMED(code, (real(OPEN A, q, told), *told), v_);                                               \
-               if (code == MPI_SUCCESS) expect(REQUEST(*q), p_, b_, 0);)                                   \
+               if (code == MPI_SUCCESS) expect(REQUEST(*q), p_, b_, 0); LEFT)                                   \
     F_PERSISTENT(NAMED(mpi_##name##_init), name, P, A, bytes, root, __VA_ARGS__)                              \
     F_PERSISTENT(NAMED(mpix_##name##_init), name, P, A, bytes, root, __VA_ARGS__)
 #define F_PERSISTENT(symbol, name, P, A, bytes, root, ...)                                                    \
@@ -342,14 +347,14 @@ int MPI_Abort(MPI_Comm c, int code) {
     call;                                                                                                     \
     inside--;
 #define F_OTHER(family, name, Name, P, A, bytes, far)                                                         \
-    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e), if (!usable()) { real(OPEN A, e); return; }         \
-               SEEN(name, bytes, far) int code; TIMED(code, (real(OPEN A, e), 0), v_); (void)code;)
+    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e), ENTERED if (!usable()) { real(OPEN A, e); return; } \
+               SEEN(name, bytes, far) int code; TIMED(code, (real(OPEN A, e), 0), v_); LEFT (void)code;)
 #define F_BEGUN(family, name, Name, P, A, bytes, far)                                                         \
     F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * h, MPI_Fint * e),                                       \
-               if (!usable()) { real(OPEN A, h, e); return; }                                                 \
+               ENTERED if (!usable()) { real(OPEN A, h, e); return; }                                         \
                MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error; int code;                                \
                SEEN(name, bytes, far) TIMED(code, (real(OPEN A, h, told), *told), v_);                        \
-               if (code == MPI_SUCCESS) expect(REQUEST(*h), place_for(OTHER_##name, far_, b_), b_, 0);)
+               if (code == MPI_SUCCESS) expect(REQUEST(*h), place_for(OTHER_##name, far_, b_), b_, 0); LEFT)
 #define F_STARTED(family, name, Name, P, A, bytes, whom)                                                      \
     F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * h, MPI_Fint * e),                                       \
                if (!usable()) { real(OPEN A, h, e); return; }                                                 \
@@ -383,16 +388,17 @@ F_WAITING(testall, *m, r, (F m, F r, F f, F s, F e), (m, r, f, s, e))
 F_WAITING(testany, *m, r, (F m, F r, F j, F f, F s, F e), (m, r, j, f, s, e))
 F_WAITING(testsome, *m, r, (F m, F r, F o, F j, F s, F e), (m, r, o, j, s, e))
 
-static void F_started(int n, MPI_Fint *r, int64_t begin, int64_t end) {
+static void F_started(int n, MPI_Fint *r, int64_t entered, int64_t begin, int64_t end) {
     MPI_Request *list = n_pending && n > 0 && usable() ? malloc(n * sizeof *list) : NULL;
     for (int i = 0; list && i < n; i++) list[i] = REQUEST(r[i]);
-    if (list) started(n, list, begin, end);
+    if (list) started(n, list, entered, begin, end);
     free(list);
 }
 #define F_STARTING(n, call)                                                                                   \
+    ENTERED                                                                                                   \
     int64_t began = ticks();                                                                                  \
     F_WITHIN(call)                                                                                            \
-    F_started(n, r, began, ticks());
+    F_started(n, r, entered_, began, ticks());
 F_NAMED(start, (F r, F e), F_STARTING(1, real(r, e)))
 F_NAMED(startall, (F m, F r, F e), F_STARTING(*m, real(m, r, e)))
 F_NAMED(request_free, (F r, F e), if (n_pending && usable()) drop(REQUEST(*r)); real(r, e);)

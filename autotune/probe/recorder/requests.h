@@ -62,6 +62,7 @@ static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct 
 
 /* A call that completes requests: n of them, before and after as C knows them. */
 #define WAITING(other, n, was_i, is_i, made)                                                                  \
+    int64_t entered_ = ticks();                                                                               \
     if (!usable()) return made;                                                                               \
     int n_ = n_pending && (n) > 0 ? (n) : 0;                                                                  \
     MPI_Request small_[64], *was_ = n_ > 32 ? malloc(2 * n_ * sizeof *was_) : small_, *is_ = was_ + n_;       \
@@ -77,6 +78,7 @@ static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct 
     inside--;                                                                                                 \
     waited(n_, was_, is_, &v_, took_);                                                                        \
     if (was_ != small_) free(was_);                                                                           \
+    LEFT                                                                                                      \
     return code_
 
 int MPI_Wait(MPI_Request *r, MPI_Status *s) { WAITING(wait, 1, *r, *r, REAL(Wait)(r, s)); }
@@ -104,7 +106,7 @@ int MPI_Request_free(MPI_Request *r) {
 }
 
 /* All are started at once, so the time is shared by them. */
-static void started(int n, const MPI_Request *r, int64_t begin, int64_t end) {
+static void started(int n, const MPI_Request *r, int64_t entered, int64_t begin, int64_t end) {
     lock();
     int alike = 0;
     for (int i = 0; i < n; i++) alike += *at(r[i]) != NULL;
@@ -114,18 +116,21 @@ static void started(int n, const MPI_Request *r, int64_t begin, int64_t end) {
         struct cell *c = one->place->cell;
         c->calls++;
         c->bytes += one->bytes;
+        c->counted++;
         add(c, (end - begin) / alike, 1, 1);
+        c->added += (begin - entered + ticks() - end) / alike;
         spread_out(c->family, begin, end, 1. / alike);
     }
     unlock();
 }
 
 #define STARTING(n, list, call)                                                                               \
+    int64_t entered_ = ticks();                                                                               \
     if (!n_pending || !usable()) return call;                                                                 \
     inside++;                                                                                                 \
     int64_t began_ = ticks();                                                                                 \
     int code_ = call;                                                                                         \
-    started(n, list, began_, ticks());                                                                        \
+    started(n, list, entered_, began_, ticks());                                                                        \
     inside--;                                                                                                 \
     return code_
 

@@ -48,6 +48,7 @@
 
 #define NONE (-1)
 #define AWAY __attribute__((noinline)) /* so that a repeated call saves no registers */
+#define MAYBE __attribute__((unused))
 enum op {
 #define X(name, ...) OP_##name,
     EACH(X)

@@ -1,7 +1,7 @@
 """A hundred factors of which few matter: random balance, levels that fail set aside, a sparse robust fit."""
 
 from autotune.screening.discovery.course import DiscoveryDesign, Stage, cycle
-from autotune.screening.discovery.found import ChangeEffect, Found, found
+from autotune.screening.discovery.found import ChangeEffect, DiscoveryResult, found
 from autotune.screening.discovery.runs import RULE, Arm, Change, Run
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "Change",
     "ChangeEffect",
     "DiscoveryDesign",
-    "Found",
+    "DiscoveryResult",
     "Run",
     "Stage",
     "cycle",

@@ -2,8 +2,8 @@
 
 First random balance: each run makes few changes at once, those that were made least; or one alone, of those
 that may do something. A run that fails is followed by runs of half of what may have made it fail, until the
-level is found and set aside. What is seen to help or to slow down is not made again, so that it hides
-nothing else; what was made on cores far apart is; what has an effect only beside another change is made in
+level is found and set aside. A change seen to help or to slow down is not made again, so that it hides
+nothing else; one made on distant cores is; one that has an effect only beside another change is made in
 runs of its own. Then the confirmation: what the screening suspects of a gain (after changes alone also what
 it suspects of a loss), one change at a time, against the arm's own default, in rounds on fresh launches.
 """
@@ -42,7 +42,7 @@ class DiscoveryDesign:
     rate: float = 0.05  # Of false discoveries.
     seed: int = 0  # Of everything random.
     tiers: Mapping[str, int] = field(default_factory=dict)
-    """Of factors: one at a time the levels of a lower tier go first; those that are not named are last."""
+    """By factor: one at a time the levels of a lower tier go first; factors without one are last."""
 
     @property
     def screening(self) -> int:
@@ -178,7 +178,7 @@ class DiscoveryDesign:
             left, block = left - len(planned_runs), block + self.rounds
 
     def _per_arm(self, wanted: Sequence[tuple[int, Change]], room: int) -> dict[int, list[frozenset[Change]]]:
-        """What is run in each arm in a round that has room for so many runs, beside its defaults."""
+        """Runs of each arm in a round that has room for so many, beside its defaults."""
         per_arm: dict[int, list[frozenset[Change]]] = {}
         for number, change in wanted:
             arm, mine = self.arms[number], per_arm.get(number, [])
@@ -198,7 +198,7 @@ def cycle(blocks: Sequence[int]) -> int:
 
 
 def _made(arm: Arm, number: int, runs: Sequence[Run]) -> Counter[Change]:
-    """How often each change was made, but for what another brought: the two cannot be told apart."""
+    """How often each change was made, except with one that required it: their effects cannot be separated."""
     mine = (run for run in runs if run.arm == number and not run.apart)
     return Counter(change for run in mine for change in run.changes - arm.brought(run.changes))
 

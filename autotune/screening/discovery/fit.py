@@ -50,7 +50,7 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | N
         x: 1 where a run makes a change, (n_runs, n_changes).
         y: Logarithms of times, (n_runs, n_sizes).
         rng: Permutes runs.
-        cores: Logarithms of what tells of the cores, (n_runs, n_figures); None: nothing does.
+        cores: Logarithms of figures of the cores, (n_runs, n_figures); None: there are none.
     """
     n = len(x)
     cores = np.zeros((n, 0)) if cores is None else cores

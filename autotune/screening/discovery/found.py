@@ -1,4 +1,4 @@
-"""What a discovery has found: candidates after the screening, effects after the confirmation."""
+"""Findings of a discovery: candidates after the screening, effects after the confirmation."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from autotune.screening.discovery.runs import RULE, Arm, Change, Run, set_aside
 
 @dataclass(frozen=True, slots=True)
 class ChangeEffect:
-    """What one change does to the curve."""
+    """Effect of one change on the curve."""
 
     arm: int  # In which arm.
     change: Change  # Factor and level.
@@ -30,7 +30,7 @@ class ChangeEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveryResult:
     """The result of a discovery."""
 
     active: tuple[ChangeEffect, ...]  # What helps at some size, confirmed one at a time.
@@ -47,7 +47,7 @@ class Found:
 def candidates(
     arms: Sequence[Arm], screened: tuple[Run, ...], rate: float, seed: int, losses: bool = False
 ) -> tuple[tuple[int, Change], ...]:
-    """What may help at some size, the surest first; or else what may only slow down."""
+    """Changes that may help at some size, the surest first; or else those that may only slow down."""
     suspected = []
     fits = [_fitted(arm, number, screened, seed) for number, arm in enumerate(arms)]
     for number, (arm, fit) in enumerate(zip(arms, fits, strict=True)):
@@ -84,7 +84,7 @@ def _suspected(fit: JointFit, sign: int, p: Floats, rate: float) -> NDArray[np.b
 
 
 def established(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> frozenset[Change]:
-    """What surely does something, by the screening so far."""
+    """Changes with a significant effect, by the screening so far."""
     fit = _fitted(arm, number, screened, seed)
     if fit is None:
         return frozenset()
@@ -97,8 +97,8 @@ def doubts(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Mapping
     return {} if fit is None else dict(zip(arm.changes, -np.log2(fit.p_any), strict=True))
 
 
-def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> Found:
-    """What all runs of the screening and of the confirmation say, at a rate of false discoveries."""
+def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> DiscoveryResult:
+    """Findings of all runs of the screening and the confirmation, at a rate of false discoveries."""
     screened = tuple(run for run in runs if run.block == 0)
     active: list[ChangeEffect] = []
     unconfirmed: list[ChangeEffect] = []
@@ -135,7 +135,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> F
                 harmful.append(effect)
             elif not measured or suspected[i] or change in slower:
                 untold.append((number, change))
-    return Found(
+    return DiscoveryResult(
         tuple(active),
         tuple(unconfirmed),
         tuple(harmful),
@@ -158,7 +158,7 @@ def _cached_fit(changes: tuple[Change, ...], runs: tuple[Run, ...], seed: int) -
 
 
 def _cores(runs: Sequence[Run]) -> Floats:
-    """What is known of the cores of each run, (n_runs, n_figures); the median where it is not."""
+    """Figures of the cores of each run, (n_runs, n_figures); the median where they are not known."""
     most = max(len(run.cores) for run in runs)
     usual = np.median([run.cores for run in runs if len(run.cores) == most], axis=0)
     return np.array([run.cores if len(run.cores) == most else usual for run in runs])
@@ -214,7 +214,7 @@ def _middle(differences: Floats, sigma: Floats) -> Floats:
 def _confirmed(
     number: int, seen: Mapping[Change, tuple[Floats, Floats]], sign: int, rate: float
 ) -> dict[Change, ChangeEffect | None]:
-    """What moves that way (-1: faster) at some size; None for changes of which it was not seen again."""
+    """Changes that act in that direction (-1: faster) at some size; None where it was not seen again."""
     p = np.array([_p_above(sign * effect / error) for effect, error in seen.values()])
     real = dict(zip(seen, false_discovery_set(p, rate), strict=True))
     return {

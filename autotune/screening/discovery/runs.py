@@ -1,4 +1,4 @@
-"""What is turned and what was seen, in the words of the discovery.
+"""Changes and runs, in the terms of the discovery.
 
 Notation: a *change* is one factor at one level that is not its default; an *arm* is a setting from which
 changes are counted (a knob below UCX does something only where UCX carries the messages); a run makes few
@@ -15,7 +15,7 @@ Change = tuple[str, Value]  # (factor, level).
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRule:
-    """What a discovery takes for granted of launches and of the machine."""
+    """A discovery's assumptions about launches and the machine."""
 
     confirming: float = 1 / 3  # Part of the launches, and of the time, kept for the confirmation.
     look_every: int = 24  # Launches of the screening after which it is looked again at what does something.
@@ -55,11 +55,11 @@ class Arm:
         return changes | self.brought(changes)
 
     def brought(self, changes: frozenset[Change]) -> frozenset[Change]:
-        """What these changes need."""
+        """Further changes that these changes need."""
         return frozenset().union(*(self.needs.get(change, frozenset()) for change in changes))
 
     def needed(self, change: Change) -> frozenset[Change]:
-        """What a change has no effect without, together."""
+        """All changes together without which a change has no effect."""
         return self.complete(self.needs.get(change, frozenset()))
 
 
@@ -72,7 +72,7 @@ class Run:
     block: int = 0  # 0: of the screening; else the round of the confirmation.
     curve: tuple[float, ...] = ()  # Logarithm of the time at each size; empty where the launch failed.
     cores: tuple[float, ...] = ()
-    """Logarithms of times that no change moves and that tell of the machine, as far as they are known."""
+    """Logarithms of times that no change affects and that describe the machine, as far as they are known."""
 
     apart: bool = False  # Whether its cores were further apart than usual: effects may differ there.
 
@@ -95,7 +95,7 @@ def set_aside(runs: Sequence[Run], arm: int) -> frozenset[Change]:
 
 
 def suspects(runs: Sequence[Run], arm: int) -> frozenset[Change]:
-    """Of the failed run that is closest to being explained: what may have made it fail.
+    """Changes that may have caused the failed run that is closest to being explained.
 
     Empty where every failed run holds a level that is set aside, or nothing but levels of good runs: then
     the machine was at fault, or a combination.

@@ -1,4 +1,4 @@
-"""What each library says can be turned in it, which of it may be, and the space that follows (step 2)."""
+"""The parameters that libraries declare, which may be tuned, and the space that follows (step 2)."""
 
 from autotune.stacks.knobs.discover import Decision, discovered_space
 from autotune.stacks.knobs.in_use import openmpi_in_use

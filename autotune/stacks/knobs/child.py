@@ -9,11 +9,11 @@ from autotune.errors import StackError
 from autotune.stacks.installation import run
 
 _TUNING = ("UCX_", "UCC_", "FI_", "OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "MPIR_PARAM_", "I_MPI_ADJUST_")
-"""What could pass for a default where the user's shell has it."""
+"""Prefixes of variables in the user's shell that could be mistaken for defaults."""
 
 
 def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """What a command prints to standard output, without tuning variables in its environment.
+    """Standard output of a command, without tuning variables in its environment.
 
     Raises:
         StackError: it cannot be started, does not end in time, or ends badly.
@@ -28,7 +28,7 @@ def ask(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
 
 
 def ask_module(module: str, *arguments: str, folder: Path) -> str:
-    """What a module of this package prints, run as a program that looks for libraries in a folder first.
+    """Output of a module of this package, run as a program that looks for libraries in a folder first.
 
     Raises:
         StackError: as ``ask``.

@@ -30,7 +30,7 @@ CHOSEN_PML: Mapping[str, Mapping[str, str]] = {
     "ucx": {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"},
     "ob1": {"pml": "ob1"},
 }
-"""Point-to-point components that are worth choosing → MCA parameters that put them into force."""
+"""Point-to-point components that are worth choosing → MCA parameters that select them."""
 
 
 def discovered_space(
@@ -79,7 +79,7 @@ class Decision:
 
 
 def decisions(knobs: Sequence[Classed], space: Space) -> tuple[Decision, ...]:
-    """What became of every variable in a discovered space, in the order of the variables."""
+    """The decision on every variable in a discovered space, in the order of the variables."""
     kept = {parameter.name: parameter.description for parameter in space.parameters}
     dropped: dict[str, list[Dropped]] = {}
     for one in space.dropped:

@@ -1,4 +1,4 @@
-"""What a launch really uses: components and transports, as facts by which knobs are kept or dropped."""
+"""Components and transports that a launch really uses, as facts by which knobs are kept or dropped."""
 
 import re
 import sys
@@ -39,7 +39,7 @@ _FAMILIES = {
 
 
 def openmpi_in_use(installation: Installation, fixed: Mapping[str, str], ranks: int = 2) -> frozenset[str]:
-    """What Open MPI selects between ranks of this machine, by itself and over UCX.
+    """Components selected by Open MPI between ranks of this machine, by itself and over UCX.
 
     Facts are ``pml_in_use:…``, ``btl_in_use:…``, ``coll_in_use:…``, ``ucx_lane:…`` and ``rdma``.
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class KnobKind(StrEnum):
-    """What a variable holds; its levels follow from it."""
+    """Type of a variable's value; its levels follow from it."""
 
     BOOLEAN = "boolean"  # Two words, as the library spells them.
     ENUMERATOR = "enumerator"  # One of the words it lists.

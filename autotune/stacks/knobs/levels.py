@@ -126,7 +126,7 @@ def _neighbours(default: str, known: Sequence[str]) -> list[str]:
 
 
 def _of_pairs(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Of ``key:value`` pairs: all keys together, and where the values are costs each key on its own."""
+    """Levels of ``key:value`` pairs: all keys together, and where values are costs each key on its own."""
     pairs = dict(item.partition(":")[::2] for item in knob.default.split(","))
     if knob.kind is KnobKind.BYTES:
         first = Knob(knob.layer, knob.version, knob.name, knob.kind, next(iter(pairs.values()), ""))

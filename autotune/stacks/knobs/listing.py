@@ -79,7 +79,7 @@ def read(layer: str, installation: Installation) -> tuple[Knob, ...]:
             own = dialect(layer).surroundings(installation.mpirun)
             return intelmpi.read(installation.mpirun, installation.version, own)
         return openmpi.read(installation.mpirun) if layer == "openmpi" else mpich.read(installation.library)
-    beside = installation.library.parent  # libraries below an MPI lie in a folder of its own, or beside it
+    beside = installation.library.parent  # libraries below an MPI are in a folder of its own, or beside it
     folders = (beside / "openmpi", beside / "mpich", beside)
     return libfabric.read(folders) if layer == "libfabric" else ucx.read(layer, folders)
 
@@ -101,7 +101,7 @@ def asked(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
 
 
 def decided(installation: Installation, stack: Stack, nodes: int) -> tuple[Decision, ...]:
-    """What a discovery for all collectives on so many nodes would do with each variable.
+    """The decision of a discovery for all collectives on so many nodes on each variable.
 
     Raises:
         StackError: a library, or a launch of two ranks, does not answer.

@@ -77,14 +77,14 @@ class _Library:
             sys.exit(f"MPI_T_{function} failed with code {code}")
 
     def version(self) -> str:
-        """Of MPICH."""
+        """Version of MPICH."""
         text, length = ctypes.create_string_buffer(TEXT_BYTES), ctypes.c_int()
         self._lib.MPI_Get_library_version(text, ctypes.byref(length))
         match = re.search(r"MPICH Version:\s+(\S+)", text.value.decode(errors="replace"))
         return match[1] if match else ""
 
     def count(self, what: str) -> int:
-        """Of ``cvar`` or ``category``."""
+        """Number of objects of a kind, ``cvar`` or ``category``."""
         number = ctypes.c_int()
         self(f"{what}_get_num", ctypes.byref(number))
         return number.value
@@ -117,7 +117,7 @@ class _Library:
             yield name, kind, value, level, categories.get(index, ""), text
 
     def _value(self, index: int, datatype: int) -> tuple[str, str]:
-        """Datatype and value in force; the second byte of a handle of MPICH is the size of the datatype."""
+        """Datatype and current value; the second byte of a handle of MPICH is the size of the datatype."""
         handle, count = ctypes.c_void_p(), ctypes.c_int()
         self("cvar_handle_alloc", index, None, ctypes.byref(handle), ctypes.byref(count))
         buffer = ctypes.create_string_buffer(TEXT_BYTES)

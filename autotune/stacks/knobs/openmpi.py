@@ -82,7 +82,7 @@ def _knob(name: str, entry: dict[str, list[str]], version: str) -> Knob:
 
 
 def _words(enumerator: list[str]) -> Iterator[str]:
-    """Of ``value:NUMBER:WORD`` the words."""
+    """The words of ``value:NUMBER:WORD``."""
     for item in enumerator:
         parts = item.split(":", 2)
         if len(parts) == 3:

@@ -21,13 +21,13 @@ from autotune.resources import rules_text
 from autotune.stacks.knobs.knob import Knob, KnobKind
 
 _COLLECTIVE = "(?i:(?P<collective>" + "|".join(sorted(MEASURED, key=len, reverse=True)) + "))"
-"""What ``{collective}`` in a pattern stands for."""
+"""Replacement for ``{collective}`` in a pattern."""
 
 _PLACE = "0collective0"  # In its place while a glob becomes an expression.
 
 
 class Class(StrEnum):
-    """What may be done with a variable."""
+    """Permission to change a variable."""
 
     PERFORMANCE = "performance"  # It can change the speed of messages and collectives: turned.
     PROTECTED = "protected"  # Correctness, resources, addresses, paths, security: never touched.
@@ -157,7 +157,7 @@ def _expression(pattern: str) -> str:
 
 
 _KEYS = tuple({"klass": "class", "patterns": "match"}.get(f.name, f.name) for f in fields(KnobRule)[1:])
-"""Of a rule in a file, where its name is the key it stands under."""
+"""Keys of a rule in a file, where its name is the key above them."""
 
 
 def _rule(name: str, declared: Any, where: str) -> KnobRule:

@@ -65,7 +65,7 @@ def parse(text: str, layer: str = "ucx") -> tuple[Knob, ...]:
 
 
 def kind_of(syntax: str) -> tuple[KnobKind, tuple[str, ...], tuple[str, ...]]:
-    """Kind, words that are allowed, and keys, of what stands behind ``# syntax:``."""
+    """Kind, allowed words, and keys, from the text after ``# syntax:``."""
     if keyed := re.match(
         r"comma-separated list of value or key:value pairs, .* \[(.*?)\] and value is: ", syntax
     ):

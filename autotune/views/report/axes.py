@@ -1,4 +1,4 @@
-"""What all figures of the report share: colours, an empty figure, error bars and axes.
+"""Common parts of all figures of the report: colours, an empty figure, error bars and axes.
 
 Colours of data are mid-tones that can be read on white and on black; everything else (text, grid) is coloured
 by the page's style sheet, so that one figure serves light, dark and paper.
@@ -50,7 +50,7 @@ def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure
 
 
 def as_json(figure: Figure, name: str) -> str:
-    """Plotly's JSON with a name for files, in which no ``<`` is left: it can stand in a script element."""
+    """Plotly's JSON with a name for files, in which no ``<`` is left: a script element can hold it."""
     figure.update_layout(meta={"name": name})
     return _LONG.sub(lambda digits: f"{float(digits[0]):.7g}", str(figure.to_json()))
 

@@ -28,12 +28,12 @@ _WORDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best so far of one objective, told in three ways."""
+    """The best so far of one objective, in three forms."""
 
     leads: Sequence[Lead] = ()
     """Who led, with launches that came later."""
     blind: Sequence[float] = ()
-    """The expected best of 1, 2, … settings drawn blindly from those that were measured."""
+    """The expected best of 1, 2, … settings in random order, of those that were measured."""
     drawn_at: Sequence[int] = ()
     """The trials of as many first launches of settings."""
 
@@ -145,7 +145,7 @@ def _honest(figure: Figure, row: int, best: Best, objective: Objective) -> list[
         x=list(best.drawn_at),
         y=[axes.rounded(value) for value in best.blind],
         mode="lines",
-        name="drawn blindly",
+        name="random order (expected)",
         legendgroup="blind",
         showlegend=row == 1 and bool(best.blind),
         line={"color": VIOLET, "width": 1.5, "dash": "dot"},

@@ -1,4 +1,4 @@
-"""What a page is made of (step 12 of the flow)."""
+"""Input of a page (step 12 of the flow)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,38 +10,38 @@ from autotune.history.trial import History
 from autotune.recommend.coverage import Covered
 from autotune.recommend.recommendation import Recommendation
 from autotune.screening import Effects, ScreeningResult
-from autotune.space import Space
+from autotune.space import Point, Space
 from autotune.verification.one_round import VerificationRound
 
 
 @dataclass(frozen=True, slots=True)
 class ReportInput:
-    """What a report is made of; whatever a campaign does not have yet is left out of its page."""
+    """The input of a report; whatever a campaign does not have yet is left out of its page."""
 
     title: str
     """Name of the campaign."""
     space: Space
-    """What could be chosen, and what the machine could not offer."""
+    """The parameters, and those that the machine lacks."""
     objectives: Sequence[Objective]
-    """What is judged."""
+    """The objectives."""
     history: History
     """Every launch."""
     recommendation: Recommendation | None = None
-    """What came out."""
+    """The recommendation."""
     baseline: Envelope = field(default_factory=dict)
     """The stack's own defaults."""
     effects: Sequence[Effects] = ()
     """The screening's analyses, one for each objective."""
     screening: ScreeningResult | None = None
-    """What became of its factors."""
+    """The decisions on its factors."""
     rounds: Sequence[VerificationRound] = ()
-    """Of the verification, the last one being that of the recommendation."""
+    """The verification's rounds, the last one being that of the recommendation."""
     findings: Sequence[tuple[str, str]] = ()
     """(what, found) pairs about the machine."""
     exports: Sequence[str] = ()
     """Files that were written."""
     untried: Sequence[str] = ()
-    """Of them those of libraries that were not at hand."""
+    """Those of libraries that were not at hand."""
     use: str = ""
     """The one line that uses them; empty: there are none to use."""
     idle: bool = False
@@ -49,13 +49,13 @@ class ReportInput:
     stamp: str = ""
     """``SIMULATED (…)`` where no real MPI ran, else empty."""
     state: str = "complete"
-    """Of the campaign: anything but ``complete`` is said on top of the page."""
+    """State of the campaign: anything but ``complete`` is said on top of the page."""
     discovery: Mapping[str, Any] | None = None
-    """What a discovery found, see ``views.discovery``."""
+    """Findings of a discovery, see ``views.discovery``."""
     remarks: Sequence[Remark] = ()
-    """What stood in the way of measuring."""
+    """Noise of the measurements."""
     worth: str = ""
-    """What it saves the application that it was made for, in a sentence; empty: it was made for none."""
+    """Its saving for the application that it was made for, in a sentence; empty: it was made for none."""
     guidelines: Mapping[str, Any] | None = None
     """Performance guidelines that are violated, see ``views.guidelines``."""
     asked: Sequence[Covered] = ()
@@ -66,3 +66,10 @@ class ReportInput:
     """The same by default; empty: no UCX was in use."""
     running: bool = False
     """Whether the page is to load itself again every half a minute."""
+    whole: Space | None = None
+    """Everything that a launch may have set, the knobs of a discovery too; None: the space."""
+
+    @property
+    def unset(self) -> Point:
+        """The stack's own values of everything that a launch may have set."""
+        return (self.whole or self.space).unset

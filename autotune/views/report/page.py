@@ -22,7 +22,7 @@ from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
-from autotune.space import Space
+from autotune.space import Parameter, Space
 from autotune.verification.one_round import VerificationRound, fresh_launches
 from autotune.views.report import plots, screening_plots, sections
 from autotune.views.report.inputs import ReportInput
@@ -173,19 +173,24 @@ def _changes(inputs: ReportInput) -> list[tuple[str, str, str, str, str, str]]:
     """(parameter, recommended, default, unit, what it is, its effect) of each changed value."""
     if inputs.recommendation is None:
         return []
-    default, known = inputs.space.unset, {p.name: p.description for p in inputs.space.job}
+    default, known = inputs.unset, {p.name: p for p in (inputs.whole or inputs.space).job}
     return [
-        (n, value_text(v), value_text(default.get(n)), *_meaning(known.get(n, "")), _alone(inputs, n, v))
+        (n, value_text(v), value_text(default.get(n)), *_meaning(known.get(n)), _alone(inputs, n, v))
         for n, v in inputs.recommendation.point.items()
         if default.get(n) != v
     ]
 
 
-def _meaning(text: str) -> tuple[str, str]:
-    """Unit and sentence of a description; the unit where its words name one."""
-    words = text.lower()
-    units = ("bytes", ("bytes", "message size", "byte")), ("µs", ("usec", "microsecond")), ("s", ("seconds",))
-    return next((unit for unit, named in units if any(name in words for name in named)), ""), text
+def _meaning(parameter: Parameter | None) -> tuple[str, str]:
+    """Unit and description: bytes where values are written as ``64k``, or the unit that its library names."""
+    if parameter is None:
+        return "", ""
+    text = parameter.description
+    if any(re.fullmatch(r"\d+[kmg]b?", str(value), re.IGNORECASE) for value in parameter.values):
+        return "bytes", text
+    named = re.search(r"\b(?:bytes|microseconds|usec|seconds)\b", text.lower()) if parameter.scale else None
+    unit = named[0] if named else ""
+    return {"usec": "µs", "microseconds": "µs", "seconds": "s"}.get(unit, unit), text
 
 
 def _install(inputs: ReportInput) -> str:

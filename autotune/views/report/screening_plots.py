@@ -106,7 +106,7 @@ def surface(objective: Objective, drawn: Contours) -> str:
     low = min(float(heights.min()), float(drawn.measured.min()))
     high = max(float(heights.max()), float(drawn.measured.max()), low * (1 + 1e-6))
     figure = axes.empty(430)
-    # Contours and points of one coloraxis keep plotly 7 busy for ever, so each gets the same scale.
+    # Contours and points of one coloraxis keep plotly 7 busy without end, so each gets the same scale.
     figure.add_contour(
         x=grid.tolist(),
         y=grid.tolist(),

@@ -75,7 +75,7 @@ def settings(
 
 
 def models(inputs: ReportInput, judged: Sequence[Candidate]) -> list[Learnt | None]:
-    """What the judge of recommendations has learnt of each objective."""
+    """The model of each objective, fitted by the judge of recommendations."""
     return [learnt(objective, i, inputs.space, judged) for i, objective in enumerate(inputs.objectives)]
 
 
@@ -127,7 +127,7 @@ def course(inputs: ReportInput, made: Sequence[Step], judged: Sequence[Candidate
     spread = course_plots.drift(when, made)
     return {
         "figure": course_plots.progress(inputs.objectives, made, best),
-        "failed": failed_launches(made, inputs.space.unset),
+        "failed": failed_launches(made, inputs.unset),
         "leads": rows,
         "timeline": course_plots.timeline(inputs.objectives, when, made),
         "drift": ", ".join(
@@ -170,7 +170,7 @@ def launches(inputs: ReportInput, made: Sequence[Step]) -> dict[str, Any] | None
     if not made:
         return None
     rows = []
-    unset = inputs.space.unset
+    unset = inputs.unset
     when = moments([step.observation for step in made])
     for step, moment in zip(made, when, strict=True):
         o = step.observation

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from autotune.history.objectives import Objective
-from autotune.recommend.winners import Place
+from autotune.recommend.winners import SlotWinner
 from autotune.space import Point, Space, Value
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, BROWN, CYAN, GREEN, GREY, PINK, RED, TEAL, VIOLET
@@ -33,10 +33,10 @@ class Tried:
     value: float
     """Its score in the objective; NaN where its launches failed."""
     text: str
-    """What it showed, or why it failed."""
+    """Its result, or why it failed."""
 
 
-def winners(places: Sequence[Place]) -> str:
+def winners(places: Sequence[SlotWinner]) -> str:
     """Message sizes by communicator sizes: the winner's colour, its gain as strength, ties hatched."""
     sizes = sorted({place.slot[2] for place in places})
     ranks = sorted({place.slot[1] for place in places})
@@ -222,7 +222,7 @@ def one_slice(
     return axes.as_json(figure, f"slice-{objective.name}-{name}")
 
 
-def by_collective(places: Sequence[Place]) -> list[tuple[str, list[Place]]]:
+def by_collective(places: Sequence[SlotWinner]) -> list[tuple[str, list[SlotWinner]]]:
     """The places of each collective."""
     return [(name, list(group)) for name, group in groupby(places, key=lambda place: place.slot[0])]
 
@@ -239,7 +239,7 @@ def _name(choice: Point) -> str:
     return " ".join(str(value) for value in dict(choice).values())
 
 
-def _faded(colour: str, place: Place) -> str:
+def _faded(colour: str, place: SlotWinner) -> str:
     """The colour as strong as the gain is large."""
     gain = place.gain.ratio if place.gain else 1.0
     share = min(max(math.log(gain), 0.0) / math.log(_FULL_GAIN), 1.0) if gain > 0 else 0.0
@@ -247,13 +247,15 @@ def _faded(colour: str, place: Place) -> str:
     return f"rgba({red},{green},{blue},{_FAINTEST + (0.9 - _FAINTEST) * share:.2f})"
 
 
-def _place_text(place: Place) -> str:
+def _place_text(place: SlotWinner) -> str:
     _, ranks, size = place.slot
     lines = [f"{size_text(size)} on {ranks} ranks: {choice_text(place.choice)}"]
     if place.gain:
         lines.append(f"{ratio_text(place.gain.ratio, place.gain.interval)}, {verdict(place.gain)}")
     if place.tied:
-        lines.append(f"cannot be told from {', '.join(choice_text(rival) for rival in place.rivals[:4])}")
+        lines.append(
+            f"not significantly faster than {', '.join(choice_text(rival) for rival in place.rivals[:4])}"
+        )
     elif math.isfinite(place.behind):
         lines.append(f"the next best takes {ratio_text(place.behind)} its time")
     return "<br>".join(lines)

@@ -36,7 +36,7 @@ from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
 _SMALLEST, _LARGEST = 1e-150, 1e150
-"""Of a response: beyond them the square of a double, or its inverse, is 0 or infinite."""
+"""Limits of a response: beyond them the square of a double, or its inverse, is 0 or infinite."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.I)
 """A number written out, as C prints one: Python's own reader also takes ``1_0`` and digits of any script."""
 
@@ -94,7 +94,7 @@ class ProgramRuns:
         file = self._file(folder)
         try:
             if file is not None and file.is_file():
-                file.unlink()  # an answer of before is none to this run
+                file.unlink()  # an older answer is none to this run
         except OSError as exc:
             raise StackError(f"{file} cannot be removed: {exc.strerror}", "see probe.options.file") from exc
         words, env = passed(self.options, point, folder)

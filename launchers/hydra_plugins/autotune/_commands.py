@@ -1,7 +1,7 @@
 """Launcher command lines as pure functions from a request to a list of words; nothing here starts anything.
 
-A word is never read by a shell, and values of variables never stand in a command line: the launcher gets them
-in its own environment and is only told their names.
+A word is never read by a shell, and values of variables are never in a command line: the launcher gets them
+in its own environment and on its command line only their names.
 """
 
 from collections.abc import Mapping, Sequence

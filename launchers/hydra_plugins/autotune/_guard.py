@@ -44,7 +44,7 @@ SWEEP, LAUNCH = "sweep", "launch"
 
 _FORCED_S, _ROUND_S = 30.0, 0.05
 """So long at most, and in rounds so long apart, are those ended by force who still come to be: the end of a
-killed process takes seconds on a busy machine, and for ever where it waits for a dead network file system."""
+killed process takes seconds on a busy machine, and does not come while it waits for a dead file system."""
 _BECOMING_S = 1.0
 """So long is waited for a process between two programs to have an environment; some never have one."""
 _DEATH_SIGNAL, _SUBREAPER, _DUMPABLE = 1, 36, 4
@@ -228,7 +228,7 @@ def _children() -> Iterator[int]:
 
 
 def _stat(folder: Path) -> list[str]:
-    """What the kernel tells of a process after its name: its state, its parent and more, see proc(5)."""
+    """A process's fields after its name: its state, its parent and more, see proc(5)."""
     return (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
@@ -258,7 +258,7 @@ def _as(code: int) -> int:
 
 
 def _prctl(option: int, value: int) -> None:
-    """What the kernel is told of this process; one that does not know it goes on without."""
+    """Set an attribute of this process in the kernel; one that does not know it goes on without."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 

@@ -1,6 +1,6 @@
 """Named hosts: reading a hostfile, and asking every host whether it is fit for a campaign.
 
-A campaign over hosts of which one has another Python, another MPI or an old copy of this project fails in its
+A campaign in which one host has another Python, another MPI or an old copy of this project fails in its
 first launch with a message of MPI that names nobody. So each host is asked first, over the same agent that
 ``mpirun`` will use, and those that do not fit are named.
 """
@@ -24,12 +24,12 @@ said = subprocess.run([sys.argv[1], "--version"], capture_output=True, text=True
 has = {"Python": platform.python_version(), "MPI": " ".join(said.split()[:4]), "autotune": project_version()}
 print("AUTOTUNE", json.dumps({"name": socket.gethostname(), "has": has}))
 """
-"""What runs on each host; the last line of its output is the answer."""
+"""The program that runs on each host; the last line of its output is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
-    """What one host said."""
+    """One host's answer."""
 
     host: str  # As it was asked for.
     name: str = ""  # As it calls itself.

@@ -23,7 +23,7 @@ from hydra_plugins.autotune._hosts import check, read_hostfile
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
 """Words and environment that make a launch on given nodes."""
 
-_REASON = 400  # Characters of what a launch said that stand in its reason.
+_REASON = 400  # Characters of a launch's output in its reason.
 _ROOM_BYTES = 1 << 18  # Of a result: a launch that finds less may have failed for that alone.
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
@@ -113,7 +113,7 @@ def run_here(
 
 
 def check_room(directory: Path) -> None:
-    """Refuse to tell what became of a launch that found no room for its result.
+    """Refuse an outcome for a launch that found no room for its result.
 
     Raises:
         StorageError: nothing can be written there.
@@ -128,7 +128,7 @@ def check_room(directory: Path) -> None:
 
 
 def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
-    """What a launch that has ended showed.
+    """The outcome of a launch that has ended.
 
     The probe's completion record decides, not the exit code: launchers return 0 when a daemon is lost, and
     some stacks fail after everything was measured.
@@ -154,6 +154,6 @@ def outcome(directory: Path, ended: _processes.Ended) -> LaunchOutcome:
 
 
 def _last_words(directory: Path) -> str:
-    """What UCX called an error, else the end of what the launch printed: a reason that says something."""
+    """UCX's error, else the end of the launch's output: a reason that says something."""
     errors = " | ".join(last_errors(directory))[:_REASON]
     return errors or _processes.last_words(directory / "stderr", directory / "stdout", limit=_REASON)

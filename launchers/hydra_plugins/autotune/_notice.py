@@ -1,4 +1,4 @@
-"""A command of the user's that is told how a campaign ended."""
+"""A command of the user's that is run when a campaign ends."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What our launcher plugins take from Hydra's own one, which is private to it and stands here alone.
+"""Private parts of Hydra's own launcher that our plugins need; they are imported here alone.
 
 ``Sequential`` runs the jobs of a multirun in this process, one after another.
 """

@@ -34,7 +34,7 @@ KEPT_BYTES = 4 << 20  # So much of a launch's output is kept from its beginning,
 
 _GRACE_S = 3.0
 _CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
-_TURN_S = 0.05  # How often to look whether a command has ended, where the kernel does not tell.
+_TURN_S = 0.05  # How often to look whether a command has ended, where the kernel does not report it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Ended:
 
     @property
     def cause(self) -> str:
-        """Why, in words; shells and launchers tell of a signal by 128 and its number."""
+        """The cause in words; shells and launchers report a signal by 128 and its number."""
         if self.exit_code is None:
             return f"ended after {self.duration_s:.0f} s"
         number = -self.exit_code if self.exit_code < 0 else self.exit_code - 128
@@ -64,8 +64,8 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
     Args:
         argv: Words, never read by a shell.
         env: Added to this process's own environment.
-        stdout: File that receives the command's output, without what lies between a beginning and an end of
-            ``KEPT_BYTES`` each. It lies in the directory of the launch, beside those of the same campaign.
+        stdout: File that receives the command's output: its beginning and its end, ``KEPT_BYTES`` each.
+            It is in the directory of the launch, beside those of the same campaign.
         stderr: File that receives its messages, likewise.
         timeout_s: After which it is ended.
 
@@ -261,7 +261,7 @@ def _finish(process: subprocess.Popen[bytes] | None, outputs: Sequence[_Output])
         for pipe, output in zip(_pipes(process), outputs, strict=True):
             with pipe:
                 os.set_blocking(pipe.fileno(), False)
-                for _ in range(_LAST_CHUNKS):  # somebody who escaped could go on for ever
+                for _ in range(_LAST_CHUNKS):  # a process that escaped could go on without end
                     if not _taken(pipe.fileno(), output):
                         break
     for output in outputs:
@@ -275,7 +275,7 @@ def _driver() -> str:
 
 
 def _guarding(driver: str) -> subprocess.Popen[bytes]:
-    """What ends our launches if we are killed: one guard for all of them."""
+    """The process that ends our launches if we are killed: one guard for all of them."""
     if _guard_of(driver).poll() is not None:
         _guard_of.cache_clear()
     return _guard_of(driver)

@@ -47,7 +47,7 @@ class Replay:
     directory: Path  # Each launch gets a folder below its ``launches/``.
 
     def observe(self, trial: Trial) -> Observation:
-        """What a recorded run shows; see ``Observer``."""
+        """The result in a recorded run; see ``Observer``."""
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def run(self, trial: Trial) -> LaunchOutcome:
@@ -103,7 +103,7 @@ class Replay:
     def _deployed(
         self, rules: Sequence[Rule], point: Point, comm_size: int, size: int
     ) -> tuple[Point, Point]:
-        """The point and the choice in force at one size: what the rules say, else the stack's default."""
+        """The point and the choice in effect at one size: by the rules, else the stack's default."""
         rule = rule_at(rules, (self.recorded.collective, comm_size, size))
         if rule:
             ruled = rule.choice

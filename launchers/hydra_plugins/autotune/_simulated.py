@@ -1,6 +1,6 @@
 """Trials on a model of a cluster in place of the cluster.
 
-A launch is placed and priced by ``autotune.simulate`` and gives raw samples, as a probe would: the model's
+A launch is placed and timed by ``autotune.simulate`` and gives raw samples, as a probe would: the model's
 time, the job's factor, the calls' spread and rare spikes. The same trial with the same seed gives the same
 samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is what the launch would have taken.
 Everything that comes out is stamped ``SIMULATED``.
@@ -59,7 +59,7 @@ class Simulated:
     truth: Truth = NOTHING_PLANTED  # What planted knobs do.
 
     def observe(self, trial: Trial) -> Observation:
-        """What the launch would have shown; see ``Observer``."""
+        """The result that the launch would have; see ``Observer``."""
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def run(self, trial: Trial) -> LaunchOutcome:
@@ -133,7 +133,7 @@ class Simulated:
 
 
 def stamp_of(machine: Machine) -> Stamp:
-    """What everything that comes from a model is marked with."""
+    """The stamp of every result of a model."""
     source = machine.calibrated_from
     return Stamp(SiteKind.SIMULATED, f"calibrated from {source}" if source else "uncalibrated")
 

@@ -5,7 +5,7 @@
     allocation   the campaign runs            a launch is              nodes
     inside       in a job of the user's       mpirun or srun in it     the allocation's first ones
     campaign     in a job of its own, which   the same                 the same, asked for by name
-                 hands over before its end
+                 passes on before its end
     trial        where it was started         a job                    those of the first job, by name
 
 ``InAllocation`` serves the first two, ``TrialJobs`` the third; here is chosen between them, and a campaign
@@ -133,7 +133,7 @@ def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
 
 
 def _this_command() -> list[str]:
-    """What this process was started as; ``campaign.fresh`` is for the first start alone."""
+    """The command line of this process, without ``campaign.fresh``, which is for the first start alone."""
     words = [word for word in sys.orig_argv[1:] if not word.startswith("campaign.fresh=")]
     return [sys.executable, *words]
 

@@ -1,7 +1,7 @@
-"""What is asked of Slurm: settings of the scenario → submitit's parameters → a submitted job.
+"""A request to Slurm: settings of the scenario → submitit's parameters → a submitted job.
 
 submitit writes the script and calls ``sbatch``; the command that the job runs travels beside the script, as a
-pickled list of words, so nothing of it is ever read by a shell. What does stand in the script is checked
+pickled list of words, so nothing of it is ever read by a shell. The content of the script is checked
 here first: a line break in a value would start a line of its own.
 """
 
@@ -38,7 +38,7 @@ _OVERRAN = (124, 137)  # Exit codes of ``timeout``.
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """What the scenario says about Slurm; empty: the site's default."""
+    """The scenario's settings for Slurm; empty: the site's default."""
 
     allocation: str = "auto"
     """``inside`` (the allocation we are in), ``campaign`` (one job for all launches), ``trial`` (a job each),
@@ -57,7 +57,7 @@ class BatchSettings:
     margin_s: int = 60  # How long before a job's end the last launch must be over.
 
     def __post_init__(self) -> None:
-        """Check what would stand in a script.
+        """Check the values that go into a script.
 
         Raises:
             ScenarioError: an unknown way, no time, no option, or a value with a control character.
@@ -133,7 +133,7 @@ def job_name(directory: Path) -> str:
 
 
 def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
-    """What submitit is told about a job.
+    """Parameters of a job for submitit.
 
     Options that submitit does not know, and those whose defaults of its own would get in the way (its signal,
     limits in whole minutes), go through its ``additional_parameters``.
@@ -161,7 +161,7 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
         "ntasks_per_node": order.ppn,
         "wckey": None,  # submitit's own default is refused where keys are checked
         "stderr_to_stdout": True,
-        # Ignored until the campaign heeds it, which asks for its time itself: it would end what still starts.
+        # Ignored until the campaign handles it, which asks for its time itself: it would end a starting one.
         "setup": [*([f"trap '' {SIGNAL}"] if order.warn_s else []), *settings.prelude] or None,
         "use_srun": False,
         "additional_parameters": extra,
@@ -224,7 +224,7 @@ def _executor(folder: Path) -> "submitit.SlurmExecutor":
     refuse_links(folder)
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        make_own(folder)  # the job runs what lies there
+        make_own(folder)  # the job runs its content
         # exec: Slurm signals the batch shell alone, so the shell must give way to the campaign.
         return Bounded(folder, python=f"exec {shlex.quote(sys.executable)}")
     except RuntimeError as exc:

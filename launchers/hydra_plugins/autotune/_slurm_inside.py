@@ -43,7 +43,7 @@ class InAllocation:
     _suspect: bool = False
 
     def heed_signal(self) -> None:
-        """Hand over when Slurm announces the end of the job."""
+        """Pass on when Slurm announces the end of the job."""
         signal.signal(getattr(signal, f"SIG{SIGNAL}"), self._on_signal)
 
     def run(self, request: LaunchRequest) -> LaunchOutcome:

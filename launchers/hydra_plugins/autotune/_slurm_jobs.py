@@ -20,7 +20,7 @@ from hydra_plugins.autotune._slurm_words import STARTING, Job, is_transient, job
 
 SLACK_S = 10.0  # Between the moment for which an age was given and the one in which it is used on a node.
 
-_NOTICE_S = 10.0  # Wait that the user is told of.
+_NOTICE_S = 10.0  # Wait from which on the user is informed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class Slurm:
     call_timeout_s: float = 60.0  # Of one command.
     sleep: Callable[[float], None] = interruption.pause  # Waits.
     clock: Callable[[], float] = time.monotonic  # For ``patience_s``.
-    say: Callable[[str], object] = sys.stderr.write  # Tells the user that something is being waited for.
+    say: Callable[[str], object] = sys.stderr.write  # Informs the user of waiting.
 
     def job(self, job_id: str) -> Job | None:
-        """What Slurm knows about a job; None when it has forgotten it.
+        """A job as Slurm knows it; None when it has forgotten it.
 
         Raises:
             StackError: no answer for ``patience_s``.
@@ -87,7 +87,7 @@ class Slurm:
         return "".join(self.ask(words).stdout.split()[:1])
 
     def jobs(self, name: str) -> tuple[tuple[str, Job], ...]:
-        """What follows ``name`` in the names of our jobs that wait or run, each with the job.
+        """The rest after ``name`` in the names of our jobs that wait or run, each with the job.
 
         Raises:
             StackError: no answer for ``patience_s``.

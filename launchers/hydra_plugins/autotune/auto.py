@@ -15,7 +15,7 @@ class AutoLauncher(Sequential):
     """Takes the launcher that this machine offers and says which."""
 
     def prepare(self, scenario: "Scenario") -> None:
-        """What the launcher that is taken wants done before a campaign.
+        """Prepare as the chosen launcher does before a campaign.
 
         Raises:
             HandedOver: a batch job runs the campaign.

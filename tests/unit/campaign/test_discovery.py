@@ -8,7 +8,7 @@ from autotune.campaign.discovery import Discovery, adding_up
 from autotune.campaign.time_left import TimeLeft
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.resources import space_text
-from autotune.screening.discovery import ChangeEffect, Found, Run
+from autotune.screening.discovery import ChangeEffect, DiscoveryResult, Run
 from autotune.space import Parameter, Point, Space
 from autotune.space.joined import joined
 from autotune.space.loader import load_space
@@ -69,7 +69,7 @@ def test_what_experts_named_goes_first_then_what_is_strong_elsewhere():
 
 def test_what_experts_named_is_searched_whatever_was_found_but_for_levels_that_fail():
     failing = (("btl_sm_eager_limit", 65536), ("UCX_TLS", "self,tcp"))
-    nothing = Found((), (), (), tuple((0, c) for c in failing), (), ((0.0,), (0.0,)), 0.05)
+    nothing = DiscoveryResult((), (), (), tuple((0, c) for c in failing), (), ((0.0,), (0.0,)), 0.05)
     space = discovery(0).searched(nothing)
     assert {p.name for p in space.job} == NAMED_ONES
     for name, level in failing:

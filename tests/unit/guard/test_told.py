@@ -13,7 +13,7 @@ import pytest
 from autotune.errors import ExitCode
 from autotune.guard.changes import Change
 from autotune.guard.told import Told, reframe_test
-from autotune.guard.verdict import Found, Kind, Verdict, judge
+from autotune.guard.verdict import Found, Kind, NightVerdict, judge
 from tests.unit.guard.nights_of import SLOTS, Machine
 
 RNG = np.random.default_rng
@@ -24,7 +24,7 @@ CASES = {
     "same": (Told("2026-11-01", (), verdict=QUIET), ExitCode.WELL),
     "quick": (Told("2026-11-01", (Change("UCX: 1.18 → 1.20"),)), ExitCode.WELL),
     "early": (Told("2026-11-01", (), verdict=EARLY), ExitCode.STUCK),
-    "nothing": (Told("2026-11-01", (), verdict=Verdict()), ExitCode.STUCK),
+    "nothing": (Told("2026-11-01", (), verdict=NightVerdict()), ExitCode.STUCK),
     "behind": (Told("2026-11-01", (), verdict=BEHIND), ExitCode.FINDING),
     "not in effect": (Told("2026-11-01", (), ("no rule is reached",), verdict=QUIET), ExitCode.FINDING),
     "older is faster": (
@@ -82,7 +82,7 @@ def test_what_fell_behind_is_to_be_tuned_again():
 def test_collectives_that_lost_other_sizes_are_tuned_apart():
     lost = [("bcast", 4, 8), ("allreduce", 4, 64), ("alltoall", 4, 8), ("allreduce", 4, 8)]
     found = tuple(Found(slot, Kind.BEHIND, "2026-11-01", 1.5, (1.2, 1.9), 1.0) for slot in lost)
-    first, second = Told("2026-11-01", (), verdict=Verdict(found)).again.split(" && ")
+    first, second = Told("2026-11-01", (), verdict=NightVerdict(found)).again.split(" && ")
     assert "collective=[allreduce]' 'sizes=[8,64]'" in first
     assert "collective=[alltoall,bcast]' 'sizes=[8]'" in second
 

@@ -1,6 +1,7 @@
 """Files of ranks, as the recorder writes them, become one recording; and the document is read as it was."""
 
 import json
+import math
 from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from autotune.errors import TableError
+from autotune.importers import rank_file as of_rank
 from autotune.importers import rank_files as rec
 from autotune.importers.profiles import read_profile
 from autotune.importers.rank_files import joined
@@ -51,23 +53,23 @@ def rank_file(
     **of_head,
 ):
     """The file of a rank that kept all of its calls of 64 bytes."""
-    head = np.zeros(1, rec._HEAD)
-    given = {"magic": b"autorec3", "rank": rank, "size": ranks, "ended": ended, "nodes": 1, "compact": 1}
+    head = np.zeros(1, of_rank.HEAD)
+    given = {"magic": b"autorec4", "rank": rank, "size": ranks, "ended": ended, "nodes": 1, "compact": 1}
     given |= {"job": 7, "cells": 1, "streams": 1, "end_s": 100.0, "end": 100 / TICK_S, "tick_s": TICK_S}
     given |= {"ahead_s": ahead, "ahead_end_s": ahead, "host": b"node", "library": b"Open MPI v5"} | of_head
     for key, value in given.items():
         head[key] = value
     seconds = took.values() if isinstance(took, dict) else took
-    cells = np.zeros(1, rec._CELL)
+    cells = np.zeros(1, of_rank.CELL)
     its = {"name": name, "bin": 7, "ranks": ranks, "calls": calls, "timed": calls, "all": calls}
     for key, value in (its | {"bytes": 64.0 * calls, "ticks": round(sum(seconds) / TICK_S)}).items():
         cells[key] = value
-    runs = np.zeros(rec._RUNS, rec._RUN)
+    runs = np.zeros(of_rank._RUNS, of_rank._RUN)
     if run is not None:
         runs[0] = run
-    streams = np.zeros(1, rec._STREAM)
+    streams = np.zeros(1, of_rank._STREAM)
     streams[0] = (name, 99, 7, ranks, calls, len(longest), calls, 0, 2**64 - 1)
-    samples = np.zeros(calls + len(longest), rec._TICKS)
+    samples = np.zeros(calls + len(longest), of_rank._TICKS)
     for i, call in enumerate([*range(calls), *longest]):
         times = round((begin[call] + ahead) / TICK_S), round((begin[call] + took[call] + ahead) / TICK_S)
         samples[i] = (call, *times, root, weights[call])
@@ -124,7 +126,7 @@ def test_the_standard_error_is_that_of_repeated_draws():
     errors, said = [], []
     for _ in range(400):
         drawn = all_s.reshape(-1, 8)[np.arange(200), rng.integers(0, 8, 200)]
-        cell = np.zeros(1, rec._CELL)
+        cell = np.zeros(1, of_rank.CELL)
         cell["calls"], cell["weight"], cell["weighted"] = all_s.size, 8 * 200, 8 * drawn.sum()
         cell["spread"] = [8 * 7 * (drawn**i).sum() for i in range(3)]
         seconds, error_s = rec._sums(cell, 1.0, 0.0)[0, [rec._SECONDS, rec._SE]]
@@ -132,6 +134,30 @@ def test_the_standard_error_is_that_of_repeated_draws():
         said.append(error_s)
     assert np.mean(errors) == pytest.approx(0.0, abs=4 * np.std(errors) / 20)
     assert np.mean(said) == pytest.approx(np.std(errors), rel=0.2)
+
+
+def test_the_interval_holds_what_wrappers_and_a_programs_clock_add():
+    """Of 400 calls 100 went through the wrapper, 50 were timed, 1 µs each; once a core was lost for 1 ms."""
+    cell = np.zeros(1, of_rank.CELL)
+    cell["calls"], cell["timed"], cell["all"], cell["counted"] = 400, 50, 50, 100
+    cell["ticks"], cell["added"] = 50_000, 50  # µs
+    clock_s, wtime_s, tick_s = 1e-8, 2e-8, 1e-9
+    row = rec._sums(cell, 1e-6, clock_s, wtime_s, tick_s)[0]
+    assert row[rec._SECONDS] == pytest.approx(0.4)
+    assert row[rec._LOW] == pytest.approx(0.4 - 400 * 1.1e-8)
+    assert row[rec._HIGH] == pytest.approx(0.4 + 2 * 100e-6 + 400 * (1.1e-8 + 2e-8))
+    job = rec._RecordedJob(added_s=1e-3, squares=1e-6)
+    rows = {("allreduce", 0, 2, 4, 0, 0): row.copy(), ("isend", 0, 0, 4, 1, 3): row.copy()}
+    waits = row.copy()
+    rows["isend", 0, 0, 4, 1, 3][rec._WAIT] = 0.1
+    rows["wait", 0, 0, 0, rec._COMPLETION, 0] = waits
+    rec._widen(rows, [job])
+    wider = 1.96 * math.sqrt(100e-6 * 1e-3)
+    assert waits[rec._HIGH] - row[rec._HIGH] == pytest.approx(wider, rel=1e-3)
+    isend = rows["isend", 0, 0, 4, 1, 3]
+    quarter = (waits[rec._HIGH] - waits[rec._SECONDS]) / 4
+    assert isend[rec._HIGH] - waits[rec._HIGH] == pytest.approx(quarter)
+    assert row[rec._LOW] - isend[rec._LOW] == pytest.approx((row[rec._SECONDS] - row[rec._LOW]) / 4)
 
 
 def test_waiting_is_weighted_by_what_each_kept_call_was_drawn_of():

@@ -76,7 +76,7 @@ TRAPS = [
     (
         "sizes that not all ranks know",
         document("gather", entry({"alg": 1, "msg_size_max": 63}, {"alg": 2})),
-        "wait for ever",
+        "deadlock",
         "single rule",
     ),
 ]

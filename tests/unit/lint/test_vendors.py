@@ -28,7 +28,7 @@ UCC = [
     ("an entry that does nothing", f"{TUNE}allreduce:0-4k\n", 1, "changes nothing"),
     ("an algorithm of another library", f"UCC_A=1\n{TUNE}bcast:@ring\n", 2, "has no algorithm 'ring'"),
     ("an id too large", f"{TUNE}bcast:@3\n", 1, "has no algorithm '3'"),
-    ("sizes of a v-variant", f"{TUNE}alltoallv:0-4k:@pairwise\n", 1, "cannot tell the sizes of alltoallv"),
+    ("sizes of a v-variant", f"{TUNE}alltoallv:0-4k:@pairwise\n", 1, "does not know the sizes of alltoallv"),
     ("a variable of another layer", "[nnodes=1]\nUCC_CL_BASIC_TLS=ucp\n", 2, "ignored in it"),
     ("an open end", "[team_size=8-inf]\nUCC_A=1\n", 1, "is no range"),
     ("an indented line", "UCC_A=1\n UCC_B=1\n", 2, "goes on with the value"),
@@ -108,7 +108,7 @@ SCRIPTS = [
     ("a name of old", "export I_MPI_INTRANODE_EAGER_THRESHOLD=8192\n", "does not know it"),
     ("a deprecated one", "export FI_EFA_SHM_MAX_MEDIUM_SIZE=8192\n", "since 1.20"),
     ("no plugin", "export NCCL_TUNER_CONFIG_FILE=/x\n", "without a plugin"),
-    ("a map in a script", "export UCC_TL_UCP_TUNE=alltoallv:0-4k:@0\n", "cannot tell the sizes"),
+    ("a map in a script", "export UCC_TL_UCP_TUNE=alltoallv:0-4k:@0\n", "does not know the sizes"),
     ("not exported", "MPICH_ALLREDUCE_NO_SMP=1\nsrun ./a\n", "not exported"),
 ]
 

@@ -7,7 +7,7 @@ import pytest
 
 from autotune.importers.recorded_time import Lateness, LateRank, OtherCalls, Timeline
 from autotune.importers.recording import RecordedCalls, Recording, mean_of, read_recording
-from autotune.recommend.diagnosis import Verdict, diagnose
+from autotune.recommend.diagnosis import Advice, diagnose
 from autotune.recommend.floor import Floor
 from autotune.recommend.recommendation import Gain
 from autotune.views.diagnosis import details, document, sentence
@@ -48,7 +48,7 @@ LATE = Lateness(100, "same", None, (LateRank(2, 0.98, 5.0, 0.1), LateRank(0, 0.0
 
 def test_a_run_without_mpi_is_not_worth_a_thought():
     found = diagnose(run(calls(seconds=0.2)))
-    assert found.verdict is Verdict.LEAVE
+    assert found.verdict is Advice.LEAVE
     assert sentence(found) == (
         "Your job spends 0.2 % of its time in MPI. Tuning can win at most 0.2 % of the run: do not bother."
     )
@@ -56,7 +56,7 @@ def test_a_run_without_mpi_is_not_worth_a_thought():
 
 def test_waiting_is_nobodys_to_win_and_the_rank_is_named():
     found = diagnose(run(calls(seconds=6.0, waiting=5.5, late=LATE)))
-    assert found.verdict is Verdict.LEAVE
+    assert found.verdict is Advice.LEAVE
     assert sentence(found) == (
         "Your job spends 6.0 % of its time in MPI: 5.5 % waiting in allreduce because rank 2 is late "
         "(imbalance, not MPI), 0.5 % in the rest. Tuning can win at most 0.5 % of the run: do not bother."
@@ -79,7 +79,7 @@ def test_whether_it_is_always_the_same_rank_is_said(pattern, period_s, said):
 
 def test_a_slow_default_can_be_won_back():
     found = diagnose(run(calls(seconds=20.0)), floor(gain(100.0, 1400.0)))
-    assert found.verdict is Verdict.TUNE
+    assert found.verdict is Advice.TUNE
     share, low, high = found.win
     assert share == pytest.approx(0.2 * 13 / 14)
     assert low < share < high
@@ -97,7 +97,7 @@ def test_what_the_floor_leaves_is_won_and_no_more():
 
 def test_a_default_that_is_the_best_is_left_alone():
     found = diagnose(run(calls(seconds=20.0, n=100_000.0)), floor(gain(200.0, 200.0)))
-    assert found.verdict is Verdict.LEAVE
+    assert found.verdict is Advice.LEAVE
     assert found.most < 0.002
 
 
@@ -105,7 +105,7 @@ def test_nothing_is_promised_of_calls_that_take_a_hundred_times_what_they_do_alo
     """Of 20 s a hundredth is what these calls take by default, and half of that could be won."""
     found = diagnose(run(calls(seconds=20.0, n=10_000.0)), floor(gain(10.0, 20.0)))
     assert found.most < 0.002
-    assert found.verdict is Verdict.LEAVE
+    assert found.verdict is Advice.LEAVE
     assert "allreduce takes 200 times" in details(found, None)
     assert "nothing is promised of that" in details(found, None)
 
@@ -117,7 +117,7 @@ def test_transfers_are_bounded_by_all_of_them_and_promised_as_far_as_the_probe_g
         other("completion", "waitall", 39.5, 0.0, completing_s=39.5),
     )
     without = diagnose(run(others=pairs))
-    assert without.verdict is Verdict.UNMEASURED
+    assert without.verdict is Advice.UNMEASURED
     assert "44 % point-to-point (Waitall, Irecv of 64 KiB)" in sentence(without)
     assert "Tuning can win at most 44 % of the run" in sentence(without)
     found = diagnose(run(others=pairs), floor(gain(90.0, 100.0, "pingpong", 65536)))
@@ -129,7 +129,7 @@ def test_transfers_are_bounded_by_all_of_them_and_promised_as_far_as_the_probe_g
 def test_files_and_setting_up_are_not_tunings():
     others = (other("files", "file_write_at_all", 3.0, 2**20), other("setup", "comm_dup", 30.0, 0.0))
     found = diagnose(run(others=others))
-    assert found.verdict is Verdict.LEAVE
+    assert found.verdict is Advice.LEAVE
     assert "3.0 % in MPI-IO (File_write_at_all of 1 MiB)" in sentence(found)
     assert "30 % setting up communicators and the like (Comm_dup)" in sentence(found)
 

@@ -117,7 +117,7 @@ def test_json_has_null_where_nothing_can_be_known(tmp_path):
     lost = report["responses"]["y"]["effects"][0]
     assert (lost["effect"], lost["p_value"], lost["active"]) == (None, None, False)
     json.dumps(report, allow_nan=False)
-    assert "cannot be told" in screening_text(screened(path, ["lost", "x"], ["y:min"]))
+    assert "inconclusive" in screening_text(screened(path, ["lost", "x"], ["y:min"]))
 
 
 def test_text_of_a_report(cast_fatigue):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from autotune.recommend.predicted import predicted
-from autotune.verification.application import Agreement, Said, agreement, difference, judged
+from autotune.verification.application import Agreement, ApplicationDecision, agreement, difference, judged
 from autotune.verification.blocks import order
 from autotune.verification.sequential import SequentialDesign
 
@@ -21,14 +21,19 @@ def ended(rng, ratio, noise, more_is_better=False):
         for number, tuned in block:
             runs.append((number, tuned, 10.0 / (ratio if tuned else 1.0) * np.exp(noise * rng.normal())))
         verdict = judged(runs, more_is_better, DESIGN)
-        if verdict.said is not Said.UNTOLD:
+        if verdict.said is not ApplicationDecision.INCONCLUSIVE:
             break
     return verdict
 
 
 @pytest.mark.parametrize(
     ("ratio", "more_is_better", "said"),
-    [(1.3, False, Said.BETTER), (1.3, True, Said.WORSE), (0.8, False, Said.WORSE), (0.8, True, Said.BETTER)],
+    [
+        (1.3, False, ApplicationDecision.BETTER),
+        (1.3, True, ApplicationDecision.WORSE),
+        (0.8, False, ApplicationDecision.WORSE),
+        (0.8, True, ApplicationDecision.BETTER),
+    ],
 )
 def test_what_is_clear_is_said(ratio, more_is_better, said):
     verdict = ended(np.random.default_rng(1), ratio, 0.01, more_is_better)
@@ -37,13 +42,16 @@ def test_what_is_clear_is_said(ratio, more_is_better, said):
 
 
 def test_no_difference_within_what_matters():
-    assert ended(np.random.default_rng(2), 1.0, 0.001).said is Said.SAME
+    assert ended(np.random.default_rng(2), 1.0, 0.001).said is ApplicationDecision.SAME
 
 
 def test_without_a_difference_little_is_claimed():
     """At most 5 % over all looks; of 400 comparisons more than 36 are seen once in 10,000 such tests."""
     rng = np.random.default_rng(3)
-    claimed = sum(ended(rng, 1.0, 0.05).said in (Said.BETTER, Said.WORSE) for _ in range(400))
+    claimed = sum(
+        ended(rng, 1.0, 0.05).said in (ApplicationDecision.BETTER, ApplicationDecision.WORSE)
+        for _ in range(400)
+    )
     assert claimed <= 36
 
 
@@ -102,10 +110,10 @@ def test_a_difference_has_the_errors_of_both():
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
-        ((0.346, 0.012, 0.679), (0.482, -10.89, 0.977), Agreement.CANNOT_TELL),
+        ((0.346, 0.012, 0.679), (0.482, -10.89, 0.977), Agreement.INCONCLUSIVE),
         ((0.224, 0.212, 0.237), (0.235, 0.207, 0.261), Agreement.AGREE),
         ((0.224, 0.212, 0.237), (0.10, 0.08, 0.12), Agreement.DISAGREE),
-        ((0.227, 0.217, 0.237), (0.251, 0.0, 0.438), Agreement.CANNOT_TELL),
+        ((0.227, 0.217, 0.237), (0.251, 0.0, 0.438), Agreement.INCONCLUSIVE),
         ((0.001, 0.0, 0.002), (0.004, -0.003, 0.007), Agreement.AGREE),
     ],
 )

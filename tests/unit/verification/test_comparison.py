@@ -53,13 +53,13 @@ def test_a_design_that_cannot_be_is_refused(bad):
         (0.0, 0.001, SlotDecision.NO_LONGER, False),
         (-0.3, 0.01, SlotDecision.NO_LONGER, True),
         (-0.003, 0.0005, SlotDecision.NO_LONGER, False),
-        (0.1, 0.6, SlotDecision.CANNOT_TELL, False),
+        (0.1, 0.6, SlotDecision.INCONCLUSIVE, False),
     ],
 )
 def test_decisions(gain, noise, decision, loses):
     judged = compare(blocks([gain] * 3, noise), DESIGN)
     assert {(c.decision, c.loses) for c in judged} == {(decision, loses)}
-    assert decided(judged) is (decision is not SlotDecision.CANNOT_TELL)
+    assert decided(judged) is (decision is not SlotDecision.INCONCLUSIVE)
 
 
 def test_one_slower_size_is_named_and_nothing_else():
@@ -125,7 +125,7 @@ def test_the_whole_is_the_mean_over_the_slots():
     assert total.low < total.gain < total.high
     assert total.launches == 16
     assert overall(blocks([0.1, 0.2, 0.3]), frozenset([slot(65536)])).gain == pytest.approx(0.3, abs=0.01)
-    assert overall(()).decision is SlotDecision.CANNOT_TELL
+    assert overall(()).decision is SlotDecision.INCONCLUSIVE
 
 
 def test_so_many_launches_would_tell_as_it_says():

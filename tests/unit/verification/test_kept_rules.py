@@ -14,7 +14,7 @@ def comparison(size, gain, decision):
     return Comparison(("allreduce", 2, size), 4, gain, 0.01, gain - 0.02, gain + 0.02, decision)
 
 
-BETTER, GONE, UNKNOWN = SlotDecision.STILL_BETTER, SlotDecision.NO_LONGER, SlotDecision.CANNOT_TELL
+BETTER, GONE, UNKNOWN = SlotDecision.STILL_BETTER, SlotDecision.NO_LONGER, SlotDecision.INCONCLUSIVE
 TABLE = (Rule("allreduce", 2, 0, RING), Rule("allreduce", 2, 3000, Point.of({"algorithm": "tree"})))
 
 

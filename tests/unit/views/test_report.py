@@ -21,6 +21,7 @@ from autotune.verification.comparison import compare
 from autotune.verification.one_round import VerificationRound
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.report import ReportInput, comparison, page, sections
+from autotune.views.report.page import _meaning
 from tests import example
 
 
@@ -431,3 +432,30 @@ def test_two_campaigns_are_compared_size_by_size(inputs):
     assert not [row for row in compared.rows if row[0] == "UCX_TLS"]
     names = {trace["name"] for figure in compared.figures for trace in figure["data"]}
     assert names == {"before, default", "before, tuned", "after, default", "after, tuned"}
+
+
+def test_launches_of_a_discovery_are_named_by_what_they_changed(inputs):
+    """A discovery's launches set knobs that the searched space does not have."""
+    knob = Parameter("UCX_FLOWS", ("auto", "8"), "auto")
+    whole = replace(inputs.space, parameters=(*inputs.space.parameters, knob))
+    first = next(o for o in inputs.history if o.trial.subject is Subject.SWEEP)
+    trial = replace(first.trial, point=Point.of({**whole.unset, "UCX_FLOWS": "8"}), phase=Phase.DISCOVERY)
+    history = History(tuple(replace(o, trial=trial) if o is first else o for o in inputs.history))
+    rows = Document(page(replace(inputs, whole=whole, history=history))).rows
+    assert next(row for row in rows if row[1:2] == ["discovery"])[-1] == "UCX_FLOWS=8"
+
+
+@pytest.mark.parametrize(
+    ("values", "description", "unit"),
+    [
+        (("auto", "4k", "64k"), "message size from which rendezvous is used", "bytes"),
+        ((1024, 2048), "largest message without a handshake, in bytes", "bytes"),
+        (("auto", "rkey_ptr"), "scheme for messages of so many bytes", ""),
+        ((1, 8), "rails that share a message size", ""),
+    ],
+)
+def test_a_unit_is_read_and_not_guessed(values, description, unit):
+    parameter = Parameter(
+        "x", values, values[0], ordered=not isinstance(values[0], str), description=description
+    )
+    assert _meaning(parameter) == (unit, description)

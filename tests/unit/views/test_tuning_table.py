@@ -3,7 +3,7 @@
 import re
 
 from autotune.recommend.recommendation import Gain
-from autotune.recommend.winners import Place
+from autotune.recommend.winners import SlotWinner
 from autotune.space import Point
 from autotune.views.tuning_table import Entry, tuning_page, tuning_rows, tuning_text
 
@@ -14,7 +14,7 @@ HOSTILE = Point.of({"algorithm": "<script>alert(1)</script>"})
 def entry(nodes, ranks, size, choice, rivals=(), default_us=2.0):
     slot = ("bcast", ranks, size)
     gain = Gain(slot, 1e-6, 1e-8, default_us * 1e-6, 1e-8) if default_us else None
-    return Entry(nodes, Place(slot, choice, rivals, 1.1, gain))
+    return Entry(nodes, SlotWinner(slot, choice, rivals, 1.1, gain))
 
 
 TABLE = [

@@ -1,0 +1,120 @@
+"""The file of one rank, as ``probe/recorder/file.h`` lays it out (see `rank_files`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+
+from autotune.errors import TableError
+from autotune.importers.lateness import SAMPLE
+from autotune.importers.recorded_time import FAMILIES
+
+_SLICES, _CLASSES, _ENVIRONMENT = 64, 64, 8192
+HEAD = np.dtype(
+    [("magic", "S8")]
+    + [(name, "<i4") for name in ("rank", "size", "ended", "threads", "kept_out", "nodes")]
+    + [(name, "<i4") for name in ("callers", "spawned", "compact", "environment")]
+    + [(name, "<i8") for name in ("job", "cells", "streams")]
+    + [
+        (name, "<f8")
+        for name in ("begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "clock_s", "tick_s")
+    ]
+    + [(name, "<f8") for name in ("wtime_s", "wtick_s", "squares")]
+    + [(name, "<i8") for name in ("begin", "end", "shift")]
+    + [("host", "S64"), ("library", "S128"), ("timeline", "<f8", (len(FAMILIES), _SLICES))]
+)
+CELL = np.dtype(
+    [("name", "S24")]
+    + [(name, "<i4") for name in ("kind", "bin", "ranks", "family", "distance", "spare")]
+    + [(name, "<i8") for name in ("calls", "timed", "all", "ticks", "counted", "added")]
+    + [(name, "<f8") for name in ("bytes", "wait", "weight", "weighted")]
+    + [("spread", "<f8", 3), ("excess", "<f8"), ("longest", "<f8"), ("classes", "<i8", _CLASSES)]
+)
+_RUN = np.dtype([("calls", "<i8"), ("bytes", "<f8"), ("cell", "<i4"), ("stream", "<i4")])
+_STREAM = np.dtype(
+    [("name", "S24"), ("members", "<u8")]
+    + [(name, "<i4") for name in ("bin", "ranks", "n", "longest")]
+    + [("calls", "<i8"), ("cut", "<i8"), ("limit", "<u8")]
+)
+_RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128
+LOWER_S = 2.0 ** (np.arange(8, 8 + _CLASSES) / 2) * 1e-9
+"""Where the classes of durations begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The file of one rank."""
+
+    head: Any
+    environment: str
+    cells: Any
+    streams: Any
+    samples: Sequence[tuple[Any, Any]]
+    """For each stream the calls that were drawn, and its longest."""
+
+    @property
+    def tick_s(self) -> float:
+        """Seconds of a tick: over the run, where it lasted long enough."""
+        lasted_s, ticks = (
+            float(self.head["end_s"] - self.head["begin_s"]),
+            self.head["end"] - self.head["begin"],
+        )
+        return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(self.head["tick_s"])
+
+    def seconds(self, samples: Any) -> Any:
+        """``SAMPLE`` with times in seconds, by the clock of rank 0; ``begin_s`` and ``end_s``."""
+        found = samples.astype(SAMPLE)
+        for column, ticks in (("begin_s", "begin"), ("end_s", "end")):
+            times_s = self.head["begin_s"] + (samples[ticks] - self.head["begin"]) * self.tick_s
+            found[column] = times_s - _ahead(self.head, times_s)
+        return found
+
+
+_TICKS = np.dtype([("call", "<i8"), ("begin", "<i8"), ("end", "<i8"), ("root", "<i4"), ("weight", "<i4")])
+
+
+def _ahead(head: Any, times_s: Any) -> Any:
+    """By how much a rank's clock was ahead of that of rank 0, at its times: a line between begin and end."""
+    span = max(float(head["end_s"] - head["begin_s"]), 1e-9)
+    share = np.clip((times_s - head["begin_s"]) / span, 0.0, 1.0) if head["ended"] == 1 else 0.0
+    return head["ahead_s"] + share * (head["ahead_end_s"] - head["ahead_s"])
+
+
+def read_rank(file: IO[bytes]) -> Rank:
+    """One rank's file, of which no more is read than was used.
+
+    Raises:
+        TableError: the recorder has not written it.
+    """
+    wrong = TableError("a file of another version of the recorder", "is another one preloaded as well?")
+
+    def some(kind: np.dtype[Any], n: int, room: int) -> Any:
+        """So many of a kind; where the file has holes, there is room for more of them."""
+        data = file.read(kind.itemsize * n)
+        if not 0 <= n <= room or len(data) != kind.itemsize * n:
+            raise wrong
+        if not compact:
+            file.seek(kind.itemsize * (room - n), 1)
+        return np.frombuffer(data, kind)
+
+    compact = True
+    head = some(HEAD, 1, 1)[0]
+    if head["magic"] != b"autorec4":
+        raise wrong
+    compact = bool(head["compact"])
+    environment = (
+        some(np.dtype("S1"), int(head["environment"]), _ENVIRONMENT).tobytes().decode(errors="replace")
+    )
+    runs = some(_RUN, _RUNS, _RUNS)
+    cells = some(CELL, int(head["cells"]), _CELLS).copy()
+    streams = some(_STREAM, int(head["streams"]), _STREAMS).copy()
+    samples = [
+        (some(_TICKS, int(one["n"]), _KEPT), some(_TICKS, int(one["longest"]), _LONGEST)) for one in streams
+    ]
+    for run in runs[runs["calls"] > 0]:  # the rank ended within it
+        cells["calls"][run["cell"]] += run["calls"]
+        cells["bytes"][run["cell"]] += run["calls"] * run["bytes"]
+        if run["stream"] >= 0:
+            streams["calls"][run["stream"]] += run["calls"]
+    return Rank(head, environment, cells, streams, samples)

@@ -1,0 +1,21 @@
+"""A whole site: what few jobs measured carried over to other sizes, and silence where that tells nothing.
+
+Place in the flow: measured times of shapes → decisions for all shapes. No I/O, no clock.
+"""
+
+from autotune.site.abstention import Decision, Outcome, bounds, calibrated, decide, outcomes
+from autotune.site.transfer import DEFAULT, Measured, Shape, Transfer, fitted
+
+__all__ = [
+    "DEFAULT",
+    "Decision",
+    "Measured",
+    "Outcome",
+    "Shape",
+    "Transfer",
+    "bounds",
+    "calibrated",
+    "decide",
+    "fitted",
+    "outcomes",
+]

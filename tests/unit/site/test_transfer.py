@@ -1,0 +1,121 @@
+"""Transfer to shapes that were not measured: what it decides, and where it is silent."""
+
+import math
+
+import numpy as np
+import pytest
+
+from autotune.site import (
+    DEFAULT,
+    Decision,
+    Measured,
+    Outcome,
+    Shape,
+    bounds,
+    calibrated,
+    decide,
+    fitted,
+    outcomes,
+)
+from autotune.site.abstention import GRID, LOSS
+from autotune.site.transfer import PRIOR, Scales
+
+SIZES = tuple(8 * 16**k for k in range(5))
+SOUND = ("allreduce", "allgather", "alltoall", "reduce")
+TEMPTING = ("bcast", "gather")
+
+
+def seconds(choice: str, shape: Shape, gain: float, turns_at: float = math.inf) -> float:
+    """A cost model: ``better`` beats the library, of tempting collectives up to some nodes only."""
+    alpha, beta = 1e-6 * (1 + len(shape.collective) % 3), 1e-10 * (1 + len(shape.collective) % 4)
+    log = math.ceil(math.log2(shape.nodes))
+    usual = 1e-6 + (alpha + beta * shape.message_bytes) * log
+    if choice == "linear":
+        return 1e-6 + (alpha + beta * shape.message_bytes) * (shape.nodes - 1)
+    if choice == DEFAULT:
+        return usual
+    if shape.collective in SOUND:
+        return usual / 2.5
+    return usual / gain * (1 + (shape.nodes / turns_at) ** 3)
+
+
+def site(seed: int, counts: tuple[int, ...], gain: float, turns_at: float = math.inf) -> list[Measured]:
+    rng = np.random.default_rng(seed)
+    shapes = [Shape(kind, n, 1, size) for kind in SOUND + TEMPTING for n in counts for size in SIZES]
+    return [
+        Measured(shape, c, seconds(c, shape, gain, turns_at) * math.exp(rng.normal(0, 0.03)), 0.02)
+        for shape in shapes
+        for c in (DEFAULT, "linear", "better")
+    ]
+
+
+def decided(measured: list[Measured], nodes: int, scales: Scales | None = None) -> list[Decision]:
+    model = fitted(measured, scales)
+    asked = [Shape(kind, nodes, 1, size) for kind in SOUND + TEMPTING for size in SIZES]
+    made = decide(bounds(model, asked), calibrated(outcomes(measured, model.scales)))
+    return [one for one in made if one.choice != DEFAULT]
+
+
+@pytest.mark.parametrize(("counts", "large"), [((2, 4, 8), 64), ((8, 32, 125), 1000)])
+def test_a_crossover_that_small_jobs_cannot_show_makes_it_silent(counts: tuple[int, ...], large: int) -> None:
+    wrong = silent = 0
+    for seed in range(20):
+        gain, turns_at = 1.1 + 0.02 * (seed % 10), max(counts) * (2.2 + 0.1 * (seed % 5))
+        made = decided(site(seed, counts, gain, turns_at), large, PRIOR if seed else None)
+        wrong += any(
+            seconds(one.choice, one.shape, gain, turns_at) > (1 + LOSS) * seconds(DEFAULT, one.shape, gain)
+            for one in made
+        )
+        silent += not any(one.shape.collective in SOUND for one in made)
+    assert wrong <= 1
+    assert silent <= 1  # where small jobs do tell, it speaks
+
+
+def test_a_large_gain_at_all_small_sizes_is_carried_over() -> None:
+    made = decided(site(0, (2, 4, 8, 16), 2.5), 64)
+    assert {one.choice for one in made} == {"better"}
+    assert len(made) == len(SIZES) * len(SOUND + TEMPTING)
+    assert all(0 < one.low < one.gain for one in made)
+
+
+def test_nothing_follows_from_a_single_count_or_from_close_ones() -> None:
+    for counts in ((8,), (8, 9)):
+        model = fitted(site(0, counts, 2.0))
+        assert not any(bounds(model, [Shape("bcast", 64, 1, 64)]).values())
+
+
+def test_a_choice_that_lost_on_the_largest_job_is_no_candidate() -> None:
+    shape = Shape("bcast", 16, 1, 128)
+    for turns_at, known in ((4.0, set()), (math.inf, {"better"})):
+        said = bounds(fitted(site(0, (2, 4, 8), 1.5, turns_at)), [shape])
+        assert {choice for choice, _, _ in said[shape]} == known
+
+
+def test_doubt_grows_with_every_doubling_of_the_nodes() -> None:
+    model = fitted(site(0, (2, 4, 8), 1.5))
+    _, sds = model.gains("better", [Shape("bcast", n, 1, 64) for n in (8, 16, 64, 256)])
+    assert list(sds) == sorted(sds)
+    assert sds[-1] > 1.5 * sds[0]
+
+
+def test_what_was_not_measured_of_a_collective_is_unknown() -> None:
+    gains, sds = fitted(site(0, (2, 4), 1.5)).gains("unheard of", [Shape("bcast", 8, 1, 64)])
+    assert np.isnan(gains[0])
+    assert np.isinf(sds[0])
+
+
+def test_too_few_cases_calibrate_nothing() -> None:
+    assert calibrated([]) is None
+    assert calibrated([Outcome(GRID[0], False)] * 18) is None
+    assert calibrated([Outcome(GRID[0], False)] * 19) == GRID[0]
+
+
+def test_losses_widen_the_bound() -> None:
+    seen = [Outcome(GRID[0], k < 3) for k in range(40)] + [Outcome(GRID[4], False)] * 25
+    assert calibrated(seen) == GRID[4]
+
+
+def test_without_a_calibration_the_library_decides() -> None:
+    shape = Shape("bcast", 8, 1, 64)
+    assert decide({shape: [("ring", 5.0, 0.1)]}, None) == [Decision(shape, DEFAULT)]
+    assert decide({shape: [("ring", 5.0, 0.1)]}, 2.0) == [Decision(shape, "ring", 5.0, 4.8)]
