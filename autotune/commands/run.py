@@ -21,6 +21,7 @@ from autotune.exporters import exporter
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.space import Point
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
 from autotune.stacks.switched import SWITCHED, Offer, offers, plan
@@ -328,10 +329,15 @@ def _rules(
     rules = []
     for collective, ranks, size_bin in sorted(decided):
         rules.append(
-            Rule(collective, ranks, 1 << size_bin, {"algorithm": decided[collective, ranks, size_bin]})
+            Rule(
+                collective,
+                ranks,
+                1 << size_bin,
+                Point.of({"algorithm": decided[collective, ranks, size_bin]}),
+            )
         )
         if (collective, ranks, size_bin + 1) not in decided:
-            rules.append(Rule(collective, ranks, 2 << size_bin, {"algorithm": "default"}))
+            rules.append(Rule(collective, ranks, 2 << size_bin, Point()))
     if not rules:
         return {}
     made = Provenance(
@@ -339,7 +345,7 @@ def _rules(
     )
     try:
         texts = exporter(_RULES[installation.flavour]).export(
-            Recommendation({}, tuple(rules), provenance=made), out.parent
+            Recommendation(Point(), tuple(rules), provenance=made), out.parent
         )
     except UserError as exc:
         sys.stderr.write(f"no file of rules: {exc.message}\n")
