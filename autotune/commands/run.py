@@ -156,7 +156,7 @@ def learned_in(path: Path | None, stack: str) -> list[tuple[str, int, int, str]]
     if path.stat().st_size > _MOST_BYTES:
         raise TableError(f"{path} is too large for what `run --learn` writes", "name another file")
     document = document_in(
-        path.read_text("utf-8"), str(path), (LEARNED,), "file of --learn", "run --learn FILE -- …"
+        path.read_text(encoding="utf-8"), str(path), (LEARNED,), "file of --learn", "run --learn FILE -- …"
     )
     try:
         return [
@@ -206,7 +206,7 @@ def run_job(
             library = preload(installation, Path(kept), "switcher")
             folder = Path(kept) / "run"
             folder.mkdir()
-            (folder / "plan").write_text(plan(offered, share, dry, former))
+            (folder / "plan").write_text(plan(offered, share, dry, former), encoding="utf-8")
             variables = recording(library, folder, RUN_FOLDER)
             variables |= {MODE: os.environ[MODE]} if MODE in os.environ else {}
         sys.stderr.write(_beginning(installation, offered, share, dry))
@@ -309,9 +309,9 @@ def _learned(path: Path, stack: str, told: Told, offered: Mapping[str, Offer]) -
     """The file of ``--learn`` with what this run decided in the place of what stood there."""
     cells: dict[tuple[object, ...], dict[str, Any]] = {}
     if path.exists():
-        for one in document_in(path.read_text("utf-8"), str(path), (LEARNED,), "file", "run --learn FILE")[
-            "cells"
-        ]:
+        for one in document_in(
+            path.read_text(encoding="utf-8"), str(path), (LEARNED,), "file", "run --learn FILE"
+        )["cells"]:
             cells[one["stack"], one["collective"], one["bin"], one["ranks"]] = one
     for cell in told.cells:
         if cell.settled_at is not None:
