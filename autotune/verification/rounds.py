@@ -22,6 +22,7 @@ from autotune.recommend.front import Candidate, believed, candidates, loss, reco
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.recommend.repeats import optimism
 from autotune.space import Point, Space
+from autotune.verification.beside import beside
 from autotune.verification.comparison import overall
 from autotune.verification.deployed import deploys, plain, same_calls
 from autotune.verification.known import Known, search_noise
@@ -135,7 +136,8 @@ class Verifier:
         alike = same_calls(self.space, found, (c.slot for c in last.judged))
         hidden = max((-c.at_least for c in last.counting if c.slot not in alike or c.overhead), default=0.0)
         fresh = freshly_measured(self.space, found, last)
-        return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop)
+        also = beside(o for r in held.rounds for o in r.launches) if self.space.says(found.point) else ()
+        return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop, also)
 
     def known(self, history: History) -> Known:
         """The search's evidence on settings that lose."""
