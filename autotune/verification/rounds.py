@@ -5,8 +5,8 @@ that they lose are never launched again.
 
 An exported setting failed no more often than the untouched stack beside it; at every size launches exclude a
 loss of more than ``margin``, and none was seen slower by more than ``max_loss``, beyond what some size shows
-by chance in one comparison of five. ``Verdict.hidden`` says which loss they exclude; with which probability a
-true loss passes ``benchmarks/error_rates.py`` measures.
+by chance in two comparisons of five. ``Verdict.hidden`` says which loss they exclude; how often a true loss
+passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
