@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autotune.commands.install import agreed
-from autotune.commands.site import recommended
+from autotune.commands.site_directory import recommended
 from autotune.errors import UserError
 from autotune.exporters import listing
 from autotune.exporters.files import export_files, how_to_use, unused

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from autotune.commands.site import recommended
+from autotune.commands.site_directory import recommended
 from autotune.commands.terminal import agreed_to
 from autotune.errors import AutotuneError
 from autotune.exporters.export_check import refuted

@@ -79,9 +79,14 @@ _RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
 _BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
 _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
 
+_SAYING = ("shell", "module", "docker", "yaml", "easybuild")
+"""Kinds of file that may say for which Open MPI they are."""
+
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
 """Ends of names of files in which commands only stand as a text, or in another reader's words."""
+_TEXTS = re.compile(r"(?i:readme|install|changes|changelog|news|todo|copying|license)(?:\.\w+)?$|.*\.readme$")
+"""How texts for people are called."""
 _PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
 """How lines of a text for people begin or end: of a log of changes, of a description."""
 _TOLD = re.compile(
@@ -133,7 +138,7 @@ def lint(
     for path, said in files.items():
         kind = kind_of(path, said)
         text = said.replace("\r\n", "\n")
-        version = asked or told(text if kind in ("shell", "module") else str(path)) or usual
+        version = asked or told(text if kind in _SAYING else str(path)) or usual
         findings += _carried(path, said, kind)
         if kind == "rules":
             findings += rules_file(path, text, version)
@@ -179,6 +184,8 @@ def kind_of(path: PurePath, text: str) -> str:
     first = said[0] if said else ""
     if _is_rules(said):
         return "rules"
+    if _TEXTS.match(path.name):
+        return "other"
     if path.suffix in _SCRIPTS:
         return "shell"
     if path.name == "ucx.conf" or (re.match(r"UCX_\w+=", first) and "mca" not in path.name):
@@ -202,7 +209,7 @@ def kind_of(path: PurePath, text: str) -> str:
     conf = path.suffix == ".conf"
     if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
         return "mca"
-    if path.suffix in _RULES_NAMES and first[:1].isdigit() and not _PROSE.match(first):
+    if path.suffix in _RULES_NAMES and first[:1].isdigit() and _has_numbers(said):
         return "rules"
     prose = sum(bool(_PROSE.match(line)) for line in said)
     return "shell" if _LAUNCH.search(text) and 4 * prose < len(said) else "other"
@@ -218,6 +225,12 @@ def _recipe(path: PurePath, text: str, first: str) -> str:
         return "yaml"
     named = re.match(r"(?:Docker|Container)file", path.name) or path.suffix in (".dockerfile", ".Dockerfile")
     return "docker" if named and _DOCKER.search(text) else ""
+
+
+def _has_numbers(said: Sequence[str]) -> bool:
+    """Whether most lines are numbers, but for a comment or one word: rules that somebody got wrong."""
+    numbers = [re.fullmatch(r"(?:\w+\s+)?[-+\dxa-fA-F,\s]+\w?", line.partition("#")[0]) for line in said]
+    return 2 * sum(map(bool, numbers)) > len(said)
 
 
 def _is_rules(said: Sequence[str]) -> bool:

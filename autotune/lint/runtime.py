@@ -69,6 +69,8 @@ def _after(a: Assignment) -> str:
         return f"export PRTE_MCA_oob_tcp_disable_{family}_family=1"
     if name not in PRRTE and "_" in name:  # a framework's own name chooses its components
         name = ""
+    if a.name in COMPONENTS and not {*a.value.lstrip("^").split(",")} <= {*COMPONENTS[a.name].split()}:
+        name = ""  # of 4.x (``plm = isolated``): PRRTE would abort
     option = OPTIONS.get(a.name, "").format(a.value)
     ways = [f"mpirun {option}"] if option else []
     ways += [f"export PRTE_MCA_{name}={a.value}"] if name else []

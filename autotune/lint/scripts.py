@@ -34,8 +34,14 @@ _FOREIGN = re.compile(
 )
 """Evidence of another MPI."""
 _SPECTRUM = re.compile(r"spectrum-?mpi|^\s*jsrun\s|\bcoll_ibm_", re.MULTILINE)
-_STACK = re.compile(r"(?<![a-z])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)[-/]v?(\d+)\.(\d+)", re.IGNORECASE)
-"""Open MPI with its version, as modules and folders are called."""
+_STACK = re.compile(
+    r"(?<![a-z])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)[-/@=:]+[\"']?v?(\d+)\.(\d+)", re.IGNORECASE
+)
+"""Open MPI with its version, as modules, folders and packages are called."""
+_IMAGE = re.compile(
+    r"nvcr\.io/nvidia/|^FROM \S*(?:ubuntu[:-]?(?:1\d|2[0-4])\.|debian:1[0-2]|buster|bullseye|bookworm)", re.M
+)
+"""Images whose Open MPI is 4.1: NVIDIA's have HPC-X, the others what their distribution has."""
 
 _TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
 """A version of Open MPI that a module asks for."""
@@ -49,7 +55,7 @@ def told(text: str) -> tuple[int, int] | None:
     found = {match[1] if "x" not in match[0].lower() else "4" for match in _STACK.finditer(said)}
     found = found or {max(_TESTED.findall(said), default="")} - {""}
     if len(found) != 1:
-        return None
+        return (4, 1) if not found and _IMAGE.search(said) else None
     return {4: (4, 1), 5: (5, 0), 6: (6, 0)}.get(int(found.pop()), (4, 1))
 
 
@@ -130,7 +136,8 @@ def _slips(script: Followed, notes: Notes) -> None:
                 notes.note(call.line, effect, "put the value in quotes")
         before = call
     for line, said in script.broken:
-        if re.search(rf"(?:{'|'.join((MCA, *_prefixes()))})\w+=[\"']", said):
+        opened = re.search(rf"(?:{'|'.join((MCA, *_prefixes()))})\w+=([\"'])", said)
+        if opened and len(re.findall(rf"(?<!\\){opened[1]}", said)) % 2:
             notes.note(line, "a quote is not closed", "close it")
 
 

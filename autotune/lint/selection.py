@@ -4,6 +4,7 @@ Every effect here was tried on 5.0.11, a launch for each framework. Names are co
 and capitals included; an empty name is skipped.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from autotune.errors import allowed
@@ -16,15 +17,22 @@ FRAMEWORKS: Mapping[str, str] = {
 }
 """Framework → what becomes of a name in its list that is none of its components."""
 
-GONE: Mapping[tuple[int, int], tuple[str, ...]] = {
-    (int(since[0]), int(since[2:])): tuple(names.split()) for since, names in KNOWN["gone"].items()
-}
-"""Version → components that it no longer has, each behind its framework."""
+_END = (99, 0)
 
-RELEASED: Mapping[str, tuple[str, ...]] = {
-    framework: tuple(names.split()) for framework, names in KNOWN["released"].items()
+
+def _spans(names: str) -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
+    found = (re.fullmatch(r"(\w+)(?::(\d)\.(\d))?(?:<(\d)\.(\d))?", one) for one in names.split())
+    return {
+        m[1]: ((int(m[2] or 0), int(m[3] or 0)), (int(m[4]), int(m[5])) if m[4] else _END)
+        for m in found
+        if m is not None
+    }
+
+
+RELEASED: Mapping[str, Mapping[str, tuple[tuple[int, int], tuple[int, int]]]] = {
+    framework: _spans(names) for framework, names in KNOWN["components"].items()
 }
-"""Components of the releases from 4.1 to 6.0: a site's build has some that others lack (``coll_hcoll``)."""
+"""Framework → component of a release → the first version with it, and the first without it again."""
 
 _OTHER_NAMES = {"btl": ("vader",)}
 """Names that 5.0 takes for one of its components (``sm``)."""
@@ -38,17 +46,22 @@ def is_list(name: str) -> bool:
     return name in FRAMEWORKS
 
 
-def gone(name: str, version: tuple[int, int]) -> tuple[str, tuple[int, int]] | None:
-    """The component that a parameter or ``framework_component`` is of, and since when there is none."""
-    return next(
-        (
-            (component, since)
-            for since, components in GONE.items()
-            for component in components
-            if version >= since and (name == component or name.startswith(f"{component}_"))
-        ),
-        None,
-    )
+def component_of(name: str) -> tuple[str, str] | None:
+    """Framework and component of the releases that a parameter, or ``framework_component``, is of."""
+    framework, _, rest = name.partition("_")
+    its = [one for one in RELEASED.get(framework, ()) if f"{rest}_".startswith(f"{one}_")]
+    return (framework, max(its, key=len)) if its else None
+
+
+def lacks(name: str, version: tuple[int, int]) -> str:
+    """Which version of Open MPI has no such component, where a release has; empty: this one has it."""
+    if (found := component_of(name)) is None:
+        return ""
+    since, until = RELEASED[found[0]][found[1]]
+    said = f"Open MPI {{}} has no {found[0]}_{found[1]}"
+    if version >= until:
+        return said.format(until[0])
+    return said.format(f"{version[0]}.{version[1]}") if version < since else ""
 
 
 def selection(
@@ -80,9 +93,10 @@ def _component(
     effect = FRAMEWORKS[a.name]
     known = (*here.get(a.name, ()), *_OTHER_NAMES.get(a.name, ())) if version >= (5, 0) else here.get(a.name)
     of_any, plain = RELEASED.get(a.name, ()), name.strip().lower()
-    if found := gone(f"{a.name}_{name}", version):
-        which = f"Open MPI {found[1][0]} has no {a.name} {name}"
-        yield a.finding(f"{which}: {effect}", "leave it out" if "," in a.value else f"leave {a.name} out")
+    if which := lacks(f"{a.name}_{name}", version) if name in of_any else "":
+        which = which.replace(f"{a.name}_", f"{a.name} ")
+        remedy = "leave it out" if "," in a.value else f"leave {a.name} out"
+        yield a.finding(f"{which}: {effect}", "vader" if name == "sm" else remedy)
     elif here.get(a.name) and known and name not in known:
         where = "in the Open MPI that is installed here" if name in of_any else "in Open MPI"
         yield a.finding(

@@ -7,7 +7,7 @@ from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, Assignment, Reach, Source
 from autotune.lint.finding import Finding, meant
 from autotune.lint.runtime import PRTE_MCA, launcher, runtime
-from autotune.lint.selection import FRAMEWORKS, RELEASED, gone, is_list, selection
+from autotune.lint.selection import FRAMEWORKS, component_of, is_list, lacks, selection
 from autotune.lint.values import values
 from autotune.stacks import coll_tuned
 from autotune.stacks.knobs import Knob
@@ -22,7 +22,7 @@ _NOT_OF_ALL = {
     "chain_fanout": set(coll_tuned.ALGORITHMS) - _UNSEGMENTED - {"reduce_scatter_block"},
     "count": set(coll_tuned.ALGORITHMS),
 }
-"""End of a parameter's name → collectives that have it (``ompi_info`` of 5.0.11)."""
+"""End of a parameter's name → collectives that have it (the sources of 4.1, 5.0, and 6.0 agree)."""
 _FILE, _DYNAMIC = "coll_tuned_dynamic_rules_filename", "coll_tuned_use_dynamic_rules"
 _TUNED = frozenset(
     {_FILE, _DYNAMIC}
@@ -40,6 +40,9 @@ _REPLACED: Mapping[str, str] = KNOWN["replaced"]
 
 _TOLD = re.compile(r"UCX_(?:LOG|HANDLE|WARN|STATS|ERROR|PROFILE|MEMTYPE)")
 """Variables of UCX that tune nothing."""
+
+_OF_ALL = re.compile(rf"(?:{'|'.join([*KNOWN['common']['beginnings'].split(), *FRAMEWORKS])})_base_verbose")
+"""Parameters that every framework has (``mca_base_framework.c``), listed or not."""
 
 _ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})
 """As Open MPI knows them, in lower case alone."""
@@ -135,15 +138,14 @@ def _one(
     if a.literal and re.fullmatch(r"(?:opal_common|pml|osc)_ucx_tls", a.name) and (said := _transports(a)):
         yield a.finding(*said)
         return
-    if of := gone(a.name, version):
-        effect = f"Open MPI {of[1][0]} has no {of[0]}: it is silently ignored"
-        yield a.finding(effect, "leave it out")
+    if which := lacks(a.name, version):
+        yield a.finding(f"{which}: it is silently ignored", "leave it out")
         return
     if a.name in _REPLACED and version >= (5, 0):
         effect = f"Open MPI {version[0]} has no {a.name}: it is silently ignored"
         yield a.finding(effect, _REPLACED[a.name])
         return
-    if known and _of_another_build(a.name, known):
+    if _OF_ALL.fullmatch(a.name) or (known and _of_another_build(a.name, known)):
         return
     names = known or _TUNED | _COMMON
     # Without the stack's own list only what resembles a name, or begins as those of coll_tuned do, is judged.
@@ -185,9 +187,8 @@ def _transports(a: Assignment) -> tuple[str, str] | None:
 
 def _of_another_build(name: str, known: Collection[str]) -> bool:
     """Whether it is of a component that releases have and the installation at hand was built without."""
-    framework, _, rest = name.partition("_")
-    its = next((c for c in RELEASED.get(framework, ()) if rest.startswith(f"{c}_")), None)
-    return its is not None and not any(k.startswith(f"{framework}_{its}_") for k in known)
+    own = "_".join(component_of(name) or ("",))
+    return bool(own) and not any(k.startswith(f"{own}_") for k in known)
 
 
 def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:

@@ -1,9 +1,9 @@
-"""A whole site: what few jobs measured carried over to other sizes, and silence where that tells nothing.
+"""A whole site: measurements of few jobs carried over to other sizes, and abstention where they are too few.
 
 Place in the flow: measured times of shapes → decisions for all shapes. No I/O, no clock.
 """
 
-from autotune.site.abstention import Decision, Outcome, bounds, calibrated, decide, outcomes
+from autotune.site.abstention import Decision, Outcome, bounds, calibrated, decide, loss_removed, outcomes
 from autotune.site.transfer import DEFAULT, Measured, Shape, Transfer, fitted
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "calibrated",
     "decide",
     "fitted",
+    "loss_removed",
     "outcomes",
 ]

@@ -35,7 +35,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one value of z decided at one shape of one episode."""
+    """A decision for one value of z at one shape of one episode."""
 
     z: float
     lost: bool
@@ -46,7 +46,7 @@ Bounds = Mapping[Shape, Sequence[tuple[str, float, float]]]
 
 
 def bounds(model: Transfer, shapes: Sequence[Shape]) -> Bounds:
-    """What the model says of every choice at each shape, as far as it may be believed.
+    """The model's prediction for every choice at each shape, as far as it is reliable.
 
     It is where the choice beat the default at the most nodes on which both were measured, at the nearest
     message, and only up to ``FURTHER`` times the doublings of the nodes over which they were: of one count,
@@ -115,6 +115,30 @@ def calibrated(seen: Iterable[Outcome]) -> float | None:
         elif sum(lost) > RISK * len(lost):  # not for want of cases
             break
     return least
+
+
+def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
+    """What measuring shapes would gain beyond what was decided: the sum of expected gains, on the log scale.
+
+    Of each shape the best choice's expectation of its positive part counts, less what the decision gains
+    already: the value of perfect information, choice by choice.
+    """
+    from scipy.stats import norm
+
+    total = 0.0
+    by_collective: dict[str, list[Decision]] = {}
+    for made in decided:
+        by_collective.setdefault(made.shape.collective, []).append(made)
+    for collective, mine in by_collective.items():
+        shapes, has = [one.shape for one in mine], np.array([one.gain for one in mine])
+        best = np.zeros(len(mine))
+        for choice in model.choices(collective):
+            gain, sd = model.gains(choice, shapes)
+            known = np.isfinite(gain)
+            u = (gain[known] - has[known]) / sd[known]
+            best[known] = np.maximum(best[known], sd[known] * (norm.pdf(u) + u * norm.cdf(u)))
+        total += float(best.sum())
+    return total
 
 
 def _times(measured: Iterable[Measured]) -> Mapping[Shape, Mapping[str, float]]:

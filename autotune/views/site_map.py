@@ -1,10 +1,9 @@
-"""The map of a site: nodes × message sizes for each collective and ranks on a node, as one page (step 12)."""
+"""The map of a site: nodes × message sizes for each collective and ranks on a node, as one page."""
 
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from autotune.site import Shape
 from autotune.views.text import size_text
 
 _STRONGEST = 2.0  # Gain that is drawn in full colour.
@@ -13,16 +12,16 @@ table{border-collapse:collapse;margin:.5rem 2rem 1.5rem 0;display:inline-table;v
 caption{text-align:left;font-weight:600}td,th{border:1px solid #ccc;padding:.2rem .6rem;text-align:right}
 .key{display:inline-block;width:1.6rem;height:1rem;border:1px solid #ccc;vertical-align:middle}"""
 
-Mapped = tuple[Shape, float, bool]
-"""A shape, default / tuned there, and whether that is predicted; 1: the library decides."""
+Mapped = tuple[str, int, int, int, float, bool]
+"""Collective, nodes, ppn, bytes; default / tuned (1: the library decides), and whether predicted."""
+Gain = tuple[float, bool]
 
 
 def site_page(title: str, said: Sequence[str], cells: Iterable[Mapped]) -> str:
     """The page: what is said of the site, then a table for each collective and number of ranks on a node."""
-    maps: dict[tuple[str, int], dict[tuple[int, int], Mapped]] = {}
-    for cell in cells:
-        shape = cell[0]
-        maps.setdefault((shape.collective, shape.ppn), {})[shape.message_bytes, shape.nodes] = cell
+    maps: dict[tuple[str, int], dict[tuple[int, int], Gain]] = {}
+    for collective, nodes, ppn, size, gain, predicted in cells:
+        maps.setdefault((collective, ppn), {})[size, nodes] = gain, predicted
     tables = "".join(_table(*key, by_place) for key, by_place in sorted(maps.items()))
     keys = (
         f'<p><span class="key" style="{_paint(_STRONGEST, False)}"></span> faster, measured; '
@@ -36,7 +35,7 @@ def site_page(title: str, said: Sequence[str], cells: Iterable[Mapped]) -> str:
     )
 
 
-def _table(collective: str, ppn: int, cells: dict[tuple[int, int], Mapped]) -> str:
+def _table(collective: str, ppn: int, cells: dict[tuple[int, int], Gain]) -> str:
     nodes = sorted({n for _, n in cells})
     rows = []
     for size in sorted({b for b, _ in cells}):
@@ -47,10 +46,10 @@ def _table(collective: str, ppn: int, cells: dict[tuple[int, int], Mapped]) -> s
     return f"<table><caption>{what}</caption><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
-def _cell(cell: Mapped | None) -> str:
-    if cell is None or cell[1] == 1:
+def _cell(cell: Gain | None) -> str:
+    if cell is None or cell[0] == 1:
         return "<td></td>"
-    return f'<td style="{_paint(*cell[1:])}">{cell[1]:.2f}×</td>'
+    return f'<td style="{_paint(*cell)}">{cell[0]:.2f}×</td>'
 
 
 def _paint(gain: float, predicted: bool) -> str:

@@ -18,6 +18,7 @@ from autotune.lint.assignment import Assignment
 from autotune.lint.finding import Finding, meant
 from autotune.lint.traps import Traps
 from autotune.recommend.recommendation import Recommendation
+from autotune.stacks.knobs.recorded import recorded
 from autotune.stacks.tables import tables
 
 SCRIPT = "cray-mpich-env.sh"  # Name of the script.
@@ -145,6 +146,8 @@ class CrayTraps(Traps):
 
     def variable(self, a: Assignment) -> Iterator[Finding]:
         """Names that are slips, and words that are no collective."""
+        if a.name.replace("MPICH_", "MPIR_CVAR_", 1) in recorded():
+            return  # MPICH's own: it takes them by either name
         if a.name.startswith("MPICH_") and (close := meant(a.name, KNOBS)):
             yield a.finding(f"Cray MPICH knows no {a.name}: it is silently ignored", f"did you mean {close}?")
         if a.name == OFF and a.value not in ("0", "1"):

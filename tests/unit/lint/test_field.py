@@ -190,3 +190,51 @@ def test_a_module_for_versions_of_its_own_is_judged_for_these():
     text = 'if ompiv == "2.1" or ompiv == "4.1" then\n\tsetenv("OMPI_MCA_oob", "^ud")\nend\n'
     assert found(text, "openmpi_custom.lua") == []
     assert found(text.replace("4.1", "5.0"), "openmpi_custom.lua") != []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("logfile", "1611074845.88 Tue Jan 19 2021 0.0 starting\nrm -rf a\nmpicc -c a.c\n" * 9, "other"),
+        ("README", "Run it so:\n\n  mpirun -n 4 ./amg -P 2 2 1\n\nOptions\n  -n NX\n", "other"),
+        ("amg.readme", "mpirun -n 4 ./amg\n", "other"),
+        ("rules", "1\nbcast\n1\n2\n1\n0 1 0 0\n", "rules"),
+    ],
+)
+def test_texts_and_logs_are_no_files_of_a_stack(name, text, kind):
+    assert kind_of(PurePath(name), text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("export OMPI_MCA_mtl_base_verbose=1\nmpirun ./a\n", ""),
+        ("export MPICH_ALLTOALL_THROTTLE=0\nsrun ./a\n", ""),
+        ('if [ $s == \\"A\\" || [ $s == \\"B\\"]; then export UCX_TLS="tcp"; fi\nsrun ./a\n', ""),
+        ("module load openmpi/4.1.5\nmpirun --mca smsc ^cma --mca btl self,vader ./a\n", ""),
+        ("module load openmpi/4.1.5\nmpirun --mca btl self,sm ./a\n", "Open MPI 4.1 has no btl sm"),
+        ("module load openmpi/4.1.5\nmpirun --mca coll_xhc_priority 90 ./a\n", "4.1 has no coll_xhc"),
+        ("module load openmpi/5.0.3\nmpirun --mca pml yalla ./a\n", "Open MPI 5 has no pml yalla"),
+    ],
+)
+def test_components_and_parameters_by_version(text, said):
+    seen = [*found(text, known=KNOWN), *found(text)]
+    assert all(said and said in one for one in seen) and bool(seen) == bool(said), seen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM nvcr.io/nvidia/pytorch:21.05-py3\nENV OMPI_MCA_plm_rsh_agent=sh\n",
+        "FROM nvidia/cuda:12.2.0-devel-ubuntu22.04\nENV OMPI_MCA_btl_vader_single_copy_mechanism=none\n",
+        "FROM alpine\nRUN conda install openmpi=4.1.0\nENV OMPI_MCA_btl_openib_allow_ib=1\n",
+    ],
+)
+def test_an_image_is_judged_for_the_open_mpi_in_it(text):
+    assert found(text, "Dockerfile") == []
+    assert found(text, "Dockerfile", "openmpi5") != []
+
+
+def test_prrte_is_given_no_component_that_it_lacks():
+    (only,) = lint({PurePath("a.sh"): "export OMPI_MCA_plm=isolated\nmpirun ./a\n"})
+    assert only.remedy == "5.0 has nothing in its place: leave it out"

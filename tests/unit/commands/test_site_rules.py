@@ -1,8 +1,9 @@
 """Memory of a call, rules of predicted jobs, and what jobs with as many ranks agree on."""
 
+from autotune.commands.site_rules import agreed, predicted_rules
 from autotune.history.trial import Rule
-from autotune.site import DEFAULT, Decision, Shape, fitted
-from autotune.site.planning import agreed, loss_removed, node_bytes, predicted_rules
+from autotune.scenario.whole_site import node_bytes
+from autotune.site import DEFAULT, Decision, Shape, fitted, loss_removed
 from autotune.space import Point
 from tests.unit.site.test_transfer import site
 
@@ -11,10 +12,10 @@ CHOICES = {"ring": RING, "tree": TREE}
 
 
 def test_memory_of_an_all_to_all_grows_with_the_ranks():
-    assert node_bytes(Shape("alltoall", 1000, 36, 1 << 21)) == 36 * 2 * (1 << 21) * 36_000
-    assert node_bytes(Shape("allreduce", 1000, 36, 1 << 21)) == 36 * 2 * (1 << 21)
-    assert node_bytes(Shape("allgather", 2, 4, 1024)) == 4 * 1024 * 9
-    assert node_bytes(Shape("gather", 2, 4, 1024)) == 4 * 1024 + 8 * 1024
+    assert node_bytes("alltoall", 1000, 36, 1 << 21) == 36 * 2 * (1 << 21) * 36_000
+    assert node_bytes("allreduce", 1000, 36, 1 << 21) == 36 * 2 * (1 << 21)
+    assert node_bytes("allgather", 2, 4, 1024) == 4 * 1024 * 9
+    assert node_bytes("gather", 2, 4, 1024) == 4 * 1024 + 8 * 1024
 
 
 def test_rules_of_a_predicted_job_end_where_nothing_is_known():

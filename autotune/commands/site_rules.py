@@ -1,53 +1,11 @@
-"""Which job of a site is worth its node-seconds, what it needs, and the rules of all jobs as one table."""
+"""The rules of all jobs of a site as one table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
-from autotune.collectives import COLLECTIVES, Pattern, Size
 from autotune.history.lookup import last_up_to, size_reach
 from autotune.history.trial import Rule
-from autotune.site.abstention import Decision
-from autotune.site.transfer import DEFAULT, Shape, Transfer
+from autotune.site import DEFAULT, Decision, Shape
 from autotune.space import Point
-
-Table = tuple[str, int]
-"""Collective and communicator size."""
-
-
-def node_bytes(shape: Shape) -> int:
-    """Bytes of the buffers of one call on the node that has most: that of the root, where there is one."""
-    known, m, p = COLLECTIVES[shape.collective], shape.message_bytes, shape.ranks
-    if known.size is Size.PEER:
-        return shape.ppn * 2 * m * p
-    if known.size is Size.BLOCK:
-        whole = shape.ppn if known.pattern is Pattern.ALL_TO_ALL else 1
-        return shape.ppn * m + whole * m * p
-    return shape.ppn * 2 * m
-
-
-def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
-    """What measuring shapes would gain beyond what was decided: the sum of expected gains, on the log scale.
-
-    Of each shape the best choice's expectation of its positive part counts, less what the decision gains
-    already: the value of perfect information, choice by choice.
-    """
-    from scipy.stats import norm
-
-    total = 0.0
-    by_collective: dict[str, list[Decision]] = {}
-    for made in decided:
-        by_collective.setdefault(made.shape.collective, []).append(made)
-    for collective, mine in by_collective.items():
-        shapes, has = [one.shape for one in mine], np.array([one.gain for one in mine])
-        best = np.zeros(len(mine))
-        for choice in model.choices(collective):
-            gain, sd = model.gains(choice, shapes)
-            known = np.isfinite(gain)
-            u = (gain[known] - has[known]) / sd[known]
-            best[known] = np.maximum(best[known], sd[known] * (norm.pdf(u) + u * norm.cdf(u)))
-        total += float(best.sum())
-    return total
 
 
 def predicted_rules(

@@ -1,0 +1,196 @@
+"""A directory of a site: its wishes, the campaigns of its jobs, and what they say together."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.commands.site_rules import agreed, predicted_rules
+from autotune.errors import UserError
+from autotune.history.folder import FILE, WISHES
+from autotune.history.trial import Phase, Rule, Subject
+from autotune.recommend.recommendation import Checked, Part, Recommendation
+from autotune.resources import user_text
+from autotune.scenario.whole_site import Wishes
+from autotune.site import DEFAULT, Decision, Measured, Shape, bounds, calibrated, decide, fitted, outcomes
+from autotune.space import Point
+from autotune.stacks import dialect
+from autotune.structure import Document
+from autotune.verification.choices import ChoiceKind
+
+
+@dataclass(frozen=True)
+class SiteDirectory:
+    """A site's campaigns as their journals tell them."""
+
+    path: Path
+    wishes: Wishes
+    campaigns: Mapping[tuple[int, int], CampaignDirectory]  # Those that were begun, by (nodes, ppn).
+
+    @property
+    def node_hours(self) -> float:
+        """Used so far."""
+        return sum(job[0] * sum(o.duration_s for o in c.history) for job, c in self.campaigns.items()) / 3600
+
+    @cached_property
+    def choices(self) -> dict[str, Point]:
+        """What names of choices mean."""
+        cells = (e.cell for c in self.campaigns.values() for o in c.history for e in o.usable)
+        return {str(cell.choice): cell.choice for cell in cells if cell.choice}
+
+    @cached_property
+    def measured(self) -> list[Measured]:
+        """All jobs' times, a row for each shape and choice, of job-wide values as the library has them."""
+        found: dict[tuple[Shape, str], list[float]] = {}
+        for job, campaign in self.campaigns.items():
+            usual = campaign.about.space.default
+            for o in campaign.history:
+                untouched = o.trial.subject is Subject.UNTOUCHED
+                if o.trial.phase is Phase.VERIFY or not (untouched or o.trial.point == usual):
+                    continue
+                for e in o.usable:
+                    if e.cell.comm_size == job[0] * job[1] and untouched != bool(e.cell.choice):
+                        shape = Shape(e.cell.collective, *job, e.cell.message_bytes)
+                        choice = DEFAULT if untouched else str(e.cell.choice)
+                        found.setdefault((shape, choice), []).append(math.log(e.median_s))
+        return [_one(shape, choice, logs) for (shape, choice), logs in found.items()]
+
+    @cached_property
+    def recommended(self) -> dict[tuple[int, int], Recommendation]:
+        """Of the jobs that have one."""
+        found = ((job, c.conclude().recommendation) for job, c in self.campaigns.items())
+        return {job: one for job, one in found if one is not None}
+
+    @cached_property
+    def z(self) -> float | None:
+        """Standard deviations below the expected gain that a prediction needs; None: none is made."""
+        return calibrated(outcomes(self.measured, fitted(self.measured).scales)) if self.measured else None
+
+    @cached_property
+    def decided(self) -> list[Decision]:
+        """All shapes of the jobs without a recommendation.
+
+        Only what verified rules of a smaller job choose is predicted for a larger one.
+        """
+        left = [job for job in self.wishes.jobs if job not in self.recommended]
+        asked = [Shape(*slot) for job in left for slot in self.wishes.slots(job)]
+        if not self.measured or not asked:
+            return [Decision(shape, DEFAULT) for shape in asked]
+        ruled = {(r.collective, str(r.choice)) for one in self.recommended.values() for r in one.rules}
+        said = bounds(fitted(self.measured), asked)
+        return decide({s: [b for b in said[s] if (s.collective, b[0]) in ruled] for s in asked}, self.z)
+
+    def recommendation(self) -> Recommendation:
+        """One set of rules of all jobs, measured or predicted.
+
+        Raises:
+            UserError: no job recommends anything yet, or their stacks differ.
+        """
+        if not self.recommended:
+            raise UserError(f"{self.path} recommends nothing yet", "its first job has to be measured")
+        parts = list(self.recommended.values())
+        stacks = dict.fromkeys(one.provenance.stack for one in parts)
+        if len(stacks) > 1:
+            raise UserError(
+                f"{self.path}: its jobs ran on {' and on '.join(stacks)}",
+                "ids and defaults differ between versions: another campaign.dir for each",
+            )
+        tables: dict[tuple[str, int], list[Sequence[Rule]]] = {}
+        for job, one in self.recommended.items():
+            for collective in self.wishes.collectives:
+                mine = [r for r in one.rules if r.collective == collective]
+                tables.setdefault((collective, job[0] * job[1]), []).append(mine)
+        one_row = dialect(self.first.about.space.stack).one_row
+        for shape, rules in predicted_rules(self.decided, self.choices, one_row).items():
+            tables.setdefault((shape.collective, shape.ranks), []).append(rules)
+        rules = tuple(rule for _, several in sorted(tables.items()) for rule in agreed(several))
+        base = max(parts, key=lambda one: any(r.sets for r in one.rules)).provenance
+        predicted = sum(one.choice != DEFAULT for one in self.decided)
+        doubts = [one.provenance.checked for one in parts if not one.provenance.checked.done]
+        holds = sum(one.provenance.checked is Checked.HOLDS for one in parts)
+        text = f"{holds} of {len(parts)} jobs verified on fresh launches"
+        provenance = replace(
+            base,
+            campaign="site",
+            date=max(one.provenance.date for one in parts),
+            nodes=max(one.provenance.nodes for one in parts),
+            ranks=max(one.provenance.ranks for one in parts),
+            verified=f"UNVERIFIED: {predicted} predicted; {text}" if predicted else text,
+            checked=Checked.UNFINISHED if predicted else next(iter(doubts), base.checked),
+            parts=tuple(_part(one) for one in parts),
+        )
+        gains = tuple(gain for one in parts for gain in one.gains)
+        return Recommendation(Point.of(parts[0].point), rules, gains, provenance)
+
+    @property
+    def first(self) -> CampaignDirectory:
+        """The campaign of its smallest job."""
+        return next(iter(self.campaigns.values()))
+
+
+def _one(shape: Shape, choice: str, logs: Sequence[float]) -> Measured:
+    mean = sum(logs) / len(logs)
+    spread = math.sqrt(sum((v - mean) ** 2 for v in logs) / max(len(logs) - 1, 1) / len(logs))
+    return Measured(shape, choice, math.exp(mean), spread)
+
+
+def _part(one: Recommendation) -> Part:
+    tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in one.rules)
+    return Part(one.provenance.campaign, one.provenance.date, one.provenance.nodes, tuple(tables))
+
+
+def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> Recommendation:
+    """What a campaign recommends, or all those of a site together.
+
+    Raises:
+        UserError: nothing yet, or a choice of a site other than the recommended one.
+    """
+    if not is_site(directory):
+        return read_campaign(directory).recommended(kind)
+    if kind is not ChoiceKind.RECOMMENDED:
+        raise UserError(f"{directory} is a whole site: it has no choice {kind}", "leave --choice out")
+    return read_site(directory).recommendation()
+
+
+def is_site(directory: Path) -> bool:
+    """Whether a directory is a site's."""
+    return (directory / WISHES).is_file()
+
+
+def read_site(directory: Path) -> SiteDirectory:
+    """The site in a directory.
+
+    Raises:
+        UserError: its wishes cannot be read.
+        JournalError: a journal is damaged.
+    """
+    path = directory / WISHES
+    try:
+        document = json.loads(user_text(path))
+    except ValueError as exc:
+        raise UserError(f"{path} cannot be read: {exc}", "the command that began the site writes it") from exc
+    wishes = Document(str(path), UserError, own=True).structured(Wishes, document)
+    begun = {job: read_campaign(job_folder(directory, job)) for job in wishes.jobs if _begun(directory, job)}
+    return SiteDirectory(directory, wishes, begun)
+
+
+def cells(site: SiteDirectory) -> Iterator[tuple[str, int, int, int, float, bool]]:
+    """Collective, nodes, ppn, bytes, default / tuned (1: the library decides), and whether predicted."""
+    by_slot = {(job, gain.slot): gain.ratio for job, one in site.recommended.items() for gain in one.gains}
+    for job in site.recommended:
+        for name, nodes, ppn, size in site.wishes.slots(job):
+            yield name, nodes, ppn, size, by_slot.get((job, (name, nodes * ppn, size)), 1.0), False
+    for made in site.decided:
+        yield *astuple(made.shape), math.exp(made.gain), made.choice != DEFAULT
+
+
+def _begun(root: Path, job: tuple[int, int]) -> bool:
+    return (job_folder(root, job) / FILE).is_file()
+
+
+def job_folder(root: Path, job: tuple[int, int]) -> Path:
+    """Where the campaign of a job (nodes, ppn) is."""
+    return root / "jobs" / f"{job[0]}x{job[1]}"
