@@ -102,7 +102,7 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
     site = read_site(root)
     recommendation = site.recommendation()
     formats = tuple(document.get("export") or ()) or dialect(site.first.about.space.stack).formats
-    if places:
+    if places or not (root / "export").is_dir():  # ended after its last job, before its files
         export_files(recommendation, formats, root / "export")
     for scenario, place in places if formats else ():
         if place.stack is None:
@@ -113,7 +113,9 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
         )
         if proof is not None:
             sys.stdout.write(f"{place.placement.ranks} ranks: {proof}\n")
-            code = max(code, int(ExitCode.FINDING) if proof.refutes else 0)
+            if proof.refutes:
+                code = max(code, int(ExitCode.FINDING))
+                break  # the last proof is the one that stays beside the files
     sys.stdout.write(f"{status_text(site)}{_use(recommendation, formats, root / 'export')}\n")
     return code
 

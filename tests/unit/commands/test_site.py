@@ -1,6 +1,7 @@
 """``conf=site`` on the simulated cluster: jobs, resuming, files, the page; and what it refuses."""
 
 import json
+import shutil
 
 import pytest
 
@@ -40,6 +41,13 @@ def test_a_complete_site_launches_nothing_more(made, capsys):
     assert main(words(made)) == 0
     assert {p: p.read_bytes() for p in made.glob("jobs/*/journal.jsonl")} == journals
     assert "1 × 4 ranks: complete" in capsys.readouterr().out
+
+
+def test_a_site_that_ended_before_its_files_writes_them(made, capsys):
+    written = {p.name for p in (made / "export").iterdir()}
+    shutil.rmtree(made / "export")
+    assert main(words(made)) == 0
+    assert {p.name for p in (made / "export").iterdir()} == written
 
 
 def test_the_page_has_a_map_of_each_collective(made, tmp_path):
