@@ -6,7 +6,6 @@ import stat
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -31,8 +30,7 @@ def recommends(monkeypatch):
     """Has every campaign recommend something."""
 
     def every(recommendation):
-        campaign = SimpleNamespace(recommended=lambda _: recommendation)
-        monkeypatch.setattr(export, "read_campaign", lambda _: campaign)
+        monkeypatch.setattr(export, "recommended", lambda *_: recommendation)
 
     every(GOOD)
     return every

@@ -4,7 +4,6 @@ import os
 import pty
 import stat
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -40,8 +39,7 @@ def home(tmp_path, monkeypatch):
 
 def recommends(monkeypatch, recommendation):
     """Have every campaign recommend that."""
-    campaign = SimpleNamespace(recommended=lambda: recommendation)
-    monkeypatch.setattr(install, "read_campaign", lambda _: campaign)
+    monkeypatch.setattr(install, "recommended", lambda _: recommendation)
 
 
 @pytest.mark.parametrize("words", [["install", "campaign"], ["uninstall"]], ids=" ".join)
