@@ -164,13 +164,13 @@ class Launches:
                         for choice in choices:
                             where = (collective, comm_size, size, choice.values, np.empty(0))
                             cells.append(CellSamples(*where, str(outcome.status), outcome.reason))
-        told = [outcome.result for outcome in good if outcome.result is not None]
+        results = [outcome.result for outcome in good if outcome.result is not None]
         result = replace(
-            told[0],
+            results[0],
             cells=tuple(cells),
-            memory_bytes=max(one.memory_bytes for one in told),
-            notes=tuple(dict.fromkeys(note for one in told for note in one.notes)),
-            applied={name: value for one in told for name, value in one.applied.items()},
+            memory_bytes=max(one.memory_bytes for one in results),
+            notes=tuple(dict.fromkeys(note for one in results for note in one.notes)),
+            applied={name: value for one in results for name, value in one.applied.items()},
         )
         return replace(
             good[0],

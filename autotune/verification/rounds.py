@@ -5,8 +5,8 @@ that they lose are never launched again.
 
 An exported setting failed no more often than the untouched stack beside it; at every size launches exclude a
 loss of more than ``margin``, and none was seen slower by more than ``max_loss``, beyond what some size shows
-by chance in one comparison of five. ``Verdict.hidden`` says which loss they exclude; with which probability a
-true loss passes ``benchmarks/error_rates.py`` measures.
+by chance in two comparisons of five. ``Verdict.hidden`` says which loss they exclude; how often a true loss
+passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
@@ -151,7 +151,7 @@ class Verifier:
         """The race after all launches so far; kept until there are more."""
         kept = self._races.get(len(history.of(Phase.VERIFY)))
         if kept is None or not _same(kept[0], history):
-            _, known, found = self._told(history)
+            _, known, found = self._search_findings(history)
             settings = [plain(self.space, setting) for setting in found]
             race = Race(
                 self.space,
@@ -175,9 +175,9 @@ class Verifier:
 
     def _recommended(self, history: History) -> tuple[Recommendation, ...]:
         """The search's recommendations without settings known to lose."""
-        return self._told(history)[2]
+        return self._search_findings(history)[2]
 
-    def _told(self, history: History) -> tuple[History, Known, tuple[Recommendation, ...]]:
+    def _search_findings(self, history: History) -> tuple[History, Known, tuple[Recommendation, ...]]:
         """The launches of the search, what it knows, and what it recommends; kept until it has seen more."""
         made = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
         kept = self._searched.get("last")

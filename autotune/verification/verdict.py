@@ -51,8 +51,8 @@ class Verdict:
             return Checked.UNFINISHED
         if self.recommendation.rules or self.recommendation.gains:
             return Checked.HOLDS
-        told = any(r.compared or r.failures.more for r in self.rounds)
-        return Checked.REFUSED if told else Checked.UNUSABLE
+        decided = any(r.compared or r.failures.more for r in self.rounds)
+        return Checked.REFUSED if decided else Checked.UNUSABLE
 
     @property
     def text(self) -> str:
