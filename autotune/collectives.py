@@ -1,4 +1,4 @@
-"""The collectives: what is known about one is in its entry of ``collectives.toml``, and nowhere else.
+"""Collectives and patterns of messages: what is known of one is in its entry of ``collectives.toml`` alone.
 
 Adding one takes its entry there, a timed call in ``probe/kernel.c`` and its declaration in
 ``probe/operations.py``; a model of it in ``simulate/algorithms.py`` is optional. Names are MPI's without the
@@ -30,7 +30,10 @@ class Pattern(StrEnum):
     ALL_TO_ONE = "all_to_one"
     ALL_TO_ALL = "all_to_all"
     PAIR = "pair"  # The first and the last rank send to each other.
+    PAIRS = "pairs"  # Each rank of the first half and one of the second; an odd one has no part.
+    NEIGHBOURS = "neighbours"  # Neighbours in a periodic grid of ranks.
     ONE_SIDED = "one_sided"  # The first rank reads or writes the last one's memory.
+    NONBLOCKING = "nonblocking"  # All to all, by a call that returns before it is done.
 
 
 class Lookup(StrEnum):
@@ -75,7 +78,7 @@ class Mpich:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A collective, or an operation between two ranks that is tuned like one."""
+    """A collective, or a pattern of messages that is tuned like one."""
 
     name: str  # MPI's, lower case.
     size: Size  # What its message size counts.
@@ -90,6 +93,12 @@ class Collective:
     composed: str = ""
     """Combinations that do the same, separated by blanks; ``/p``, ``*p``: sizes by the number of ranks p."""
     sums: bool = False  # Whether it reduces, so that its result can depend on the order of operands.
+    overlaps: str = ""  # The same without anything computed meanwhile; empty: nothing is computed.
+
+    @property
+    def collective(self) -> bool:
+        """Whether it is a blocking collective, for which rules can choose an algorithm."""
+        return self.pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
 
 
 def _entry(name: str, its: dict[str, Any]) -> Collective:
@@ -118,7 +127,15 @@ MEASURED: tuple[str, ...] = tuple(
 )
 """Names of those that the probe can measure; it numbers them so in its kernel."""
 
-_CALLED = {alias: c.name for c in COLLECTIVES.values() for alias in (c.name, *c.aliases)}
+PATTERNS: tuple[str, ...] = tuple(name for name in MEASURED if not COLLECTIVES[name].collective)
+"""Names of those that are no collectives: no rules choose for them, only settings of a whole job."""
+
+_CALLED = {
+    alias: c.name
+    for c in COLLECTIVES.values()
+    if c.pattern is not Pattern.NONBLOCKING
+    for alias in (c.name, *c.aliases)
+}
 
 
 def called(title: str) -> str:

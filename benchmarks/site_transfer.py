@@ -31,23 +31,22 @@ Truth = Mapping[Shape, Mapping[str, float]]
 """Seconds by shape and choice."""
 
 
-def nodes_of(path: Path) -> int | None:
-    """``2048n``, ``4x4x4n``; of a table whose nodes vary with the mapping (``1-2n_48r``) the ranks."""
-    if found := re.search(r"__(\d+-)?\d+n_(\d+)r", path.stem):
-        return int(found[2])
+def job_of(path: Path) -> tuple[int, int] | None:
+    """Nodes and ranks on a node: ``2048n``, ``4x4x4n``, ``8n_288r``; ``1-2n_16r`` is one node."""
+    if found := re.search(r"__(?:(\d+)-)?(\d+)n_(\d+)r", path.stem):
+        nodes = int(found[1] or found[2])
+        return nodes, int(found[3]) // nodes
     found = re.search(r"_([\dx]+)(_0)?n_", path.stem)
-    return int(np.prod([int(n) for n in found[1].split("x")])) if found else None
+    return (int(np.prod([int(n) for n in found[1].split("x")])), 1) if found else None
 
 
 def load(folders: Sequence[Path]) -> dict[str, list[Measured]]:
     """By machine; runs and tables of the same job size are averaged, for nothing tells which is right."""
     logs: dict[str, dict[tuple[Shape, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(p for folder in folders for p in folder.glob("*.csv")):
-        nodes, collective = (
-            nodes_of(path),
-            re.search(r"_(all\w+?|bcast|gather|reduce(_scatter)?)_", path.stem),
-        )
-        if nodes is None or collective is None:
+        job = job_of(path)
+        collective = re.search(r"_(all\w+?|bcast|gather|reduce(_scatter)?)_", path.stem)
+        if job is None or collective is None:
             continue
         columns, rows = read_rows(path, "")
         default = {tuple(r[c] for c in knobs_of(columns)) for r in rows if r["is_default"] == "1"}
@@ -55,7 +54,7 @@ def load(folders: Sequence[Path]) -> dict[str, list[Measured]]:
         for row in rows:
             if row["latency_us"]:
                 words = tuple(row[c] for c in knobs_of(columns))
-                shape = Shape(collective[1], nodes, 1, int(row["message_bytes"]))
+                shape = Shape(collective[1], *job, int(row["message_bytes"]))
                 choice = DEFAULT if words in default else "/".join(words)
                 logs[machine][shape, choice].append(np.log(float(row["latency_us"]) * 1e-6))
     return {

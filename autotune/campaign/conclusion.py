@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from autotune.campaign.description import Description
-from autotune.campaign.drift import levelled
+from autotune.campaign.drift import corrected
 from autotune.campaign.plan import Plan
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
@@ -54,7 +54,7 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
     Raises:
         ScenarioError: a verification with a rate out of its range.
     """
-    plan, history = Plan(campaign), levelled(history)
+    plan, history = Plan(campaign), corrected(history)
     effects, screening = plan.screening(history) or ((), None)
     verifier, one_row = plan.verifier, dialect(campaign.space.stack).one_row
     verdict = verifier.verdict(history) if verifier and len(history.of(Phase.VERIFY)) else None
@@ -68,7 +68,7 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
     baseline = envelope(campaign.space, history.of(Phase.BASELINE))
     if found is None:
         return Conclusion(baseline, effects, screening, verdict, None)
-    told = choices(
+    listed = choices(
         campaign.space,
         campaign.objectives,
         history,
@@ -77,8 +77,8 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
         one_row,
         campaign.scenario.verify.max_loss,
     )
-    texts = tuple(choice.text for choice in told)
-    signed = tuple(_signed(campaign, choice, verdict, date, texts) for choice in told)
+    texts = tuple(choice.text for choice in listed)
+    signed = tuple(_signed(campaign, choice, verdict, date, texts) for choice in listed)
     return Conclusion(baseline, effects, screening, verdict, signed[0].recommendation, signed)
 
 

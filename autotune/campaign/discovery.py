@@ -38,7 +38,7 @@ _CROWD = 8
 """Parameters that one value of another puts into effect from which on it is an arm of its own."""
 _ADDS = 0.005
 """Mean of ln over the sizes from which on another level is expected to add to those before it."""
-_TOLD = 0.05
+_RESOLVED = 0.05
 """Mean of ln over the sizes; less may be inconclusive: a verification aims at half of its margin."""
 
 
@@ -148,7 +148,7 @@ class Discovery:
             if behind := _behind(found, arm):
                 levels = (float(np.mean(e.log_ratio)) for e in _active(found, arm))
                 gains.append(float(np.mean(behind)) + min(levels, default=0.0))
-        return min(gains, default=0.0) < -_TOLD
+        return min(gains, default=0.0) < -_RESOLVED
 
     def found(self, history: History) -> DiscoveryResult:
         """Findings of the launches so far."""

@@ -80,7 +80,7 @@ class Drift:
         return (min(self.offsets.values()), max(self.offsets.values())) if self.offsets else (0.0, 0.0)
 
 
-def levelled(history: History) -> History:
+def corrected(history: History) -> History:
     """The history with what moved whole launches of the search taken out; the very same where nothing did."""
     history = _alike(history)
     return _without(history, _walked(history).offsets)
@@ -100,7 +100,7 @@ def _alike(history: History) -> History:
     return _without(steady, _by_speed(steady))
 
 
-def _told(history: History) -> tuple[Observation, ...]:
+def _up_to_baseline(history: History) -> tuple[Observation, ...]:
     """The launches before the verification, up to the last one of the baseline."""
     searched = history.of(*_SEARCHED).observations
     last = max((i for i, o in enumerate(searched) if o.trial.phase is Phase.BASELINE), default=-1)
@@ -113,7 +113,7 @@ def _by_speed(history: History) -> dict[int, float]:
     Estimated up to the last launch of the baseline, as in ``drift``: so the correction of the launches of
     a verification was settled before they were made. No knob moves the core loop, so both sides gain alike.
     """
-    slope, usual = _slope(_told(history))
+    slope, usual = _slope(_up_to_baseline(history))
     if not slope:
         return {}
     compared = history.of(*_COMPARED)
@@ -165,12 +165,12 @@ def drift(history: History) -> Drift:
 
 
 def _walked(history: History) -> Drift:
-    searched, told = history.of(*_SEARCHED).observations, _told(history)
-    found = _drift(told)
-    if found.offsets and len(searched) > len(told):
+    searched, used = history.of(*_SEARCHED).observations, _up_to_baseline(history)
+    found = _drift(used)
+    if found.offsets and len(searched) > len(used):
         # A random walk stays where it was last seen; of other nodes nothing is known yet.
-        ahead = found.offsets[told[-1].trial.number]
-        later = {o.trial.number: ahead for o in searched[len(told) :]}
+        ahead = found.offsets[used[-1].trial.number]
+        later = {o.trial.number: ahead for o in searched[len(used) :]}
         return replace(found, offsets=found.offsets | later)
     return found
 

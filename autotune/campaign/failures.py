@@ -42,7 +42,7 @@ def second_try(history: History) -> Trial | None:
 
     Where second tries mostly fail too, failures here do not pass, and none is made any more.
     """
-    tries = [o for o in told(history) if o.trial.repeats]
+    tries = [o for o in on_working_machine(history) if o.trial.repeats]
     in_vain = sum(not (o.ok and _final(o)) for o in tries)
     if in_vain > RULE.in_vain + (len(tries) - in_vain) + RULE.share_in_vain * len(history):
         return None
@@ -68,10 +68,10 @@ def first_tries(history: Iterable[Observation]) -> tuple[Observation, ...]:
 
 def settled(history: History) -> History:
     """The history without failures that passed and those of a broken machine."""
-    return History(first_tries(told(history)))
+    return History(first_tries(on_working_machine(history)))
 
 
-def told(history: History) -> Iterator[Observation]:
+def on_working_machine(history: History) -> Iterator[Observation]:
     """The observations without those of a machine that did not run the untouched stack either."""
     run: list[Observation] = []
     for observation in history:
@@ -126,7 +126,7 @@ def _more_than_chance(before: Sequence[Observation]) -> int:
     well = {o.trial.repeats for o in before if o.ok}
     passed = sum(
         o.status.may_pass and (o.trial.number in well or o.trial.phase is Phase.VERIFY)
-        for o in told(History(tuple(before)))
+        for o in on_working_machine(History(tuple(before)))
     )
     if not passed:
         return RULE.attempts
@@ -180,7 +180,7 @@ def enough_s(longest_s: float) -> float:
     return max(RULE.shortest_s, RULE.times * longest_s)
 
 
-def patient(trial: Trial, scenario: Scenario, space: Space, history: History) -> Trial:
+def with_time_limit(trial: Trial, scenario: Scenario, space: Space, history: History) -> Trial:
     """The trial with a time limit that follows from launches of its kind, unless the scenario names one.
 
     A second try has twice the time, lest a slow point be taken for one that hangs.

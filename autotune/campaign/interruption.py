@@ -31,7 +31,7 @@ def heeded(*more: signal.Signals) -> Iterator[None]:
     wishing = {number: signal.getsignal(number) for number in (*SIGNALS, *more)}
     former = {number: was for number, was in wishing.items() if was is not signal.SIG_IGN}
     _pipes.append(awake)
-    told = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    previous = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in former:
         signal.signal(number, _wish)
     try:
@@ -41,7 +41,7 @@ def heeded(*more: signal.Signals) -> Iterator[None]:
     finally:
         for number, was in former.items():
             signal.signal(number, was)
-        signal.set_wakeup_fd(told)
+        signal.set_wakeup_fd(previous)
         _pipes.remove(awake)
         os.close(awake)
         os.close(wake)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotune.campaign.description import Description, SiteKind
-from autotune.campaign.drift import drift, levelled
+from autotune.campaign.drift import corrected, drift
 from autotune.campaign.failures import never_applied
 from autotune.history.objectives import Z95
 from autotune.history.trial import History, Observation, Phase
@@ -18,9 +18,8 @@ from autotune.measure.location import normal_scale
 from autotune.measure.machine import Disturbance, worst
 from autotune.recommend.repeats import repeated
 from autotune.verification.known import search_noise
+from autotune.verification.sequential import EACH
 
-_PAIR = 4
-"""Launches that come together in a verification."""
 _ENOUGH = 4
 """Launches of one setting that suffice for an estimate of their spread."""
 
@@ -45,7 +44,7 @@ def remarks(campaign: Description, history: History) -> tuple[Remark, ...]:
     if campaign.site.stamp.kind is SiteKind.REPLAYED:
         return ()
     found = [_left_out(campaign, history), _machine(history), _drift(history)]
-    judged = levelled(history)
+    judged = corrected(history)
     fresh, searched = spread(judged.of(Phase.VERIFY)), search_noise(judged)
     if fresh is not None:  # robustly, as in the verdict: one disturbed launch in five does not matter
         found.append(resolution(campaign, fresh))
@@ -59,14 +58,14 @@ def resolution(campaign: Description, sigma: float) -> Remark | None:
     wanted = campaign.scenario.verify
     if not wanted.enabled or not wanted.launches:
         return None
-    told = Z95 * sigma * math.sqrt(2 / (wanted.launches / 2))
+    resolved = Z95 * sigma * math.sqrt(2 / (wanted.launches / 2))
     text = (
         f"launches of one setting differ by {_percent(sigma)}; "
-        f"{wanted.launches} fresh launches resolve {_percent(told)} at one size (95 %)"
+        f"{wanted.launches} fresh launches resolve {_percent(resolved)} at one size (95 %)"
     )
-    if not 0 < wanted.max_loss < told:
+    if not 0 < wanted.max_loss < resolved:
         return Remark("repeatability", text)
-    needed = math.ceil(4 * (Z95 * sigma / wanted.max_loss) ** 2 / _PAIR) * _PAIR
+    needed = math.ceil(4 * (Z95 * sigma / wanted.max_loss) ** 2 / EACH) * EACH
     asked = f"; verify.max_loss={wanted.max_loss:g} needs verify.launches={needed}"
     return Remark("repeatability", text + asked, grave=True)
 

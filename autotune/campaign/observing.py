@@ -45,6 +45,7 @@ class Measurement:
     estimator: str = "median"  # How samples become one number, see ``measure.location``.
     discovery_s: float = 0.3  # Of a launch of the discovery, for the timed part.
     other_loop: str = ""  # In which launches of the verification measure every cell too; empty: in none.
+    beside: tuple[str, ...] = ()  # Patterns of which launches of the verification tell, too.
     patience_s: float = 0.0  # How long a launch may wait until its cores are as near to each other as usual.
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
     """Change of each rendering, where somebody's own settings are measured; only an MPI obeys it."""
@@ -115,6 +116,7 @@ class Launches:
         if trial.phase is Phase.DISCOVERY:
             probe = replace(probe, budget_s=measurement.discovery_s)
         if trial.phase is Phase.VERIFY:
+            probe = replace(probe, beside=measurement.beside)
             least = min(max(probe.min_samples, _PROVING), probe.max_samples)
             probe = replace(probe, other_loop=measurement.other_loop, min_samples=least)
         if parts > 1:
@@ -162,13 +164,13 @@ class Launches:
                         for choice in choices:
                             where = (collective, comm_size, size, choice.values, np.empty(0))
                             cells.append(CellSamples(*where, str(outcome.status), outcome.reason))
-        told = [outcome.result for outcome in good if outcome.result is not None]
+        results = [outcome.result for outcome in good if outcome.result is not None]
         result = replace(
-            told[0],
+            results[0],
             cells=tuple(cells),
-            memory_bytes=max(one.memory_bytes for one in told),
-            notes=tuple(dict.fromkeys(note for one in told for note in one.notes)),
-            applied={name: value for one in told for name, value in one.applied.items()},
+            memory_bytes=max(one.memory_bytes for one in results),
+            notes=tuple(dict.fromkeys(note for one in results for note in one.notes)),
+            applied={name: value for one in results for name, value in one.applied.items()},
         )
         return replace(
             good[0],
@@ -237,9 +239,15 @@ def measurement_of(scenario: Scenario, ranks: int) -> Measurement:
         memory="memory" in scenario.objectives,
         loop=scenario.loop,
     )
-    discovery_s, other = scenario.discover.probe_s, scenario.other_loop
-    patience_s = scenario.launch.patience_s
-    return Measurement(probe, limit_s(scenario), options.estimator, discovery_s, other, patience_s)
+    return Measurement(
+        probe,
+        limit_s(scenario),
+        options.estimator,
+        discovery_s=scenario.discover.probe_s,
+        other_loop=scenario.other_loop,
+        beside=tuple(name for name in scenario.verify.also if name not in scenario.collective),
+        patience_s=scenario.launch.patience_s,
+    )
 
 
 def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]:
@@ -269,6 +277,7 @@ def observation(trial: Trial, outcome: LaunchOutcome, estimator: str = "median")
             trial, status, (), reason, outcome.duration_s, outcome.queue_s, tuple(outcome.hosts)
         )
     figures = {"memory_bytes": result.memory_bytes, "overhead_s": result.overhead_s}
+    figures |= {f"beside {what}": seconds for what, seconds in result.beside.items()}
     return Observation(
         trial,
         status,

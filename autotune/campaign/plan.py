@@ -13,7 +13,7 @@ import numpy as np
 
 from autotune.campaign import failures
 from autotune.campaign.description import Description, SiteKind
-from autotune.campaign.drift import levelled
+from autotune.campaign.drift import corrected
 from autotune.campaign.time_left import TimeLeft
 from autotune.errors import ScenarioError, UserError
 from autotune.history.memory import remembered
@@ -151,7 +151,7 @@ class Plan:
         one, own = self.verifier.design.launches, self.verifier.design.own
         # Two settings and the untouched stack, and one of them with it again where that was inconclusive.
         kept = one if self.budget.total_seconds is None else 5 * own
-        if in_time > kept or self.campaign.discovering or self.verifier.wants(levelled(history)):
+        if in_time > kept or self.campaign.discovering or self.verifier.wants(corrected(history)):
             return kept
         return one if len(history.of(Phase.VERIFY)) else 0
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from autotune.campaign import failures
 from autotune.campaign.description import Description
 from autotune.campaign.discovery import Discovery
-from autotune.campaign.drift import levelled
+from autotune.campaign.drift import corrected
 from autotune.campaign.phases import phases_before_verification
 from autotune.campaign.plan import Plan
 from autotune.campaign.ports import Proposer
@@ -65,7 +65,7 @@ class Strategy:
 
         Where ``time`` is up only the verification is left.
         """
-        total, seen = self.campaign.scenario.budget.total_launches, levelled(history)
+        total, seen = self.campaign.scenario.budget.total_launches, corrected(history)
         if total is not None and len(history) >= total:
             return None
         trial, plan = None, self._begun
@@ -74,7 +74,7 @@ class Strategy:
             trial = self.discovery.next_trial(seen, seed, time)
             plan = plan if trial else self._after(self.discovery, seen.of(Phase.DISCOVERY))
         trial = trial or self._planned(plan, seen, time)
-        return trial and failures.patient(trial, plan.campaign.scenario, plan.space, history)
+        return trial and failures.with_time_limit(trial, plan.campaign.scenario, plan.space, history)
 
     def _planned(self, plan: Plan, history: History, time: TimeLeft) -> Trial | None:
         """The next trial of a plan: what was begun of the verification goes on before anything else."""

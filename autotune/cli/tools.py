@@ -208,6 +208,28 @@ def record(
 
 
 @cli.command()
+def run(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND …", help="as you start it, behind --")
+    ] = None,
+    reductions: Annotated[
+        bool, typer.Option("--reductions", help="reductions too: the last bits of sums may change")
+    ] = False,
+    budget: Annotated[str, typer.Option(help="what trying may cost, of the run's time")] = "0.5%",
+    learn: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="begin with what it holds, and add what is decided")
+    ] = None,
+    dry: Annotated[bool, typer.Option("--dry", help="switch nothing: measure what would be tried")] = False,
+    out: Annotated[Path, typer.Option(help="where to write")] = Path("run.json"),
+    as_json: Json = False,
+) -> int:
+    """Run an application that tunes its collectives while it runs."""
+    from autotune.commands import run as verb
+
+    return verb.run_job(command or [], reductions, budget, learn, dry, out, as_json)
+
+
+@cli.command()
 def diagnose(
     words: Annotated[
         list[str] | None,

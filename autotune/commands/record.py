@@ -21,7 +21,7 @@ from autotune.importers.recording import Recording, mean_of
 from autotune.importers.traces import read_trace
 from autotune.recommend.reach import reachable_s
 from autotune.recommend.recommendation import Recommendation
-from autotune.stacks.application import Ran, installation_of, passed_on, recorder, recording, run, why_nothing
+from autotune.stacks.application import Ran, installation_of, passed_on, preload, recording, run, why_nothing
 from autotune.stacks.installation import Installation
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
@@ -78,7 +78,7 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
     # Beside the result: a place that all nodes see, as the user's own.
     beside = tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent)
     with passed_on(lambda number: None), beside as kept:
-        library = recorder(installation, Path(kept))
+        library = preload(installation, Path(kept))
         for number in range(1, runs + 1):
             jobs, unseen, ended = _recorded(command, installation, library, Path(kept))
             found = jobs[0] if jobs else None

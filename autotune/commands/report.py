@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
-from autotune.campaign.drift import levelled
+from autotune.campaign.drift import corrected
 from autotune.campaign.noise import remarks
 from autotune.commands.application import read_calls, worth_text
 from autotune.commands.floors import kept_floor
@@ -256,7 +256,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         space=about.space,
         whole=about.whole,
         objectives=about.objectives,
-        history=levelled(campaign.history),
+        history=corrected(campaign.history),
         remarks=remarks(about, campaign.history),
         recommendation=concluded.recommendation,
         baseline=concluded.baseline,

@@ -16,7 +16,7 @@ from autotune.campaign.conclusion import conclude
 from autotune.campaign.costs import shares
 from autotune.campaign.description import Description, campaign_event, campaign_in, scenario_document
 from autotune.campaign.directory import last_written, read_campaign, start_over
-from autotune.campaign.drift import levelled
+from autotune.campaign.drift import corrected
 from autotune.campaign.interruption import check
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
@@ -309,7 +309,7 @@ def _finish(
             f"see {directory}/launches",
         )
     baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
-    screen.closing(campaign.space, levelled(history), recommendation, baseline, found.against)
+    screen.closing(campaign.space, corrected(history), recommendation, baseline, found.against)
     violated = campaign_findings(campaign, history, recommendation)
     screen.doubted(concerning_text(violated, campaign.space, recommendation))
     screen.remarked(remark for remark in remarks(campaign, history) if remark.grave)

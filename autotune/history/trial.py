@@ -262,8 +262,8 @@ class History:
         """
         alike = not space.call and all(p.held_from is None for p in space.job)
         subjects = {Subject.SWEEP, Subject.UNTOUCHED} if alike else {Subject.SWEEP}
-        told = (o for o in self.observations if o.trial.subject in subjects)
-        return History(tuple(_of_default(o, space) for o in told))
+        kept = (o for o in self.observations if o.trial.subject in subjects)
+        return History(tuple(_of_default(o, space) for o in kept))
 
     def plus(self, observations: Iterable[Observation]) -> "History":
         """This history, longer."""

@@ -168,7 +168,8 @@ def lateness(
     """
     if not found or in_all_s <= 0:
         return 0.0, 0.0, None
-    of = [one.n_calls / math.fsum(one.n_calls for one in found) for one in found]
+    all_calls = math.fsum(one.n_calls for one in found)
+    of = [one.n_calls / all_calls for one in found]
     long_s = min(math.fsum(one.long_s for one in found), in_all_s)
     rest_s = in_all_s - long_s
     share = math.fsum(w * one.share for w, one in zip(of, found, strict=True))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
+from numpy.lib.recfunctions import repack_fields
 
 from autotune.errors import TableError
 from autotune.importers.lateness import SAMPLE
@@ -37,6 +38,10 @@ _STREAM = np.dtype(
     + [(name, "<i4") for name in ("bin", "ranks", "n", "longest")]
     + [("calls", "<i8"), ("cut", "<i8"), ("limit", "<u8")]
 )
+CELL_KEY, STREAM_KEY = 44, 40
+"""Bytes at the beginning of a cell, and of a stream, that say which it is."""
+_ABOUT = ["rank", "size", "ended", "kept_out", "nodes", "callers", "spawned"]
+_ABOUT += ["begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "host", "library"]
 _RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128
 LOWER_S = 2.0 ** (np.arange(8, 8 + _CLASSES) / 2) * 1e-9
 """Where the classes of durations begin."""
@@ -62,13 +67,24 @@ class Rank:
         )
         return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(self.head["tick_s"])
 
-    def seconds(self, samples: Any) -> Any:
-        """``SAMPLE`` with times in seconds, by the clock of rank 0; ``begin_s`` and ``end_s``."""
+    @property
+    def about(self) -> Any:
+        """What is said of the rank when all are read, in memory of its own."""
+        return repack_fields(self.head[_ABOUT])
+
+    def seconds(self) -> list[tuple[Any, Any]]:
+        """``samples`` as ``SAMPLE``, with times in seconds by the clock of rank 0."""
+        samples = np.concatenate([np.zeros(0, _TICKS), *(part for both in self.samples for part in both)])
         found = samples.astype(SAMPLE)
         for column, ticks in (("begin_s", "begin"), ("end_s", "end")):
             times_s = self.head["begin_s"] + (samples[ticks] - self.head["begin"]) * self.tick_s
             found[column] = times_s - _ahead(self.head, times_s)
-        return found
+        kept, at = [], 0
+        for drawn, longest in self.samples:
+            first, at = at, at + len(drawn) + len(longest)
+            both = found[first : first + len(drawn)], found[first + len(drawn) : at]
+            kept.append((both[0].copy(), both[1].copy()))  # each in memory of its own: one may go first
+        return kept
 
 
 _TICKS = np.dtype([("call", "<i8"), ("begin", "<i8"), ("end", "<i8"), ("root", "<i4"), ("weight", "<i4")])
@@ -118,3 +134,29 @@ def read_rank(file: IO[bytes]) -> Rank:
         if run["stream"] >= 0:
             streams["calls"][run["stream"]] += run["calls"]
     return Rank(head, environment, cells, streams, samples)
+
+
+def keys(rows: Any, length: int) -> list[bytes]:
+    """What tells cells, or streams, apart."""
+    data = rows.tobytes()
+    return [data[at : at + length] for at in range(0, len(data), rows.itemsize)]
+
+
+def cell_of(key: bytes) -> tuple[str, int, int, int, int, int]:
+    """Name, kind, communicator size, bin, family and distance."""
+    cell = np.frombuffer(key.ljust(CELL.itemsize, b"\0"), CELL)[0]
+    return cell["name"].decode(), *(int(cell[k]) for k in ("kind", "ranks", "bin", "family", "distance"))
+
+
+def stream_of(key: bytes) -> tuple[str, int, int]:
+    """Name, bin and communicator size."""
+    stream = np.frombuffer(key.ljust(_STREAM.itemsize, b"\0"), _STREAM)[0]
+    return stream["name"].decode(), int(stream["bin"]), int(stream["ranks"])
+
+
+def hashed(calls: Any) -> Any:
+    """As ``hashed`` of the recorder: by its order calls are drawn, the same on all ranks."""
+    x = calls.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return x ^ (x >> np.uint64(31))

@@ -19,7 +19,17 @@ import numpy as np
 
 from autotune.importers.lateness import KeptCalls, Waited, lateness, waited
 from autotune.importers.launch_line import LAUNCHERS
-from autotune.importers.rank_file import LOWER_S, Rank, read_rank
+from autotune.importers.rank_file import (
+    CELL_KEY,
+    LOWER_S,
+    STREAM_KEY,
+    Rank,
+    cell_of,
+    hashed,
+    keys,
+    read_rank,
+    stream_of,
+)
 from autotune.importers.recorded_time import DISTANCES, FAMILIES, Histogram, OtherCalls, Started, Timeline
 from autotune.importers.recording import ENDS, KINDS, RecordedCalls, Recording, order
 
@@ -34,11 +44,18 @@ _Z95 = 1.959963984540054
 class _RecordedJob:
     """Sums over the ranks of one MPI_COMM_WORLD, made as they are read."""
 
-    totals: dict[tuple[str, int, int, int, int, int], Any] = field(default_factory=dict)
-    """(name, kind, communicator size, bin, family, distance) → a row of ``_sums``, then the classes."""
-    kept: dict[tuple[str, int, int, int], list[KeptCalls]] = field(default_factory=lambda: defaultdict(list))
-    """(name, bin, communicator size, members) → what each of its ranks kept."""
+    totals: dict[bytes, Any] = field(default_factory=dict)
+    """Cell (see ``keys``) → a row of ``_sums``, then the classes, summed over the ranks."""
+    kept: dict[bytes, list[KeptCalls]] = field(default_factory=lambda: defaultdict(list))
+    """Stream → what each of their ranks kept, until all have been read."""
+    waits: dict[tuple[str, int, int], list[Waited]] = field(default_factory=lambda: defaultdict(list))
+    """(name, bin, communicator size) → waiting, of streams of which all ranks have been read."""
+    limits: dict[bytes, int] = field(default_factory=dict)
+    """Stream → calls with no larger hash are still there."""
+    n_kept: int = 0
+    """Samples in ``kept``."""
     heads: list[Any] = field(default_factory=list)
+    """``Rank.about`` of each."""
     added_s: float = 0.0
     """In wrappers of calls that were timed."""
     squares: float = 0.0
@@ -50,31 +67,71 @@ class _RecordedJob:
     def add(self, rank: Rank) -> None:
         """One more rank."""
         head, tick_s = rank.head, rank.tick_s
-        self.heads.append(head)
+        self.heads.append(rank.about)
         self.environment = self.environment or rank.environment
         self.added_s += float(rank.cells["added"].sum()) * tick_s
         self.squares += float(head["squares"]) * tick_s**2
         of = int(head["size"])
-        sums = (
-            _sums(rank.cells, tick_s, *(float(head[key]) for key in ("clock_s", "wtime_s", "wtick_s"))) / of
-        )
+        clocks = (float(head[name]) for name in ("clock_s", "wtime_s", "wtick_s"))
+        sums = _sums(rank.cells, tick_s, *clocks) / of
         sums[:, _COUNTED] *= of
-        for cell, row in zip(rank.cells, np.hstack([sums, rank.cells["classes"]]), strict=True):
-            key = (
-                cell["name"].decode(),
-                *(int(cell[k]) for k in ("kind", "ranks", "bin", "family", "distance")),
-            )
-            known = self.totals.get(key)
-            self.totals[key] = row if known is None else known + row
+        for key, row in zip(
+            keys(rank.cells, CELL_KEY), np.hstack([sums, rank.cells["classes"]]), strict=True
+        ):
+            if key in self.totals:
+                self.totals[key] += row
+            else:
+                self.totals[key] = row.copy()
         slices = (2.0 ** int(head["shift"]) * tick_s, head["timeline"] * tick_s / of)
         self.timeline = slices if self.timeline is None else _together(self.timeline, slices)
-        for stream, (drawn, longest) in zip(rank.streams, rank.samples, strict=True):
-            key = stream["name"].decode(), int(stream["bin"]), int(stream["ranks"]), int(stream["members"])
-            thinned = 2.0**64 / (float(stream["limit"]) + 1.0)
-            lists = rank.seconds(drawn), rank.seconds(longest)
-            cut_s = float(stream["cut"]) * tick_s
-            kept = KeptCalls(int(head["rank"]), float(stream["calls"]), thinned, cut_s, *lists)
-            self.kept[key].append(kept)
+        samples = rank.seconds()
+        for key, stream, both in zip(keys(rank.streams, STREAM_KEY), rank.streams, samples, strict=True):
+            self._keep(key, rank, stream, *both)
+
+    def _keep(self, key: bytes, rank: Rank, stream: Any, drawn: Any, longest: Any) -> None:
+        """What a rank kept of a stream; reduced where it is the last, thinned where there is no room."""
+        own = int(stream["limit"])
+        limit = self.limits[key] = min(own, self.limits.get(key, own))
+        if limit < own:
+            drawn = drawn[hashed(drawn["call"]) <= limit]
+        cut_s = float(stream["cut"]) * rank.tick_s
+        its = KeptCalls(
+            int(rank.head["rank"]), float(stream["calls"]), _thinned(limit), cut_s, drawn, longest
+        )
+        self.kept[key].append(its)
+        self.n_kept += len(drawn) + len(longest)
+        if len(self.kept[key]) == stream["ranks"]:
+            self.reduce(key)
+        while self.n_kept > _MOST:
+            self._thin()
+
+    def reduce(self, key: bytes) -> None:
+        """A stream's samples become the waiting in it."""
+        name, power, comm_size = stream_of(key)
+        kept = self.kept.pop(key)
+        self.n_kept -= sum(len(one.drawn) + len(one.longest) for one in kept)
+        if found := waited(name, comm_size, kept, int(self.heads[0]["size"])):
+            self.waits[name, power, comm_size].append(found)
+
+    def _thin(self) -> None:
+        """Half of the drawn calls of the largest stream go, the same on all ranks, and of its longest."""
+        key = max(self.kept, key=lambda key: sum(len(one.drawn) + len(one.longest) for one in self.kept[key]))
+        limit = self.limits[key] = self.limits[key] >> 1
+        for i, one in enumerate(self.kept[key]):
+            drawn = one.drawn[hashed(one.drawn["call"]) <= limit]
+            took_s = one.longest["end_s"] - one.longest["begin_s"]
+            cut_s = float(np.median(took_s)) if took_s.size else one.cut_s
+            longest = one.longest[took_s >= cut_s] if took_s.size > 1 else one.longest[:0]
+            self.n_kept -= len(one.drawn) - len(drawn) + len(one.longest) - len(longest)
+            self.kept[key][i] = KeptCalls(one.rank, one.calls, _thinned(limit), cut_s, drawn, longest)
+
+
+_MOST = 1 << 22
+"""Samples held at once: 128 MiB, a quarter of what 10,000 ranks may take."""
+
+
+def _thinned(limit: int) -> float:
+    return 2.0**64 / (limit + 1.0)
 
 
 _COUNTED = [0, 1, 6]
@@ -176,10 +233,12 @@ def _recording(
     waits: dict[Any, list[Waited]] = defaultdict(list)
     for job in jobs:
         for key, row in job.totals.items():
-            totals[key] = totals[key] + row if key in totals else row
-        for (name, power, comm_size, _), kept in job.kept.items():
-            if found := waited(name, comm_size, kept, int(job.heads[0]["size"])):
-                waits[name, power, comm_size].append(found)
+            cell = cell_of(key)
+            totals[cell] = totals[cell] + row if cell in totals else row
+        for stream in [*job.kept]:
+            job.reduce(stream)
+        for slot, found in job.waits.items():
+            waits[slot] += found
     _widen(totals, jobs)
     seconds: dict[Any, list[float]] = defaultdict(list)  # of calls of one power of two, and (-1) of all
     for (name, kind, comm_size, power, *_), row in totals.items():
@@ -220,7 +279,7 @@ def _recording(
 
 
 def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
-    """What belongs to the ends of intervals and is known of all ranks together alone.
+    """Widen intervals by errors that are known only of all ranks together.
 
     Between its stamps and the recorder's a program may lose its core at random, as within the wrappers: of a
     compound Poisson process the variance in W seconds is W Σ a² / Σ a, with a what each wrapper took. Ranks

@@ -1,8 +1,9 @@
 """Buffers, communicator and window of a call, all of them made before anything is timed."""
 
 import mmap
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from mpi4py import MPI
 from numpy.typing import NDArray
 
 from autotune.probe import patterns
-from autotune.probe.operations import Blocks, Operation
+from autotune.probe.declared import Blocks, Operation
 
 
 @dataclass(slots=True)
@@ -24,7 +25,12 @@ class Exchange:
     elements: int  # Of one block.
     datatype: MPI.Datatype  # Of an element.
     sum: MPI.Op  # The reduction.
-    window: MPI.Win | None = None  # Of the one-sided operations, in an epoch that is open to all ranks.
+    window: MPI.Win | None = (
+        None  # Of the one-sided operations; with ``flush`` in an epoch open to all ranks.
+    )
+    compute_s: float = 0.0  # What is computed inside of a call, which is none of its time.
+    away_s: float = 0.0  # How long the last call computed.
+    requests: list[Any] = field(default_factory=list)  # Persistent ones that the call made.
 
     def prepare(self) -> None:
         """Fill the send buffer, and the receive buffer with what must not be left there."""
@@ -40,6 +46,28 @@ class Exchange:
         """Whether the receive buffer holds what it must."""
         wanted = self.operation.receives(self.comm.rank, self.comm.size)
         return all(np.array_equal(held, block) for held, block in self._blocks(self.recv, wanted))
+
+    def compute(self) -> None:
+        """Keep the core busy outside of MPI, as an application's computation does."""
+        begin = end = time.perf_counter()
+        while end < begin + self.compute_s:
+            end = time.perf_counter()
+        self.away_s = end - begin
+
+    def synchronise(self) -> None:
+        """Make this rank's memory show what was written into its window; after a barrier."""
+        if self.window is None or self.operation.epoch == "fence":
+            return
+        if self.operation.epoch == "lock":
+            self.window.Lock(self.comm.rank)
+        self.window.Sync()
+        if self.operation.epoch == "lock":
+            self.window.Unlock(self.comm.rank)
+
+    def close(self) -> None:
+        """Free what the call made."""
+        while self.requests:
+            self.requests.pop().Free()
 
     def _lay(self, buffer: NDArray[Any], blocks: Blocks) -> None:
         for place, block in self._blocks(buffer, blocks):
@@ -64,13 +92,21 @@ class Pool:
         self._recv = buffer(self._received * largest_bytes)
 
     def window(self, comm: MPI.Intracomm) -> MPI.Win | None:
-        """The window that the operation needs, in an epoch open to all ranks; None where it needs none."""
+        """The window that the operation needs; None where it needs none."""
         if not self._operation.exposes:
             return None
         window = MPI.Win.Create(self._send if self._operation.exposes == "send" else self._recv, comm=comm)
         window.Set_errhandler(MPI.ERRORS_RETURN)
-        window.Lock_all()
+        if self._operation.epoch == "flush":
+            window.Lock_all()
         return window
+
+    def close(self, window: MPI.Win | None) -> None:
+        """Free a window; collective."""
+        if window is not None:
+            if self._operation.epoch == "flush":
+                window.Unlock_all()
+            window.Free()
 
     def exchange(self, comm: MPI.Intracomm, message_bytes: int, window: MPI.Win | None) -> Exchange:
         """The call for one message size on one communicator."""
@@ -84,6 +120,7 @@ class Pool:
             datatype=MPI.FLOAT if dtype == np.float32 else MPI.UINT8_T,
             sum=MPI.SUM,
             window=window,
+            compute_s=self._operation.compute_s(message_bytes),
         )
 
 

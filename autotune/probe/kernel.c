@@ -1,11 +1,12 @@
 /* The timed loop, compiled: what native.py builds and calls.
  *
- * native.py puts `enum operation { OP_ALLREDUCE, ... };` in front, from collectives.MEASURED, so that numbers
- * agree. Handles come as addresses of mpi4py's own: they are pointers in one MPI and integers in another.
+ * native.py puts `enum operation { OP_ALLREDUCE, ... };` in front, from collectives.MEASURED, and WINDOW, so that
+ * numbers agree. Handles come as addresses of mpi4py's own: they are pointers in one MPI and integers in another.
  * Nothing but the call stands between two readings of the clock. After the library's own barrier the clock is the
  * library's own too, as in OSU's and IMB's loops: some libraries read theirs faster.
  */
 #include <mpi.h>
+#include <stddef.h>
 #include <time.h>
 
 struct exchange {
@@ -21,6 +22,10 @@ struct exchange {
     MPI_Datatype *datatype;
     MPI_Op *sum;
     MPI_Win *window;
+    const int *peers; /* rank of each block's receiver; block j comes from peers[j ^ 1] */
+    int n_peers;
+    size_t bytes; /* of one block */
+    double compute_s; /* of computation inside of a call */
 };
 
 struct barrier {
@@ -69,26 +74,79 @@ static int last_of_pingpong(const struct exchange *x)
     return code ? code : MPI_Send(x->send, x->count, *x->datatype, 0, 0, *x->comm);
 }
 
-static int put(const struct exchange *x)
+static inline int put(const struct exchange *x)
 {
-    int last = x->size - 1;
-    int code = MPI_Put(x->send, x->count, *x->datatype, last, 0, x->count, *x->datatype, *x->window);
-    return code ? code : MPI_Win_flush(last, *x->window);
+    return MPI_Put(x->send, x->count, *x->datatype, x->size - 1, 0, x->count, *x->datatype, *x->window);
 }
 
-static int get(const struct exchange *x)
+static inline int get(const struct exchange *x)
 {
-    int last = x->size - 1;
-    int code = MPI_Get(x->recv, x->count, *x->datatype, last, 0, x->count, *x->datatype, *x->window);
-    return code ? code : MPI_Win_flush(last, *x->window);
+    return MPI_Get(x->recv, x->count, *x->datatype, x->size - 1, 0, x->count, *x->datatype, *x->window);
 }
 
-static int accumulate(const struct exchange *x)
+static inline int accumulate(const struct exchange *x)
 {
-    int last = x->size - 1;
-    int code =
-        MPI_Accumulate(x->send, x->count, *x->datatype, last, 0, x->count, *x->datatype, *x->sum, *x->window);
-    return code ? code : MPI_Win_flush(last, *x->window);
+    return MPI_Accumulate(x->send, x->count, *x->datatype, x->size - 1, 0, x->count, *x->datatype, *x->sum,
+                          *x->window);
+}
+
+/* WINDOW messages each way that is asked for, between the ranks of a pair. */
+static int window(const struct exchange *x, int peer, int sends, int receives)
+{
+    MPI_Request requests[2 * WINDOW];
+    int n = 0, code = MPI_SUCCESS;
+    for (int i = 0; i < WINDOW * receives && !code; i++)
+        code = MPI_Irecv(x->recv, x->count, *x->datatype, peer, 0, *x->comm, &requests[n++]);
+    for (int i = 0; i < WINDOW * sends && !code; i++)
+        code = MPI_Isend(x->send, x->count, *x->datatype, peer, 0, *x->comm, &requests[n++]);
+    return code ? code : MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+}
+
+/* The same one way, and a byte back when all have arrived. */
+static int acknowledged(const struct exchange *x, int peer)
+{
+    char byte = 0;
+    int first = x->rank < peer, code = window(x, peer, first, !first);
+    if (code)
+        return code;
+    return first ? MPI_Recv(&byte, 1, MPI_CHAR, peer, 0, *x->comm, MPI_STATUS_IGNORE)
+                 : MPI_Send(&byte, 1, MPI_CHAR, peer, 0, *x->comm);
+}
+
+enum { MOST_REQUESTS = 12 }; /* both ways with two neighbours in each of three dimensions */
+
+/* How a halo is started: MPI_Irecv and MPI_Isend, or what makes their persistent requests. */
+#define POST(takes, gives)                                                                                  \
+    int n = x->n_peers, code = MPI_SUCCESS;                                                                  \
+    for (int j = 0; j < n && !code; j++)                                                                     \
+        code = takes((char *)x->recv + j * x->bytes, x->count, *x->datatype, x->peers[j ^ 1], j, *x->comm, \
+                       &requests[j]);                                                                        \
+    for (int j = 0; j < n && !code; j++)                                                                     \
+        code = gives((char *)x->send + j * x->bytes, x->count, *x->datatype, x->peers[j], j, *x->comm,        \
+                    &requests[n + j]);                                                                       \
+    return code
+
+static int post(const struct exchange *x, MPI_Request *requests)
+{
+    POST(MPI_Irecv, MPI_Isend);
+}
+
+static int prepare(const struct exchange *x, MPI_Request *requests)
+{
+    POST(MPI_Recv_init, MPI_Send_init);
+}
+
+static double away; /* seconds that the last call computed */
+
+static int computed(const struct exchange *x, int n, MPI_Request *requests)
+{
+    if (x->compute_s > 0) {
+        double begin = now(), end = begin;
+        while (end < begin + x->compute_s)
+            end = now();
+        away = end - begin;
+    }
+    return MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
 }
 
 #define TIMED(call)                                                                                          \
@@ -102,9 +160,37 @@ static int accumulate(const struct exchange *x)
         if (code != MPI_SUCCESS)                                                                             \
             return code;                                                                                     \
         begins[i] = begin;                                                                                   \
-        ends[i] = end;                                                                                       \
+        ends[i] = end - away;                                                                                \
+        away = 0;                                                                                            \
     }                                                                                                        \
     return MPI_SUCCESS
+
+static int time_persistent(int n, MPI_Request *requests, const struct barrier *b, const double *starts, int calls,
+                           double *begins, double *ends)
+{
+    TIMED(MPI_Startall(n, requests) ?: MPI_Waitall(n, requests, MPI_STATUSES_IGNORE));
+}
+
+/* Time calls of requests that are made before and freed after. */
+#define PERSISTENT(made, how_many)                                                                           \
+    int code = (made), n_made = (how_many);                                                                  \
+    code = code ?: time_persistent(n_made, requests, b, starts, calls, begins, ends);                        \
+    for (int i = 0; i < n_made; i++)                                                                         \
+        if (requests[i] != MPI_REQUEST_NULL)                                                                 \
+            MPI_Request_free(&requests[i]);                                                                  \
+    return code
+
+/* The first rank's epochs; the others have no part in them. */
+#define ON_FIRST(call)                                                                                       \
+    if (rank == 0) {                                                                                         \
+        TIMED(call);                                                                                         \
+    }                                                                                                        \
+    TIMED(MPI_SUCCESS)
+#define FLUSHED(call) ON_FIRST((call) ?: MPI_Win_flush(last, *x->window))
+#define LOCKED(call)                                                                                         \
+    ON_FIRST(MPI_Win_lock(MPI_LOCK_SHARED, last, 0, *x->window) ?: (call) ?: MPI_Win_unlock(last, *x->window))
+#define FENCED(call)                                                                                         \
+    TIMED(MPI_Win_fence(0, *x->window) ?: (rank ? MPI_SUCCESS : (call)) ?: MPI_Win_fence(0, *x->window))
 
 /* Time `calls` calls; `starts` (seconds of CLOCK_MONOTONIC) replaces the barrier when given. An MPI code. */
 int autotune_time(const struct exchange *x, const struct barrier *b, const double *starts, int calls,
@@ -116,6 +202,9 @@ int autotune_time(const struct exchange *x, const struct barrier *b, const doubl
     MPI_Op sum = *x->sum;
     void *send = x->send, *recv = x->recv;
     const int n = x->count, *counts = x->counts, *places = x->places, rank = x->rank, last = x->size - 1;
+    MPI_Request requests[MOST_REQUESTS];
+    for (int i = 0; i < MOST_REQUESTS; i++)
+        requests[i] = MPI_REQUEST_NULL;
 
     switch ((enum operation)x->operation) {
     case OP_ALLREDUCE:
@@ -156,20 +245,55 @@ int autotune_time(const struct exchange *x, const struct barrier *b, const doubl
         }
         TIMED(MPI_SUCCESS);
     case OP_PUT:
-        if (rank == 0) {
-            TIMED(put(x));
-        }
-        TIMED(MPI_SUCCESS);
+        FLUSHED(put(x));
     case OP_GET:
-        if (rank == 0) {
-            TIMED(get(x));
-        }
-        TIMED(MPI_SUCCESS);
+        FLUSHED(get(x));
     case OP_ACCUMULATE:
-        if (rank == 0) {
-            TIMED(accumulate(x));
+        FLUSHED(accumulate(x));
+    case OP_PUT_LOCK:
+        LOCKED(put(x));
+    case OP_GET_LOCK:
+        LOCKED(get(x));
+    case OP_ACCUMULATE_LOCK:
+        LOCKED(accumulate(x));
+    case OP_PUT_FENCE:
+        FENCED(put(x));
+    case OP_GET_FENCE:
+        FENCED(get(x));
+    case OP_ACCUMULATE_FENCE:
+        FENCED(accumulate(x));
+    case OP_MULTIPAIR:
+        if (x->n_peers) {
+            TIMED(acknowledged(x, x->peers[0]));
         }
         TIMED(MPI_SUCCESS);
+    case OP_BIDIRECTIONAL:
+        if (x->n_peers) {
+            TIMED(window(x, x->peers[0], 1, 1));
+        }
+        TIMED(MPI_SUCCESS);
+    case OP_HALO:
+    case OP_HALO3D:
+    case OP_HALO_OVERLAP:
+        TIMED(post(x, requests) ?: computed(x, 2 * x->n_peers, requests));
+    case OP_HALO_PERSISTENT: {
+        PERSISTENT(prepare(x, requests), 2 * x->n_peers);
+    }
+    case OP_HALO_NEIGHBOR:
+        TIMED(MPI_Neighbor_alltoallv(send, counts, places, type, recv, counts, places, type, comm));
+    case OP_IALLREDUCE:
+    case OP_IALLREDUCE_OVERLAP:
+        TIMED(MPI_Iallreduce(send, recv, n, type, sum, comm, requests) ?: computed(x, 1, requests));
+    case OP_IALLTOALL:
+    case OP_IALLTOALL_OVERLAP:
+        TIMED(MPI_Ialltoall(send, n, type, recv, n, type, comm, requests) ?: computed(x, 1, requests));
+    case OP_ALLREDUCE_INIT: {
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+        PERSISTENT(MPI_Allreduce_init(send, recv, n, type, sum, comm, MPI_INFO_NULL, requests), 1);
+#else
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+#endif
+    }
     }
     return MPI_ERR_OTHER;
 }

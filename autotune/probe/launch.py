@@ -16,6 +16,7 @@ import numpy as np
 from mpi4py import MPI
 
 from autotune.errors import StackError, UserError
+from autotune.measure.machine import UsualCore
 from autotune.probe.cores import Cores
 from autotune.probe.exchange import Pool
 from autotune.probe.loops import Loop, PythonLoop
@@ -33,6 +34,11 @@ from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
 
 _OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
+_BESIDE_BYTES = (8, 8192, 262144)
+"""A small message, the first power of two beyond Open MPI's eager limit in shared memory, and one beyond
+every eager limit of the shipped spaces."""
+_BESIDE_SHARE = 0.02  # Of a launch's time, for what is measured beside: less than launches differ by.
+_BESIDE_CALLS = 20  # Of a cell at least: launches differ by more than their medians are unsure.
 _OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
 _SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
@@ -144,6 +150,7 @@ def _measure(
     steadiness, began = Steadiness(request.usual_core, patience_s), look()
     cells, told = _sweeps(world, request, kernel, variables, steadiness)
     seen = since(world, began)
+    beside = _beside_s(world, request, kernel, variables)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
     if request.memory and not library:
         notes.append("this MPI library has no performance variable that counts its own bytes")
@@ -160,7 +167,33 @@ def _measure(
         notes=(*notes, *told),
         applied={**proof.applied, **variables.read_back},
         machine={**(seen.figures if seen else {}), **steadiness.figures},
+        beside=beside,
     )
+
+
+def _beside_s(
+    world: MPI.Intracomm, request: ProbeRequest, kernel: CDLL | None, variables: ControlVariables
+) -> dict[str, float]:
+    """A glance at the patterns beside what was asked for, on all ranks, as the stack is; known to rank 0."""
+    if not request.beside or world.size < 2:
+        return {}
+    glance = replace(
+        request,
+        collectives=request.beside,
+        sizes_bytes=_BESIDE_BYTES,
+        choices={},
+        comm_sizes=(),
+        budget_s=request.budget_s * _BESIDE_SHARE,
+        min_samples=min(request.min_samples, _BESIDE_CALLS),
+        loop="interleaved",
+        other_loop="",
+    )
+    cells, _ = _sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0))
+    return {
+        f"{cell.collective} {cell.message_bytes}": float(np.median(cell.valid_s))
+        for cell in cells
+        if cell.status == "ok" and len(cell.valid_s)
+    }
 
 
 def _sweeps(
@@ -221,13 +254,13 @@ def _overhead_s(loop: Loop, collective: str) -> float:
     if isinstance(loop, NativeLoop):
         begins, ends = loop.run_nothing(_OVERHEAD_CALLS)
         return float(np.median(ends - begins))
-    comm = MPI.COMM_SELF.Dup()
-    pool = Pool(OPERATIONS[collective], 0, 1, 8)
+    operation = OPERATIONS[collective]
+    comm, pool = operation.connect(MPI.COMM_SELF), Pool(operation, 0, 1, 8)
     window = pool.window(comm)
-    begins, ends = loop.run(pool.exchange(comm, 8, window), _OVERHEAD_CALLS)
-    if window is not None:
-        window.Unlock_all()
-        window.Free()
+    exchange = pool.exchange(comm, 8, window)
+    begins, ends = loop.run(exchange, _OVERHEAD_CALLS)
+    exchange.close()
+    pool.close(window)
     comm.Free()
     return float(np.median(ends - begins))
 

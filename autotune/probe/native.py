@@ -23,6 +23,7 @@ from autotune.errors import StackError
 from autotune.probe.compiling import compiled
 from autotune.probe.exchange import Exchange
 from autotune.probe.loops import Times, partners
+from autotune.probe.messages import WINDOW
 from autotune.probe.mpit import library_of
 from autotune.probe.own_files import opened_own
 
@@ -35,7 +36,10 @@ class _Exchange(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int) for name in ("operation", "rank", "size", "count")),
         *((name, ctypes.c_void_p) for name in ("send", "recv", "counts", "places")),
-        *((name, ctypes.c_void_p) for name in ("comm", "datatype", "sum", "window")),
+        *((name, ctypes.c_void_p) for name in ("comm", "datatype", "sum", "window", "peers")),
+        ("n_peers", ctypes.c_int),
+        ("bytes", ctypes.c_size_t),
+        ("compute_s", ctypes.c_double),
     )
 
 
@@ -102,7 +106,14 @@ class NativeLoop:
         known = self._bound.get(id(exchange))
         if known is None:
             comm, n = exchange.comm, exchange.elements
-            lists = np.array([[n] * comm.size, [n * place for place in range(comm.size)]], np.int32)
+            peers = exchange.operation.peers(comm.rank, comm.size)
+            blocks = max(comm.size, len(peers))
+            rows = (
+                [n] * blocks,
+                [n * place for place in range(blocks)],
+                [*peers, *[0] * (blocks - len(peers))],
+            )
+            lists = np.array(rows, np.int32)
             bound = _Exchange(
                 MEASURED.index(exchange.operation.name),
                 comm.rank,
@@ -116,6 +127,10 @@ class NativeLoop:
                 MPI._addressof(exchange.datatype),
                 MPI._addressof(exchange.sum),
                 MPI._addressof(exchange.window) if exchange.window is not None else None,
+                lists[2].ctypes.data,
+                len(peers),
+                n * exchange.send.itemsize,
+                exchange.compute_s,
             )
             known = self._bound[id(exchange)] = (bound, exchange, lists)
         return known[0]
@@ -156,9 +171,9 @@ def load(world: MPI.Intracomm, library: Path, fallback: Path) -> ctypes.CDLL:
 def source() -> str:
     """The kernel's source with the operations numbered as in ``collectives.MEASURED``."""
     numbered = ", ".join(f"OP_{name.upper()}" for name in MEASURED)
-    return f"enum operation {{ {numbered} }};\n" + files("autotune.probe").joinpath("kernel.c").read_text(
-        encoding="utf-8"
-    )
+    return f"enum operation {{ {numbered} }};\nenum {{ WINDOW = {WINDOW} }};\n" + files(
+        "autotune.probe"
+    ).joinpath("kernel.c").read_text(encoding="utf-8")
 
 
 def _bound_to(library: Path, path: str) -> ctypes.CDLL:

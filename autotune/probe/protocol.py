@@ -90,6 +90,7 @@ class ProbeRequest:
     """One of them in which each cell is measured too, afterwards and for half as long; empty: in none."""
     usual_core: UsualCore = field(default_factory=UsualCore)  # How near and how fast the cores mostly are.
     patience_s: float = 0.0  # How long to wait for it, and to measure again what lost it.
+    beside: tuple[str, ...] = ()  # Patterns of which a glance is told: what else do the settings change?
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured.
@@ -97,7 +98,7 @@ class ProbeRequest:
         Raises:
             UserError: unknown collective, negative size, or a number out of its range.
         """
-        for name in self.collectives:
+        for name in (*self.collectives, *self.beside):
             if name not in MEASURED:
                 raise UserError(f"unknown collective {name!r}", allowed(name, MEASURED))
         if not self.collectives:
@@ -234,6 +235,8 @@ class ProbeResult:
     launches that make each call once have them."""
     machine: Mapping[str, float] = field(default_factory=dict)
     """Interference with the ranks, see ``measure.machine``; empty: not known."""
+    beside: Mapping[str, float] = field(default_factory=dict)
+    """Of each pattern beside what was asked for its name and message size, ``halo 8`` → median seconds."""
 
     def write(self, directory: Path) -> None:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""

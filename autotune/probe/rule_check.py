@@ -11,6 +11,7 @@ import time
 import numpy as np
 from mpi4py import MPI
 
+from autotune.collectives import PATTERNS
 from autotune.probe.exchange import Pool
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.protocol import CellSamples, ProbeRequest
@@ -29,9 +30,9 @@ def reach(world: MPI.Intracomm, request: ProbeRequest) -> tuple[CellSamples, ...
 
 
 def _calls(comm: MPI.Intracomm, collective: str, sizes: tuple[int, ...]) -> list[CellSamples]:
-    """One collective at its sizes; one-sided operations obey no rules and are left out."""
+    """One collective at its sizes; patterns obey no rules and are left out."""
     operation = OPERATIONS[collective]
-    if operation.exposes or comm.size < operation.least_ranks:
+    if collective in PATTERNS or comm.size < operation.least_ranks:
         return []
     pool = Pool(operation, comm.rank, comm.size, max(sizes))
     cells = []

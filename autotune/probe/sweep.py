@@ -96,6 +96,7 @@ class Sweep:
         self._cells = [SweptCell(size, choice) for size in sizes for choice in choices]
         self._comms: dict[_Setting, MPI.Intracomm] = {}
         self._windows: dict[_Setting, MPI.Win | None] = {}
+        self._pool: Pool | None = None
         self._ends: Counter[CellStatus] = Counter()
         self._candidates: list[int] = []
         self.timed_s = 0.0
@@ -103,7 +104,7 @@ class Sweep:
         if sync.size < self._operation.least_ranks:
             self._refuse_all(f"{collective} needs {self._operation.least_ranks} ranks")
             return
-        pool = self._pool(max(sizes))
+        pool = self._pool = self._buffers(max(sizes))
         if pool is None:
             return
         for choice in choices:
@@ -125,9 +126,12 @@ class Sweep:
 
     def close(self) -> None:
         """Free what was made, and set the control variables back."""
-        for window in filter(None, self._windows.values()):
-            window.Unlock_all()
-            window.Free()
+        for cell in self._cells:
+            if cell.exchange is not None:
+                cell.exchange.close()
+        for window in self._windows.values():
+            if self._pool is not None:
+                self._pool.close(window)
         for comm in self._comms.values():
             comm.Free()
         self._variables.enforce({})
@@ -234,7 +238,7 @@ class Sweep:
                 self._synchronisation.loop.run(cell.exchange, 1)
                 if cell.exchange.window is not None:
                     self._sync.Barrier()
-                    cell.exchange.window.Sync()
+                    cell.exchange.synchronise()
                 if self._request.check and not cell.exchange.correct():
                     words = f"rank {self._sync.rank} found other data than expected"
                     wrong.append((index, ("wrong_result", words)))
@@ -255,7 +259,7 @@ class Sweep:
                 cell.spent_s += time.perf_counter() - begin
                 cell.spent_on += _WARM_UP
 
-    def _pool(self, largest_bytes: int) -> Pool | None:
+    def _buffers(self, largest_bytes: int) -> Pool | None:
         """The buffers; none on any rank, and all cells refused, where one rank cannot have them."""
         pool, problem = None, ""
         if largest_bytes * self._sync.size > _MOST_BYTES:
@@ -291,7 +295,7 @@ class Sweep:
                 if cell.choice.cvars == choice.cvars:
                     cell.verdict = ("not_applied", refused)
             return
-        comm = self._comms[key] = self._sync.Dup()
+        comm = self._comms[key] = self._operation.connect(self._sync)
         comm.Set_errhandler(MPI.ERRORS_RETURN)
         self._windows[key] = pool.window(comm)
 

@@ -90,11 +90,11 @@ class Moment:
 
 def moments(observations: Sequence[Observation]) -> tuple[Moment, ...]:
     """When each launch was asked for."""
-    told, clock_s = [], 0.0
+    made, clock_s = [], 0.0
     for observation in observations:
-        told.append(Moment(observation, clock_s))
+        made.append(Moment(observation, clock_s))
         clock_s += observation.queue_s + observation.duration_s
-    return tuple(told)
+    return tuple(made)
 
 
 def _later(space: Space, steps: Sequence[Step], setting: Point, number: int) -> list[Observation]:

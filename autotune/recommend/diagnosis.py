@@ -33,8 +33,10 @@ PROBED: Mapping[str, str] = {
     **{f"{r}get_accumulate": "accumulate" for r in ("", "r")},
 }
 """Operation → what the probe measures of it: half of a round trip, or the transfer with its flush."""
-_MOST_LATE = 3  # Ranks that are named.
-_MOSTLY = 0.8  # Share of the waiting after which the ranks that cause the rest are not named.
+_MOST_LATE = 3
+"""Ranks that are named."""
+_MOSTLY = 0.8
+"""Share of the waiting after which the ranks that cause the rest are not named."""
 
 
 class Advice(StrEnum):
@@ -182,11 +184,11 @@ def _won(
 
 def _late(rows: Sequence[RecordedCalls]) -> Late | None:
     """Whom ranks waited for in a collective: the pattern is that of the calls in which most was waited."""
-    told = [one.lateness for one in rows if one.lateness is not None and one.lateness.ranks]
-    if not told:
+    late = [one.lateness for one in rows if one.lateness is not None and one.lateness.ranks]
+    if not late:
         return None
     sums: dict[int, list[LateRank]] = defaultdict(list)
-    for lateness in told:
+    for lateness in late:
         for rank in lateness.ranks:
             sums[rank.rank].append(rank)
     ranks = sorted(
@@ -202,7 +204,7 @@ def _late(rows: Sequence[RecordedCalls]) -> Late | None:
     for one in ranks[:_MOST_LATE]:
         if math.fsum(r.caused_s for r in named) < _MOSTLY * total:
             named.append(one)
-    leading = max(told, key=lambda lateness: math.fsum(one.caused_s for one in lateness.ranks))
+    leading = max(late, key=lambda lateness: math.fsum(one.caused_s for one in lateness.ranks))
     return Late(leading.pattern, leading.period_s, tuple(named))
 
 

@@ -117,8 +117,8 @@ def findings(guidelines: Sequence[Guideline], rate: float = 0.05, tolerance: flo
     known = [(s2, n - 1) for d in differences for _, n, s2, _ in d.parts if n > 1]
     # Slots of a launch are disturbed together: their number proves nothing.
     behind = median(freedom for _, freedom in known) if known else 0
-    told = fmean(s2 for s2, _ in known) if known else 0.0
-    sems = np.array([_standard_error(d, told, behind) for d in differences])
+    pooled = fmean(s2 for s2, _ in known) if known else 0.0
+    sems = np.array([_standard_error(d, pooled, behind) for d in differences])
     freedom = np.array([_FREEDOM + d.launches - 1 for d in differences])
     means = np.array([d.mean for d in differences])
     p_values = t.sf((means - math.log1p(tolerance)) / sems, freedom)
@@ -130,10 +130,10 @@ def findings(guidelines: Sequence[Guideline], rate: float = 0.05, tolerance: flo
     return Findings(len(judged), rate, tuple(sorted(judged[:held], key=lambda one: -one.ratio)))
 
 
-def _standard_error(d: _Difference, told: float, behind: float) -> float:
-    """√(s̃²/n) of a difference; ``told`` is the mean s² of all, with so many degrees of freedom."""
+def _standard_error(d: _Difference, pooled: float, behind: float) -> float:
+    """√(s̃²/n) of a difference; ``pooled`` is the mean s² of all, with so many degrees of freedom."""
     assumed = (2 if d.paired else 1) * _ASSUMED**2  # a paired difference has two sides
-    common = (_FREEDOM * assumed + behind * told) / (_FREEDOM + behind)
+    common = (_FREEDOM * assumed + behind * pooled) / (_FREEDOM + behind)
     sds = []
     for weight, n, s2, within in d.parts:
         own = 0.0 if n == 1 else (n - 1) * s2

@@ -21,8 +21,10 @@ from scipy.special import ndtri, stdtrit
 
 from autotune.recommend.reach import Ends
 
-_LEVEL = 0.975  # Of either end of what is predicted.
-_TRIM = 0.2  # Share of the runs that is cut off at each end; of fewer than five that is none.
+_LEVEL = 0.975
+"""One-sided confidence level of either end of a prediction."""
+_TRIM = 0.2
+"""Share of the runs that is cut off at each end; none of fewer than five."""
 
 
 def predicted(runs: Sequence[Ends], draw_se: float) -> Ends:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from autotune.collectives import PATTERNS
 from autotune.history.lookup import size_reach
 from autotune.history.objectives import Z95, Alternatives, Envelope, Winner
 from autotune.history.trial import Rule
@@ -60,7 +61,8 @@ def rules_of(
     """
     tables: dict[tuple[str, int], dict[int, Mapping[Point, Winner]]] = defaultdict(dict)
     for (collective, comm_size, message_bytes), choices in sorted(curves.items()):
-        tables[collective, comm_size][message_bytes] = choices
+        if collective not in PATTERNS:  # no rule reaches one
+            tables[collective, comm_size][message_bytes] = choices
     rules: list[Rule] = []
     for (collective, comm_size), by_size in sorted(tables.items()):
         gain = sum(

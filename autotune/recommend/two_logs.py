@@ -68,10 +68,13 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
     """Match the calls of two logs and say which differ."""
     left, right = _times(first), _times(second)
     pairs = [_pair(call, left[call], right[call]) for call in sorted(left.keys() & right.keys())]
-    told = sorted((pair for pair in pairs if pair.p_value == pair.p_value), key=lambda pair: pair.p_value)
-    held = next((i for i, pair in enumerate(told) if pair.p_value > RATE / (len(told) - i)), len(told))
+    ordered = sorted((pair for pair in pairs if pair.p_value == pair.p_value), key=lambda pair: pair.p_value)
+    held = next(
+        (i for i, pair in enumerate(ordered) if pair.p_value > RATE / (len(ordered) - i)), len(ordered)
+    )
     verdicts = {
-        pair.call: LogVerdict.INCONCLUSIVE if i >= held else _direction(pair) for i, pair in enumerate(told)
+        pair.call: LogVerdict.INCONCLUSIVE if i >= held else _direction(pair)
+        for i, pair in enumerate(ordered)
     }
     return TwoLogs(
         tuple(replace(pair, verdict=verdicts.get(pair.call, pair.verdict)) for pair in pairs),

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from autotune.collectives import MEASURED
+from autotune.collectives import MEASURED, PATTERNS
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import UNITS, Objective
 from autotune.resources import conf_text
@@ -110,7 +110,7 @@ class Scenario:
         for name in self.objectives:
             _among("objectives", name, UNITS)
         if not self.collective or not self.objectives:
-            raise ScenarioError("collective and objectives must name at least one each")
+            raise ScenarioError("objectives, and collective or pattern, must name at least one each")
         for section, names in _POSITIVE.items():
             for name in names:
                 value = getattr(getattr(self, section), name)
@@ -129,6 +129,8 @@ class Scenario:
                 f"probe.kind={self.probe.kind} with responses={dict(self.responses)}",
                 "probe=command needs responses, e.g. responses.runtime_s=min; probe.kind=mpi has none",
             )
+        for name in self.verify.also:
+            _among("verify.also", name, PATTERNS)
         _among("verify.other_loop", self.verify.other_loop, ("ignored", "shown", "counts"))
         if self.verify.other_loop == "counts" and (self.probe.kind != "mpi" or self.probe.sync != "barrier"):
             raise ScenarioError(
@@ -237,9 +239,13 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     asked = {key: value for key, value in asked.items() if key not in ("hydra", "conf")} | {"name": name}
     if "sizes" in asked:
         asked["sizes"] = sizes_of(asked["sizes"])
-    for key in ("collective", "objectives", "export", "require"):
+    for key in ("collective", "pattern", "objectives", "export", "require"):
         if isinstance(asked.get(key), str):
             asked[key] = [part.strip() for part in asked[key].split(",") if part.strip()]
+    if patterns := asked.pop("pattern", ()):
+        for one in patterns:
+            _among("pattern", one, PATTERNS)
+        asked["collective"] = [*asked.get("collective", ()), *patterns]  # measured and judged alike
     return Document("the scenario", ScenarioError).structured(Scenario, asked)
 
 

@@ -125,6 +125,7 @@ class Verify:
     margin: float
     error_rate: float
     other_loop: str
+    also: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

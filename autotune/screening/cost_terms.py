@@ -57,8 +57,8 @@ def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:
 def averaged(p: Vector, m: Vector, y: Vector) -> Callable[[Vector, Vector], tuple[Vector, Vector]]:
     """Ranks and bytes → mean and variance of ln(response) over all forms, each by its Akaike weight.
 
-    The variance is between the forms: what the data do not tell apart is doubt where they go apart. Of fewer
-    than four rows the mean is the geometric mean of the response, as far as it goes.
+    The variance is between the forms: those that the data do not separate add variance where they differ. Of
+    fewer than four rows the mean is the geometric mean of the response, as far as it goes.
 
     Args:
         p: (n,) ranks.

@@ -1,4 +1,4 @@
-"""A whole site: what few jobs measured carried over to other sizes, and silence where that tells nothing.
+"""A whole site: measurements of few jobs carried over to other sizes, and abstention where they are too few.
 
 Place in the flow: measured times of shapes → decisions for all shapes. No I/O, no clock.
 """

@@ -35,7 +35,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one value of z decided at one shape of one episode."""
+    """A decision for one value of z at one shape of one episode."""
 
     z: float
     lost: bool
@@ -46,7 +46,7 @@ Bounds = Mapping[Shape, Sequence[tuple[str, float, float]]]
 
 
 def bounds(model: Transfer, shapes: Sequence[Shape]) -> Bounds:
-    """What the model says of every choice at each shape, as far as it may be believed.
+    """The model's prediction for every choice at each shape, as far as it is reliable.
 
     It is where the choice beat the default at the most nodes on which both were measured, at the nearest
     message, and only up to ``FURTHER`` times the doublings of the nodes over which they were: of one count,

@@ -90,7 +90,7 @@ MOST_FITTED = 250
 
 @dataclass(frozen=True)
 class Transfer:
-    """What was measured, ready to predict."""
+    """Measurements, ready to predict."""
 
     measured: Sequence[Measured]
     scales: Scales

@@ -24,8 +24,11 @@ from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
 
 FOLDER = "AUTOTUNE_RECORD"  # Variable with the folder of the recorder's files.
+RUN_FOLDER = "AUTOTUNE_RUN"  # Variable with the folder of the switcher's files and plan.
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
+_LIBRARIES = {"switcher": ("-Wl,--push-state,--no-as-needed,-lm,--pop-state",)}
+"""What is linked although nothing before it has asked: flags stand in front of the source."""
 _LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
 """Names for what an MPI lacks, for the recorder ← a function of it."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
@@ -60,8 +63,8 @@ def installation_of(command: Sequence[str]) -> Installation:
     return find(command[0]) if is_launcher(command[0]) else find()
 
 
-def recorder(installation: Installation, fallback: Path) -> Path:
-    """The library that records, for an MPI, compiled where it is not there yet.
+def preload(installation: Installation, fallback: Path, name: str = "recorder") -> Path:
+    """The library that records or ``switcher``, for an MPI, compiled where it is not there yet.
 
     It calls MPI by what the process has loaded, so any compiler whose header has the same binary interface
     will do: Open MPI 4.1 and 5 share one, MPICH and Intel MPI another.
@@ -70,15 +73,16 @@ def recorder(installation: Installation, fallback: Path) -> Path:
         StackError: no compiler fits.
     """
     open_mpi = installation.flavour == "openmpi"
-    sources = Path(str(files("autotune.probe"))) / "recorder"
-    text = (sources / "recorder.c").read_text(encoding="utf-8")
-    headers = [path.read_text(encoding="utf-8") for path in sorted(sources.glob("*.h"))]
-    flags = [*_FLAGS, f"-DAUTOTUNE_OPEN_MPI={int(open_mpi)}"]
+    probe = Path(str(files("autotune.probe")))
+    sources = probe / name
+    text = (sources / f"{name}.c").read_text(encoding="utf-8")
+    headers = [path.read_text(encoding="utf-8") for path in sorted(probe.glob("*er/*.h"))]
+    flags = [*_FLAGS, f"-DAUTOTUNE_OPEN_MPI={int(open_mpi)}", *_LIBRARIES.get(name, ())]
     names = installation.library.read_bytes()
     flags += [f"-DAUTOTUNE_{lack}" for lack, name in _LATER.items() if b"\0%s\0" % name not in names]
-    name = "Open MPI" if open_mpi else "MPICH"
+    family = "Open MPI" if open_mpi else "MPICH"
     return compiled(
-        "recorder",
+        name,
         (text, *headers),
         installation.library,
         [*os.get_exec_path(), str(Path(sys.executable).parent)],
@@ -86,15 +90,15 @@ def recorder(installation: Installation, fallback: Path) -> Path:
         version=installation.version,
         flags=flags,
         include=sources,
-        hint=f"the recorder is compiled with an mpicc of {name}; put one in PATH "
+        hint=f"the {name} is compiled with an mpicc of {family}; put one in PATH "
         "(its header is all that is used)",
     )
 
 
-def recording(library: Path, folder: Path) -> dict[str, str]:
+def recording(library: Path, folder: Path, name: str = FOLDER) -> dict[str, str]:
     """Variables with which each rank of an application leaves a file in the folder."""
     preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD", ""))))
-    return {"LD_PRELOAD": preload, FOLDER: str(folder.absolute())}
+    return {"LD_PRELOAD": preload, name: str(folder.absolute())}
 
 
 @contextlib.contextmanager

@@ -26,11 +26,13 @@ from autotune.verification.blocks import Block
 from autotune.verification.comparison import overall
 from autotune.verification.sequential import SequentialDesign
 
-_ALIKE = 0.5
-"""Share of the larger of two savings by which they may differ: whoever decides by one decides alike."""
+_ALIKE = 0.2
+"""Share of the larger of two savings by which they may differ, a ratio of 0.80 to 1.25: so two means are held
+to be equivalent in medicine (FDA: "Statistical Approaches to Establishing Bioequivalence", 2001)."""
 _OPEN = 1e-3
 """A speed-up below it, runs a thousand times as long, nobody would wait for: such an end was not found."""
 _SLOT = ("application", 1, 0)
+"""The one slot of a comparison of whole runs."""
 
 
 class ApplicationDecision(StrEnum):
@@ -45,7 +47,7 @@ class ApplicationDecision(StrEnum):
 class Agreement(StrEnum):
     """Comparison of the predicted with the measured saving."""
 
-    AGREE = "agree"  # They differ by less than half of the larger, or than matters of a run, with 95 %.
+    AGREE = "agree"  # They differ by less than a fifth of the larger, or than matters of a run, with 95 %.
     DISAGREE = "do not agree"  # They differ, with 95 %.
     INCONCLUSIVE = "inconclusive"  # Their intervals are too wide; more runs would narrow them.
 

@@ -187,9 +187,11 @@ def choices(
 def _mean_gain(setting: Recommendation, objectives: Sequence[Objective]) -> float:
     """Mean of ln(default / tuned) over the slots, as the objectives weigh them."""
     weights = {slot: weight for objective in objectives for slot, weight in objective.weights.items()}
-    told = [(math.log(gain.ratio), weights.get(gain.slot, 0.0) if weights else 1.0) for gain in setting.gains]
-    whole = sum(weight for _, weight in told)
-    return sum(ratio * weight for ratio, weight in told) / whole if whole else 0.0
+    weighted = [
+        (math.log(gain.ratio), weights.get(gain.slot, 0.0) if weights else 1.0) for gain in setting.gains
+    ]
+    whole = sum(weight for _, weight in weighted)
+    return sum(ratio * weight for ratio, weight in weighted) / whole if whole else 0.0
 
 
 def main_effect(

@@ -19,9 +19,9 @@ comparison may spend, alpha:
   Nothing is divided by the number of slots: the claim is wrong only if one slot is that much slower, and the
   test of that slot must have missed it (intersection-union, Berger 1982).
 
-``doubtful`` is a slot that was seen slower by more than ``max_loss``, where the statistic is below its mean
-over the drawable orders by more than some slot does by chance in one comparison of five: it is no claim, but
-a doubtful setting is not exported.
+``doubtful`` is a slot that was seen slower by more than ``max_loss``, where the statistic of a loss of just
+``max_loss`` lies below its mean over the drawable orders by more than some slot does by chance in two
+comparisons of five: it is no claim, but what is in doubt is not handed over.
 
 Slots in which both sides make the same calls win or lose together: of those only the overhead can differ, so
 their mean is one slot.
@@ -56,7 +56,8 @@ from autotune.verification.evidence import (
 )
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
-WHOLE: Slot = ("all", 0, 0)  # The mean over slots.
+WHOLE: Slot = ("all", 0, 0)
+"""The mean over slots."""
 _REMEMBERED = 512
 """Comparisons: those of earlier launches are asked for with each that follows."""
 
@@ -99,7 +100,7 @@ class Comparison:
     wins: bool = False
     """Whether it is faster, beyond the error rate of all slots together."""
     doubtful: bool = False
-    """Whether it was seen slower, by more than ``max_loss`` and than some slot is in one of five."""
+    """Whether it was seen slower, by more than ``max_loss`` and than some slot is in two of five."""
     at_least: float = -math.inf
     """Its lower bound, one-sided."""
 
@@ -147,7 +148,7 @@ def claims(
     parts = [whole, *(each[differing] - share)]
     least = gain < design.least
     lost = least & (against - math.log(len(slots)) >= limit)
-    doubtful = least & (deviation(drawn, np.zeros(len(slots))) < _normal_quantile(DOUBT / len(slots)))
+    below = deviation(drawn, np.full(len(slots), design.least)) < _normal_quantile(DOUBT / len(slots))
     excluded = _at_least(drawn, _drawn(blocks, same, means=True)[1], design) > design.hidden
     wins = each - share - math.log(2) >= limit
 
@@ -158,7 +159,7 @@ def claims(
     return Claims(
         math.log(sum(map(math.exp, np.array(parts) - max(parts)))) + max(parts) - math.log(2) >= limit,
         where(lost),
-        where(doubtful) - set(same),
+        where(least & below) - set(same),
         where(~excluded),
         where(wins) - set(same),
     )
@@ -169,7 +170,7 @@ def compare(
     blocks: tuple[Block, ...], design: SequentialDesign, same: frozenset[Slot] = frozenset()
 ) -> tuple[Comparison, ...]:
     """Every slot that both sides have, judged on these launches with its bounds; as ``claims`` takes them."""
-    told = claims(blocks, design, same)
+    claimed = claims(blocks, design, same)
     slots = _slots(blocks)
     drawn, calls = (_arrays(blocks, slots, means) for means in (False, True))
     if not slots:
@@ -192,9 +193,9 @@ def compare(
             float(high[i]),
             SlotDecision.SAME_CALLS if slot in same else _decision(low[i], high[i], design),
             float(gain[i]),
-            slot in told.loses,
-            slot in told.wins,
-            slot in told.doubtful,
+            slot in claimed.loses,
+            slot in claimed.wins,
+            slot in claimed.doubtful,
             float(at_least[slot]),
         )
         for i, slot in enumerate(slots)

@@ -174,23 +174,23 @@ class Course:
         ]
         measured = set().union(*(block.slots for block in loops[0]))
         alike = frozenset(same_calls(self._space, done.setting, measured))
-        told = [claims(blocks, self._each_loop, alike) for blocks in loops[: 1 + self._both_count]]
+        claimed = [claims(blocks, self._each_loop, alike) for blocks in loops[: 1 + self._both_count]]
         healed = ruled(self._space, done.setting, measured) - keeps
-        untold: set[Slot] = set()
+        unmeasured: set[Slot] = set()
         if self._both_count:
-            untold = measured.difference(*(block.slots for block in loops[1]))
+            unmeasured = measured.difference(*(block.slots for block in loops[1]))
         lost, doubtful, is_open = (
-            frozenset().union(*(getattr(one, name) for one in told)) - healed
+            frozenset().union(*(getattr(one, name) for one in claimed)) - healed
             for name in ("loses", "doubtful", "open")
         )
         return replace(
             done,
             blocks=loops[0],
             other_blocks=loops[1],
-            gains=told[0].gains,
+            gains=claimed[0].gains,
             lost=lost,
             doubtful=doubtful,
-            open=frozenset((is_open | untold) - healed - alike),
+            open=frozenset((is_open | unmeasured) - healed - alike),
         )
 
     def _judged(self, done: VerificationRound) -> VerificationRound:
@@ -220,8 +220,8 @@ class Course:
             return False
         # What is left of its rules is launched afresh: the sooner, the more launches it has.
         at_stake = ruled(self._space, done.setting, (c.slot for c in judged)) - keeps
-        told = all(c.decision is not SlotDecision.INCONCLUSIVE for c in judged if c.slot in at_stake)
-        return told and self._kept(replace(done, judged=judged), keeps) != done.setting.rules
+        decided = all(c.decision is not SlotDecision.INCONCLUSIVE for c in judged if c.slot in at_stake)
+        return decided and self._kept(replace(done, judged=judged), keeps) != done.setting.rules
 
     def _may_still_win(self, done: VerificationRound, judged: Iterable[Comparison]) -> bool:
         """Whether all launches there may be would show a gain, were it a standard error more than seen."""

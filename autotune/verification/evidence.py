@@ -54,9 +54,11 @@ _CLIP = 1.0
 ROBUST = 1.4826
 """From the median of absolute values to the standard deviation of a normal distribution."""
 _LEAST_SCALE = 1e-12
+"""Least spread, ln t: launches that printed the same time to the last bit are not divided by zero."""
 _FAR = 7.0
 """On the log scale: no setting is a thousand times as fast."""
 _LEAST_SPREAD = 1e-4
+"""Least reach of a search for a bound, ln t: a hundredth of the smallest loss that matters."""
 _STEPS = 12
 """Steps of bisection: a bound is known to some hundredths of its distance from the estimate."""
 
@@ -107,10 +109,10 @@ def log_evidence(blocks: Sequence[Drawn], delta: float | Floats = 0.0, sign: flo
 def estimate(blocks: Sequence[Drawn]) -> Floats:
     """The gain of each slot: the δ at which the statistic is zero; NaN without launches of both sides."""
     n_slots = blocks[0].y.shape[1] if blocks else 0
-    told = np.zeros(n_slots, dtype=bool)
+    measured = np.zeros(n_slots, dtype=bool)
     for block in blocks:
         for _, columns in _known(block):
-            told[columns] = True
+            measured[columns] = True
 
     def gains_more(delta: Floats) -> NDArray[np.bool_]:
         return statistic(blocks, delta) > 0.0
@@ -122,7 +124,7 @@ def estimate(blocks: Sequence[Drawn]) -> Floats:
         middle = (low + high) / 2
         more = gains_more(middle)
         low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return np.where(told, (low + high) / 2, math.nan)
+    return np.where(measured, (low + high) / 2, math.nan)
 
 
 def statistic(blocks: Sequence[Drawn], delta: float | Floats) -> Floats:
@@ -153,8 +155,8 @@ def bound(blocks: Sequence[Drawn], alpha: float, sign: float = 1.0) -> Floats:
     never = ~excluded(far)
     for _ in range(_STEPS):
         middle = (near + far) / 2
-        told = excluded(middle)
-        near, far = np.where(told, near, middle), np.where(told, middle, far)
+        excludes = excluded(middle)
+        near, far = np.where(excludes, near, middle), np.where(excludes, middle, far)
     return np.where(never, -sign * math.inf, at(far))
 
 
@@ -221,12 +223,12 @@ def _known(block: Drawn) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Launches that are known in strata with both sides, and the slots of which these are."""
     patterns: dict[bytes, list[int]] = {}
     for column, known in enumerate(np.isfinite(block.y).T):
-        told = np.zeros(len(known), dtype=bool)
+        usable = np.zeros(len(known), dtype=bool)
         for part in block.parts:
             tuned = block.tuned[part[known[part]]]
-            told[part] = known[part] & (0 < tuned.sum() < len(tuned))
-        if told.any():
-            patterns.setdefault(told.tobytes(), []).append(column)
+            usable[part] = known[part] & (0 < tuned.sum() < len(tuned))
+        if usable.any():
+            patterns.setdefault(usable.tobytes(), []).append(column)
     return [
         (np.flatnonzero(np.frombuffer(known, dtype=bool)), np.array(columns))
         for known, columns in patterns.items()

@@ -22,7 +22,7 @@ from autotune.recommend.posterior import pooled
 from autotune.recommend.repeats import LaunchNoise, launch_noise
 from autotune.space import Point, Space
 from autotune.verification.comparison import Comparison
-from autotune.verification.sequential import SequentialDesign
+from autotune.verification.sequential import DOUBT, SequentialDesign
 
 _FAR, _APART = 0.5, 0.3
 """On the log scale: how much more a setting gains is no hint for others, nor is any loss of so much."""
@@ -121,17 +121,32 @@ class Known:
         reach = float(t.isf(self.design.alpha / 2 / len(curve), self.noise.freedom)) * self._spread(sd)
         return tuple(slot for slot, own in ratios.items() if own and mean[slot] + reach < self.design.least)
 
-    def chance(self, point: Point) -> float:
-        """Probability for the worst slot to look as it does although none loses more than ``max_loss``.
+    def chance(self, point: Point, seen: Mapping[Slot, float] | None = None, made: int = 0) -> float:
+        """That the launches of a verification will not put a setting in doubt (predictive probability).
 
-        By Šidák's correction (JASA 62, 1967) for the root of their number: slots of a launch go together.
+        The estimate of a slot after N launches of each side is (n · ``seen`` + (N − n) · new) / N, with n
+        ``made``; new ± √(spread² + 2 s² / (N − n)) is the posterior predictive distribution of the mean of
+        what is still to be launched (Spiegelhalter, Freedman, Blackburn: Monitoring clinical trials:
+        conditional or predictive power? Controlled Clinical Trials 7, 1986, 8-17). It passes where it is
+        not below what ``comparison`` doubts. Slots of a launch go together, so of k slots count √k.
         """
+        from scipy.special import ndtri
         from scipy.stats import t
 
         mean, sd = self.believed.get(point, ({}, self.noise.sd))
-        differing = [ratio for ratio in mean.values() if ratio] or [0.0]
-        worst = float(t.cdf((min(differing) - self.design.least) / self._spread(sd), self.noise.freedom))
-        return float(1.0 - (1.0 - worst) ** math.sqrt(len(differing)))
+        differing = {slot: ratio for slot, ratio in mean.items() if ratio}
+        if not differing:
+            return 1.0
+        n = self.design.own * (1 if made < self.design.own else 2)
+        share = max(n - made, 0) / n
+        if not share:
+            return 1.0
+        new, k = np.array(list(differing.values())), len(differing)
+        before = np.array([(seen or {}).get(slot, ratio) for slot, ratio in differing.items()])
+        limit = self.design.least + float(ndtri(DOUBT / k)) * self.noise.sd * math.sqrt(2 / n)
+        reach = share * math.hypot(self._spread(sd), self.noise.sd * math.sqrt(2 / (n - made)))
+        passes = t.cdf(((1 - share) * before + share * new - limit) / reach, self.noise.freedom)
+        return float(np.prod(passes) ** (1 / math.sqrt(k)))
 
     def _spread(self, sd: float) -> float:
         """Scale of a difference to the baseline."""

@@ -5,9 +5,9 @@ of all there are. The launches of the untouched stack are those of all, and each
 them by a ``Course`` of its own: whatever the places of others, launches of these two come in any order with
 the same chance. What the next block races follows from all launches before it:
 
-- the setting of which most is to be expected, what it gains times the chance that it loses nowhere, for each
-  launch that it still wants;
-- the one most likely to lose nowhere, where that is another one.
+- the setting of which most is to be expected, what it gains times the chance that its launches will leave no
+  loss in doubt, for each launch that it still wants;
+- the one with the best such chance, where that is another one.
 
 A setting under way leaves its place to a more promising one, with its launches kept. Once a setting
 holds, only those under way that promise more than it gains go on; the best that holds is exported.
@@ -107,7 +107,8 @@ class Race:
         if not raced:
             return ()
         leads = max(raced, key=self._promise)
-        safest = max(raced, key=lambda s: (self._keeps(s), self._chance(s), self._expected(s)))
+        # To a per cent: of two that are almost sure the one that gains more is as safe.
+        safest = max(raced, key=lambda s: (self._keeps(s), round(self._chance(s), 2), self._expected(s)))
         alone = safest is leads or in_time < 3 * max(self._wanted(leads), self._design.each)
         racing = (leads,) if alone else (leads, safest)
         left = self._design.room(self.launches) / self._design.each - 1
@@ -136,14 +137,22 @@ class Race:
         return course is not None and not course.doubtful and self._wanted(setting) > 0
 
     def _chance(self, setting: Recommendation) -> float:
-        """That it loses nowhere."""
-        return 1.0 if setting.point in self._confirmed else self._known.chance(setting.point)
+        """That it will not be in doubt when it has had its launches."""
+        if setting.point in self._confirmed:
+            return 1.0
+        course = self.courses.get(setting.point)
+        if course is None:
+            return self._known.chance(setting.point)
+        last = course.rounds[-1]
+        return self._known.chance(
+            setting.point, {c.slot: c.gain for c in last.judged}, last.failures.n_deployed
+        )
 
     def _expected(self, setting: Recommendation) -> float:
         """The gain that is to be expected of a setting, which a loss may undo."""
         course = self.courses.get(setting.point)
-        told = course is not None and course.rounds[-1].compared
-        gain = _gain(course) if course and told else math.log(max(1.0, setting.speedup))
+        compared = course is not None and course.rounds[-1].compared
+        gain = _gain(course) if course and compared else math.log(max(1.0, setting.speedup))
         return self._chance(setting) * max(gain, 0.0)
 
 

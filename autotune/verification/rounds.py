@@ -5,8 +5,8 @@ that they lose are never launched again.
 
 An exported setting failed no more often than the untouched stack beside it; at every size launches exclude a
 loss of more than ``margin``, and none was seen slower by more than ``max_loss``, beyond what some size shows
-by chance in one comparison of five. ``Verdict.hidden`` says which loss they exclude; with which probability a
-true loss passes ``benchmarks/error_rates.py`` measures.
+by chance in two comparisons of five. ``Verdict.hidden`` says which loss they exclude; how often a true loss
+passes ``benchmarks/error_rates.py`` measures.
 """
 
 import math
@@ -22,6 +22,7 @@ from autotune.recommend.front import Candidate, believed, candidates, loss, reco
 from autotune.recommend.recommendation import Gain, Recommendation
 from autotune.recommend.repeats import optimism
 from autotune.space import Point, Space
+from autotune.verification.beside import beside
 from autotune.verification.comparison import overall
 from autotune.verification.deployed import deploys, plain, same_calls
 from autotune.verification.known import Known, search_noise
@@ -135,7 +136,8 @@ class Verifier:
         alike = same_calls(self.space, found, (c.slot for c in last.judged))
         hidden = max((-c.at_least for c in last.counting if c.slot not in alike or c.overhead), default=0.0)
         fresh = freshly_measured(self.space, found, last)
-        return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop)
+        also = beside(o for r in held.rounds for o in r.launches) if self.space.says(found.point) else ()
+        return Verdict(fresh, rounds, True, -math.expm1(-hidden), self.design, self.other_loop, also)
 
     def known(self, history: History) -> Known:
         """The search's evidence on settings that lose."""
@@ -149,7 +151,7 @@ class Verifier:
         """The race after all launches so far; kept until there are more."""
         kept = self._races.get(len(history.of(Phase.VERIFY)))
         if kept is None or not _same(kept[0], history):
-            _, known, found = self._told(history)
+            _, known, found = self._search_findings(history)
             settings = [plain(self.space, setting) for setting in found]
             race = Race(
                 self.space,
@@ -173,9 +175,9 @@ class Verifier:
 
     def _recommended(self, history: History) -> tuple[Recommendation, ...]:
         """The search's recommendations without settings known to lose."""
-        return self._told(history)[2]
+        return self._search_findings(history)[2]
 
-    def _told(self, history: History) -> tuple[History, Known, tuple[Recommendation, ...]]:
+    def _search_findings(self, history: History) -> tuple[History, Known, tuple[Recommendation, ...]]:
         """The launches of the search, what it knows, and what it recommends; kept until it has seen more."""
         made = history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
         kept = self._searched.get("last")

@@ -13,6 +13,8 @@ from autotune.history.objectives import ratio_of
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.recommend.summary import speedup_interval
 from autotune.space import Point
+from autotune.verification.beside import Beside
+from autotune.verification.beside import said as said_beside
 from autotune.verification.comparison import Comparison, launches_for
 from autotune.verification.deployed import has_rules
 from autotune.verification.one_round import VerificationRound, fresh_launches
@@ -39,6 +41,8 @@ class Verdict:
     """The design of the test."""
     other_loop: str = ""
     """Name of the probe's other loop."""
+    beside: tuple[Beside, ...] = ()
+    """What the setting does to patterns that it was not tuned for."""
 
     @property
     def checked(self) -> Checked:
@@ -47,8 +51,8 @@ class Verdict:
             return Checked.UNFINISHED
         if self.recommendation.rules or self.recommendation.gains:
             return Checked.HOLDS
-        told = any(r.compared or r.failures.more for r in self.rounds)
-        return Checked.REFUSED if told else Checked.UNUSABLE
+        decided = any(r.compared or r.failures.more for r in self.rounds)
+        return Checked.REFUSED if decided else Checked.UNUSABLE
 
     @property
     def text(self) -> str:
@@ -67,7 +71,9 @@ class Verdict:
         said = f"{_times(ratio)}× ({_times(low)} … {_times(high)}) on {fresh}"
         won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
         where = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
-        return f"verified: {where}{said}; {self.bound}{self._otherwise}{self._failed}"
+        return (
+            f"verified: {where}{said}; {self.bound}{self._otherwise}{said_beside(self.beside)}{self._failed}"
+        )
 
     @property
     def _so_far(self) -> str:

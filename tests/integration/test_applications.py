@@ -41,10 +41,10 @@ def place(tmp_path, monkeypatch):
 ESPRESSO = ["mpirun.openmpi", "-n", "2", "pw.x", "-in", str(DATA / "silicon.in")]
 
 
-def total(document, collective, least_bytes=0):
-    """Calls of a mean rank with messages of at least so many bytes."""
+def total(document, collective, least_bytes=0, what="calls_per_rank"):
+    """Calls of a mean rank with messages of at least so many bytes, or seconds in them."""
     calls = (c for c in document["calls"] if c["collective"] == collective)
-    return sum(c["calls_per_rank"] for c in calls if c["message_bytes"] >= least_bytes)
+    return sum(c[what] for c in calls if c["message_bytes"] >= least_bytes)
 
 
 def few_launches(planted):
@@ -72,6 +72,10 @@ def test_espresso_counts_its_own_transforms_as_we_do(place, capfd):
     own = int(re.search(r"fft_scatt_yz +:.*\( *(\d+) calls\)", said)[1])
     document = json.loads((place / "calls.json").read_text())
     assert total(document, "alltoall", 1024) == own
+    # Its own timer of them has packing too.
+    their_s = float(re.search(r"fft_scatt_yz +:.* ([0-9.]+)s WALL", said)[1])
+    our_s = total(document, "alltoall", 1024, "seconds")
+    assert abs(our_s - their_s) < 0.05 * document["run_s"], (our_s, their_s)
     assert document["ended"] == "finalized"
     assert document["library"].startswith("Open MPI v4.1")
 

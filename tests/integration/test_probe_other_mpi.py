@@ -43,7 +43,10 @@ def test_every_collective_gives_right_results_in_c(name, tmp_path):
     assert launched.result.timing == "native"
     assert {cell.collective for cell in launched.result.cells} == set(MEASURED)
     for cell in launched.result.cells:
-        assert cell.status == "ok", cell
+        if (cell.collective, name) == ("allreduce_init", "openmpi41"):  # 4.1 has no MPI_Allreduce_init
+            assert "MPI_ERR_UNSUPPORTED_OPERATION" in cell.reason
+        else:
+            assert cell.status == "ok", cell
 
 
 @both

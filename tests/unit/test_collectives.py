@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.collectives import COLLECTIVES, MEASURED, Lookup, Pattern, Size, called
+from autotune.collectives import COLLECTIVES, PATTERNS, Lookup, Pattern, Size, called
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,8 +30,20 @@ def test_ids_and_aliases_are_one_to_one():
 def test_only_what_carries_data_has_a_size():
     assert [name for name, c in COLLECTIVES.items() if c.size is Size.NONE] == ["barrier"]
     assert COLLECTIVES["barrier"].openmpi.lookup is Lookup.NOTHING
-    pairs = {name for name in MEASURED if COLLECTIVES[name].pattern in (Pattern.PAIR, Pattern.ONE_SIDED)}
-    assert pairs == {"pingpong", "put", "get", "accumulate"}
+
+
+def test_no_rules_choose_for_a_pattern():
+    assert {COLLECTIVES[name].pattern for name in PATTERNS} == {
+        *(Pattern.PAIR, Pattern.PAIRS, Pattern.NEIGHBOURS, Pattern.ONE_SIDED, Pattern.NONBLOCKING)
+    }
+    for pattern in map(COLLECTIVES.__getitem__, PATTERNS):
+        assert not (pattern.openmpi or pattern.mpich or pattern.intel or pattern.costs), pattern.name
+        assert not pattern.overlaps or not COLLECTIVES[pattern.overlaps].overlaps
+
+
+def test_a_non_blocking_call_is_not_taken_for_its_pattern():
+    """What an application computes between the two calls of its own is not what is computed here."""
+    assert called("MPI_Iallreduce") == ""
 
 
 @pytest.mark.parametrize(

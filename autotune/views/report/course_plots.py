@@ -189,15 +189,15 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
         ("waiting", AMBER, [m.observation.queue_s for m in when] if waits else []),
         ("launch", GREY, [m.observation.duration_s for m in when]),
     ):
-        told = list(zip(when, seconds, strict=False))
+        launched = list(zip(when, seconds, strict=False))
         figure.add_scatter(
-            x=[axes.rounded(m.from_s / _MINUTE_S) for m, _ in told],
-            y=[axes.rounded(s) for _, s in told],
+            x=[axes.rounded(m.from_s / _MINUTE_S) for m, _ in launched],
+            y=[axes.rounded(s) for _, s in launched],
             mode="markers",
             name=name,
-            showlegend=bool(told),
+            showlegend=bool(launched),
             marker={"color": colour, "size": 5},
-            text=[f"trial {m.observation.trial.number}: {duration_text(s)}" for m, s in told],
+            text=[f"trial {m.observation.trial.number}: {duration_text(s)}" for m, s in launched],
             hovertemplate="%{text}<extra>" + name + "</extra>",
             row=2,
             col=1,

@@ -205,13 +205,13 @@ def _alone(inputs: ReportInput, name: str, value: object) -> str:
     found = inputs.discovery or {"rows": (), "sizes": ()}
     for label, _, cells in found["rows"]:
         if f"{label} ".startswith(f"{name} = {value} "):
-            told = [
+            ratios = [
                 (text, size)
                 for (text, style), size in zip(cells, found["sizes"], strict=True)
                 if style != "even"
             ]
-            if told:
-                ratio, size = max(told, key=lambda one: abs(math.log(float(one[0]) or 1.0)))
+            if ratios:
+                ratio, size = max(ratios, key=lambda one: abs(math.log(float(one[0]) or 1.0)))
                 return f"{ratio}× at {size}"
     return ""
 

@@ -60,7 +60,7 @@ def settings(
     lines, slices = [], []
     for i, (objective, model) in enumerate(zip(inputs.objectives, models, strict=True)):
         best = sorted(judged, key=lambda c: c.scores[i].value, reverse=objective.maximise)[:_SETTINGS]
-        tried = [Tried(c.point, c.scores[i].value, _told(objective, c, i)) for c in best]
+        tried = [Tried(c.point, c.scores[i].value, _score_text(objective, c, i)) for c in best]
         tried += failures[:_SETTINGS]
         order = {its.parameter: k for k, its in enumerate(model.importances)} if model else {}
         names = sorted(varied, key=lambda name: (order.get(name, len(order)), varied.index(name)))
@@ -81,23 +81,23 @@ def models(inputs: ReportInput, judged: Sequence[Candidate]) -> list[Learnt | No
 
 def model_section(inputs: ReportInput, known: Sequence[Learnt | None]) -> dict[str, Any] | None:
     """Importance of parameters, and how well settings are predicted that the model was not shown."""
-    told = [
+    modelled = [
         (objective, i, its)
         for i, (objective, its) in enumerate(zip(inputs.objectives, known, strict=True))
         if its is not None and its.explained > 0  # worse than the mean: what it holds important is no finding
     ]
-    if not told:
+    if not modelled:
         return None
     return {
-        "importance": [model_plots.importance(objective, its) for objective, _, its in told],
-        "predicted": [model_plots.predicted(objective, i, its) for objective, i, its in told],
+        "importance": [model_plots.importance(objective, its) for objective, _, its in modelled],
+        "predicted": [model_plots.predicted(objective, i, its) for objective, i, its in modelled],
         "said": [
             f"{objective.name}: R² = {its.explained:.2f} for settings left out ({len(its.left_out)} settings)"
-            for objective, _, its in told
+            for objective, _, its in modelled
         ],
         "rows": [
             (objective.name, one.parameter, f"{100 * one.share:.1f} %", ratio_text(one.ratio))
-            for objective, _, its in told
+            for objective, _, its in modelled
             for one in its.importances
         ],
     }
@@ -210,7 +210,7 @@ def _varied(space: Space, points: Sequence[Point]) -> list[str]:
     return [p.name for p in space.job if len({point.get(p.name) for point in points}) > 1]
 
 
-def _told(objective: Objective, candidate: Candidate, index: int) -> str:
+def _score_text(objective: Objective, candidate: Candidate, index: int) -> str:
     score = candidate.scores[index]
     launches = f" in {candidate.launches} launches" if candidate.launches > 1 else ""
     return f"{figure_text(score.value, score.sem, objective.unit)}{launches}"

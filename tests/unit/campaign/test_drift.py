@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autotune.campaign.drift import drift, levelled
+from autotune.campaign.drift import corrected, drift
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point
 
@@ -41,7 +41,7 @@ def campaign(rng, n=200, every=20, sd=0.03, moved=lambda at: 0.0, jobs=(), distu
 
 def test_without_drift_history_stays_the_very_same_nearly_always(rng):
     found = [campaign(rng) for _ in range(60)]
-    assert sum(levelled(history) is not history for history in found) <= 3
+    assert sum(corrected(history) is not history for history in found) <= 3
 
 
 def test_a_drift_is_found_and_taken_out(rng):
@@ -50,7 +50,7 @@ def test_a_drift_is_found_and_taken_out(rng):
     assert found.walk > 0
     assert found.hosts == 0
     assert found.offsets[200] - found.offsets[1] == pytest.approx(0.3, abs=0.08)
-    logs = [math.log(o.estimates[0].median_s) for o in levelled(history) if o.trial.phase is Phase.SEARCH]
+    logs = [math.log(o.estimates[0].median_s) for o in corrected(history) if o.trial.phase is Phase.SEARCH]
     before = [math.log(o.estimates[0].median_s) for o in history if o.trial.phase is Phase.SEARCH]
     assert np.std(logs) < 0.6 * np.std(before)
     assert abs(np.polyfit(range(len(logs)), logs, 1)[0]) < 0.3 * np.polyfit(range(len(before)), before, 1)[0]
@@ -78,7 +78,7 @@ def test_what_is_taken_out_stays_until_the_baseline_is_launched_again(rng):
     whole = campaign(rng, moved=lambda at: 0.5 * at)
     at = [History(whole.observations[:n]) for n in (181, 185, 190)]
     assert drift(at[0]).offsets
-    early, later = levelled(at[1]).observations, levelled(at[2]).observations
+    early, later = corrected(at[1]).observations, corrected(at[2]).observations
     assert all(a is b for a, b in zip(early, later, strict=False))
 
 
@@ -88,7 +88,7 @@ def test_verification_and_failed_launches_are_left_alone(rng):
         Trial(201, Phase.VERIFY, Point(), Subject.UNTOUCHED), Status.OK, history.observations[0].estimates
     )
     failed = Observation(Trial(202, Phase.SEARCH, Point.of({"a": 1})), Status.CRASHED)
-    after = levelled(history.plus([fresh, failed])).observations
+    after = corrected(history.plus([fresh, failed])).observations
     assert after[200] is fresh
     assert after[201].status is Status.CRASHED
     assert after[150] is not history.observations[150]
@@ -105,7 +105,7 @@ def test_launches_of_the_search_on_cores_far_apart_are_lost_and_those_of_a_verif
         )
         for i, apart in enumerate((1.0, 4.0, 1.3))
     ]
-    after = levelled(history.plus(fresh)).observations
+    after = corrected(history.plus(fresh)).observations
     moved = Status.LOST if phase is Phase.SEARCH else Status.OK
     assert [o.status for o in after[30:]] == [Status.OK, moved, Status.OK]
     assert after[:30] == history.observations
@@ -113,7 +113,7 @@ def test_launches_of_the_search_on_cores_far_apart_are_lost_and_those_of_a_verif
 
 def test_too_few_launches_tell_nothing():
     assert drift(History()).launches == 0
-    assert levelled(History()) == History()
+    assert corrected(History()) == History()
 
 
 def with_loops(rng, history, follows):
@@ -132,7 +132,7 @@ def spread(history):
 
 def test_how_fast_the_cores_were_is_taken_out(rng):
     history = with_loops(rng, campaign(rng, n=60, every=8), follows=0.6)
-    even = levelled(history)
+    even = corrected(history)
     assert spread(history) > 0.08
     assert spread(even) < 0.6 * spread(history)
     assert not drift(history).offsets
@@ -140,7 +140,7 @@ def test_how_fast_the_cores_were_is_taken_out(rng):
 
 def test_cores_that_times_do_not_follow_are_no_covariate(rng):
     found = [with_loops(rng, campaign(rng, n=60, every=8), follows=0.0) for _ in range(40)]
-    assert sum(levelled(history) is not history for history in found) <= 4
+    assert sum(corrected(history) is not history for history in found) <= 4
 
 
 def test_no_single_launch_makes_a_drift(rng):
@@ -148,4 +148,4 @@ def test_no_single_launch_makes_a_drift(rng):
     levels = {0: -0.02, 9: 0.0, 10: 0.005, 19: -0.029, 28: 0.018, 37: 0.036, 47: 0.119}
     history = campaign(rng, n=48, sd=0.0, baseline=levels)
     assert drift(history).launches == 7
-    assert levelled(history) is history
+    assert corrected(history) is history

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.campaign.drift import drift, levelled
+from autotune.campaign.drift import corrected, drift
 from autotune.campaign.failures import applicable, broken, settled
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.noise import remarks
@@ -86,13 +86,13 @@ def test_what_was_measured_on_cores_far_apart_is_measured_once_more():
     again = {o.trial.repeats for o in history if o.trial.repeats}
     moved = [o for o in history if o.extra["cores_apart"] > 2]
     assert {o.trial.number for o in moved if o.trial.phase is Phase.SEARCH} - again <= {len(history)}
-    assert [o.trial.number for o in levelled(history) if not o.ok] == [o.trial.number for o in moved]
+    assert [o.trial.number for o in corrected(history) if not o.ok] == [o.trial.number for o in moved]
     assert not drift(history).offsets
 
 
 def test_a_machine_whose_cores_are_often_far_apart_is_taken_as_it_is():
     history = run_where_cores_move(lambda trial: trial.number % 3)
-    assert levelled(history) is history
+    assert corrected(history) is history
     assert not any(o.trial.repeats for o in history)
 
 

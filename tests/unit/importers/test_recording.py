@@ -160,6 +160,27 @@ def test_the_interval_holds_what_wrappers_and_a_programs_clock_add():
     assert row[rec._LOW] - isend[rec._LOW] == pytest.approx((row[rec._SECONDS] - row[rec._LOW]) / 4)
 
 
+def test_ranks_are_thinned_as_they_are_read_where_they_are_many(monkeypatch):
+    """Of each call three ranks wait a second for the last: so they do of those that are left."""
+    monkeypatch.setattr(rec, "_MOST", 12)
+    job = rec._RecordedJob()
+    for rank in range(4):
+        late = float(rank == 3)
+        begin = [10.0 * i + late for i in range(8)]
+        file = rank_file(rank, 4, begin=begin, took=[1.5 - late] * 8, longest=(2, 5))
+        job.add(of_rank.read_rank(file))
+        assert job.n_kept <= 12
+    assert not job.kept  # the stream is whole: of its samples the waiting is left
+    (found,) = job.waits["allreduce", 7, 4]
+    of_all = (found.of_long_s + found.share * (5.0 - found.long_s)) / 5.0
+    assert of_all == pytest.approx(3 * 1.0 / 5.0, abs=0.15)
+
+
+def test_calls_are_hashed_as_the_recorder_does():
+    """The first of splitmix64 from the seeds 0 and 1234567, as its authors publish them."""
+    assert of_rank.hashed(np.array([0, 1234567])).tolist() == [0xE220A8397B1DCDAF, 6457827717110365317]
+
+
 def test_waiting_is_weighted_by_what_each_kept_call_was_drawn_of():
     """Four calls without waiting stand for themselves, four late ones for a thousand each."""
     weights = [1] * 4 + [1000] * 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.collectives import MEASURED
+from autotune.collectives import COLLECTIVES, MEASURED, PATTERNS, Pattern
 from autotune.probe.loops import partners
 from autotune.probe.operations import OPERATIONS
 
@@ -53,10 +53,39 @@ def test_receives(size):
 
 
 def test_only_the_first_rank_of_a_pair_is_timed():
-    for name in ("pingpong", "put", "get", "accumulate"):
+    for name in ("pingpong", "put", "get", "accumulate", "put_lock", "get_lock", "accumulate_lock"):
         shares = [OPERATIONS[name].share(rank) for rank in range(4)]
         assert shares == [0.5 if name == "pingpong" else 1.0, 0, 0, 0]
         assert OPERATIONS[name].least_ranks == 2
+
+
+@pytest.mark.parametrize("name", [name for name in PATTERNS if OPERATIONS[name].peers(0, 2)])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 6, 8, 12, 13, 27])
+def test_what_one_rank_sends_its_peer_receives(name, size):
+    operation = OPERATIONS[name]
+    for rank in range(size):
+        peers = operation.peers(rank, size)
+        if COLLECTIVES[name].pattern is Pattern.PAIRS:
+            assert [operation.peers(peer, size) for peer in peers] == [(rank,)] * len(peers)
+            continue
+        assert rank not in peers
+        for j, peer in enumerate(peers):
+            assert operation.peers(peer, size)[j ^ 1] == rank
+            assert as_sets(operation.receives(peer, size))[j] == ([rank], j)
+
+
+@pytest.mark.parametrize(
+    ("size", "flat", "solid"), [(1, 0, 0), (2, 2, 2), (4, 4, 4), (6, 4, 4), (8, 4, 6), (13, 2, 2)]
+)
+def test_a_halo_has_two_neighbours_in_each_dimension_of_several_ranks(size, flat, solid):
+    assert len(OPERATIONS["halo"].peers(0, size)) == flat
+    assert len(OPERATIONS["halo3d"].peers(0, size)) == solid
+
+
+def test_what_is_computed_is_the_same_under_every_setting_and_nothing_elsewhere():
+    for name in MEASURED:
+        computed = [OPERATIONS[name].compute_s(size) for size in (8, 4096)]
+        assert (0 < computed[0] < computed[1]) == bool(COLLECTIVES[name].overlaps), name
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 13])

@@ -228,7 +228,7 @@ def test_launches_go_on_while_they_may_tell_what_is_open(spread):
 
 
 def test_what_is_surely_faster_at_one_size_alone_is_not_said_of_the_whole():
-    machine = known_at_16_bytes_alone(1.5)
+    machine = known_at_16_bytes_alone(1.5, seed=3)
     careless = verifier(margin=0.99)
     verdict = careless.verdict(run(careless, machine, searched(machine)))
     assert verdict.recommendation.point == point("self,posix")
@@ -236,11 +236,11 @@ def test_what_is_surely_faster_at_one_size_alone_is_not_said_of_the_whole():
 
 
 def test_what_would_take_it_takes_it():
-    machine = known_at_16_bytes_alone(0.3)
+    machine = known_at_16_bytes_alone(0.3, seed=3)
     verdict = verifier().verdict(run(verifier(), machine, searched(machine)))
     assert verdict.recommendation.point == SPACE.default
     margin = float(re.search(r"accepted with verify.margin=([\d.]+)", verdict.text)[1])
-    again = known_at_16_bytes_alone(0.3)
+    again = known_at_16_bytes_alone(0.3, seed=3)
     taken = verifier(margin=margin)
     assert taken.verdict(run(taken, again, searched(again))).recommendation.point == point("self,posix")
 

@@ -1,0 +1,304 @@
+"""The patterns: messages between pairs and neighbours, one-sided operations, calls that return early.
+
+Ping-pong and the one-sided operations run between the first and the last rank, so that the pair crosses
+whatever the communicator crosses; only the first rank's time counts, for ping-pong half of the round trip.
+One-sided times are those of the operation and the flush that completes it at the target, inside of one
+epoch (``MPI_Win_lock_all``); of ``_lock`` those of an epoch of its own, of ``_fence`` those of two fences.
+
+Pairs send ``WINDOW`` messages in a row, as OSU's ``osu_mbw_mr`` and ``osu_bibw``; the time is that of one
+message, its inverse a pair's message rate. A halo is sent to both neighbours in each dimension of a periodic
+grid that has more than one rank: block j to the j-th neighbour, and block j comes from the one opposite. What
+overlaps counts the time inside of MPI alone, without what is computed between the two calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, cast
+
+from autotune.probe.declared import (
+    Blocks,
+    Operation,
+    at,
+    each,
+    exchanged,
+    first_only,
+    last,
+    one,
+    opposite,
+    root,
+    vector,
+)
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Distgraphcomm, Request
+
+    from autotune.probe.exchange import Exchange
+
+WINDOW = 64  # Messages in a row: OSU's default of all versions.
+
+
+def _nothing() -> None:
+    """Do nothing: the part of a rank that does not take part in the call."""
+
+
+def _pingpong(x: Exchange) -> Callable[[], object]:
+    comm, last = x.comm, x.comm.size - 1
+
+    def first() -> None:
+        comm.Send(x.send, last)
+        comm.Recv(x.recv, last)
+
+    def echo() -> None:
+        comm.Recv(x.recv, 0)
+        comm.Send(x.send, 0)
+
+    if last == 0:
+        return partial(comm.Sendrecv, x.send, 0, 0, x.recv, 0, 0)
+    return {0: first, last: echo}.get(comm.rank, _nothing)
+
+
+def _one_sided(name: str, side: str) -> Callable[[Exchange], Callable[[], object]]:
+    def bound(x: Exchange) -> Callable[[], object]:
+        window, last, epoch = x.window, x.comm.size - 1, x.operation.epoch
+        if window is None or (x.comm.rank and epoch != "fence"):
+            return _nothing
+        from mpi4py.MPI import LOCK_SHARED  # here, since the declarations are read without MPI, too
+
+        how = {"op": x.sum} if name == "Accumulate" else {}
+        start = _nothing if x.comm.rank else partial(getattr(window, name), getattr(x, side), last, **how)
+        sides: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+            "flush": (_nothing, partial(window.Flush, last)),
+            "lock": (partial(window.Lock, last, LOCK_SHARED), partial(window.Unlock, last)),
+            "fence": (window.Fence, window.Fence),
+        }
+        before, after = sides[epoch]
+
+        def call() -> None:
+            before()
+            start()
+            after()
+
+        return call
+
+    return bound
+
+
+def _pair(rank: int, size: int) -> Sequence[int]:
+    """The other one of a rank's pair; none for the last of an odd number of ranks."""
+    half = size // 2
+    return (rank + half if rank < half else rank - half,) if rank < 2 * half else ()
+
+
+def _multipair(x: Exchange) -> Callable[[], object]:
+    peers = _pair(x.comm.rank, x.comm.size)
+    if not peers:
+        return _nothing
+    comm, token, (peer,) = x.comm, bytearray(1), peers
+
+    def send() -> None:
+        _wait([comm.Isend(x.send, peer) for _ in range(WINDOW)])
+        comm.Recv(token, peer)
+
+    def receive() -> None:
+        _wait([comm.Irecv(x.recv, peer) for _ in range(WINDOW)])
+        comm.Send(token, peer)
+
+    return send if comm.rank < peer else receive
+
+
+def _bidirectional(x: Exchange) -> Callable[[], object]:
+    peers = _pair(x.comm.rank, x.comm.size)
+    if not peers:
+        return _nothing
+    comm, (peer,) = x.comm, peers
+    return lambda: _wait(
+        [comm.Irecv(x.recv, peer) for _ in range(WINDOW)] + [comm.Isend(x.send, peer) for _ in range(WINDOW)]
+    )
+
+
+def _wait(requests: Sequence[Request]) -> None:
+    if requests:
+        requests[0].Waitall(requests)
+
+
+@cache
+def _grid(size: int, dimensions: int) -> tuple[int, ...]:
+    """Extents of the most even grid of so many ranks that a greedy search finds, the largest first."""
+    if dimensions == 1:
+        return (size,)
+    least = max(n for n in range(1, size + 1) if size % n == 0 and n**dimensions <= size)
+    return (*_grid(size // least, dimensions - 1), least)
+
+
+def _neighbours(rank: int, size: int, dimensions: int = 2) -> Sequence[int]:
+    """The neighbours below and above in each dimension of more than one rank."""
+    found, stride = [], 1
+    for extent in _grid(size, dimensions):
+        at = rank // stride % extent
+        found += [rank + ((at + by) % extent - at) * stride for by in (-1, 1) if extent > 1]
+        stride *= extent
+    return found
+
+
+def _post(x: Exchange, receive: str, send: str) -> list[Any]:
+    """What a rank starts of a halo: all receives, then all sends."""
+    peers, n = x.operation.peers(x.comm.rank, x.comm.size), x.elements
+    blocks = [slice(j * n, (j + 1) * n) for j in range(len(peers))]
+    takes, gives = getattr(x.comm, receive), getattr(x.comm, send)
+    return [takes(x.recv[block], peers[j ^ 1], j) for j, block in enumerate(blocks)] + [
+        gives(x.send[block], peers[j], j) for j, block in enumerate(blocks)
+    ]
+
+
+def _halo(x: Exchange) -> Callable[[], object]:
+    def call() -> None:
+        requests = _post(x, "Irecv", "Isend")
+        x.compute()
+        _wait(requests)
+
+    return call
+
+
+def _persistent(make: Callable[[Exchange], list[Any]]) -> Callable[[Exchange], Callable[[], object]]:
+    """The requests are made at the first call, and stay with the exchange."""
+
+    def bound(x: Exchange) -> Callable[[], object]:
+        x.requests = requests = x.requests or make(x)
+
+        def call() -> None:
+            if requests:
+                requests[0].Startall(requests)
+                _wait(requests)
+
+        return call
+
+    return bound
+
+
+def _neighbor(x: Exchange) -> Callable[[], object]:
+    n, peers = x.elements, len(x.operation.peers(x.comm.rank, x.comm.size))
+    how = [n] * peers, [n * place for place in range(peers)], x.datatype
+    if not peers:
+        return _nothing
+    return partial(cast("Distgraphcomm", x.comm).Neighbor_alltoallv, [x.send, *how], [x.recv, *how])
+
+
+def _of_neighbours(
+    name: str, call: Callable[[Exchange], Callable[[], object]], peers: Callable[[int, int], Sequence[int]]
+) -> Operation:
+    """A halo: a block to each peer, and one of each."""
+
+    def receives(rank: int, size: int) -> Blocks:
+        return [((source,), j) for j, source in enumerate(opposite(peers(rank, size)))]
+
+    def sends(rank: int, size: int) -> Sequence[int]:
+        return range(len(peers(rank, size)))
+
+    return Operation(name, sends, receives, call, peers=peers, graph=name == "halo_neighbor")
+
+
+def _later(name: str, *how: str) -> Callable[[Exchange], Callable[[], object]]:
+    """A non-blocking collective, what is computed meanwhile, and its wait."""
+
+    def bound(x: Exchange) -> Callable[[], object]:
+        start = partial(getattr(x.comm, name), x.send, x.recv, *(getattr(x, word) for word in how))
+
+        def call() -> None:
+            request = start()
+            x.compute()
+            request.Wait()
+
+        return call
+
+    return bound
+
+
+MESSAGES: tuple[Operation, ...] = (
+    Operation(
+        "pingpong",
+        one,
+        at(
+            lambda rank, size: rank in (0, size - 1),
+            lambda rank, size: [((0 if rank else size - 1,), 0)],
+        ),
+        _pingpong,
+        share=lambda rank: 0.0 if rank else 0.5,
+    ),
+    *(
+        its
+        for suffix, epoch in (("", "flush"), ("_lock", "lock"), ("_fence", "fence"))
+        for share in ((lambda _rank: 1.0) if epoch == "fence" else first_only,)
+        for its in (
+            Operation(
+                f"put{suffix}",
+                one,
+                at(last, lambda _rank, _size: [((0,), 0)]),
+                _one_sided("Put", "send"),
+                share=share,
+                exposes="recv",
+                epoch=epoch,
+            ),
+            Operation(
+                f"get{suffix}",
+                one,
+                at(root, lambda _rank, size: [((size - 1,), 0)]),
+                _one_sided("Get", "recv"),
+                share=share,
+                exposes="send",
+                epoch=epoch,
+            ),
+            Operation(
+                f"accumulate{suffix}",
+                one,
+                at(last, lambda _rank, size: [((0, size - 1), 0)]),
+                _one_sided("Accumulate", "send"),
+                before=at(last, lambda rank, _size: [((rank,), 0)]),
+                share=share,
+                exposes="recv",
+                epoch=epoch,
+            ),
+        )
+    ),
+    Operation(
+        "multipair",
+        one,
+        at(lambda rank, size: size // 2 <= rank < size // 2 * 2, lambda r, p: [(_pair(r, p), 0)]),
+        _multipair,
+        share=lambda _rank: 1 / WINDOW,
+        peers=_pair,
+    ),
+    Operation(
+        "bidirectional",
+        one,
+        at(lambda rank, size: rank < size // 2 * 2, lambda r, p: [(_pair(r, p), 0)]),
+        _bidirectional,
+        share=lambda _rank: 1 / WINDOW,
+        peers=_pair,
+    ),
+    *(
+        _of_neighbours(name, call, peers)
+        for name, call, peers in (
+            ("halo", _halo, _neighbours),
+            ("halo3d", _halo, partial(_neighbours, dimensions=3)),
+            (
+                "halo_persistent",
+                _persistent(partial(_post, receive="Recv_init", send="Send_init")),
+                _neighbours,
+            ),
+            ("halo_neighbor", _neighbor, _neighbours),
+            ("halo_overlap", _halo, _neighbours),
+        )
+    ),
+    Operation("iallreduce", one, vector(each), _later("Iallreduce", "sum")),
+    Operation("iallreduce_overlap", one, vector(each), _later("Iallreduce", "sum")),
+    Operation("ialltoall", each, exchanged, _later("Ialltoall")),
+    Operation("ialltoall_overlap", each, exchanged, _later("Ialltoall")),
+    Operation(
+        "allreduce_init",
+        one,
+        vector(each),
+        _persistent(lambda x: [x.comm.Allreduce_init(x.send, x.recv, x.sum)]),
+    ),
+)

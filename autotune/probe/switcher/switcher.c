@@ -1,0 +1,772 @@
+/* Switches algorithms inside a running application: preloaded into it, between it and its MPI (commands/run.py).
+ *
+ * Calls of a cell, that is of a communicator, a collective and a power of two of the message size, go to the
+ * application's communicator or to a hidden duplicate of it that was made while MPI's control variables forced other
+ * algorithms (Open MPI reads them there), or with variables written around the call (MPICH reads them there).
+ *
+ * - Whatever decides whether a call is switched is the same on all ranks by the standard: the communicator, the
+ *   collective, its bytes (type signatures must match; counts and datatypes need not), and for reductions whether the
+ *   operation is predefined. So are the counters; no rank decides anything by itself.
+ * - Rank 0 of a communicator gives the orders of decide.h: at the end of one, right behind a call, what the calls
+ *   cost is reduced to it over a hidden communicator, and it broadcasts the next.
+ * - What a call costs is the last exit less the last entry where all ranks are on one node, whose clock they share.
+ *   Over several nodes it is the least duration over the ranks: that of the last to come, who waits for nobody. Where
+ *   a rank may leave before others have come (to or from a root) that says nothing, and such calls are not switched.
+ * - The hidden ones have no attributes, names or handlers of the application's; they are made from its group alone. An
+ *   error in one is raised on the application's communicator.
+ * - Nothing is switched with MPI_THREAD_MULTIPLE, fault tolerance, without MPI_Init, on intercommunicators and those
+ *   with processes of other worlds, and as soon as MPI_Finalize or MPI_Abort is called. No rank waits for another
+ *   there.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <mpi.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(AUTOTUNE_OPEN_MPI) && AUTOTUNE_OPEN_MPI != (defined(OPEN_MPI) ? 1 : 0)
+#error "this mpicc is of another MPI"
+#endif
+
+#include "../recorder/table.h"
+#include "../recorder/library.h"
+#include "decide.h"
+
+#ifdef OPEN_MPI
+#define NO_TYPE ((MPI_Datatype)constant("ompi_mpi_datatype_null"))
+#define REALS ((MPI_Datatype)constant("ompi_mpi_double"))
+#define NUMBERS ((MPI_Datatype)constant("ompi_mpi_int"))
+#define MOST_OF ((MPI_Op)constant("ompi_mpi_op_max"))
+#define ALL_OF ((MPI_Op)constant("ompi_mpi_op_band"))
+#define RETURNS ((MPI_Errhandler)constant("ompi_mpi_errors_return"))
+#define DUPLICATES 1
+#else
+#define NO_TYPE MPI_DATATYPE_NULL
+#define REALS MPI_DOUBLE
+#define NUMBERS MPI_INT
+#define MOST_OF MPI_MAX
+#define ALL_OF MPI_BAND
+#define RETURNS MPI_ERRORS_RETURN
+#define DUPLICATES 0
+#endif
+
+#define BINS 48 /* of message sizes: powers of two */
+#define HIDDEN 128 /* communicators of ours a process may have: some MB; Open MPI has 2^16 in all */
+#define TIMED (PIECES * LONGEST_PIECE)
+#define PLAN (1 << 16) /* bytes of the plan */
+
+struct variable {
+    struct variable *next;
+    MPI_T_cvar_handle handle;
+    int64_t value, usual; /* of a number, a word of an enumerator or a flag; little-endian, whatever its width */
+};
+struct place { /* a cell of a communicator */
+    struct place *next; /* of the same communicator */
+    struct comm *comm;
+    enum op op;
+    int bin, setting, timed, number;
+    int64_t calls, left; /* before this order, and in it */
+    int64_t then[64]; /* calls of the communicator's cells when it was settled */
+    MPI_Comm to;
+    struct order order;
+    struct cell cell; /* what rank 0 knows */
+    double waits_s, waited, begin_s, times[3 * TIMED + 1]; /* entries, exits, -durations; what trying has cost */
+};
+struct comm {
+    struct comm *next;
+    MPI_Comm handle, base, made[SETTINGS];
+    int ranks, rank, inter, off, asked, one_node, n;
+    uint32_t there; /* bits of made */
+    struct place *places[OPS][BINS], *first;
+};
+
+static struct variable *candidates[OPS][SETTINGS];
+static int settings[OPS], learned[OPS][BINS], learned_ranks[OPS][BINS], valid[OPS];
+static struct { /* the last call of each collective: those alike need no closer look */
+    int64_t handle, count, type, op;
+    struct place *place;
+} recent[OPS];
+static struct comm *comms[1024];
+#define BUCKET(handle) (((uintptr_t)(handle) >> 4 ^ (uintptr_t)(handle)) & 1023)
+static int on, looked, random_mode, dry, keyval, hidden, numbers, world_ranks, world_rank;
+static double began_s;
+static struct process process = {.alpha = 0.05, .share = 0.005, .look_s = 1e-4, .make_s = 1e-3};
+static __thread int inside;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+static uint64_t stirred(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 */
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+}
+
+/* A line of the file of this process, written whole. Kept open it might be closed by the program, and another's. */
+static char path[4096];
+__attribute__((format(printf, 1, 2))) static void event(const char *format, ...) {
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    va_list list;
+    if (file < 0) return;
+    va_start(list, format);
+    vdprintf(file, format, list);
+    va_end(list);
+    close(file);
+}
+
+/* Control variables. */
+
+#define TOOL(Name)                                                                                            \
+    ({                                                                                                        \
+        static __typeof__(&MPI_T_##Name) real;                                                                \
+        if (!real) real = (__typeof__(&MPI_T_##Name))needed("MPI_T_" #Name);                                  \
+        real;                                                                                                 \
+    })
+
+/* The number of a word: of the enumerator, or as MPICH describes one, a line "name - meaning" for each from 0. */
+static int number_of(const char *word, const char *described, int64_t *number) {
+    char *end;
+    size_t length = strlen(word);
+    *number = strtoll(word, &end, 10);
+    if (*word && !*end) return 1;
+    int64_t value = 0;
+    for (const char *line = described; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+        while (*line == ' ' || *line == '\t') line++;
+        size_t name = strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+        if (!name || strncmp(line + name, " - ", 3)) continue;
+        if (name == length && !strncmp(line, word, length)) return *number = value, 1;
+        value++;
+    }
+    return 0;
+}
+
+static int bound(const char *name, const char *word, struct variable **list) {
+    int index, length = 256, described = 8192, verbosity, binding, scope, count = 0;
+    char own[256], text[8192] = "";
+    MPI_Datatype type;
+    MPI_T_enum words;
+    struct variable *v = calloc(1, sizeof *v);
+    if (!v) return 0;
+    if (!TOOL(cvar_get_index)(name, &index) &&
+        !TOOL(cvar_get_info)(index, own, &length, &verbosity, &type, &words, text, &described, &binding, &scope) &&
+        number_of(word, text, &v->value) && !TOOL(cvar_handle_alloc)(index, NULL, &v->handle, &count) && count == 1 &&
+        !TOOL(cvar_read)(v->handle, &v->usual) && !TOOL(cvar_write)(v->handle, &v->value) &&
+        !TOOL(cvar_write)(v->handle, &v->usual)) {
+        v->next = *list, *list = v;
+        return 1;
+    }
+    free(v);
+    return 0;
+}
+
+static void force(const struct variable *v, int usual) {
+    for (; v; v = v->next) TOOL(cvar_write)(v->handle, (void *)(usual ? &v->usual : &v->value));
+}
+
+/* Communicators. */
+
+static int forget(MPI_Comm handle, int key, void *value, void *extra) {
+    struct comm *k = value, **at = &comms[BUCKET(handle)];
+    (void)key, (void)extra;
+    while (*at && *at != k) at = &(*at)->next;
+    if (*at) *at = k->next;
+    memset(recent, 0, sizeof recent);
+    for (struct place *q = k->first, *next; q; q = next) next = q->next, free(q);
+    free(k);
+    return MPI_SUCCESS;
+}
+
+static struct comm *introduced(MPI_Comm handle) {
+    struct comm *k = calloc(1, sizeof *k);
+    MPI_Group group, world;
+    if (!k) return NULL;
+    k->handle = handle;
+    REAL(Comm_test_inter)(handle, &k->inter);
+    REAL(Comm_size)(handle, &k->ranks);
+    REAL(Comm_rank)(handle, &k->rank);
+    k->off = k->inter || k->ranks < 2;
+    int *ranks = k->off ? NULL : malloc(2 * k->ranks * sizeof *ranks);
+    if (ranks) { /* whoever is of another world may not have this library */
+        REAL(Comm_group)(handle, &group);
+        REAL(Comm_group)(WORLD, &world);
+        for (int i = 0; i < k->ranks; i++) ranks[i] = i;
+        REAL(Group_translate_ranks)(group, k->ranks, ranks, world, ranks + k->ranks);
+        for (int i = k->ranks; i < 2 * k->ranks; i++) k->off |= ranks[i] == MPI_UNDEFINED;
+        REAL(Group_free)(&group);
+        REAL(Group_free)(&world);
+    }
+    free(ranks);
+    REAL(Comm_set_attr)(handle, keyval, k);
+    k->next = comms[BUCKET(handle)];
+    return comms[BUCKET(handle)] = k;
+}
+
+static struct comm *known(MPI_Comm handle) {
+    if (handle == NO_COMM) return NULL;
+    struct comm *k = comms[BUCKET(handle)];
+    while (k && k->handle != handle) k = k->next;
+    return k ? k : introduced(handle);
+}
+
+static int rooted(enum op op) { return op == OP_bcast || op == OP_gather || op == OP_scatter || op == OP_reduce; }
+
+/* Whether the hidden communicators have room on all ranks; then the first of them, for what we say ourselves. */
+static void ask(struct comm *k) {
+    int most = hidden;
+    MPI_Comm node;
+    k->asked = 1;
+    REAL(Allreduce)(&hidden, &most, 1, NUMBERS, MOST_OF, k->handle);
+    if (most + SETTINGS > HIDDEN || REAL(Comm_split)(k->handle, 0, k->rank, &k->base)) {
+        k->off = 1;
+        return;
+    }
+    hidden++;
+    REAL(Comm_set_errhandler)(k->base, RETURNS);
+    k->there = DUPLICATES ? 1 : ~0u;
+    REAL(Comm_split_type)(k->base, MPI_COMM_TYPE_SHARED, 0, NO_INFO, &node);
+    REAL(Comm_size)(node, &k->one_node);
+    k->one_node = k->one_node == k->ranks;
+    REAL(Comm_free)(&node);
+}
+
+static void make(struct comm *k, int setting) {
+    if (k->there >> setting & 1) return;
+    double begin_s = now();
+    for (int op = 0; op < OPS; op++) force(candidates[op][setting], 0);
+    int failed = REAL(Comm_dup)(k->base, &k->made[setting]);
+    for (int op = 0; op < OPS; op++) force(candidates[op][setting], 1);
+    if (failed) k->made[setting] = k->base;
+    else REAL(Comm_set_errhandler)(k->made[setting], RETURNS), hidden++;
+    k->there |= 1u << setting;
+    process.make_s = now() - begin_s;
+}
+
+static void drop(struct comm *k, uint32_t which) {
+    for (int i = 1; i < SETTINGS; i++)
+        if (DUPLICATES && (k->there & which) >> i & 1) {
+            if (k->made[i] != k->base) REAL(Comm_free)(&k->made[i]), hidden--;
+            k->there &= ~(1u << i);
+        }
+}
+
+/* Places. */
+
+static int64_t calls_of(const struct place *q) {
+    return q->calls + (q->order.what == BLOCK ? PIECES : 1) * (int64_t)q->order.calls - q->left;
+}
+
+static void obey(struct place *q, struct order order) {
+    q->calls = calls_of(q);
+    q->order = order;
+    q->left = (order.what == BLOCK ? PIECES : 1) * (int64_t)order.calls;
+    q->timed = order.what != CALLS;
+    recent[q->op].place = NULL;
+}
+
+static uint32_t offered(const struct place *q) {
+    int one = learned[q->op][q->bin] && learned_ranks[q->op][q->bin] == q->comm->ranks;
+    if (dry || (rooted(q->op) && !q->comm->one_node)) return 0;
+    return (one ? 1u << (learned[q->op][q->bin] - 1) : ~0u) & valid[q->op] & ~1u;
+}
+
+static struct place *place_of(struct comm *k, enum op op, double bytes) {
+    int bin = 0;
+    for (double size = bytes; size >= 2 && bin < BINS - 1; size /= 2) bin++;
+    if (bytes < 0 || (bytes == 0 && op != OP_barrier)) return NULL;
+    if (k->places[op][bin]) return k->places[op][bin];
+    struct place *q = calloc(1, sizeof *q);
+    if (!q) return NULL; /* a rank without memory: its job ends soon */
+    q->comm = k, q->op = op, q->bin = bin, q->order = (struct order){CALLS, 0, 0, REST}, q->left = REST;
+    q->number = numbers++;
+    struct place **last = &k->first;
+    while (*last) last = &(*last)->next;
+    k->n++;
+    return *last = k->places[op][bin] = q;
+}
+
+static void count(const struct place *q) {
+    event("calls %d %lld %.9g %.9g\n", q->number, (long long)calls_of(q), q->cell.seconds[0],
+          q->waited ? q->waits_s / q->waited : 0);
+}
+
+static void log_order(const struct place *q, int settled) {
+    const struct cell *c = &q->cell;
+    if (q->order.what == TRY) event("try %d %d %.9g\n", q->number, q->order.setting, c->seconds[q->order.setting]);
+    if (q->order.what == BLOCK) {
+        char y[32 * PIECES] = "";
+        int at = 0;
+        for (int i = 0; i < PIECES; i++) at += snprintf(y + at, sizeof y - at, " %.9g", c->last[i]);
+        event("block %d %d %d%s\n", q->number, q->order.setting, q->order.pattern, y);
+    }
+    if (settled) event("settled %d %d %lld\n", q->number, c->best, (long long)calls_of(q));
+}
+
+/* What rank 0 makes of an order that was carried out: the next. */
+static void decide(struct place *q, const double *most, struct order *next, uint32_t *unused) {
+    struct comm *k = q->comm;
+    struct cell *c = &q->cell;
+    double costs_s[TIMED], then[64], since[64];
+    int n = q->timed ? (q->order.what == BLOCK ? PIECES : 1) * q->order.calls : 0, cells = 0, settled = 0;
+    for (int i = 0; i < n; i++) {
+        costs_s[i] = k->one_node ? most[n + i] - most[i] : -most[2 * n + i];
+        int by_default = q->order.what == TRY ? !q->order.setting : !(q->order.pattern >> (i / q->order.calls) & 1);
+        if (by_default) q->waits_s += fmax(0, -q->times[2 * n + i] - costs_s[i]), q->waited++;
+    }
+    process.elapsed_s = now() - began_s;
+    if (!c->settings) {
+        begin(c, settings[q->op], offered(q));
+        event("cell %d %s %d %d %d\n", q->number, NAMES[q->op], q->bin, k->ranks, k->one_node);
+    }
+    if (n) {
+        settled = told(c, &process, q->order, costs_s, 0);
+        log_order(q, settled);
+    }
+    for (struct place *p = k->first; p && cells < 64; p = p->next, cells++) {
+        then[cells] = q->then[cells], since[cells] = calls_of(p) - q->then[cells];
+        if (settled) q->then[cells] = calls_of(p);
+    }
+    if (!n && c->state == SETTLED && (~c->out & valid[q->op]) && other_mix(then, since, cells)) {
+        begin(c, settings[q->op], offered(q));
+        event("again %d %lld\n", q->number, (long long)calls_of(q));
+    }
+    c->period_s = process.elapsed_s / calls_of(q);
+    struct process limits = process;
+    limits.spent_s = fmax(process.spent_s, n ? most[3 * n] : 0);
+    *next = next_order(c, &limits, k->there, stirred((uint64_t)(now() * 1e9) ^ (uint64_t)getpid() << 32));
+    process.tests = limits.tests;
+    count(q);
+    *unused = DUPLICATES ? ~0u : 0;
+    for (struct place *p = k->first; p; p = p->next)
+        *unused &= p->cell.settings && p->cell.state == SETTLED ? ~(1u << p->cell.best) : 0;
+    *unused &= ~(1u << next->setting);
+}
+
+/* At the end of an order, right behind its last call, on all ranks. */
+static void look(struct place *q) {
+    struct comm *k = q->comm;
+    struct {
+        struct order next;
+        uint32_t unused;
+        double harm_s;
+    } message = {.next = {CALLS, 0, 0, LONGEST_REST}};
+    double begin_s = now(), most[3 * TIMED + 1];
+    int n = q->timed ? (int)calls_of(q) - (int)q->calls : 0;
+    if (!k->asked) ask(k);
+    if (k->off) return;
+    if (n) {
+        if (n < TIMED) {
+            memmove(q->times + n, q->times + TIMED, n * sizeof(double));
+            memmove(q->times + 2 * n, q->times + 2 * TIMED, n * sizeof(double));
+        }
+        q->times[3 * n] = process.spent_s;
+        REAL(Reduce)(q->times, most, 3 * n + 1, REALS, MOST_OF, 0, k->base);
+    }
+    if (!k->rank) {
+        double before_s = process.spent_s;
+        decide(q, most, &message.next, &message.unused);
+        message.harm_s = process.spent_s - before_s;
+    }
+    REAL(Bcast)(&message, sizeof message, BYTE, 0, k->base);
+    if (k->rank) process.spent_s += message.harm_s;
+    process.look_s += (now() - begin_s - process.look_s) / 8; /* the mean of the last some */
+    drop(k, message.unused);
+    make(k, message.next.setting);
+    process.spent_s += now() - begin_s;
+    obey(q, message.next);
+}
+
+static void directed(struct place *q) {
+    int64_t done = calls_of(q) - q->calls;
+    q->setting = q->order.setting;
+    if (q->order.what == BLOCK) q->setting *= q->order.pattern >> (done / q->order.calls) & 1;
+    if (random_mode) {
+        uint64_t drawn = stirred(((uint64_t)q->op << 48) + ((uint64_t)q->bin << 40) + (uint64_t)calls_of(q));
+        do q->setting = drawn % settings[q->op], drawn = stirred(drawn);
+        while (q->setting && !(valid[q->op] >> q->setting & 1));
+        if (!q->comm->asked) ask(q->comm);
+        if (q->comm->off) q->setting = 0;
+        else make(q->comm, q->setting);
+    }
+    q->to = q->setting && DUPLICATES ? q->comm->made[q->setting] : q->comm->handle;
+}
+
+static MPI_Comm before(struct place *q) {
+    directed(q);
+    if (!DUPLICATES) force(candidates[q->op][q->setting], 0);
+    if (q->timed) q->begin_s = now();
+    return q->to;
+}
+
+static int after(struct place *q, int code) {
+    if (q->timed) {
+        double end_s = now();
+        int64_t i = calls_of(q) - q->calls;
+        q->times[i] = q->begin_s, q->times[TIMED + i] = end_s, q->times[2 * TIMED + i] = q->begin_s - end_s;
+    }
+    if (!DUPLICATES) force(candidates[q->op][q->setting], 1);
+    if (code != MPI_SUCCESS && q->to != q->comm->handle) REAL(Comm_call_errhandler)(q->comm->handle, code);
+    if (!--q->left) {
+        if (random_mode) obey(q, (struct order){CALLS, 0, 0, LONGEST_REST});
+        else look(q);
+        if (q->comm->off) obey(q, (struct order){CALLS, 0, 0, LONGEST_REST});
+    }
+    return code;
+}
+
+/* Beginning and end. */
+
+static void read_plan(char *text) {
+    char *line_end, *word_end;
+    for (char *line = strtok_r(text, "\n", &line_end); line; line = strtok_r(NULL, "\n", &line_end)) {
+        char *kind = strtok_r(line, " ", &word_end), *name = strtok_r(NULL, " ", &word_end), *word;
+        int op = 0, numbers_[3] = {0};
+        if (!kind || !name) continue;
+        if (!strcmp(kind, "budget")) process.share = atof(name);
+        if (!strcmp(kind, "dry")) dry = atoi(name);
+        while (op < OPS && strcmp(NAMES[op], name)) op++;
+        if (op == OPS) continue;
+        if (!strcmp(kind, "candidate") && (word = strtok_r(NULL, " ", &word_end))) {
+            int number = atoi(word), well = number > 0 && number < SETTINGS;
+            while (well && (word = strtok_r(NULL, " ", &word_end))) {
+                char *value = strchr(word, '=');
+                if (value) *value++ = 0, well = bound(word, value, &candidates[op][number]);
+            }
+            if (well) valid[op] |= 1 << number;
+            if (number < SETTINGS && number >= settings[op]) settings[op] = number + 1;
+        } else if (!strcmp(kind, "learned")) {
+            for (int i = 0; i < 3 && (word = strtok_r(NULL, " ", &word_end)); i++) numbers_[i] = atoi(word);
+            if (numbers_[0] >= 0 && numbers_[0] < BINS)
+                learned_ranks[op][numbers_[0]] = numbers_[1], learned[op][numbers_[0]] = numbers_[2] + 1;
+        }
+    }
+}
+
+static int copied_not(MPI_Comm c, int k, void *extra, void *value, void *copy, int *flag) {
+    (void)c, (void)k, (void)extra, (void)value, (void)copy;
+    return *flag = 0;
+}
+
+static int tolerant(void) { /* of processes that fail */
+    int index, count, value = 0;
+    MPI_T_cvar_handle handle;
+    return !TOOL(cvar_get_index)("mpi_ft_enable", &index) && !TOOL(cvar_handle_alloc)(index, NULL, &handle, &count) &&
+           !TOOL(cvar_read)(handle, &value) && (value & 255);
+}
+
+static void check_mpi(void) {
+#ifdef OPEN_MPI
+    if (!getenv("AUTOTUNE_RUN") || symbol("ompi_mpi_comm_world")) return;
+#else
+    if (!getenv("AUTOTUNE_RUN") || !symbol("ompi_mpi_comm_world")) return;
+#endif
+    fprintf(stderr, "autotune run: made for " MADE_FOR ", but this program runs with another MPI\n");
+    _exit(127);
+}
+
+static void begun(void) {
+    const char *folder = getenv("AUTOTUNE_RUN"), *mode = getenv("AUTOTUNE_RUN_MODE");
+    static char plan[PLAN];
+    int level, provided, length = 0, mine[OPS + 1], all[OPS + 1];
+    if (looked++ || !folder) return;
+    REAL(Query_thread)(&level);
+    REAL(Comm_size)(WORLD, &world_ranks);
+    REAL(Comm_rank)(WORLD, &world_rank);
+    if (!world_rank) {
+        snprintf(path, sizeof path, "%s/plan", folder);
+        int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+        length = descriptor < 0 ? 0 : (int)read(descriptor, plan, sizeof plan - 1);
+        if (descriptor >= 0) close(descriptor);
+    }
+    REAL(Bcast)(&length, 1, NUMBERS, 0, WORLD);
+    if (length <= 0) return;
+    REAL(Bcast)(plan, length, BYTE, 0, WORLD);
+    TOOL(init_thread)(MPI_THREAD_SINGLE, &provided);
+    read_plan(plan);
+    valid[OPS - 1] = 0;
+    memcpy(mine, valid, sizeof valid);
+    mine[OPS] = level != MPI_THREAD_MULTIPLE ? ~0 : ~1;
+    if (tolerant()) mine[OPS] &= ~2;
+    REAL(Allreduce)(mine, all, OPS + 1, NUMBERS, ALL_OF, WORLD);
+    memcpy(valid, all, sizeof valid);
+    random_mode = mode && !strcmp(mode, "random");
+    /* Rank 0 is root of most: half of the error rate is its cells', the other half that of all others. */
+    process.alpha *= world_rank ? 0.5 / fmax(1, world_ranks - 1) : 0.5;
+    began_s = now();
+    gethostname(plan, 64);
+    snprintf(path, sizeof path, "%s/%.64s.%ld.run", folder, plan, (long)getpid());
+    on = all[OPS] == ~0;
+    if (!world_rank) event("job %d %d %s\n", world_ranks, dry, on ? "on" : all[OPS] & 1 ? "tolerant" : "threads");
+    REAL(Comm_create_keyval)(copied_not, forget, &keyval, NULL);
+}
+
+static void ended(const char *how) {
+    if (!on) return;
+    for (int i = 0; i < 1024; i++)
+        for (struct comm *k = comms[i]; k; k = k->next)
+            for (struct place *q = k->first; q && !k->rank; q = q->next)
+                if (q->cell.settings) count(q);
+    if (!world_rank) event("end %s %.9g %.9g\n", how, now() - began_s, process.spent_s);
+    memset(recent, 0, sizeof recent);
+    on = 0;
+}
+
+static void freed(MPI_Comm handle) {
+    if (!on || handle == NO_COMM) return;
+    struct comm *k = comms[BUCKET(handle)];
+    while (k && k->handle != handle) k = k->next;
+    if (!k || !k->asked) return;
+    for (struct place *q = k->first; q && !k->rank; q = q->next)
+        if (q->cell.settings) count(q);
+    drop(k, ~0u);
+    if (k->base) REAL(Comm_free)(&k->base), hidden--;
+    k->off = 1;
+}
+
+/* The calls: in C, with counts of both widths, then in Fortran, by both of its bindings. */
+
+static double asked_width(MPI_Datatype type) {
+    int size = 0, a, b, c, combiner;
+    if (type == NO_TYPE) return -1;
+    REAL(Type_size)(type, &size);
+    REAL(Type_get_envelope)(type, &a, &b, &c, &combiner);
+    return combiner == MPI_COMBINER_NAMED ? size : -2.0 - size; /* below -1: the handle may become another's */
+}
+static MPI_Datatype last_type;
+static double last_width;
+static double width(MPI_Datatype type) {
+    if (last_width > 0 && type == last_type) return last_width;
+    double found = asked_width(type);
+    if (found > 0) return last_type = type, last_width = found;
+    return found < -1 ? -2 - found : found;
+}
+
+static int predefined(MPI_Op op) {
+#ifdef OPEN_MPI
+    static const char *const names[] = {"max", "min", "sum", "prod", "land", "band",
+                                        "lor", "bor", "lxor", "bxor", "maxloc", "minloc"};
+    static MPI_Op known_[12];
+    for (int i = 0; i < 12; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ompi_mpi_op_%s", names[i]);
+        if (!known_[i]) known_[i] = (MPI_Op)constant(name);
+        if (op == known_[i]) return 1;
+    }
+    return 0;
+#else
+    return op >= MPI_MAX && op <= MPI_MAXLOC;
+#endif
+}
+
+/* The communicator of a call that may be switched; NULL: nothing else of the call is looked at. */
+static struct comm *switchable(enum op op, MPI_Comm handle, int reduces, MPI_Op by) {
+    struct comm *k = on && !inside && settings[op] > 1 ? known(handle) : NULL;
+    return k && !k->off && (!reduces || predefined(by)) ? k : NULL;
+}
+
+#define IS_ROOT(root) (VAL(root) == k->rank)
+#define TEXT(x) TEXT_(x)
+#define TEXT_(x) #x
+#define OPEN(...) __VA_ARGS__
+#define VOID(x) void *x
+#define CVOID(x) const void *x
+#define NUM(x) N BY x
+#define INT(x) I BY x
+#define DT(x) T BY x
+#define OP(x) O BY x
+#define COMM(x) H BY x
+#define VAL(x) (BY x)
+#define KEY(x) ((int64_t)(intptr_t)VAL(x))
+#define SIZE(n, t) (VAL(n) < 0 ? -1 : (double)VAL(n) * width(TYPE(VAL(t))))
+#define ALIKE(n, t) (int64_t) VAL(n), KEY(t)
+#define ALL_ALIKE 0, 0
+#define UNALIKE -1, 0
+
+/* What is switched: counts alike on all ranks by the standard. Of reductions the operation counts, too. */
+#define SWITCH(X, name, reduces, by, key, ...) APPLY_(X, name, reduces, by, key, __VA_ARGS__)
+#define APPLY_(X, ...) X(__VA_ARGS__)
+#define PLAIN NO_OP, 0
+#define NO_OP ((MPI_Op)0)
+#define BY_O OP_OF(VAL(o)), KEY(o)
+#define FOR_barrier(X, ...) SWITCH(X, barrier, 0, PLAIN, __VA_ARGS__)
+#define FOR_bcast(X, ...) SWITCH(X, bcast, 0, PLAIN, __VA_ARGS__)
+#define FOR_gather(X, ...) SWITCH(X, gather, 0, PLAIN, __VA_ARGS__)
+#define FOR_scatter(X, ...) SWITCH(X, scatter, 0, PLAIN, __VA_ARGS__)
+#define FOR_allgather(X, ...) SWITCH(X, allgather, 0, PLAIN, __VA_ARGS__)
+#define FOR_alltoall(X, ...) SWITCH(X, alltoall, 0, PLAIN, __VA_ARGS__)
+#define FOR_reduce(X, ...) SWITCH(X, reduce, 1, BY_O, __VA_ARGS__)
+#define FOR_allreduce(X, ...) SWITCH(X, allreduce, 1, BY_O, __VA_ARGS__)
+#define FOR_reduce_scatter_block(X, ...) SWITCH(X, reduce_scatter_block, 1, BY_O, __VA_ARGS__)
+#define FOR_gatherv(...)
+#define FOR_scatterv(...)
+#define FOR_allgatherv(...)
+#define FOR_alltoallv(...)
+#define FOR_alltoallw(...)
+#define FOR_reduce_scatter(...)
+#define FOR_scan(...)
+#define FOR_exscan(...)
+#define FOR_neighbor_allgather(...)
+#define FOR_neighbor_allgatherv(...)
+#define FOR_neighbor_alltoall(...)
+#define FOR_neighbor_alltoallv(...)
+#define FOR_neighbor_alltoallw(...)
+
+/* A call like the last of its collective, in an order that is not timed, counts and goes where that went. */
+static inline struct place *repeated(enum op op, int64_t handle, int64_t by, int64_t count_, int64_t type) {
+    struct place *q = recent[op].place;
+    return q && !inside && recent[op].handle == handle && recent[op].count == count_ && recent[op].type == type &&
+                   recent[op].op == by && q->left > 1
+               ? q
+               : NULL;
+}
+static void remember(struct place *q, int64_t handle, int64_t by, int64_t count_, int64_t type) {
+    int quick = !q->timed && !random_mode && count_ >= 0 && (DUPLICATES || !q->setting) &&
+                (q->op == OP_barrier || type == (int64_t)(intptr_t)last_type);
+    recent[q->op].place = quick ? q : NULL;
+    recent[q->op].handle = handle, recent[q->op].count = count_, recent[q->op].type = type, recent[q->op].op = by;
+}
+
+#define BY
+#define N int
+#define I int
+#define T MPI_Datatype
+#define O MPI_Op
+#define H MPI_Comm
+#define TYPE(x) (x)
+#define OP_OF(x) (x)
+#define COMM_OF(x) (x)
+#define C_CALL(name, reduces, by, key, Name, P, A, bytes, root, ...)                                          \
+    static int(*NAMED(real_##name)) P;                                                                        \
+    static AWAY int NAMED(switched_##name) P {                                                                \
+        struct place *q = NULL;                                                                               \
+        if (!NAMED(real_##name)) NAMED(real_##name) = needed("P" TEXT(NAMED(MPI_##Name)));                    \
+        struct comm *k = switchable(OP_##name, c, reduces, by);                                               \
+        if (k) q = place_of(k, OP_##name, bytes);                                                             \
+        if (!q) return NAMED(real_##name) A;                                                                  \
+        int64_t handle = KEY(c);                                                                              \
+        c = before(q);                                                                                        \
+        remember(q, handle, key, __VA_ARGS__);                                                                \
+        return after(q, NAMED(real_##name) A);                                                                \
+    }                                                                                                         \
+    int NAMED(MPI_##Name) P {                                                                                 \
+        struct place *q = NAMED(real_##name) ? repeated(OP_##name, KEY(c), key, __VA_ARGS__) : NULL;          \
+        if (!q) return NAMED(switched_##name) A;                                                              \
+        q->left--;                                                                                            \
+        if (q->to == c) return NAMED(real_##name) A;                                                          \
+        c = q->to;                                                                                            \
+        int code = NAMED(real_##name) A;                                                                      \
+        if (code != MPI_SUCCESS) REAL(Comm_call_errhandler)(q->comm->handle, code);                           \
+        return code;                                                                                          \
+    }
+#define C_CALLS(name, ...) FOR_##name(C_CALL, __VA_ARGS__)
+#define NAMED(x) x
+EACH(C_CALLS)
+#undef N
+#ifndef AUTOTUNE_NO_LARGE
+#undef NAMED
+#define N MPI_Count
+#define NAMED(x) x##_c
+#undef FOR_barrier
+#define FOR_barrier(...)
+EACH(C_CALLS)
+#undef FOR_barrier
+#define FOR_barrier(X, ...) SWITCH(X, barrier, 0, PLAIN, __VA_ARGS__)
+#undef N
+#endif
+
+int MPI_Init(int *n, char ***words) {
+    check_mpi();
+    int code = REAL(Init)(n, words);
+    if (code == MPI_SUCCESS) begun();
+    return code;
+}
+int MPI_Init_thread(int *n, char ***words, int required, int *provided) {
+    check_mpi();
+    int code = REAL(Init_thread)(n, words, required, provided);
+    if (code == MPI_SUCCESS) begun();
+    return code;
+}
+int MPI_Finalize(void) {
+    ended("finalized");
+    return REAL(Finalize)();
+}
+int MPI_Abort(MPI_Comm c, int code) {
+    ended("aborted");
+    return REAL(Abort)(c, code);
+}
+int MPI_Comm_free(MPI_Comm *c) {
+    if (!inside) freed(*c);
+    return REAL(Comm_free)(c);
+}
+int MPI_Comm_disconnect(MPI_Comm *c) {
+    if (!inside) freed(*c);
+    return REAL(Comm_disconnect)(c);
+}
+
+/* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */
+#undef BY
+#undef I
+#undef T
+#undef O
+#undef H
+#undef TYPE
+#undef OP_OF
+#undef COMM_OF
+#undef NAMED
+#define BY *
+#define N MPI_Fint
+#define I MPI_Fint
+#define T MPI_Fint
+#define O MPI_Fint
+#define H MPI_Fint
+#ifdef OPEN_MPI
+#define TYPE(x) REAL(Type_f2c)(x)
+#define OP_OF(x) REAL(Op_f2c)(x)
+#define COMM_OF(x) REAL(Comm_f2c)(x)
+#define BACK(x) REAL(Comm_c2f)(x)
+#else
+#define TYPE(x) ((MPI_Datatype)(x))
+#define OP_OF(x) ((MPI_Op)(x))
+#define COMM_OF(x) ((MPI_Comm)(x))
+#define BACK(x) ((MPI_Fint)(x))
+#endif
+#define F_FUNCTION(name, P, ...)                                                                              \
+    void name P {                                                                                             \
+        static void(*real) P;                                                                                 \
+        if (!real) real = needed("p" TEXT(name));                                                             \
+        __VA_ARGS__                                                                                           \
+    }
+#define WITHIN(call) inside++, call, inside--
+#define F_CALL(name, reduces, by, key, Name, P, A, bytes, root, ...)                                          \
+    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e),                                                     \
+               struct comm *k = switchable(OP_##name, COMM_OF(*c), reduces, by);                              \
+               struct place *q = k ? place_of(k, OP_##name, bytes) : NULL;                                    \
+               MPI_Fint error = MPI_SUCCESS, to, *said = e ? e : &error;                                      \
+               if (q) to = BACK(before(q)), c = &to;                                                          \
+               WITHIN(real(OPEN A, said));                                                                    \
+               if (q) after(q, *said);)
+#define F_CALLS(name, ...) FOR_##name(F_CALL, __VA_ARGS__)
+#define F MPI_Fint *
+#define F_ENDS(name, P, ...) F_FUNCTION(NAMED(mpi_##name), P, __VA_ARGS__)
+#define EACH_FORTRAN                                                                                          \
+    EACH(F_CALLS)                                                                                             \
+    F_ENDS(init, (F e), check_mpi(); WITHIN(real(e)); begun();)                                                       \
+    F_ENDS(init_thread, (F a, F b, F e), check_mpi(); WITHIN(real(a, b, e)); begun();)                                \
+    F_ENDS(finalize, (F e), ended("finalized"); WITHIN(real(e));)                                                     \
+    F_ENDS(abort, (F c, F n, F e), ended("aborted"); WITHIN(real(c, n, e));)                                          \
+    F_ENDS(comm_free, (F c, F e), freed(COMM_OF(*c)); WITHIN(real(c, e));)                                            \
+    F_ENDS(comm_disconnect, (F c, F e), freed(COMM_OF(*c)); WITHIN(real(c, e));)
+#define NAMED(x) x##_
+EACH_FORTRAN
+#undef NAMED
+#define NAMED(x) x##_f08_
+EACH_FORTRAN

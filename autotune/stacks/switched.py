@@ -1,0 +1,92 @@
+"""What a running job may try, as its preloaded switcher is told (see ``probe/switcher/switcher.c``).
+
+Rows of the plan: ``candidate COLLECTIVE NUMBER VARIABLE=VALUE …``, ``learned COLLECTIVE BIN RANKS NUMBER``,
+``budget SHARE``, ``dry 1``. A *bin* b holds messages of 2^b up to 2^(b+1) bytes, as the recorder counts them.
+The *number* of a setting is its place among its collective's, 0 for the default.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from autotune.collectives import COLLECTIVES
+from autotune.stacks import coll_tuned, mpich
+from autotune.stacks.installation import Installation
+
+SWITCHED = (
+    "allreduce",
+    "reduce",
+    "reduce_scatter_block",
+    "bcast",
+    "allgather",
+    "alltoall",
+    "gather",
+    "scatter",
+    "barrier",
+)
+"""Collectives whose counts are the same on all ranks by the standard; others pass."""
+
+_BY_COUNT = "it splits the message by its count, which ranks may give with other datatypes"
+LEFT_OUT: Mapping[tuple[str, str], str] = {
+    ("bcast", "split_binary"): _BY_COUNT,
+    ("bcast", "scatter_allgather"): _BY_COUNT,
+    ("bcast", "scatter_allgather_ring"): _BY_COUNT,
+    ("bcast", "pipelined_tree"): _BY_COUNT,
+    ("bcast", "circ_graph"): _BY_COUNT,
+    ("gather", "linear_sync"): _BY_COUNT,
+    (
+        "allgather",
+        "sparbit",
+    ): "its results are wrong with MPI_IN_PLACE (Open MPI 5.0.11, tests/integration/test_run.py)",
+    **dict.fromkeys(
+        ((name, "two_proc") for name in ("allgather", "alltoall", "barrier")),
+        "it fails on more than two ranks",
+    ),
+}
+"""Algorithms that are never tried → why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What may be tried for one collective."""
+
+    names: tuple[str, ...]  # Of its settings by number, the default first.
+    tried: Mapping[int, tuple[str, ...]]  # Number → assignments of control variables.
+
+
+def offers(installation: Installation, reductions: bool) -> Mapping[str, Offer]:
+    """Collective → what this MPI can switch while it runs; empty where it can nothing."""
+    found = {}
+    for name in SWITCHED:
+        if COLLECTIVES[name].sums and not reductions:
+            continue
+        if installation.flavour == "openmpi":
+            major, minor = (int(part) for part in installation.version.split(".")[:2])
+            names = coll_tuned.algorithms(name, (major, minor))
+            forced = "coll_tuned_use_dynamic_rules=1 coll_tuned_{name}_algorithm={number}"
+        elif installation.flavour == "mpich" and COLLECTIVES[name].mpich:
+            names = mpich.algorithms(name)
+            forced = "MPIR_CVAR_DEVICE_COLLECTIVES=none MPIR_CVAR_{upper}_INTRA_ALGORITHM={word}"
+        else:
+            continue
+        found[name] = Offer(
+            names,
+            {
+                number: tuple(forced.format(name=name, upper=name.upper(), number=number, word=word).split())
+                for number, word in enumerate(names)
+                if number and (name, word) not in LEFT_OUT
+            },
+        )
+    return found
+
+
+def plan(
+    offered: Mapping[str, Offer], share: float, dry: bool, learned: Iterable[tuple[str, int, int, str]]
+) -> str:
+    """The text that rank 0 reads; ``learned`` has collective, bin, ranks and algorithm."""
+    rows = [f"budget {share!r}", f"dry {int(dry)}"]
+    for name, offer in offered.items():
+        rows += [f"candidate {name} {number} {' '.join(words)}" for number, words in offer.tried.items()]
+    for name, size_bin, ranks, algorithm in learned:
+        if name in offered and algorithm in offered[name].names:
+            rows.append(f"learned {name} {size_bin} {ranks} {offered[name].names.index(algorithm)}")
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,74 @@
+"""What a setting does to patterns that it was not tuned for (step 11 of the flow).
+
+Files apply to every call of every job, and most of what is set for a whole job is a property of single
+messages. So launches of the verification also glance at patterns (``verify.also``), in their last
+milliseconds; nothing that is decided rests on it. Intervals are Welch's of mean logarithms, together right
+with 95 % (Bonferroni).
+
+References:
+    B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
+    involved", Biometrika 34 (1947) 28–35.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotune.history.objectives import ratio_of
+from autotune.history.trial import Observation, Subject
+
+_PREFIX = "beside "
+_LEAST = 3  # Launches of a side, without which its spread is not known.
+_ERROR = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One pattern at one size: how many times as fast as on the untouched stack."""
+
+    pattern: str
+    message_bytes: int
+    ratio: float
+    low: float  # Of its interval.
+    high: float
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        interval = f"({self.low:.2f} … {self.high:.2f})"
+        return f"{self.ratio:.2f}× {interval} at {self.message_bytes} B of {self.pattern}"
+
+
+def beside(launches: Iterable[Observation]) -> tuple[Beside, ...]:
+    """Of launches of one setting and of the untouched stack; empty where they told of no pattern."""
+    from scipy.stats import ttest_ind
+
+    sides: dict[str, tuple[list[float], list[float]]] = {}
+    for one in {o.trial.number: o for o in launches if o.ok}.values():
+        for name, seconds in one.extra.items():
+            if name.startswith(_PREFIX) and seconds > 0:
+                both = sides.setdefault(name.removeprefix(_PREFIX), ([], []))
+                both[one.trial.subject is Subject.DEPLOYED].append(float(np.log(seconds)))
+    known = {name: both for name, both in sides.items() if min(map(len, both)) >= _LEAST}
+    found = []
+    for name, (untouched, deployed) in sorted(known.items()):
+        gain = float(np.mean(untouched) - np.mean(deployed))
+        if np.ptp(untouched) + np.ptp(deployed) > 0:
+            test = ttest_ind(untouched, deployed, equal_var=False)
+            low, high = map(float, test.confidence_interval(1 - _ERROR / len(known)))
+        else:
+            low = high = gain
+        pattern, size = name.rsplit(" ", 1)
+        found.append(Beside(pattern, int(size), ratio_of(gain), ratio_of(low), ratio_of(high)))
+    return tuple(found)
+
+
+def said(found: Iterable[Beside]) -> str:
+    """Where patterns are slower, the worst first; else that none was seen slower."""
+    ordered = sorted(found, key=lambda one: one.ratio)
+    slower = [one for one in ordered if one.high < 1.0]
+    if slower:
+        return f"; beside it slower: {', '.join(one.text for one in slower)}"
+    names = ", ".join(dict.fromkeys(one.pattern for one in ordered))
+    return f"; {names} not seen slower (at worst {ordered[0].text})" if ordered else ""

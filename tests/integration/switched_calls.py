@@ -1,0 +1,113 @@
+"""Calls every collective in many ways; ends with 1 where a result is wrong, or what is the program's changed.
+
+Words: ``threads`` asks for MPI_THREAD_MULTIPLE, ``abort`` or ``kill`` end it in the middle, ``fast N`` makes
+N broadcasts of 64 KiB alone.
+"""
+
+import os
+import signal
+import sys
+
+import mpi4py
+
+mpi4py.rc.thread_level = "multiple" if "threads" in sys.argv else "serialized"
+import numpy as np  # noqa: E402
+from mpi4py import MPI  # noqa: E402 - its threads are set before
+
+world = MPI.COMM_WORLD
+
+
+def check(fine, what):
+    if not np.all(fine):
+        sys.stderr.write(f"rank {world.rank}: wrong: {what}\n")
+        sys.stderr.flush()
+        world.Abort(1)
+
+
+def exchange(comm, n, turn):
+    """Each collective once, with n numbers a block."""
+    rank, size, root = comm.rank, comm.size, turn % comm.size
+    base = turn * 1000.0
+    mine, every = np.full(n, base + rank), np.repeat(base + np.arange(size), n)
+    got = np.zeros(n * size)
+    comm.Barrier()
+    sent = np.full(n, base + root) if rank == root else np.zeros(n)
+    # Signatures match, counts and datatypes do not: one rank has all of it in one element.
+    whole = MPI.DOUBLE.Create_contiguous(n).Commit()
+    comm.Bcast([sent, 1, whole] if rank % 2 else [sent, n, MPI.DOUBLE], root)
+    check(sent == base + root, f"bcast of {n}")
+    comm.Allgather([mine, 1, whole] if rank % 2 else mine, got)
+    check(got == every, f"allgather of {n}")
+    got[:] = 0
+    got[n * rank : n * (rank + 1)] = mine
+    comm.Allgather(MPI.IN_PLACE, got)
+    check(got == every, "allgather in place")
+    comm.Gather(mine, [got, 1, whole] if rank == root else None, root)
+    check(rank != root or np.all(got == every), "gather")
+    comm.Scatter([every, 1, whole] if rank == root else None, sent, root)
+    check(sent == mine, "scatter")
+    comm.Alltoall(np.repeat(base + rank * size + np.arange(size), n), got)
+    check(got == np.repeat(base + np.arange(size) * size + rank, n), "alltoall")
+    total = base * size + size * (size - 1) / 2
+    comm.Allreduce(mine, sent)
+    check(sent == total, "allreduce")
+    sent[:] = mine
+    comm.Allreduce(MPI.IN_PLACE, sent, MPI.MAX)
+    check(sent == base + size - 1, "allreduce in place")
+    comm.Reduce(mine, sent, root=root)
+    check(rank != root or np.all(sent == total), "reduce")
+    comm.Reduce_scatter_block(np.tile(mine, size), sent)
+    check(sent == total, "reduce_scatter_block")
+    # Neither commutative nor predefined: it keeps the last.
+    last = MPI.Op.Create(lambda a, b, t: None, commute=False)
+    comm.Allreduce(mine, sent, last)
+    last.Free()
+    whole.Free()
+
+
+def own(comm):
+    """What of a communicator is the application's."""
+    return comm.name, comm.Get_errhandler() == MPI.ERRORS_RETURN, comm.Get_topology()
+
+
+if "fast" in sys.argv:
+    block = np.zeros(8192)
+    for _ in range(int(sys.argv[sys.argv.index("fast") + 1])):
+        world.Bcast(block)
+    sys.exit()
+
+copies = []
+key = MPI.Comm.Create_keyval(copy_fn=lambda comm, key, value: copies.append(value) or value)
+world.Set_attr(key, "mine")
+half = world.Split(world.rank % 2, world.rank)
+line = world.Create_cart([world.size])
+line.name = "line"
+before = own(line)
+ends = {"abort", "kill"} & {*sys.argv}
+for turn in range(80 if ends else 40):
+    for n in (1, 100, 3000):
+        exchange(world, n, turn)
+        if half.size > 1:
+            exchange(half, n, turn)
+    exchange(line, 7, turn)
+    short = world.Dup()
+    exchange(short, 5, turn)
+    short.Free()
+    if turn == 70 and world.rank == world.size - 1:
+        if "abort" in sys.argv:
+            world.Abort(3)
+        if "kill" in sys.argv:
+            os.kill(os.getpid(), signal.SIGKILL)
+check(own(line) == before, "name, handler or topology")
+check(len(copies) == 40, f"attributes copied {len(copies)} times, not by each of 40 duplicates")
+try:
+    line.Set_errhandler(MPI.ERRORS_RETURN)
+    line.Bcast([np.zeros(1), MPI.DOUBLE], 99)
+    check(False, "a root that is none")
+except MPI.Exception as exc:
+    check(exc.Get_error_class() == MPI.ERR_ROOT, f"error class {exc.Get_error_class()}")
+pending = world.Ibarrier()
+exchange(world, 64, 3)
+pending.Wait()
+if world.rank == 0:
+    sys.stdout.write("all calls were right\n")

@@ -1,0 +1,85 @@
+"""``run``: what its processes leave is read; what is no budget or no file of a run is refused."""
+
+import json
+import math
+
+import pytest
+
+from autotune.cli import main
+from autotune.commands.run import LEARNED, budget_of, events, learned_in
+from autotune.errors import TableError, UserError
+from autotune.stacks.switched import LEFT_OUT, Offer, plan
+
+BLOCK = "block 0 3 15 " + " ".join([f"{math.log(1e-5)}"] * 4 + [f"{math.log(2e-5)}"] * 4)
+TEXT = f"""job 4 0 on
+cell 0 bcast 16 4 1
+calls 0 64 0 0
+try 0 0 2e-05
+{BLOCK}
+{BLOCK}
+settled 0 3 1000
+calls 0 1000 2e-05 1e-06
+calls 0 3000 2e-05 1e-06
+"""
+
+
+def test_calls_blocks_and_decisions_are_read_and_a_line_that_was_cut_off_is_not():
+    told = events([TEXT + "calls 0 99"])
+    (cell,) = told.cells
+    assert (told.ranks, told.state, told.ended) == (4, "on", "killed")
+    assert (cell.collective, cell.lowest_bytes, cell.calls, cell.best, cell.settled_at) == (
+        *("bcast", 65536, 3000, 3, 1000),
+    )
+    at, low, high = cell.gain()
+    assert at == pytest.approx(2, rel=0.01)
+    assert 1 < low <= at <= high
+    assert cell.saved_s == pytest.approx(2000 * 1e-5, rel=0.01)
+    assert events([TEXT, "end finalized 3.5 0.25\n"]).spent_s == 0.25
+
+
+def test_a_cell_that_is_looked_at_again_keeps_what_it_saved_and_loses_its_decision():
+    (cell,) = events([TEXT + "again 0 3000\ncalls 0 5000 2e-05 1e-06\n"]).cells
+    assert (cell.best, cell.settled_at, cell.under_best, cell.calls) == (0, None, 2000, 5000)
+
+
+@pytest.mark.parametrize("words", ["", "what is this\n", "cell 0 bcast\n", "calls 0 1 2 3\n", "block 0 1\n"])
+def test_damaged_lines_are_left_out(words):
+    assert events([words]).cells == []
+
+
+@pytest.mark.parametrize(("text", "share"), [("0.5%", 0.005), ("1 %", 0.01), (".02", 0.02), ("50%", 0.5)])
+def test_a_budget_is_a_share(text, share):
+    assert budget_of(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["0", "-1%", "60%", "1e-3", "a lot", "nan", ""])
+def test_what_is_no_budget_is_refused(text, capsys):
+    with pytest.raises(UserError, match="--budget"):
+        budget_of(text)
+    assert main(["run", "--budget", text, "--", "true"]) == 2
+    assert "0.5%" in capsys.readouterr().err
+
+
+def test_what_was_learned_on_another_stack_is_not_used_and_damage_is_named(tmp_path):
+    file = tmp_path / "site.json"
+    assert learned_in(file, "openmpi 5.0.11") == []
+    cell = {"stack": "openmpi 5.0.11", "collective": "bcast", "bin": 3, "ranks": 8, "algorithm": "binomial"}
+    other = cell | {"stack": "mpich 5.0.2", "algorithm": "tree"}
+    file.write_text(json.dumps({"format": LEARNED, "cells": [cell, other]}))
+    learned = learned_in(file, "openmpi 5.0.11")
+    assert learned == [("bcast", 3, 8, "binomial")]
+    offered = {"bcast": Offer(("default", "linear", "binomial"), {2: ("a=1", "b=2")})}
+    assert plan(offered, 0.005, False, learned).splitlines() == [
+        "budget 0.005",
+        "dry 0",
+        "candidate bcast 2 a=1 b=2",
+        "learned bcast 3 8 2",
+    ]
+    for text in ("{}", "[", json.dumps({"format": LEARNED, "cells": [{"stack": "openmpi 5.0.11"}]})):
+        file.write_text(text)
+        with pytest.raises(TableError, match=r"site\.json"):
+            learned_in(file, "openmpi 5.0.11")
+
+
+def test_algorithms_that_are_left_out_have_a_reason():
+    assert all(LEFT_OUT.values())
