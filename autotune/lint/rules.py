@@ -1,4 +1,4 @@
-"""What Open MPI makes of a rules file of ``coll_tuned``, judged from what its reader takes of it."""
+"""Rules files of ``coll_tuned``, judged from what the reader of Open MPI takes of them."""
 
 import re
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 HEADER = "rule-file-version-"
 NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
 IGNORED = "the whole file is silently ignored"
-"""What becomes of a file that does not make sense to its reader."""
+"""Consequence of a file that does not make sense to its reader."""
 COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
 SECOND = {(4, 1): (4, 1, 8), (5, 0): (5, 0, 7)}
 """Version → its first release that knows the header (the tags of its sources); others read it as a count."""
@@ -137,7 +137,7 @@ class _Reader:
                 self.rows(its.entries[-1], name)
 
     def no_row(self, token: Token, before: int) -> None:
-        """End the reading where a row stands in the place of an id or a size."""
+        """End the reading where a row is found instead of an id or a size."""
         if before and self.widths.get(token.line, 1) >= len(COLUMNS):
             effect = "wrong count: one row more than announced, or one communicator size"
             self.cut(token.line, f"{effect}; everything after is misread", "correct the counts above")
