@@ -45,7 +45,7 @@ class Measurement:
     estimator: str = "median"  # How samples become one number, see ``measure.location``.
     discovery_s: float = 0.3  # Of a launch of the discovery, for the timed part.
     other_loop: str = ""  # In which launches of the verification measure every cell too; empty: in none.
-    beside: tuple[str, ...] = ()  # Patterns of which launches of the verification tell, too.
+    beside: tuple[str, ...] = ()  # Patterns that launches of the verification measure, too.
     patience_s: float = 0.0  # How long a launch may wait until its cores are as near to each other as usual.
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
     """Change of each rendering, where somebody's own settings are measured; only an MPI obeys it."""

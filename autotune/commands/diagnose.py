@@ -18,6 +18,7 @@ from autotune.campaign.site import Site
 from autotune.commands.application import read_calls, sizes_of_calls
 from autotune.commands.floors import keep_floor, kept_floor
 from autotune.commands.hydra_bridge import answer_of
+from autotune.commands.keys import quoted
 from autotune.commands.record import record
 from autotune.commands.verify import environment_in
 from autotune.commands.verify_application import in_force
@@ -92,7 +93,7 @@ def of_run(
     found = diagnosed(recorded)
     if seconds > 0 and found.verdict is not Advice.LEAVE and _measurable(recorded):
         # A launcher of the user's own words is theirs; what a recording names is not run unasked.
-        own = [f"mpi.mpirun={_quoted(Path(words[0]))}"] if len(words) > 1 and is_launcher(words[0]) else []
+        own = [f"mpi.mpirun={quoted(Path(words[0]))}"] if len(words) > 1 and is_launcher(words[0]) else []
         floor = _measured(out, recorded, settings, seconds, [*own, *composed])
         keep_floor(floor, out)
     return code, diagnosed(recorded, floor), floor, out
@@ -118,11 +119,11 @@ def _measured(
     path: Path, recorded: Recording, settings: Sequence[Path], seconds: float, composed: Sequence[str]
 ) -> Floor:
     """The floor, by launches of the probe under the scenario that the recording makes."""
-    spaces = [f"space={_quoted(one)}" for one in settings if one.suffix in (".yaml", ".yml")]
+    spaces = [f"space={quoted(one)}" for one in settings if one.suffix in (".yaml", ".yml")]
     files = [one for one in settings if one.suffix not in (".yaml", ".yml")]
     if len(spaces) > 1:
         raise UserError("two search spaces", "--conf takes one of them, and any number of other files")
-    words = ["conf=application", f"calls={_quoted(path)}", "anyway=true", *spaces]
+    words = ["conf=application", f"calls={quoted(path)}", "anyway=true", *spaces]
     names, sizes = _pairs(recorded)
     if not any(one.tunable and one.busy_s > 0 for one in recorded.calls):
         words += [f"collective=[{','.join(names)}]", f"sizes=[{','.join(map(str, sizes))}]"]
@@ -146,12 +147,6 @@ def _measured(
             return replace(floor, stack=site.description)
 
     return answer_of(measured_by, [*words, *composed], launches=True)
-
-
-def _quoted(path: Path) -> str:
-    """A path as a word of Hydra's."""
-    text = str(path).replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${")
-    return f"'{text}'"
 
 
 def _variables(path: Path, site: Site, folder: Path) -> dict[str, str]:

@@ -45,7 +45,7 @@ from autotune.history.trial import Observation, Status
 from autotune.stacks.installation import find
 from autotune.structure import plain
 from autotune.verification.blocks import blocks_of
-from autotune.verification.comparison import claims, compare
+from autotune.verification.comparison import WHOLE, claims, compare
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.documents import json_text
 from autotune.views.text import ratio_text
@@ -131,7 +131,14 @@ def check(
     with launching(target if os.access(target, os.W_OK) else None) as into:
         proof = _proof(place, into)
         wrong = (*_not_in_effect(place, differ), *([str(proof)] if proof and proof.refutes else []))
-        told = Told(kept.date, differ, tuple(wrong), str(proof) if proof else "", how=place.words)
+        told = Told(
+            kept.date,
+            differ,
+            tuple(wrong),
+            str(proof) if proof else "",
+            how=place.words,
+            where=str(own or folder.parent),
+        )
         launches: tuple[Launched, ...] = ()
         hosts: tuple[str, ...] = ()
         earlier = None if quick else _earlier(kept, place, against)
@@ -144,7 +151,8 @@ def check(
     if launches:
         told = replace(told, verdict=judge(by_day((*nights, night)), rate))
     lost = tuple((slot_text(f.slot), f.since) for f in told.verdict.found) if told.verdict else ()
-    _append(target, replace(night, said=(told.headline,), code=int(told.code), found=lost))
+    again = tuple(map(slot_text, told.worse))
+    _append(target, replace(night, said=(told.headline,), code=int(told.code), found=lost, lost=again))
     _write(told, outputs)
     sys.stdout.write(json_text(told.document()) if as_json else told.text())
     return told.code
@@ -260,7 +268,12 @@ def _beside(told: Told, kept: Kept, place: Place, earlier: str, minutes: float, 
         lines.insert(
             0, "a loss of 10 % is not excluded everywhere: more launches would resolve it (--minutes)"
         )
-    return replace(told, other=tuple(lines), lost=bool(said.loses), open=not judged or bool(said.open))
+    return replace(
+        told,
+        other=tuple(lines),
+        lost=tuple(sorted(set(said.loses) - {WHOLE})),
+        open=not judged or bool(said.open),
+    )
 
 
 def _append(folder: Path, night: Night) -> None:

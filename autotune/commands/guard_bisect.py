@@ -13,6 +13,7 @@ from autotune.campaign.interruption import check as heed
 from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import Observer, measurement_of
 from autotune.commands.guard_place import launching, settings_in
+from autotune.commands.keys import quoted
 from autotune.errors import ExitCode, UserError, allowed
 from autotune.guard.told import slot_words
 from autotune.history.objectives import ratio_of
@@ -114,7 +115,7 @@ def _observer(one: _Variant, words: Sequence[str], into: Path) -> Observer:
     from autotune.commands.hydra_bridge import answer_of
 
     named = words if any(word.startswith("conf=") for word in words) else ("conf=allreduce_local", *words)
-    words = [*named, f"mpi.mpirun={one.parts['mpi']}", "campaign.dir=guard"]
+    words = [*named, f"mpi.mpirun={quoted(one.parts['mpi'])}", "campaign.dir=guard"]
     scenario, site = answer_of(lambda scenario, site: (scenario, site), words)
     own = _ucx_of(one.parts)
     ucx, settings = one.parts["ucx"], one.parts["settings"]

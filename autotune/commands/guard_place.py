@@ -16,6 +16,7 @@ from autotune.campaign.directory import read_campaign
 from autotune.campaign.interruption import check as heed
 from autotune.campaign.observing import Measurement, measurement_of
 from autotune.campaign.site import Site
+from autotune.commands.keys import quoted
 from autotune.commands.trust import check_trusted
 from autotune.errors import UserError
 from autotune.exporters import exporter
@@ -74,7 +75,7 @@ class Place:
             *(f"hydra/launcher={name}" for name in by),
             f"cluster.nodes={cluster.nodes}",
             *([f"cluster.ranks={cluster.ranks}"] if cluster.ranks else []),
-            *([f"mpi.mpirun={mpirun}"] if mpirun else []),
+            *([f"mpi.mpirun={quoted(mpirun)}"] if mpirun else []),
         )
 
     def recipe(self, into: Path) -> Recipe:

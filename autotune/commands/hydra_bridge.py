@@ -33,6 +33,7 @@ from autotune.campaign.interruption import check, heeded
 from autotune.campaign.site import Site
 from autotune.commands.application import of_recording
 from autotune.commands.keys import groups, keys_of
+from autotune.commands.retune import retuned
 from autotune.errors import AutotuneError, ExitCode, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.folder import FILE
@@ -71,20 +72,28 @@ def run_task(task: Task, words: Sequence[str], launches: bool = False, whole: Wh
     job = _Job(task, launches, whole)
     with heeded():
         try:
-            _do(words, job)
-        except (HydraException, OmegaConfBaseException) as exc:
-            raise _translated(exc, words) from exc
-        except (OSError, AutotuneError):
-            raise
-        except Exception as exc:  # Hydra trips over words in as many ways as there are
-            if job.called:
-                raise
-            raise _translated(exc, words) from exc
+            for each in retuned(words):
+                _composed(each, job)
+                if job.failure:
+                    break
         finally:
             _summarise([d for d in job.directories if (d / FILE).exists()])
         if job.failure:
             raise job.failure
     return max(job.codes, default=ExitCode.WELL)
+
+
+def _composed(words: Sequence[str], job: "_Job") -> None:
+    try:
+        _do(words, job)
+    except (HydraException, OmegaConfBaseException) as exc:
+        raise _translated(exc, words) from exc
+    except (OSError, AutotuneError):
+        raise
+    except Exception as exc:  # Hydra trips over words in as many ways as there are
+        if job.called:
+            raise
+        raise _translated(exc, words) from exc
 
 
 def answer_of(

@@ -20,6 +20,13 @@ def explained() -> list[tuple[str, str]]:
     return [(n, f"{comments[n]} ({words})" if words else comments[n]) for n, words in inside.items()]
 
 
+def quoted(value: object) -> str:
+    """A path or other text as one value of Hydra's; backslashes count before quotes and ``${`` alone."""
+    text = re.sub(r"(\\*)('|$)", lambda found: 2 * found[1] + ("\\'" if found[2] else ""), str(value))
+    text = re.sub(r"(\\*)\$\{", lambda found: 2 * found[1] + r"\${", text)
+    return f"'{text}'"
+
+
 def keys_of(section: str) -> list[str]:
     """The keys that a section (``objective.latency``; empty: the whole) has."""
     options = groups()

@@ -41,7 +41,7 @@ _MOST_BYTES = 1 << 26  # Of a process's events, and of a file of ``--learn``: th
 
 @dataclass(slots=True)
 class Cell:
-    """What a run says of a communicator, a collective and a power of two of its message size."""
+    """A run's decision for a communicator, a collective and a power of two of its message size."""
 
     collective: str
     bin: int
@@ -97,7 +97,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Told:
-    """What the processes of a run left."""
+    """Records of the processes of a run."""
 
     cells: list[Cell] = field(default_factory=list)
     ranks: int = 0
@@ -107,12 +107,12 @@ class Told:
 
     @property
     def saved_s(self) -> float:
-        """Of all cells."""
+        """Saving of all cells, in seconds."""
         return sum(cell.saved_s for cell in self.cells)
 
 
 def events(texts: Iterable[str]) -> Told:
-    """What the processes' files say; a last line that was cut off is left out."""
+    """Records in the processes' files; a last line that was cut off is left out."""
     told = Told()
     for text in texts:
         own: dict[str, Cell] = {}
@@ -146,7 +146,7 @@ def budget_of(text: str) -> float:
 
 
 def learned_in(path: Path | None, stack: str) -> list[tuple[str, int, int, str]]:
-    """What former runs decided on this stack: collective, bin, ranks, algorithm; no file yet: nothing.
+    """Decisions of former runs on this stack: collective, bin, ranks, algorithm; no file yet: nothing.
 
     Raises:
         TableError: a file of another kind, or damaged.
@@ -234,7 +234,7 @@ def run_job(
 
 
 def _beginning(installation: Installation, offered: Mapping[str, Offer], share: float, dry: bool) -> str:
-    """What is said before the application starts."""
+    """Summary before the application starts."""
     if not offered:
         stack = f"{installation.flavour} {installation.version}"
         return f"run: {stack} cannot be switched while it runs; the job runs as it is\n"
@@ -324,7 +324,7 @@ def _learned(path: Path, stack: str, told: Told, offered: Mapping[str, Offer]) -
 def _rules(
     out: Path, installation: Installation, told: Told, offered: Mapping[str, Offer], begin: datetime
 ) -> Mapping[Path, str]:
-    """What was decided as a file of the stack, for jobs that do not tune themselves."""
+    """Decisions as a file of the stack, for jobs that do not tune themselves."""
     decided = {(c.collective, c.ranks, c.bin): _word(c, offered) for c in reversed(told.cells) if c.best}
     rules = []
     for collective, ranks, size_bin in sorted(decided):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from autotune.collectives import COLLECTIVES
 from autotune.errors import UserError
 from autotune.exporters.writing import write_files
 from autotune.guard.facts import Facts
@@ -92,6 +93,8 @@ class Night:
     """Its exit code."""
     found: tuple[tuple[str, str], ...] = ()
     """Slots found slower, by key, and since which day: they stay found until the state is kept."""
+    lost: tuple[str, ...] = ()
+    """Slots to be tuned again, by key."""
     kept: bool = False
     """Whether what was there was taken for good: nights before it are no measure any more."""
 
@@ -124,11 +127,36 @@ def slot_text(slot: Slot) -> str:
     return f"{collective}/{ranks}/{size}"
 
 
+def slot_in(key: str) -> Slot:
+    """The slot of a key.
+
+    Raises:
+        UserError: it is none.
+    """
+    collective, *numbers = key.split("/")
+    if len(numbers) != 2 or collective not in COLLECTIVES or not all(n.isdecimal() for n in numbers):
+        raise UserError(f"{key!r} in {NIGHTS} is no slot", "expected collective/ranks/bytes")
+    return collective, int(numbers[0]), int(numbers[1])
+
+
+def by_sizes(keys: Sequence[str]) -> dict[tuple[int, ...], list[str]]:
+    """Sizes → the collectives of which just these are among some slots.
+
+    Raises:
+        UserError: a key that is no slot.
+    """
+    sizes: dict[str, set[int]] = {}
+    for collective, _, size in map(slot_in, keys):
+        sizes.setdefault(collective, set()).add(size)
+    found: dict[tuple[int, ...], list[str]] = {}
+    for collective in sorted(sizes):
+        found.setdefault(tuple(sorted(sizes[collective])), []).append(collective)
+    return found
+
+
 def slots_of(nights: Sequence[Night]) -> tuple[Slot, ...]:
     """All slots in which anything was measured."""
-    names = {name for night in nights for one in night.launches for name in one.times}
-    parts = (name.split("/") for name in names)
-    return tuple(sorted((collective, int(ranks), int(size)) for collective, ranks, size in parts))
+    return tuple(sorted(map(slot_in, {n for night in nights for one in night.launches for n in one.times})))
 
 
 def by_day(nights: Sequence[Night]) -> tuple[Night, ...]:

@@ -2,7 +2,6 @@
 
 import math
 import shlex
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,12 +34,14 @@ class Told:
     """Result of the launches; None: a quick check."""
     other: tuple[str, ...] = ()
     """Comparison with another installation, a line each."""
-    lost: bool = False
-    """Whether that shows a loss."""
+    lost: tuple[Slot, ...] = ()
+    """Where that shows a loss."""
     open: bool = False
     """Whether that does not exclude one."""
     how: tuple[str, ...] = ()
     """KEY=VALUE of a campaign that launches as the check does."""
+    where: str = ""
+    """Folder below which the check is written."""
 
     @property
     def code(self) -> ExitCode:
@@ -105,21 +106,19 @@ class Told:
         if self.verdict:
             lines += [f"  {_found(one)}" for one in self.verdict.found]
             lines += [f"  {_seen(one)}" for one in self.verdict.seen]
-            lines += [f"  tune these again: {self.again}"] if self.verdict.worse else []
+        lines += [f"  tune these again: {self.again}"] if self.worse else []
         return "\n".join(lines) + "\n"
+
+    @property
+    def worse(self) -> tuple[Slot, ...]:
+        """Slots to be tuned again."""
+        return self.verdict.worse if self.verdict else self.lost
 
     @property
     def again(self) -> str:
         """A command of the shell that tunes what was lost and nothing else; empty: nothing was."""
-        collectives = defaultdict(list)
-        for collective, sizes in _sizes(self.verdict.worse if self.verdict else ()).items():
-            collectives[sizes].append(collective)
-        commands = [
-            ["python", "-m", "autotune", *self.how, f"collective=[{','.join(names)}]",
-             f"sizes=[{','.join(map(str, sizes))}]", f"campaign.dir=again-{names[0]}"]
-            for sizes, names in collectives.items()
-        ]  # fmt: skip
-        return " && ".join(map(shlex.join, commands))
+        words = ["python", "-m", "autotune", *self.how, f"retune={self.where}"]
+        return shlex.join(words) if self.worse else ""
 
     def document(self) -> dict[str, Any]:
         """For programs."""
@@ -217,13 +216,6 @@ class Told:
     def day_message(self) -> str:
         """One line for a message of the day."""
         return f"MPI settings: {self.headline}\n"
-
-
-def _sizes(slots: Sequence[Slot]) -> dict[str, tuple[int, ...]]:
-    """Collective → its sizes."""
-    return {
-        name: tuple(sorted({s[2] for s in slots if s[0] == name})) for name in sorted({s[0] for s in slots})
-    }
 
 
 def slot_words(slot: Slot) -> str:

@@ -69,7 +69,7 @@ class Rank:
 
     @property
     def about(self) -> Any:
-        """What is said of the rank when all are read, in memory of its own."""
+        """Facts of the rank once all are read, in memory of its own."""
         return repack_fields(self.head[_ABOUT])
 
     def seconds(self) -> list[tuple[Any, Any]]:
@@ -137,7 +137,7 @@ def read_rank(file: IO[bytes]) -> Rank:
 
 
 def keys(rows: Any, length: int) -> list[bytes]:
-    """What tells cells, or streams, apart."""
+    """Bytes that identify cells, or streams."""
     data = rows.tobytes()
     return [data[at : at + length] for at in range(0, len(data), rows.itemsize)]
 

@@ -89,7 +89,7 @@ class _RecordedJob:
             self._keep(key, rank, stream, *both)
 
     def _keep(self, key: bytes, rank: Rank, stream: Any, drawn: Any, longest: Any) -> None:
-        """What a rank kept of a stream; reduced where it is the last, thinned where there is no room."""
+        """Keep a rank's part of a stream; reduced where it is the last, thinned where there is no room."""
         own = int(stream["limit"])
         limit = self.limits[key] = min(own, self.limits.get(key, own))
         if limit < own:

@@ -141,7 +141,8 @@ def lint(
         version = asked or told(text if kind in _SAYING else str(path)) or usual
         findings += _carried(path, said, kind)
         if kind == "rules":
-            findings += rules_file(path, text, version)
+            here_is = _release(knobs) if version == usual else ()
+            findings += rules_file(path, text, version, here_is)
             continue
         if kind in traps():
             findings += traps()[kind].file(path, text)
@@ -168,6 +169,12 @@ def lint(
 def _but_openmpi(knobs: Mapping[str, Knob]) -> Mapping[str, Knob]:
     """The installed libraries but Open MPI, for files of another version of it."""
     return {name: knob for name, knob in knobs.items() if knob.layer != "openmpi"}
+
+
+def _release(knobs: Mapping[str, Knob]) -> tuple[int, ...]:
+    """Which Open MPI is installed here, as far as its listing says."""
+    said = next((knob.version for knob in knobs.values() if knob.layer == "openmpi"), "")
+    return tuple(map(int, re.findall(r"\d+", said)))[:3]
 
 
 def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from autotune.collectives import COLLECTIVES
 from autotune.errors import TableError
 from autotune.lint import environment_of, kind_of
-from autotune.lint.finding import IGNORED, version_of
+from autotune.lint.finding import version_of
 from autotune.lint.rules import rules_file
 from autotune.lint.traps import traps
 from autotune.stacks import classic_rules, coll_tuned, mpich_tree
@@ -22,6 +22,8 @@ from autotune.stacks.intel_ranges import adjusted, adjustment_at
 from autotune.stacks.json_lines import lines_in
 
 _MCA = "OMPI_MCA_"
+_NEWEST = (99,)
+"""A release that reads whatever its version reads."""
 _HAN, _TUNED = 35, 30
 """Priorities of coll_han and coll_tuned in Open MPI 5 (``ompi_info``); on 4.1 that of coll_han is 0."""
 _JSON_NAMES = {name.replace("_", ""): name for name in COLLECTIVES if "_" in name}
@@ -61,8 +63,10 @@ def _rules(path: PurePath, text: str, call: Asked, version: tuple[int, int]) -> 
     if call.collective not in coll_tuned.ALGORITHMS:
         answer.why.append(f"coll_tuned has no algorithms for {call.collective}")
         return answer
-    wrong = rules_file(path, text, version)
-    if void := next((one for one in wrong if IGNORED in one.effect or "shifted" in one.effect), None):
+    wrong = rules_file(path, text, version, _NEWEST)
+    if void := next(
+        (one for one in wrong if classic_rules.IGNORED in one.effect or "shifted" in one.effect), None
+    ):
         answer.why.append(f"{path}:{void.line}: {void.effect}")
         return answer
     if text.lstrip().startswith("{"):

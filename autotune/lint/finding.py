@@ -13,9 +13,6 @@ STACKS = {"openmpi4": (4, 1), "openmpi5": (5, 0), "openmpi6": (6, 0)}
 DEFAULT = "openmpi5"
 """The one that is meant where nobody says."""
 
-IGNORED = "the whole file is silently ignored"
-"""The effect of a rules file that its reader cannot parse."""
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

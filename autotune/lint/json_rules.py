@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from autotune.lint.finding import IGNORED, Finding
+from autotune.lint.finding import Finding
 from autotune.stacks import coll_tuned
+from autotune.stacks.classic_rules import IGNORED
 
 Problem = tuple[str, str]
 """(effect on the stack, remedy)."""

@@ -71,7 +71,11 @@ def _after(a: Assignment) -> str:
         name = ""
     if a.name in COMPONENTS and not {*a.value.lstrip("^").split(",")} <= {*COMPONENTS[a.name].split()}:
         name = ""  # of 4.x (``plm = isolated``): PRRTE would abort
-    option = OPTIONS.get(a.name, "").format(a.value)
+    option = OPTIONS.get(a.name, "")
+    off = "{}" not in option and a.value.lower() in ("0", "false", "no", "f", "n")
+    if option and ("\n" in a.value or off):
+        return "leave it out"
+    option = option.format(a.value)
     ways = [f"mpirun {option}"] if option else []
     ways += [f"export PRTE_MCA_{name}={a.value}"] if name else []
     return ", or ".join(ways) or "5.0 has nothing in its place: leave it out"

@@ -1,4 +1,4 @@
-"""What a collective or a pattern declares: who sends what, what each rank must find, and the call.
+"""Declaration of a collective or a pattern: who sends what, what each rank must find, and the call.
 
 Notation: p ranks, rank r, root 0. A *block* is ``message_bytes`` long; ``patterns.block(sources,
 destination)`` is what a block must hold. A declaration lists
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Blocks: TypeAlias = Sequence[tuple[Iterable[int], int]]
 
 _COMPUTE_S, _COMPUTE_S_A_BYTE = 10e-6, 0.5e-9
-"""What is computed meanwhile: about what the call itself takes in shared memory here. The same under every
+"""Computation meanwhile: about what the call itself takes in shared memory here. The same under every
 setting, so that settings compare; OSU computes for as long as each setting's own call takes."""
 
 

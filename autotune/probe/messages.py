@@ -143,7 +143,7 @@ def _neighbours(rank: int, size: int, dimensions: int = 2) -> Sequence[int]:
 
 
 def _post(x: Exchange, receive: str, send: str) -> list[Any]:
-    """What a rank starts of a halo: all receives, then all sends."""
+    """Start a rank's part of a halo: all receives, then all sends."""
     peers, n = x.operation.peers(x.comm.rank, x.comm.size), x.elements
     blocks = [slice(j * n, (j + 1) * n) for j in range(len(peers))]
     takes, gives = getattr(x.comm, receive), getattr(x.comm, send)

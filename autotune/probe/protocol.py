@@ -90,7 +90,7 @@ class ProbeRequest:
     """One of them in which each cell is measured too, afterwards and for half as long; empty: in none."""
     usual_core: UsualCore = field(default_factory=UsualCore)  # How near and how fast the cores mostly are.
     patience_s: float = 0.0  # How long to wait for it, and to measure again what lost it.
-    beside: tuple[str, ...] = ()  # Patterns of which a glance is told: what else do the settings change?
+    beside: tuple[str, ...] = ()  # Patterns measured at a glance: what else do the settings change?
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured.
@@ -236,7 +236,7 @@ class ProbeResult:
     machine: Mapping[str, float] = field(default_factory=dict)
     """Interference with the ranks, see ``measure.machine``; empty: not known."""
     beside: Mapping[str, float] = field(default_factory=dict)
-    """Of each pattern beside what was asked for its name and message size, ``halo 8`` → median seconds."""
+    """For each pattern beside the request its name and message size, ``halo 8`` → median seconds."""
 
     def write(self, directory: Path) -> None:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""

@@ -28,7 +28,7 @@ RUN_FOLDER = "AUTOTUNE_RUN"  # Variable with the folder of the switcher's files 
 _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LIBRARIES = {"switcher": ("-Wl,--push-state,--no-as-needed,-lm,--pop-state",)}
-"""What is linked although nothing before it has asked: flags stand in front of the source."""
+"""Libraries linked although nothing before them needs any: flags that come before the source."""
 _LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
 """Names for what an MPI lacks, for the recorder ← a function of it."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)

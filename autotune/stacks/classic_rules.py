@@ -1,80 +1,186 @@
-"""The classic rules file of ``coll_tuned`` as Open MPI looks calls up in it.
+"""The classic rules file of ``coll_tuned`` as Open MPI reads it, and looks calls up in it: the one reader.
 
-The text must be one that its reader takes (``lint.rules`` says whether it does). The reader of Open MPI
-takes the next number wherever it stands and skips everything else; a search goes from the front while bounds
-are not larger: the first communicator size serves all smaller ones too, and the last one all larger ones.
+It takes the next number wherever it stands, in C's notation, and skips everything else; what it cannot make
+sense of makes it forget the whole file. A search goes from the front while bounds are not larger: the first
+communicator size serves all smaller ones too, and the last one all larger ones.
 
 References:
     Open MPI 5.0, ompi/mca/coll/tuned: coll_tuned_dynamic_file.c, coll_tuned_dynamic_rules.c.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, NoReturn
 
 from autotune.collectives import COLLECTIVES, Lookup
 from autotune.stacks import coll_tuned
 from autotune.stacks.asked import Answer, Asked, last_up_to
 
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
+NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 HEADER = "rule-file-version-"
 NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
+IGNORED = "the whole file is silently ignored"
+"""Consequence of a file that does not make sense to its reader."""
+COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
+SECOND = {(4, 1): (4, 1, 8), (5, 0): (5, 0, 7)}
+"""Version → its first release that knows the header (the tags of its sources); others read it as a count."""
 
 
-@dataclass(frozen=True, slots=True)
-class RulesRow:
+class Token(NamedTuple):
+    """A number of the file."""
+
+    value: int
+    line: int
+
+
+class RulesRow(NamedTuple):
     """One row."""
 
     line: int
     row: coll_tuned.TunedRow
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RulesEntry:
-    """The rows of one communicator size."""
+    """The rows of one communicator size, as far as they were read."""
 
     line: int
     comm_size: int
-    rows: tuple[RulesRow, ...]
+    counted: int = 0  # The line with the number of its rows.
+    rows: list[RulesRow] = field(default_factory=list)
 
 
-def heading(lines: list[str]) -> tuple[bool, bool]:
-    """Whether a file has a header, and whether that is of a version whose rows have five numbers."""
-    headed = bool(lines) and lines[0].startswith(HEADER)
-    return headed, headed and lines[0].removeprefix(HEADER).strip() != "1"
+@dataclass(slots=True)
+class RulesOf:
+    """The entries of one collective, as far as they were read."""
+
+    line: int
+    name: str
+    entries: list[RulesEntry] = field(default_factory=list)
 
 
-def entries(text: str) -> Mapping[str, tuple[RulesEntry, ...]]:
-    """Collective → its entries, in the order of the file; of one that comes twice the later ones."""
-    lines = text.splitlines()
-    headed, five = heading(lines)
-    numbers = _numbers(lines, headed)
-    widths = {n: len(_NUMBER.findall(line.partition("#")[0])) for n, line in enumerate(lines, 1)}
+@dataclass(slots=True)
+class RulesFile:
+    """All that was read, and where reading ended: a line, what becomes of the file, and what to write."""
 
-    def row() -> RulesRow:
-        (line, bound), *rest = (next(numbers) for _ in range(4))
-        if five and widths[line] > 4:
-            next(numbers)  # requests, in the second version
-        return RulesRow(line, coll_tuned.TunedRow(bound, *(value for _, value in rest)))
-
-    found: dict[str, tuple[RulesEntry, ...]] = {}
-    for _ in range(next(numbers)[1]):
-        name = NAMES[next(numbers)[1]]
-        made = []
-        for _ in range(next(numbers)[1]):
-            line, comm_size = next(numbers)
-            made.append(RulesEntry(line, comm_size, tuple(row() for _ in range(next(numbers)[1]))))
-        found[name] = tuple(made)
-    return found
+    collectives: list[RulesOf] = field(default_factory=list)
+    cut: tuple[int, str, str] | None = None
+    rest: int = 0  # The first line that no count announced.
 
 
-def _numbers(lines: list[str], headed: bool) -> Iterator[tuple[int, int]]:
+class _Cut(Exception):  # noqa: N818 - ends the reading as the stack ends it
+    """The file ends, or stops making sense, where a number should be."""
+
+
+def heading(lines: Sequence[str]) -> int:
+    """The version that a file's first line says; 0: none."""
+    said = re.match(rf"{HEADER}(\d+)", lines[0]) if lines else None
+    return int(said[1]) if said else 0
+
+
+def read(text: str) -> RulesFile:
+    """A classic file, up to where the stack gives up, or where its counts do not fit its lines."""
+    reader = _Reader(text)
+    try:
+        reader.file()
+    except _Cut:
+        pass
+    else:
+        rest = next(reader.tokens, None)
+        reader.found.rest = rest.line if rest else 0
+    return reader.found
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        lines = text.splitlines()
+        version = heading(lines)
+        self.found = RulesFile()
+        self.tokens = _tokens(lines, bool(version))
+        self.five = version > 1
+        said = (line.partition("#")[0] for line in lines)
+        self.widths = {n: len(NUMBER.findall(line)) for n, line in enumerate(said, 1)}
+        if sum(map(bool, self.widths.values())) - bool(version) == 1:  # all on one line: no table
+            self.widths = dict.fromkeys(self.widths, 0)
+        self.tabular = max(self.widths.values(), default=0) >= len(COLUMNS)
+        self.line = 1
+
+    def cut(self, line: int, effect: str, remedy: str) -> NoReturn:
+        self.found.cut = (line, effect, remedy)
+        raise _Cut
+
+    def next(self, what: str) -> Token:
+        token = next(self.tokens, None)
+        if token is None:
+            self.cut(self.line, f"the file ends where {what} should be: {IGNORED}", "check the counts above")
+        self.line = token.line
+        if token.value < 0:
+            self.cut(token.line, f"{token.value} as {what}: {IGNORED}", "no negative numbers")
+        return token
+
+    def file(self) -> None:
+        for k in range(self.next("the number of collectives").value):
+            token = self.next("the id of a collective")
+            self.no_row(token, k)
+            name = NAMES.get(token.value)
+            if name is None:
+                self.cut(
+                    token.line, f"there is no collective {token.value}: {IGNORED}", "ids go from 0 to 16"
+                )
+            its = RulesOf(token.line, name)
+            self.found.collectives.append(its)
+            for n in range(self.next(f"the number of communicator sizes of {name}").value):
+                size = self.next(f"a communicator size of {name}")
+                self.no_row(size, n)
+                its.entries.append(RulesEntry(size.line, size.value))
+                self.rows(its.entries[-1], name)
+
+    def no_row(self, token: Token, before: int) -> None:
+        """End the reading where a row is found instead of an id or a size."""
+        if before and self.widths.get(token.line, 1) >= len(COLUMNS):
+            effect = "wrong count: one row more than announced, or one communicator size"
+            self.cut(token.line, f"{effect}; everything after is misread", "correct the counts above")
+
+    def rows(self, entry: RulesEntry, name: str) -> None:
+        n_rows = self.next(f"the number of rows of {name}")
+        entry.counted = n_rows.line
+        for k in range(n_rows.value):
+            row = [self.next(f"{what} of a row of {name}") for what in COLUMNS]
+            line = row[0].line
+            width = self.widths[line]
+            if self.tabular and width < len(COLUMNS):
+                self.cut(
+                    n_rows.line,
+                    f"wrong count: {n_rows.value} rows of {name} are announced, and line {line} is no row "
+                    f"({k} come before it): the stack reads on across lines, and everything after is misread",
+                    f"write {k}, or correct the counts above",
+                )
+            same_line = all(token.line == line for token in row)
+            if width > 5 or (width == 5 and not self.five and same_line):
+                self.cut(
+                    line,
+                    f"{width} columns without the version header: the fifth is taken for the next size",
+                    "make rule-file-version-2 the first line, or leave the fifth column out",
+                )
+            if self.five and width == 5 and same_line:
+                self.next(f"the number of requests of a row of {name}")
+            if k == 0 and row[0].value != 0:
+                effect = f"the first row is for {row[0].value} bytes: {IGNORED}"
+                self.cut(line, effect, "begin with a row for 0")
+            entry.rows.append(RulesRow(line, coll_tuned.TunedRow(*(token.value for token in row))))
+
+
+def _tokens(lines: Sequence[str], headed: bool) -> Iterator[Token]:
     for number, line in enumerate(lines, 1):
-        if headed and number == 1:
-            continue
-        for text in _NUMBER.findall(line.partition("#")[0]):
-            octal = len(text) > 1 and text.isdigit() and text[0] == "0"
-            yield number, int(text, 8 if octal else 0)
+        for text in NUMBER.findall("" if headed and number == 1 else line.partition("#")[0]):
+            octal = re.fullmatch(r"[+-]?0[0-7]+", text)
+            yield Token(int(text, 8 if octal else 0), number)
+
+
+def entries(text: str) -> Mapping[str, Sequence[RulesEntry]]:
+    """Collective → its entries, in the order of the file; of one that comes twice the later ones."""
+    return {its.name: its.entries for its in read(text).collectives}
 
 
 def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> Answer:

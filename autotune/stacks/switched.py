@@ -1,4 +1,4 @@
-"""What a running job may try, as its preloaded switcher is told (see ``probe/switcher/switcher.c``).
+"""Plan of a running job's trials, for its preloaded switcher (see ``probe/switcher/switcher.c``).
 
 Rows of the plan: ``candidate COLLECTIVE NUMBER VARIABLE=VALUE …``, ``learned COLLECTIVE BIN RANKS NUMBER``,
 ``budget SHARE``, ``dry 1``. A *bin* b holds messages of 2^b up to 2^(b+1) bytes, as the recorder counts them.
@@ -47,7 +47,7 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What may be tried for one collective."""
+    """Candidates for one collective."""
 
     names: tuple[str, ...]  # Of its settings by number, the default first.
     tried: Mapping[int, tuple[str, ...]]  # Number → assignments of control variables.

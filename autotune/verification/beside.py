@@ -1,4 +1,4 @@
-"""What a setting does to patterns that it was not tuned for (step 11 of the flow).
+"""Effects of a setting on patterns that it was not tuned for (step 11 of the flow).
 
 Files apply to every call of every job, and most of what is set for a whole job is a property of single
 messages. So launches of the verification also glance at patterns (``verify.also``), in their last
@@ -41,7 +41,7 @@ class Beside:
 
 
 def beside(launches: Iterable[Observation]) -> tuple[Beside, ...]:
-    """Of launches of one setting and of the untouched stack; empty where they told of no pattern."""
+    """Effects in launches of one setting and of the untouched stack; empty where they measured no pattern."""
     from scipy.stats import ttest_ind
 
     sides: dict[str, tuple[list[float], list[float]]] = {}

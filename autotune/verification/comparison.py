@@ -20,8 +20,8 @@ comparison may spend, alpha:
   test of that slot must have missed it (intersection-union, Berger 1982).
 
 ``doubtful`` is a slot that was seen slower by more than ``max_loss``, where the statistic of a loss of just
-``max_loss`` lies below its mean over the drawable orders by more than some slot does by chance in two
-comparisons of five: it is no claim, but what is in doubt is not handed over.
+``max_loss`` is below its mean over the drawable orders by more than some slot does by chance in two
+comparisons of five: it is no claim, but a doubtful setting is not exported.
 
 Slots in which both sides make the same calls win or lose together: of those only the overhead can differ, so
 their mean is one slot.

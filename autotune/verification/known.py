@@ -122,7 +122,7 @@ class Known:
         return tuple(slot for slot, own in ratios.items() if own and mean[slot] + reach < self.design.least)
 
     def chance(self, point: Point, seen: Mapping[Slot, float] | None = None, made: int = 0) -> float:
-        """That the launches of a verification will not put a setting in doubt (predictive probability).
+        """Predictive probability that the launches of a verification leave no doubt about a setting.
 
         The estimate of a slot after N launches of each side is (n · ``seen`` + (N − n) · new) / N, with n
         ``made``; new ± √(spread² + 2 s² / (N − n)) is the posterior predictive distribution of the mean of

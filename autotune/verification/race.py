@@ -6,7 +6,7 @@ them by a ``Course`` of its own: whatever the places of others, launches of thes
 the same chance. What the next block races follows from all launches before it:
 
 - the setting of which most is to be expected, what it gains times the chance that its launches will leave no
-  loss in doubt, for each launch that it still wants;
+  loss doubtful, for each launch that it still wants;
 - the one with the best such chance, where that is another one.
 
 A setting under way leaves its place to a more promising one, with its launches kept. Once a setting
@@ -137,7 +137,7 @@ class Race:
         return course is not None and not course.doubtful and self._wanted(setting) > 0
 
     def _chance(self, setting: Recommendation) -> float:
-        """That it will not be in doubt when it has had its launches."""
+        """Probability that it will not be doubtful when it has had its launches."""
         if setting.point in self._confirmed:
             return 1.0
         course = self.courses.get(setting.point)

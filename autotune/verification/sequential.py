@@ -8,7 +8,7 @@ from autotune.errors import ScenarioError
 DOUBT = 0.4
 """In how many comparisons some size may be doubted by chance although each loses just ``max_loss``.
 
-A doubt costs launches and claims nothing. Of settings that lose 5 % at one of ten sizes 22 % are handed over
+A doubt costs launches and claims nothing. Of settings that lose 5 % at one of ten sizes 22 % are exported
 with 0.2 and 11 % with 0.4; of settings that gain 5 % 72 and 78 % (``benchmarks/error_rates.py``).
 """
 ONE_IN_TWENTY = 0.05

@@ -42,7 +42,7 @@ class Verdict:
     other_loop: str = ""
     """Name of the probe's other loop."""
     beside: tuple[Beside, ...] = ()
-    """What the setting does to patterns that it was not tuned for."""
+    """Effects of the setting on patterns that it was not tuned for."""
 
     @property
     def checked(self) -> Checked:

@@ -13,7 +13,7 @@ import pytest
 from autotune.errors import ExitCode
 from autotune.guard.changes import Change
 from autotune.guard.told import Told, reframe_test
-from autotune.guard.verdict import Found, Kind, NightVerdict, judge
+from autotune.guard.verdict import NightVerdict, judge
 from tests.unit.guard.nights_of import SLOTS, Machine
 
 RNG = np.random.default_rng
@@ -28,7 +28,7 @@ CASES = {
     "behind": (Told("2026-11-01", (), verdict=BEHIND), ExitCode.FINDING),
     "not in effect": (Told("2026-11-01", (), ("no rule is reached",), verdict=QUIET), ExitCode.FINDING),
     "older is faster": (
-        Told("2026-11-01", (), other=("slower than under 5.0.10",), lost=True),
+        Told("2026-11-01", (), other=("slower than under 5.0.10",), lost=(SLOTS[0],)),
         ExitCode.FINDING,
     ),
     "older is alike": (Told("2026-11-01", (), other=("not excluded",), open=True), ExitCode.STUCK),
@@ -70,21 +70,14 @@ def test_a_message_of_the_day_is_one_line(name):
     assert CASES[name][0].day_message().count("\n") == 1
 
 
-def test_what_fell_behind_is_to_be_tuned_again():
-    told = replace(CASES["behind"][0], how=("conf=allreduce_local", "mpi.mpirun=/opt/an mpi/bin/mpirun"))
-    words = shlex.split(told.document()["tune_again"])
-    assert words[3:6] == [*told.how, "collective=[allreduce]"]
-    assert words[6] == "sizes=[64]"
+@pytest.mark.parametrize("name", ["behind", "older is faster"])
+def test_what_fell_behind_is_to_be_tuned_again(name):
+    told = replace(
+        CASES[name][0], how=("conf=allreduce_local", "mpi.mpirun='/an mpi/mpirun'"), where="/an site"
+    )
+    assert shlex.split(told.document()["tune_again"])[3:] == [*told.how, "retune=/an site"]
     assert f"tune these again: {told.again}" in told.text()
     assert CASES["same"][0].again == ""
-
-
-def test_collectives_that_lost_other_sizes_are_tuned_apart():
-    lost = [("bcast", 4, 8), ("allreduce", 4, 64), ("alltoall", 4, 8), ("allreduce", 4, 8)]
-    found = tuple(Found(slot, Kind.BEHIND, "2026-11-01", 1.5, (1.2, 1.9), 1.0) for slot in lost)
-    first, second = Told("2026-11-01", (), verdict=NightVerdict(found)).again.split(" && ")
-    assert "collective=[allreduce]' 'sizes=[8,64]'" in first
-    assert "collective=[alltoall,bcast]' 'sizes=[8]'" in second
 
 
 def test_what_is_not_told_says_what_would_tell():

@@ -238,3 +238,5 @@ def test_an_image_is_judged_for_the_open_mpi_in_it(text):
 def test_prrte_is_given_no_component_that_it_lacks():
     (only,) = lint({PurePath("a.sh"): "export OMPI_MCA_plm=isolated\nmpirun ./a\n"})
     assert only.remedy == "5.0 has nothing in its place: leave it out"
+    (only,) = lint({PurePath("a.sh"): "export OMPI_MCA_hwloc_base_report_bindings=false\nmpirun ./a\n"})
+    assert only.remedy == "leave it out"

@@ -9,6 +9,8 @@ from autotune.commands.lint import measured_on
 from autotune.errors import UserError
 from autotune.exporters import exporter
 from autotune.lint import kind_of, lint
+from autotune.lint.rules import rules_file
+from autotune.stacks.classic_rules import entries, read
 from tests.golden.test_exports import OPENMPI, SITE
 
 GOOD = "1\n2\n2\n2\n2\n0 3 0 0\n4096 4 0 0\n4\n1\n0 0 0 0\n"
@@ -72,6 +74,22 @@ def test_a_sound_rules_file_is_left_alone():
     assert found(GOOD) == []
     assert found("rule-file-version-2\n" + GOOD.replace("0 3 0 0", "0 3 0 0 0")) == []
     assert found("1\n3\n2\n2\n1\n0 5 0 0\n3\n1\n0 0 0 0\n") == []
+
+
+def test_the_second_format_is_newer_than_the_first_releases():
+    text = "rule-file-version-2\n" + GOOD
+    assert "before 4.1.8 takes the number" in found(text, "openmpi4")[0][1]
+
+    def here(release):
+        return [f.effect for f in rules_file(PurePath("r"), text, (5, 0), release)]
+
+    assert here((5, 0, 7)) == []
+    assert "before 5.0.7" in here((5, 0, 6))[0]
+
+
+def test_numbers_are_those_of_c():
+    assert [e.comm_size for e in entries("1\n2\n1\n0x10\n1\n0 3 0 0\n")["allreduce"]] == [16]
+    assert read("1\n2\n1\n2\n1\n0\n3\n0\n08\n").rest == 9  # 0, and 8
 
 
 def test_versions_know_different_algorithms():
