@@ -13,10 +13,9 @@ from autotune.errors import UserError
 @cli.command()
 def status(directory: Dir, as_json: Json = False) -> None:
     """Say how far a campaign is: state, phase, launches, trials by status, best so far."""
-    from autotune.commands.kept_status import JOBS, kept
-    from autotune.history.folder import WISHES
+    from autotune.commands.kept_status import JOBS, is_site, kept
 
-    if (directory / WISHES).is_file():
+    if is_site(directory):
         from autotune.commands.site import site_status
 
         site_status(directory, as_json)
@@ -86,9 +85,9 @@ def report(
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     from autotune.commands import report as verb
-    from autotune.history.folder import WISHES
+    from autotune.commands.kept_status import is_site
 
-    if (directory / WISHES).is_file():
+    if is_site(directory):
         from autotune.commands.site import site_report
 
         site_report(directory, out)

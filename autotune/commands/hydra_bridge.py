@@ -53,7 +53,7 @@ _OPEN_SECTIONS = (
 Task = Callable[[Scenario, Site], int]  # What to do with a composed scenario; returns the exit code.
 Compose = Callable[[dict[str, Any]], tuple[Scenario, Site]]
 WholeSite = Callable[[Mapping[str, Any], Compose], int]
-"""What to do with ``conf=site``: its configuration, and what makes a job of one; returns the exit code."""
+"""The work of ``conf=site``: takes its configuration, and what makes a job of one; returns the exit code."""
 _Answer = TypeVar("_Answer")
 
 

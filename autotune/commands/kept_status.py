@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.errors import AutotuneError
-from autotune.history.folder import FILE, check_ours
+from autotune.history.folder import FILE, WISHES, check_ours
 from autotune.history.journal import content, is_locked, opened, sealed
 from autotune.views.text import duration_text
 
@@ -104,6 +104,11 @@ class Progress:
             yield f"  found      after {self.concluded} launches; those since are counted, not judged yet"
         if document["stamp"]:
             yield f"  {document['stamp']}"
+
+
+def is_site(directory: Path) -> bool:
+    """Say whether a directory is that of a whole site."""
+    return (directory / WISHES).is_file()
 
 
 def kept(directory: Path) -> Progress | None:

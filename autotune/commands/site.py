@@ -15,7 +15,8 @@ from typing import Any
 
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
-from autotune.commands.site_directory import SiteDirectory, cells, is_site, job_folder, read_site
+from autotune.commands.kept_status import is_site
+from autotune.commands.site_directory import SiteDirectory, cells, job_folder, read_site
 from autotune.commands.tune import tune
 from autotune.errors import CampaignError, ExitCode, ScenarioError
 from autotune.exporters.export_check import check_export
@@ -31,7 +32,7 @@ from autotune.stacks import dialect
 from autotune.structure import Document, plain
 from autotune.views.site_map import site_page
 
-_FIRST = 2  # Node counts that are measured before a model is asked: one tells nothing of another.
+_FIRST = 2  # Node counts that are measured before a model is asked: one shows nothing of another.
 Compose = Callable[[dict[str, Any]], tuple[Scenario, Site]]  # A job's configuration → where it is made.
 
 
@@ -60,7 +61,7 @@ def site_report(directory: Path, out: Path | None) -> None:
 
 
 def wishes_of(document: Mapping[str, Any]) -> Wishes:
-    """What a composed configuration wants.
+    """Read the wishes of a composed configuration.
 
     Raises:
         ScenarioError: an unknown key, a value that is not allowed, or a call that no node has memory for.
@@ -175,7 +176,7 @@ def status_text(site: SiteDirectory) -> str:
 def _next(
     site: SiteDirectory, document: Mapping[str, Any], tried: set[tuple[int, int]]
 ) -> tuple[tuple[int, int], str] | None:
-    """The job to make next, and why; None: none is left that fits the budget and would tell more."""
+    """The job to make next, and why; None: none is left that fits the budget and would show more."""
     left_h = _hours(document) - site.node_hours
     left = [job for job in site.wishes.jobs if job not in tried and not _complete(site, job)]
     left = [job for job in left if _cost_h(site, document, job) <= left_h]

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.commands.kept_status import is_site
 from autotune.commands.site_rules import agreed, predicted_rules
 from autotune.errors import UserError
 from autotune.history.folder import FILE, WISHES
@@ -24,7 +25,7 @@ from autotune.verification.choices import ChoiceKind
 
 @dataclass(frozen=True)
 class SiteDirectory:
-    """A site's campaigns as their journals tell them."""
+    """A site's campaigns as their journals have them."""
 
     path: Path
     wishes: Wishes
@@ -37,7 +38,7 @@ class SiteDirectory:
 
     @cached_property
     def choices(self) -> dict[str, Point]:
-        """What names of choices mean."""
+        """Settings by the names of choices."""
         cells = (e.cell for c in self.campaigns.values() for o in c.history for e in o.usable)
         return {str(cell.choice): cell.choice for cell in cells if cell.choice}
 
@@ -60,7 +61,7 @@ class SiteDirectory:
 
     @cached_property
     def recommended(self) -> dict[tuple[int, int], Recommendation]:
-        """Of the jobs that have one."""
+        """Recommendations of the jobs that have one."""
         found = ((job, c.conclude().recommendation) for job, c in self.campaigns.items())
         return {job: one for job, one in found if one is not None}
 
@@ -143,7 +144,7 @@ def _part(one: Recommendation) -> Part:
 
 
 def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> Recommendation:
-    """What a campaign recommends, or all those of a site together.
+    """Read the recommendation of a campaign, or of all jobs of a site together.
 
     Raises:
         UserError: nothing yet, or a choice of a site other than the recommended one.
@@ -153,11 +154,6 @@ def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> R
     if kind is not ChoiceKind.RECOMMENDED:
         raise UserError(f"{directory} is a whole site: it has no choice {kind}", "leave --choice out")
     return read_site(directory).recommendation()
-
-
-def is_site(directory: Path) -> bool:
-    """Whether a directory is a site's."""
-    return (directory / WISHES).is_file()
 
 
 def read_site(directory: Path) -> SiteDirectory:

@@ -16,7 +16,7 @@ def predicted_rules(
     Args:
         decided: at every message size of these jobs.
         choices: what the names of choices mean.
-        one_row: collectives whose table cannot tell sizes apart: they get a row where all sizes agree.
+        one_row: collectives whose table cannot separate sizes: they get a row where all sizes agree.
     """
     jobs: dict[Shape, list[Decision]] = {}
     for made in sorted(decided, key=lambda one: one.shape):
@@ -39,7 +39,7 @@ def predicted_rules(
 
 
 def agreed(tables: Sequence[Sequence[Rule]]) -> tuple[Rule, ...]:
-    """What all jobs of one collective and communicator size say: where they differ the library decides.
+    """Merge the rules of one collective and communicator size: where jobs differ the library decides.
 
     Rules know no nodes: 32 ranks are four nodes' or one's.
     """

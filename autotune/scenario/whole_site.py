@@ -1,4 +1,4 @@
-"""What ``conf=site`` asks for: the jobs of a site, and the memory that their calls take of a node."""
+"""The wishes of ``conf=site``: the jobs of a site, and the memory that their calls take of a node."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ Slot = tuple[str, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a site wants tuned."""
+    """Collectives, job sizes and message sizes to tune."""
 
     collectives: tuple[str, ...]
     nodes: tuple[int, ...]
@@ -41,7 +41,7 @@ class Wishes:
         return tuple(sorted({(n, p) for n in self.nodes for p in self.ppn if n * p > 1}))
 
     def slots(self, job: tuple[int, int]) -> list[Slot]:
-        """What a job measures."""
+        """Slots that a job measures."""
         return [(c, *job, size) for c in self.collectives for size in self.sizes]
 
     def check_memory(self, here_bytes: float) -> None:
