@@ -118,7 +118,7 @@ def calibrated(seen: Iterable[Outcome]) -> float | None:
 
 
 def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
-    """Expect what measuring shapes gains beyond what was decided: the sum of expected gains, on the log scale.
+    """Expect what measuring shapes gains beyond what was decided: the sum of gains, on the log scale.
 
     Of each shape the best choice's expectation of its positive part counts, less what the decision gains
     already: the value of perfect information, choice by choice.
