@@ -17,10 +17,9 @@ import numpy as np
 
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Subject
+from autotune.verification.sequential import ONE_IN_TWENTY
 
 _PREFIX = "beside "
-_LEAST = 3  # Launches of a side, without which its spread is not known.
-_ERROR = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +49,13 @@ def beside(launches: Iterable[Observation]) -> tuple[Beside, ...]:
             if name.startswith(_PREFIX) and seconds > 0:
                 both = sides.setdefault(name.removeprefix(_PREFIX), ([], []))
                 both[one.trial.subject is Subject.DEPLOYED].append(float(np.log(seconds)))
-    known = {name: both for name, both in sides.items() if min(map(len, both)) >= _LEAST}
+    known = {name: both for name, both in sides.items() if min(map(len, both)) > 2}  # their spread is known
     found = []
     for name, (untouched, deployed) in sorted(known.items()):
         gain = float(np.mean(untouched) - np.mean(deployed))
         if np.ptp(untouched) + np.ptp(deployed) > 0:
             test = ttest_ind(untouched, deployed, equal_var=False)
-            low, high = map(float, test.confidence_interval(1 - _ERROR / len(known)))
+            low, high = map(float, test.confidence_interval(1 - ONE_IN_TWENTY / len(known)))
         else:
             low = high = gain
         pattern, size = name.rsplit(" ", 1)
