@@ -97,6 +97,7 @@ LATER = (
     ("mpi", "stack"),
     ("verify", "margin"),
     ("verify", "other_loop"),
+    ("verify", "also"),
     ("screening", "runs"),
     ("discover", "levels"),
     ("baseline", "every"),

@@ -22,7 +22,7 @@ from xml.etree.ElementTree import ParseError
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.collectives import COLLECTIVES, Pattern
+from autotune.collectives import COLLECTIVES, Pattern, called
 from autotune.errors import TableError, needing
 from autotune.importers.recording import KINDS, RecordedCalls, Recording, even_block, of_tool
 
@@ -116,7 +116,7 @@ def _collective(region: str) -> tuple[str, str]:
     name = region.removeprefix("MPI_").removesuffix("_c").lower() if region.startswith("MPI_") else ""
     if name.endswith("_init"):
         return name.removesuffix("_init"), KINDS[2]
-    if name not in COLLECTIVES and name.startswith("i"):
+    if not called(name) and name.startswith("i"):
         return name[1:], KINDS[1]
     return name, KINDS[0]
 

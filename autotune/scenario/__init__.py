@@ -242,10 +242,13 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     for key in ("collective", "pattern", "objectives", "export", "require"):
         if isinstance(asked.get(key), str):
             asked[key] = [part.strip() for part in asked[key].split(",") if part.strip()]
-    if patterns := asked.pop("pattern", ()):
-        for one in patterns:
-            _among("pattern", one, PATTERNS)
-        asked["collective"] = [*asked.get("collective", ()), *patterns]  # measured and judged alike
+    patterns = asked.pop("pattern", None) or ()
+    if not isinstance(patterns, (list, tuple)):
+        raise ScenarioError(f"pattern={patterns!r} is no list", allowed("", PATTERNS))
+    for one in patterns:
+        _among("pattern", one, PATTERNS)
+    if patterns and isinstance(collectives := asked.get("collective") or (), (list, tuple)):
+        asked["collective"] = [*collectives, *patterns]  # measured and judged alike
     return Document("the scenario", ScenarioError).structured(Scenario, asked)
 
 
