@@ -38,7 +38,7 @@ from autotune.guard.kept import (
     slot_text,
     write_kept,
 )
-from autotune.guard.told import Told, reframe_test
+from autotune.guard.report import CheckReport, reframe_test
 from autotune.guard.verdict import judge
 from autotune.history.folder import make_empty
 from autotune.history.trial import Observation, Status
@@ -131,7 +131,7 @@ def check(
     with launching(target if os.access(target, os.W_OK) else None) as into:
         proof = _proof(place, into)
         wrong = (*_not_in_effect(place, differ), *([str(proof)] if proof and proof.refutes else []))
-        told = Told(
+        report = CheckReport(
             kept.date,
             differ,
             tuple(wrong),
@@ -143,19 +143,19 @@ def check(
         hosts: tuple[str, ...] = ()
         earlier = None if quick else _earlier(kept, place, against)
         if earlier is not None:
-            told = _beside(told, kept, place, earlier, minutes, into)
+            report = _beside(report, kept, place, earlier, minutes, into)
         elif not quick:
             launches, hosts, problem = _night(place, into, minutes)
-            told = replace(told, not_in_effect=(*told.not_in_effect, *([problem] if problem else [])))
+            report = replace(report, not_in_effect=(*report.not_in_effect, *([problem] if problem else [])))
     night = Night(_now(), facts.identity, launches, hosts)
     if launches:
-        told = replace(told, verdict=judge(by_day((*nights, night)), rate))
-    lost = tuple((slot_text(f.slot), f.since) for f in told.verdict.found) if told.verdict else ()
-    again = tuple(map(slot_text, told.worse))
-    _append(target, replace(night, said=(told.headline,), code=int(told.code), found=lost, lost=again))
-    _write(told, outputs)
-    sys.stdout.write(json_text(told.document()) if as_json else told.text())
-    return told.code
+        report = replace(report, verdict=judge(by_day((*nights, night)), rate))
+    lost = tuple((slot_text(f.slot), f.since) for f in report.verdict.found) if report.verdict else ()
+    again = tuple(map(slot_text, report.worse))
+    _append(target, replace(night, said=(report.headline,), code=int(report.code), found=lost, lost=again))
+    _write(report, outputs)
+    sys.stdout.write(json_text(report.document()) if as_json else report.text())
+    return report.code
 
 
 def history(source: Path | None, own: Path | None, as_json: bool) -> None:
@@ -246,7 +246,9 @@ def _earlier(kept: Kept, place: Place, against: str | None) -> str | None:
     )
 
 
-def _beside(told: Told, kept: Kept, place: Place, earlier: str, minutes: float, into: Path) -> Told:
+def _beside(
+    report: CheckReport, kept: Kept, place: Place, earlier: str, minutes: float, into: Path
+) -> CheckReport:
     """Launch the settings under the MPI before and the one that is here, in turn."""
     before = kept_place(kept, earlier)
     unders = [one.recipe(into).under for one in (before, place)]
@@ -269,7 +271,7 @@ def _beside(told: Told, kept: Kept, place: Place, earlier: str, minutes: float, 
             0, "a loss of 10 % is not excluded everywhere: more launches would resolve it (--minutes)"
         )
     return replace(
-        told,
+        report,
         other=tuple(lines),
         lost=tuple(sorted(set(said.loses) - {WHOLE})),
         open=not judged or bool(said.open),
@@ -285,8 +287,12 @@ def _append(folder: Path, night: Night) -> None:
         sys.stderr.write(f"not added to the history: {folder}: {exc.strerror}; {hint}\n")
 
 
-def _write(told: Told, outputs: dict[str, Path | None]) -> None:
-    texts = {"junit": told.junit, "metrics": lambda: told.metrics(time.time()), "motd": told.day_message}
+def _write(report: CheckReport, outputs: dict[str, Path | None]) -> None:
+    texts = {
+        "junit": report.junit,
+        "metrics": lambda: report.metrics(time.time()),
+        "motd": report.day_message,
+    }
     files = {path: texts[name]() for name, path in outputs.items() if path is not None}
     write_files(files, parents=True)
 

@@ -15,7 +15,7 @@ from autotune.campaign.observing import Observer, measurement_of
 from autotune.commands.guard_place import launching, settings_in
 from autotune.commands.keys import quoted
 from autotune.errors import ExitCode, UserError, allowed
-from autotune.guard.told import slot_words
+from autotune.guard.report import slot_words
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.space import Point

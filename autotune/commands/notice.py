@@ -51,5 +51,5 @@ def _tell(command: Sequence[str], directory: Path, ending: CampaignEnding) -> No
         return
     notice = import_module("hydra_plugins.autotune._notice")
     text = " ".join(ending.text.split())
-    if wrong := notice.told((*command, str(directory.absolute()), text, str(int(ending.code)))):
+    if wrong := notice.run((*command, str(directory.absolute()), text, str(int(ending.code)))):
         sys.stderr.write(f"autotune: campaign.notify={list(command)} failed: {wrong}\n")

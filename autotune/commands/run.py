@@ -96,7 +96,7 @@ class Cell:
 
 
 @dataclass(slots=True)
-class Told:
+class Switching:
     """Records of the processes of a run."""
 
     cells: list[Cell] = field(default_factory=list)
@@ -111,25 +111,25 @@ class Told:
         return sum(cell.saved_s for cell in self.cells)
 
 
-def events(texts: Iterable[str]) -> Told:
+def events(texts: Iterable[str]) -> Switching:
     """Records in the processes' files; a last line that was cut off is left out."""
-    told = Told()
+    seen = Switching()
     for text in texts:
         own: dict[str, Cell] = {}
         for line in text[: text.rfind("\n") + 1].splitlines():
             kind, *words = line.split()
             with contextlib.suppress(ValueError, IndexError):  # a full disk cuts lines anywhere
                 if kind == "job":
-                    told.ranks, told.state = told.ranks + int(words[0]), words[2]
+                    seen.ranks, seen.state = seen.ranks + int(words[0]), words[2]
                 elif kind == "end":
-                    told.ended, told.spent_s = words[0], told.spent_s + float(words[2])
+                    seen.ended, seen.spent_s = words[0], seen.spent_s + float(words[2])
                 elif kind == "cell":
                     own[words[0]] = Cell(words[1], int(words[2]), int(words[3]), words[4] == "1")
                 elif words[0] in own:
                     own[words[0]].obey(kind, words[1:])
-        told.cells += own.values()
-    told.cells.sort(key=lambda c: -c.calls * (c.default_s + c.wait_s))
-    return told
+        seen.cells += own.values()
+    seen.cells.sort(key=lambda c: -c.calls * (c.default_s + c.wait_s))
+    return seen
 
 
 def budget_of(text: str) -> float:
@@ -217,15 +217,15 @@ def run_job(
         except (Interrupted, KeyboardInterrupt):
             ended = Interrupted("interrupted")
         seconds = (datetime.now(UTC) - begin).total_seconds()
-        told = events(_texts(Path(kept)))
-    told.ended = told.ended if isinstance(ended, Ran) and not ended.exit_code else "killed"
-    document = _document(command, stack, seconds, share, dry, told, offered, begin)
+        seen = events(_texts(Path(kept)))
+    seen.ended = seen.ended if isinstance(ended, Ran) and not ended.exit_code else "killed"
+    document = _document(command, stack, seconds, share, dry, seen, offered, begin)
     files: dict[Path, str | bytes | None] = {out: json_text(document)}
     if learn is not None and not dry:
-        files[learn.absolute()] = json_text(_learned(learn, stack, told, offered))
-    files |= _rules(out, installation, told, offered, begin)
+        files[learn.absolute()] = json_text(_learned(learn, stack, seen, offered))
+    files |= _rules(out, installation, seen, offered, begin)
     write_files(files)
-    sys.stdout.write(json_text(document) if as_json else summary(told, offered, seconds, dry, list(files)))
+    sys.stdout.write(json_text(document) if as_json else summary(seen, offered, seconds, dry, list(files)))
     if isinstance(ended, Interrupted):
         raise ended
     if ended.exit_code:
@@ -263,13 +263,13 @@ def _document(
     seconds: float,
     share: float,
     dry: bool,
-    told: Told,
+    seen: Switching,
     offered: Mapping[str, Offer],
     begin: datetime,
 ) -> dict[str, Any]:
     """``run.json``."""
     cells = []
-    for cell in told.cells:
+    for cell in seen.cells:
         at, low, high = cell.gain()
         cells.append(
             {
@@ -293,19 +293,19 @@ def _document(
         "command": list(command),
         "date": begin.isoformat(timespec="seconds"),
         "stack": stack,
-        "ranks": told.ranks,
-        "state": told.state,
-        "ended": told.ended,
+        "ranks": seen.ranks,
+        "state": seen.state,
+        "ended": seen.ended,
         "dry": dry,
         "run_s": seconds,
         "budget": share,
-        "spent_s": told.spent_s,
-        "saved_s": told.saved_s,
+        "spent_s": seen.spent_s,
+        "saved_s": seen.saved_s,
         "cells": cells,
     }
 
 
-def _learned(path: Path, stack: str, told: Told, offered: Mapping[str, Offer]) -> dict[str, Any]:
+def _learned(path: Path, stack: str, seen: Switching, offered: Mapping[str, Offer]) -> dict[str, Any]:
     """The file of ``--learn`` with what this run decided in the place of what stood there."""
     cells: dict[tuple[object, ...], dict[str, Any]] = {}
     if path.exists():
@@ -313,7 +313,7 @@ def _learned(path: Path, stack: str, told: Told, offered: Mapping[str, Offer]) -
             path.read_text(encoding="utf-8"), str(path), (LEARNED,), "file", "run --learn FILE"
         )["cells"]:
             cells[one["stack"], one["collective"], one["bin"], one["ranks"]] = one
-    for cell in told.cells:
+    for cell in seen.cells:
         if cell.settled_at is not None:
             key = (stack, cell.collective, cell.bin, cell.ranks)
             names = ("stack", "collective", "bin", "ranks")
@@ -322,10 +322,10 @@ def _learned(path: Path, stack: str, told: Told, offered: Mapping[str, Offer]) -
 
 
 def _rules(
-    out: Path, installation: Installation, told: Told, offered: Mapping[str, Offer], begin: datetime
+    out: Path, installation: Installation, seen: Switching, offered: Mapping[str, Offer], begin: datetime
 ) -> Mapping[Path, str]:
     """Decisions as a file of the stack, for jobs that do not tune themselves."""
-    decided = {(c.collective, c.ranks, c.bin): _word(c, offered) for c in reversed(told.cells) if c.best}
+    decided = {(c.collective, c.ranks, c.bin): _word(c, offered) for c in reversed(seen.cells) if c.best}
     rules = []
     for collective, ranks, size_bin in sorted(decided):
         rules.append(
@@ -341,7 +341,7 @@ def _rules(
     if not rules:
         return {}
     made = Provenance(
-        "run", begin.date().isoformat(), f"{installation.flavour} {installation.version}", ranks=told.ranks
+        "run", begin.date().isoformat(), f"{installation.flavour} {installation.version}", ranks=seen.ranks
     )
     try:
         texts = exporter(_RULES[installation.flavour]).export(
@@ -354,18 +354,18 @@ def _rules(
 
 
 def summary(
-    told: Told, offered: Mapping[str, Offer], seconds: float, dry: bool, files: Sequence[Path]
+    seen: Switching, offered: Mapping[str, Offer], seconds: float, dry: bool, files: Sequence[Path]
 ) -> str:
     """The terminal's last lines."""
-    if told.state != "on":
+    if seen.state != "on":
         why = {
             "threads": "it uses MPI_THREAD_MULTIPLE",
             "tolerant": "it runs with fault tolerance",
             "": "no rank called MPI_Init of a shared library of this MPI",
-        }[told.state]
+        }[seen.state]
         return f"nothing was switched: {why}; kept in {files[0]}\n"
     lines = []
-    for cell in told.cells:
+    for cell in seen.cells:
         where = f"{cell.collective} of {size_text(cell.lowest_bytes)} on {cell.ranks} ranks"
         if dry:
             most = cell.calls * cell.default_s
@@ -379,13 +379,13 @@ def summary(
                 f"{where}: {_word(cell, offered)} in place of the default, {at:.2f}× "
                 f"({low:.2f} … {high:.2f}), {cell.calls:,} calls; saved {cell.saved_s:.2g} s"
             )
-    undecided = sum(1 for cell in told.cells if cell.settled_at is None)
-    stayed = len(told.cells) - undecided - sum(1 for cell in told.cells if cell.best)
+    undecided = sum(1 for cell in seen.cells if cell.settled_at is None)
+    stayed = len(seen.cells) - undecided - sum(1 for cell in seen.cells if cell.best)
     if not dry:
         lines.append(f"the default stays in {stayed} kinds of calls, {undecided} are not decided")
-    waited = sum(cell.wait_s * cell.calls for cell in told.cells)
+    waited = sum(cell.wait_s * cell.calls for cell in seen.cells)
     lines.append(
-        f"saved {told.saved_s:.2g} s of {seconds:.3g} s, spent {told.spent_s:.2g} s trying; "
+        f"saved {seen.saved_s:.2g} s of {seconds:.3g} s, spent {seen.spent_s:.2g} s trying; "
         f"{waited:.2g} s of waiting on rank 0 of each communicator, which no tuning reaches"
     )
     return "\n".join([*lines, f"kept in {', '.join(map(str, files))}"]) + "\n"

@@ -23,14 +23,15 @@ def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
     check_ours(directory)
     if about.site.launcher.get("_target_") in _MODELS and not about.scenario.campaign.notify:
         return
-    told = f"the journal of {directory} asks to start:\n{_words(about)}"
+    request = f"the journal of {directory} asks to start:\n{_words(about)}"
     if is_sealed(read_events(directory)) or unasked:
-        sys.stderr.write(told)
+        sys.stderr.write(request)
         return
-    told = f"this user has not run the campaign; {told}"
-    if not agreed_to(f"{told}start it?", sys.stderr):
+    request = f"this user has not run the campaign; {request}"
+    if not agreed_to(f"{request}start it?", sys.stderr):
         raise JournalError(
-            f"nothing was started: {told}".rstrip(), "look at it; --yes (yes=True) starts it all the same"
+            f"nothing was started: {request}".rstrip(),
+            "look at it; --yes (yes=True) starts it all the same",
         )
 
 

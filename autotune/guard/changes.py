@@ -74,8 +74,8 @@ def _variables(kept: Facts, now: Facts, settings: Mapping[str, str]) -> Iterator
             elif name in new:
                 yield from _one(name, settings[name], old[name], new[name])
         others = [n for n in sorted(old.keys() & new.keys()) if n not in settings]
-        told = (n for n in others if _otherwise(old[n], new[n]) and not n.endswith(_NO_KNOBS))
-        if defaults := [f"{n}={old[n].default} → {new[n].default}" for n in told]:
+        changed = (n for n in others if _otherwise(old[n], new[n]) and not n.endswith(_NO_KNOBS))
+        if defaults := [f"{n}={old[n].default} → {new[n].default}" for n in changed]:
             yield Change(f"{layer}: other defaults: {_listed(defaults)}")
         if gone := sorted(old.keys() - new.keys() - settings.keys()):
             yield Change(f"{layer}: no longer there: {_listed(gone)}")

@@ -130,13 +130,13 @@ def _machine() -> Iterator[tuple[str, str]]:
     """Kernel, processor, firmware and drivers of this node."""
     yield "kernel", platform.release()
     with suppress(OSError), _PROCESSOR.open(encoding="utf-8", errors="replace") as lines:
-        told = {}
+        fields = {}
         for line in lines:
             key, _, value = line.partition(":")
             if not key.strip():
                 break  # the next core
-            told[key.strip()] = value.strip()
-        yield from ((name, told[name]) for name in ("model name", "microcode") if name in told)
+            fields[key.strip()] = value.strip()
+        yield from ((name, fields[name]) for name in ("model name", "microcode") if name in fields)
     yield from _read("firmware of the board", _SYSTEM / "class/dmi/id/bios_version")
     yield from _read("clock governor", _SYSTEM / "devices/system/cpu/cpu0/cpufreq/scaling_governor")
     yield from _read("transparent huge pages", _SYSTEM / "kernel/mm/transparent_hugepage/enabled")

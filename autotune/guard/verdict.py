@@ -95,7 +95,7 @@ class NightVerdict:
     """Before tonight that were compared with."""
 
     @property
-    def untold(self) -> tuple[Seen, ...]:
+    def inconclusive(self) -> tuple[Seen, ...]:
         """Slots in which a loss of ``LOSS`` is not excluded."""
         lost = {one.slot for one in self.found}
         return tuple(s for s in self.seen if s.slot not in lost and s.most > 1 + LOSS)
@@ -154,17 +154,17 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool =
     states = [night.state for night in nights]
     upgrades = np.cumsum([False, *(a != b for a, b in pairwise(states))])
     last = len(nights) - 1
-    told = {(key, day) for night in nights[:-1] for key, day in night.found}
+    earlier = {(key, day) for night in nights[:-1] for key, day in night.found}
     days = [night.day for night in nights]
     found: dict[tuple[Slot, Kind], Found] = {}
     suspected: dict[Slot, None] = {}
     for since in sorted(
-        {*range(max(0, last - FRESH + 1), last + 1), *(days.index(d) for _, d in told if d in days)}
+        {*range(max(0, last - FRESH + 1), last + 1), *(days.index(d) for _, d in earlier if d in days)}
     ):
         new = bool(since and upgrades[since] != upgrades[since - 1])
         limit = budget.limit(int(upgrades[since]) if new else 0)
         for slot, kind, evidence in _evidence(nights, series, since, limit):
-            if evidence >= limit or (kind is Kind.SLOWER and (slot_text(slot), days[since]) in told):
+            if evidence >= limit or (kind is Kind.SLOWER and (slot_text(slot), days[since]) in earlier):
                 if (one := _found(nights, series, slot, kind, since)) is not None:
                     found.setdefault((slot, kind), one)
             elif evidence >= limit / 2:

@@ -164,13 +164,13 @@ def _table(log: Log) -> CallProfile:
     """A table by hand; a comment `# application_s = 3600` may give the run's wall time."""
     application_s = None
     for number, line in enumerate(log.lines, 1):
-        if told := _SECONDS.match(line):
+        if stated := _SECONDS.match(line):
             try:
-                application_s = float(told[1])
+                application_s = float(stated[1])
             except ValueError:
                 application_s = math.nan
             if not 0 < application_s < math.inf:
-                log.fail(number, f"application_s is {told[1]!r}", "it must be a number above 0, in seconds")
+                log.fail(number, f"application_s is {stated[1]!r}", "it must be a number above 0, in seconds")
     if not delimited.announces(log, _COLUMNS):
         raise TableError(
             f"{log.name}: no profile of calls in {len(log.lines)} lines",

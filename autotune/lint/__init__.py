@@ -30,7 +30,7 @@ from autotune.lint.parameters import mca_file, tune_file
 from autotune.lint.recipes import docker_file, easybuild_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
 from autotune.lint.runtime import prte_file
-from autotune.lint.scripts import shell_file, told
+from autotune.lint.scripts import shell_file, stated_version
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import settings, together
 from autotune.lint.traps import traps, unusable
@@ -138,7 +138,7 @@ def lint(
     for path, said in files.items():
         kind = kind_of(path, said)
         text = said.replace("\r\n", "\n")
-        version = asked or told(text if kind in _SAYING else str(path)) or usual
+        version = asked or stated_version(text if kind in _SAYING else str(path)) or usual
         findings += _carried(path, said, kind)
         if kind == "rules":
             here_is = _release(knobs) if version == usual else ()

@@ -47,7 +47,7 @@ _TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
 """A version of Open MPI that a module asks for."""
 
 
-def told(text: str) -> tuple[int, int] | None:
+def stated_version(text: str) -> tuple[int, int] | None:
     """The version of Open MPI that a script loads or calls; None: it does not say, or says several."""
     if _SPECTRUM.search(text):
         return (4, 1)  # what Spectrum MPI is made from
@@ -63,7 +63,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """A script: what a stack could see of it, and each launch."""
     source = translated(text) if is_csh(path, text) else text
     script = follow(source, _matters(), lambda words: place_of(words) is not None)
-    foreign = bool(_FOREIGN.search(text)) and told(text) is None
+    foreign = bool(_FOREIGN.search(text)) and stated_version(text) is None
     notes = Notes(path)
     assigned: dict[Assignment, None] = {}
     launches: dict[tuple[int, int], list[Reach]] = {}

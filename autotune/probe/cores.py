@@ -82,9 +82,9 @@ class Cores:
             self._comm.Iprobe()
         return trip_s
 
-    def _agreed(self, told: bool) -> bool:
+    def _agreed(self, mine: bool) -> bool:
         """The first rank's answer, whose patience counts."""
-        return bool(self._comm.bcast(told))
+        return bool(self._comm.bcast(mine))
 
 
 def _shared(node: MPI.Comm) -> mmap.mmap | None:

@@ -148,7 +148,7 @@ def _measure(
 
     patience_s = request.patience_s if kernel else 0.0  # without the kernel nobody sees the cores
     steadiness, began = Steadiness(request.usual_core, patience_s), look()
-    cells, told = _sweeps(world, request, kernel, variables, steadiness)
+    cells, remarks = _sweeps(world, request, kernel, variables, steadiness)
     seen = since(world, began)
     beside = _beside_s(world, request, kernel, variables)
     used, library = _memory(world, tools) if request.memory else (np.nan, {})
@@ -164,7 +164,7 @@ def _measure(
         overhead_s=float(world.allreduce(_overhead_s(loop, request.collectives[0]), MPI.MAX)),
         memory_bytes=used,
         library_bytes=library,
-        notes=(*notes, *told),
+        notes=(*notes, *remarks),
         applied={**proof.applied, **variables.read_back},
         machine={**(seen.figures if seen else {}), **steadiness.figures},
         beside=beside,

@@ -81,13 +81,13 @@ class _SeenByRank:
 def _of_node(ranks: Sequence[_SeenByRank]) -> Disturbance | None:
     """Interference with the ranks of one node."""
     seen = [(rank.before, rank.after) for rank in ranks]
-    told = [(before, after) for before, after in seen if before is not None and after is not None]
-    if not told:
+    complete = [(before, after) for before, after in seen if before is not None and after is not None]
+    if not complete:
         return None
     own_s, cores = sum(rank.own_s for rank in ranks), reduce(or_, (rank.allowed for rank in ranks))
     return replace(
-        disturbance(*told[0], own_s, min(rank.clock_share for rank in ranks)),
-        throttled=max(0, *(after.throttled - before.throttled for before, after in told)),
+        disturbance(*complete[0], own_s, min(rank.clock_share for rank in ranks)),
+        throttled=max(0, *(after.throttled - before.throttled for before, after in complete)),
         crowded_ranks=max(0, len(ranks) - cores.bit_count()),
     )
 

@@ -67,9 +67,9 @@ class TightSweep(Sweep):
         while not done:
             begins, ends = loop.run(cell.exchange, first + calls, tight=True)
             mine = float(np.mean((ends - begins)[first:])) * cell.exchange.operation.share(self._sync.rank)
-            told = self._sync.gather(mine)
-            if told is not None:
-                means.append(np.array(told))
+            gathered = self._sync.gather(mine)
+            if gathered is not None:
+                means.append(np.array(gathered))
                 done = self._enough(means, calls, share_s - (time.perf_counter() - begin))
             done = self._sync.bcast(done)
         if means:

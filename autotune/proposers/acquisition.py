@@ -116,12 +116,12 @@ class SearchState:
             setting = job_setting(self.space, point)
             means[setting] = np.minimum(means.get(setting, mean), mean)
             least[setting] = np.minimum(least.get(setting, mean), mean - RULE.surely * sd)
-        told = np.array([slot != MEMORY for slot in self.slots])
+        timed = np.array([slot != MEMORY for slot in self.slots])
         envelopes = {
-            setting: np.where(told & np.isfinite(curve), means.get(setting, curve), curve)
+            setting: np.where(timed & np.isfinite(curve), means.get(setting, curve), curve)
             for setting, curve in self.envelopes.items()
         }
-        losers = frozenset(s for s, curve in least.items() if (told & (curve > self.limit)).any())
+        losers = frozenset(s for s, curve in least.items() if (timed & (curve > self.limit)).any())
         return replace(self, envelopes=envelopes, losers=losers)
 
     def leaders(self, n: int = 3) -> list[Point]:

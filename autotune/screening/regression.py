@@ -210,9 +210,9 @@ def _design(
         values = columns[term]
         if np.ptp(values) == 0:
             raise TableError(f"{name}, column {term}: all {n} rows have {values[0]:g}", "leave the term out")
-        told = " and ".join(formula.label(its) for its in names[:i])
+        others = " and ".join(formula.label(its) for its in names[:i])
         raise TableError(
-            f"{name}: {formula.label(term)} follows from {told} in every row",
+            f"{name}: {formula.label(term)} follows from {others} in every row",
             "leave one of these terms out",
         )
     return design, names

@@ -233,8 +233,8 @@ class OpenMpiDialect(Dialect):
         """Where ``ompi_info`` says, or two above: Debian's has only its own links there."""
         info = mpirun.resolve().with_name("ompi_info")
         text = output([str(info), "--parsable", "--path", "libdir"]) if info.exists() else ""
-        told = re.findall(r"^path:libdir:(.+)$", text, re.MULTILINE)[:1]
-        return [place for folder in map(Path, told) for place in (folder, folder.parent.parent)]
+        libdirs = re.findall(r"^path:libdir:(.+)$", text, re.MULTILINE)[:1]
+        return [place for folder in map(Path, libdirs) for place in (folder, folder.parent.parent)]
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int

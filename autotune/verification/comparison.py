@@ -153,7 +153,7 @@ def claims(
     wins = each - share - math.log(2) >= limit
 
     def where(which: np.ndarray) -> frozenset[Slot]:
-        chosen = {slot for slot, told in zip(slots, which, strict=True) if told}
+        chosen = {slot for slot, chosen_one in zip(slots, which, strict=True) if chosen_one}
         return frozenset((chosen - {WHOLE}) | (set(same) if WHOLE in chosen else set()))
 
     return Claims(

@@ -40,7 +40,7 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
         "unconfirmed": [row(e) for e in result.unconfirmed],
         "harmful": [row(e) for e in result.harmful],
         "set_aside": [list(change) for _, change in result.set_aside],
-        "untold": [list(change) for _, change in result.untold],
+        "untold": [list(change) for _, change in result.inconclusive],
     }
 
 
@@ -48,8 +48,8 @@ def headline(result: DiscoveryResult) -> str:
     """How many knobs help, of how many, and how many are inconclusive."""
     active = {effect.change[0] for effect in result.active}
     unsure = {effect.change[0] for effect in result.unconfirmed}
-    untold = ({name for _, (name, _) in result.untold} | unsure) - active
-    unclear = f"; {len(untold)} inconclusive" if untold else ""
+    unclear_ones = ({name for _, (name, _) in result.inconclusive} | unsure) - active
+    unclear = f"; {len(unclear_ones)} inconclusive" if unclear_ones else ""
     help_ = "helps" if len(active) == 1 else "help"
     return f"{len(active)} of {result.factors} knobs {help_} at some size{unclear}"
 
@@ -67,8 +67,8 @@ def remarks(result: DiscoveryResult) -> Iterator[str]:
         yield f"helping by the screening, not confirmed in time, searched all the same: {', '.join(each)}"
     if result.set_aside:
         yield "launches fail with " + ", ".join(_each(result, result.set_aside))
-    if result.untold:
-        each = _each(result, result.untold)
+    if result.inconclusive:
+        each = _each(result, result.inconclusive)
         some, more = ", ".join(each[:_HARMFUL_ROWS]), len(each) - _HARMFUL_ROWS
         yield f"inconclusive: {some}" + (f" and {more} more" if more > 0 else "")
 

@@ -37,7 +37,7 @@ class DiscoveryResult:
     unconfirmed: tuple[ChangeEffect, ...]  # What helps by the screening, and time ended before its own runs.
     harmful: tuple[ChangeEffect, ...]  # What only slows down: by the screening, or confirmed as well.
     set_aside: tuple[tuple[int, Change], ...]  # (arm, change) that make launches fail.
-    untold: tuple[tuple[int, Change], ...]  # Suspected and not confirmed, or never measured.
+    inconclusive: tuple[tuple[int, Change], ...]  # Suspected and not confirmed, or never measured.
     arms: tuple[tuple[float, ...], ...]  # ln of the time of each arm at each size; empty: not measured.
     rate: float  # Of false discoveries.
     names: tuple[str, ...] = ()  # Of the arms.
@@ -104,7 +104,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> D
     unconfirmed: list[ChangeEffect] = []
     harmful: list[ChangeEffect] = []
     aside: list[tuple[int, Change]] = []
-    untold: list[tuple[int, Change]] = []
+    inconclusive: list[tuple[int, Change]] = []
     curves, names = [], tuple(arm.name for arm in arms)
     fits = [_fitted(arm, number, screened, seed) for number, arm in enumerate(arms)]
     for number, (arm, fit) in enumerate(zip(arms, fits, strict=True)):
@@ -112,7 +112,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> D
         aside += [(number, change) for change in arm.changes if change in guilty]
         curves.append(tuple(fit.level) if fit else ())
         if fit is None:
-            untold += [(number, change) for change in arm.changes if change not in guilty]
+            inconclusive += [(number, change) for change in arm.changes if change not in guilty]
             continue
         suspected, faster = _may_help(fit, rate, fits[0]), false_discovery_set(fit.p_faster, rate)
         moving = false_discovery_set(fit.p_any, rate)
@@ -134,13 +134,13 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> D
             elif loses and (change in lose if suspected[i] else change not in slower):
                 harmful.append(effect)
             elif not measured or suspected[i] or change in slower:
-                untold.append((number, change))
+                inconclusive.append((number, change))
     return DiscoveryResult(
         tuple(active),
         tuple(unconfirmed),
         tuple(harmful),
         tuple(aside),
-        tuple(untold),
+        tuple(inconclusive),
         tuple(curves),
         rate,
         names,

@@ -178,12 +178,12 @@ def _points(
         )
         label = None
     for axis in ("x", "y"):
-        told = trace.get(f"error_{axis}", {})
-        if told.get("array"):
-            up = [v or 0.0 for v in told["array"]]
-            error: Any = [told.get("arrayminus") or up, up]
+        its = trace.get(f"error_{axis}", {})
+        if its.get("array"):
+            up = [v or 0.0 for v in its["array"]]
+            error: Any = [its.get("arrayminus") or up, up]
             bars: dict[str, Any] = {
-                "ecolor": told["color"],
+                "ecolor": its["color"],
                 "elinewidth": 0.9,
                 "capsize": 2,
                 "zorder": order - 0.5,

@@ -74,8 +74,8 @@ def _durations(recorded: Recording) -> Iterable[tuple[str, float, Histogram]]:
         (one.own_s, " ".join(filter(None, (one.operation, one.distance))), one.message_bytes, one.histogram)
         for one in recorded.other
     ]
-    told = [(name, size, its) for _, name, size, its in sorted(every, key=lambda row: -row[0]) if its]
-    return told[:_DRAWN]
+    largest = [(name, size, its) for _, name, size, its in sorted(every, key=lambda row: -row[0]) if its]
+    return largest[:_DRAWN]
 
 
 def _histogram(name: str, message_bytes: float, its: Histogram) -> str:

@@ -118,8 +118,8 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
             until = min(until, time.monotonic() + _FORCED_S)
             _kill(_children())
         wait_s = _ROUND_S if forced else min(3600.0, max(0.0, forced_at - time.monotonic()))
-        told = signal.sigtimedwait(heard, wait_s)
-        number = told.si_signo if told is not None else signal.SIGCHLD
+        received = signal.sigtimedwait(heard, wait_s)
+        number = received.si_signo if received is not None else signal.SIGCHLD
         if number == signal.SIGHUP:
             forced_at = time.monotonic() + grace_s
         if number == signal.SIGTERM or (number == signal.SIGHUP and not asked):

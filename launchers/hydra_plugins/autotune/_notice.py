@@ -9,7 +9,7 @@ from collections.abc import Sequence
 _PATIENCE_S = 30.0
 
 
-def told(argv: Sequence[str]) -> str:
+def run(argv: Sequence[str]) -> str:
     """Run a command, without a shell and with nothing to read; what went wrong, empty where nothing did.
 
     What it prints goes to our standard error. After half a minute it is ended with all that it started.

@@ -187,15 +187,15 @@ def _followed(process: subprocess.Popen[bytes], outputs: Sequence[_Output], dead
 
     What it leaves in the background can hold its output open, so that the end of this is not waited for.
     """
-    with selectors.DefaultSelector() as selector, _told_by_kernel(process.pid) as told:
+    with selectors.DefaultSelector() as selector, _exit_descriptor(process.pid) as exited:
         for pipe, output in zip(_pipes(process), outputs, strict=True):
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, selectors.EVENT_READ, output)
-        for descriptor in (told, interruption.alarm()):
+        for descriptor in (exited, interruption.alarm()):
             if descriptor is not None:
                 selector.register(descriptor, selectors.EVENT_READ)
         while process.poll() is None and (left_s := deadline - time.monotonic()) > 0:
-            for key, _ in selector.select(left_s if told is not None else min(left_s, _TURN_S)):
+            for key, _ in selector.select(left_s if exited is not None else min(left_s, _TURN_S)):
                 if key.data is not None and not _taken(key.fd, key.data):
                     selector.unregister(key.fileobj)
             interruption.check()
@@ -229,7 +229,7 @@ def _without_core_dumps() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told_by_kernel(pid: int) -> Iterator[int | None]:
+def _exit_descriptor(pid: int) -> Iterator[int | None]:
     """A descriptor that can be read when the process ends; None where the kernel has none."""
     try:
         descriptor = os.pidfd_open(pid)

@@ -69,9 +69,9 @@ def test_an_upgrade_is_told_with_fewer_nights_of_history():
 def test_early_nights_say_how_many_are_wanted_and_later_ones_exclude_a_loss():
     nights = Machine().nights(30, np.random.default_rng(6), each=16)
     early, late = judge(nights[:3]), judge(nights)
-    assert early.untold
+    assert early.inconclusive
     assert all(2 < seen.wanted < 30 for seen in early.seen)
-    assert late.untold == ()
+    assert late.inconclusive == ()
     assert all(seen.day < 0.03 for seen in late.seen)
 
 

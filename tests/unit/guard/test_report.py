@@ -12,7 +12,7 @@ import pytest
 
 from autotune.errors import ExitCode
 from autotune.guard.changes import Change
-from autotune.guard.told import Told, reframe_test
+from autotune.guard.report import CheckReport, reframe_test
 from autotune.guard.verdict import NightVerdict, judge
 from tests.unit.guard.nights_of import SLOTS, Machine
 
@@ -21,17 +21,20 @@ QUIET = judge(Machine().nights(30, RNG(1), each=16))
 EARLY = judge(Machine().nights(2, RNG(1), each=16))
 BEHIND = judge(Machine().nights(1, RNG(1), each=16, loss=(0, SLOTS[1], 1.5, False)))
 CASES = {
-    "same": (Told("2026-11-01", (), verdict=QUIET), ExitCode.WELL),
-    "quick": (Told("2026-11-01", (Change("UCX: 1.18 → 1.20"),)), ExitCode.WELL),
-    "early": (Told("2026-11-01", (), verdict=EARLY), ExitCode.STUCK),
-    "nothing": (Told("2026-11-01", (), verdict=NightVerdict()), ExitCode.STUCK),
-    "behind": (Told("2026-11-01", (), verdict=BEHIND), ExitCode.FINDING),
-    "not in effect": (Told("2026-11-01", (), ("no rule is reached",), verdict=QUIET), ExitCode.FINDING),
-    "older is faster": (
-        Told("2026-11-01", (), other=("slower than under 5.0.10",), lost=(SLOTS[0],)),
+    "same": (CheckReport("2026-11-01", (), verdict=QUIET), ExitCode.WELL),
+    "quick": (CheckReport("2026-11-01", (Change("UCX: 1.18 → 1.20"),)), ExitCode.WELL),
+    "early": (CheckReport("2026-11-01", (), verdict=EARLY), ExitCode.STUCK),
+    "nothing": (CheckReport("2026-11-01", (), verdict=NightVerdict()), ExitCode.STUCK),
+    "behind": (CheckReport("2026-11-01", (), verdict=BEHIND), ExitCode.FINDING),
+    "not in effect": (
+        CheckReport("2026-11-01", (), ("no rule is reached",), verdict=QUIET),
         ExitCode.FINDING,
     ),
-    "older is alike": (Told("2026-11-01", (), other=("not excluded",), open=True), ExitCode.STUCK),
+    "older is faster": (
+        CheckReport("2026-11-01", (), other=("slower than under 5.0.10",), lost=(SLOTS[0],)),
+        ExitCode.FINDING,
+    ),
+    "older is alike": (CheckReport("2026-11-01", (), other=("not excluded",), open=True), ExitCode.STUCK),
 }
 EACH = pytest.mark.parametrize("name", CASES)
 

@@ -19,7 +19,7 @@ _PERCENT = 100
 
 
 @dataclass(frozen=True)
-class Told:
+class CheckReport:
     """One check."""
 
     kept: str
@@ -49,7 +49,7 @@ class Told:
         verdict = self.verdict
         if self.not_in_effect or self.lost or (verdict and verdict.found):
             return ExitCode.FINDING
-        if self.open or (verdict and (verdict.untold or verdict.suspected or not verdict.seen)):
+        if self.open or (verdict and (verdict.inconclusive or verdict.suspected or not verdict.seen)):
             return ExitCode.STUCK
         return ExitCode.WELL
 
@@ -84,7 +84,7 @@ class Told:
             return "no launch of each side worked"
         if verdict.suspected:
             return f"{', '.join(map(slot_words, verdict.suspected))} may be slower: another night resolves it"
-        worst = max(verdict.untold, key=lambda seen: seen.wanted)
+        worst = max(verdict.inconclusive, key=lambda seen: seen.wanted)
         if worst.wanted <= verdict.nights:
             most = f"{_PERCENT * (worst.most - 1):.0f} %"
             return f"{slot_words(worst.slot)} may be {most} slower: another night resolves it"
@@ -151,7 +151,7 @@ class Told:
             cases.append(("other installation", kind, "\n".join(self.other)))
         if self.verdict:
             found = {one.slot: one for one in self.verdict.found}
-            open_ = {one.slot for one in self.verdict.untold} | set(self.verdict.suspected)
+            open_ = {one.slot for one in self.verdict.inconclusive} | set(self.verdict.suspected)
             for slot in dict.fromkeys((*found, *(one.slot for one in self.verdict.seen))):
                 said = _found(found[slot]) if slot in found else self._missing if slot in open_ else ""
                 cases.append(
