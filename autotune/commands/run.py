@@ -151,19 +151,29 @@ def learned_in(path: Path | None, stack: str) -> list[tuple[str, int, int, str]]
     Raises:
         TableError: a file of another kind, or damaged.
     """
+    return [
+        (collective, size_bin, ranks, algorithm)
+        for (on, collective, size_bin, ranks), algorithm in _kept(path).items()
+        if on == stack and collective in SWITCHED
+    ]
+
+
+def _kept(path: Path | None) -> dict[tuple[str, str, int, int], str]:
+    """All decisions in a file of ``--learn``: stack, collective, bin, ranks → algorithm."""
     if path is None or not path.exists():
-        return []
+        return {}
     if path.stat().st_size > _MOST_BYTES:
         raise TableError(f"{path} is too large for what `run --learn` writes", "name another file")
     document = document_in(
         path.read_text(encoding="utf-8"), str(path), (LEARNED,), "file of --learn", "run --learn FILE -- …"
     )
     try:
-        return [
-            (str(one["collective"]), int(one["bin"]), int(one["ranks"]), str(one["algorithm"]))
+        return {
+            (str(one["stack"]), str(one["collective"]), int(one["bin"]), int(one["ranks"])): str(
+                one["algorithm"]
+            )
             for one in document["cells"]
-            if one["stack"] == stack and one["collective"] in SWITCHED
-        ]
+        }
     except (KeyError, TypeError, ValueError) as exc:
         raise TableError(
             f"{path}: a cell is damaged: {exc}", "remove the file; the next run writes it anew"
@@ -307,18 +317,10 @@ def _document(
 
 def _learned(path: Path, stack: str, seen: Switching, offered: Mapping[str, Offer]) -> dict[str, Any]:
     """The file of ``--learn`` with what this run decided in the place of what stood there."""
-    cells: dict[tuple[object, ...], dict[str, Any]] = {}
-    if path.exists():
-        for one in document_in(
-            path.read_text(encoding="utf-8"), str(path), (LEARNED,), "file", "run --learn FILE"
-        )["cells"]:
-            cells[one["stack"], one["collective"], one["bin"], one["ranks"]] = one
-    for cell in seen.cells:
-        if cell.settled_at is not None:
-            key = (stack, cell.collective, cell.bin, cell.ranks)
-            names = ("stack", "collective", "bin", "ranks")
-            cells[key] = {**dict(zip(names, key, strict=True)), "algorithm": _word(cell, offered)}
-    return {"format": LEARNED, "cells": list(cells.values())}
+    settled = (cell for cell in seen.cells if cell.settled_at is not None)
+    cells = _kept(path) | {(stack, c.collective, c.bin, c.ranks): _word(c, offered) for c in settled}
+    names = ("stack", "collective", "bin", "ranks", "algorithm")
+    return {"format": LEARNED, "cells": [dict(zip(names, (*k, v), strict=True)) for k, v in cells.items()]}
 
 
 def _rules(

@@ -27,7 +27,7 @@ from autotune.history.folder import WISHES
 from autotune.recommend.recommendation import Recommendation
 from autotune.scenario import Scenario, sizes_of
 from autotune.scenario.whole_site import Wishes, node_bytes
-from autotune.site import DEFAULT, fitted, loss_removed
+from autotune.site import DEFAULT, loss_removed
 from autotune.stacks import dialect
 from autotune.structure import Document, plain
 from autotune.views.site_map import site_page
@@ -88,19 +88,19 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
     write_files({root / WISHES: json.dumps(plain(wishes)) + "\n"}, parents=True)
     code, tried = int(ExitCode.WELL), set[tuple[int, int]]()
     places: list[tuple[Scenario, Site]] = []
-    while (upcoming := _next(read_site(root), document, tried)) is not None:
+    while (upcoming := _next(site := read_site(root), document, tried)) is not None:
         job, why = upcoming
         tried.add(job)
         sys.stdout.write(f"\n{_name(job)}: {why}\n")
         sys.stdout.flush()
-        scenario, place = compose(_job(document, root, job, read_site(root).node_hours))
-        places.append((place.asked(scenario), place))
+        scenario, place = compose(_job(document, root, job, site.node_hours))
+        asked = place.asked(scenario)
+        places.append((asked, place))
         try:
-            code = max(code, tune(place.asked(scenario), place, quiet))
+            code = max(code, tune(asked, place, quiet))
         except CampaignError as exc:  # the other jobs may do
             sys.stderr.write(f"{_name(job)}: {exc}\n")
             code = max(code, int(exc.exit_code))
-    site = read_site(root)
     recommendation = site.recommendation()
     formats = tuple(document.get("export") or ()) or dialect(site.first.about.space.stack).formats
     if places or not (root / "export").is_dir():  # ended after its last job, before its files
@@ -160,7 +160,7 @@ def status_text(site: SiteDirectory) -> str:
             campaign = site.campaigns[job]
             lines.append(f"{_name(job)}: {campaign.state.value}, {len(campaign.history)} launches")
         else:
-            mine = [one for one in site.decided if (one.shape.nodes, one.shape.ppn) == job]
+            mine = site.decided_for(job)
             n = sum(one.choice != DEFAULT for one in mine)
             lines.append(
                 f"{_name(job)}: not measured; {n} of {len(mine)} slots predicted, the library's else"
@@ -187,9 +187,8 @@ def _next(
         return None
     if len({nodes for nodes, _ in site.campaigns}) < _FIRST or not site.measured:
         return left[0], "small jobs come first"
-    model = fitted(site.measured)
-    mine = {job: [d for d in site.decided if (d.shape.nodes, d.shape.ppn) == job] for job in left}
-    worth = {job: loss_removed(model, mine[job]) for job in left}
+    mine = {job: site.decided_for(job) for job in left}
+    worth = {job: loss_removed(site.model, mine[job]) for job in left}
     best = max(left, key=lambda job: worth[job] / _cost_h(site, document, job))
     if worth[best] <= 0:
         return None

@@ -16,7 +16,18 @@ from autotune.history.trial import Phase, Rule, Subject
 from autotune.recommend.recommendation import Checked, Part, Recommendation
 from autotune.resources import user_text
 from autotune.scenario.whole_site import Wishes
-from autotune.site import DEFAULT, Decision, Measured, Shape, bounds, calibrated, decide, fitted, outcomes
+from autotune.site import (
+    DEFAULT,
+    Decision,
+    Measured,
+    Shape,
+    Transfer,
+    bounds,
+    calibrated,
+    decide,
+    fitted,
+    outcomes,
+)
 from autotune.space import Point
 from autotune.stacks import dialect
 from autotune.structure import Document
@@ -66,9 +77,14 @@ class SiteDirectory:
         return {job: one for job, one in found if one is not None}
 
     @cached_property
+    def model(self) -> Transfer:
+        """The model of all that was measured."""
+        return fitted(self.measured)
+
+    @cached_property
     def z(self) -> float | None:
         """Standard deviations below the expected gain that a prediction needs; None: none is made."""
-        return calibrated(outcomes(self.measured, fitted(self.measured).scales)) if self.measured else None
+        return calibrated(outcomes(self.measured, self.model.scales)) if self.measured else None
 
     @cached_property
     def decided(self) -> list[Decision]:
@@ -81,8 +97,12 @@ class SiteDirectory:
         if not self.measured or not asked:
             return [Decision(shape, DEFAULT) for shape in asked]
         ruled = {(r.collective, str(r.choice)) for one in self.recommended.values() for r in one.rules}
-        said = bounds(fitted(self.measured), asked)
+        said = bounds(self.model, asked)
         return decide({s: [b for b in said[s] if (s.collective, b[0]) in ruled] for s in asked}, self.z)
+
+    def decided_for(self, job: tuple[int, int]) -> list[Decision]:
+        """Shapes of one of these jobs."""
+        return [one for one in self.decided if (one.shape.nodes, one.shape.ppn) == job]
 
     def recommendation(self) -> Recommendation:
         """One set of rules of all jobs, measured or predicted.
