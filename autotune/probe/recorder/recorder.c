@@ -94,9 +94,6 @@ static int neighbours(struct comm *k) {
         for (int i = 0; i < many; i++) sum += ns[i] * width(TYPE(ts[i]));                                     \
         many ? sum / many : 0;                                                                                \
     })
-#define OPEN(...) __VA_ARGS__
-#define TEXT(x) TEXT_(x)
-#define TEXT_(x) #x
 
 /* What all wrappers of a collective share: is it counted, as what, and where? */
 #define COUNTED(op, how, bytes_, root_, ...)                                                                  \
@@ -127,39 +124,10 @@ static inline int far_off(MPI_Comm handle, int peer) {
     int far_ = (whom);                                                                                        \
     struct call v_ = noticed(OTHER_##name, far_, b_);
 
-/* Parameters: in C as they are, in Fortran by address. Types: N count, D place, W place in bytes, I number,
- * T datatype, O operation, H communicator. */
-#define VOID(x) void *x
-#define CVOID(x) const void *x
-#define NUM(x) N BY x
-#define NUMS(x) const N x[]
-#define AT(x) const D x[]
-#define ATW(x) const W x[]
-#define ATN(x) const MPI_Aint x[]
-#define INT(x) I BY x
-#define DT(x) T BY x
-#define DTS(x) const T x[]
-#define OP(x) O BY x
-#define COMM(x) H BY x
-#define GROUP(x) G BY x
-#define WIN(x) MW BY x
-#define FH(x) F_ BY x
-#define OFF(x) MPI_Offset BY x
-#define AINT(x) MPI_Aint BY x
-#define STATUS(x) S *x
-#define NUMBER(x) I *x
-#define MESSAGES(x) M *x
-#define COMMS(x) H *x
-#define WINS(x) MW *x
-#define FHS(x) F_ *x
-#define VAL(x) (BY x)
-#define KEY(x) ((int64_t)(intptr_t)VAL(x))
+#include "parameters.h"
 #define WIDTH(t) width(TYPE(VAL(t)))
 #define SIZE(n, t) ((double)VAL(n) * WIDTH(t))
 #define OURS(c) (KEY(c) ^ (int64_t)sizeof TEXT(NAMED()) << 40) /* of this binding: its function is known */
-#define ALIKE(n, t) (int64_t) VAL(n), KEY(t)
-#define ALL_ALIKE 0, 0
-#define UNALIKE -1, 0
 
 /* C. */
 #define BY
@@ -258,18 +226,8 @@ EACH_STARTED(C_STARTED)
 #undef W
 #endif
 
-int MPI_Init(int *n, char ***words) {
-    check_mpi();
-    int code = REAL(Init)(n, words);
-    if (code == MPI_SUCCESS) begun();
-    return code;
-}
-int MPI_Init_thread(int *n, char ***words, int required, int *provided) {
-    check_mpi();
-    int code = REAL(Init_thread)(n, words, required, provided);
-    if (code == MPI_SUCCESS) begun();
-    return code;
-}
+#include "init.h"
+
 int MPI_Finalize(void) {
     ended(1);
     return REAL(Finalize)();

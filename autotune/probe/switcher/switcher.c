@@ -574,22 +574,8 @@ static struct comm *switchable(enum op op, MPI_Comm handle, int reduces, MPI_Op 
 }
 
 #define IS_ROOT(root) (VAL(root) == k->rank)
-#define TEXT(x) TEXT_(x)
-#define TEXT_(x) #x
-#define OPEN(...) __VA_ARGS__
-#define VOID(x) void *x
-#define CVOID(x) const void *x
-#define NUM(x) N BY x
-#define INT(x) I BY x
-#define DT(x) T BY x
-#define OP(x) O BY x
-#define COMM(x) H BY x
-#define VAL(x) (BY x)
-#define KEY(x) ((int64_t)(intptr_t)VAL(x))
+#include "../recorder/parameters.h"
 #define SIZE(n, t) (VAL(n) < 0 ? -1 : (double)VAL(n) * width(TYPE(VAL(t))))
-#define ALIKE(n, t) (int64_t) VAL(n), KEY(t)
-#define ALL_ALIKE 0, 0
-#define UNALIKE -1, 0
 
 /* What is switched: counts alike on all ranks by the standard. Of reductions the operation counts, too. */
 #define SWITCH(X, name, reduces, by, key, ...) APPLY_(X, name, reduces, by, key, __VA_ARGS__)
@@ -683,18 +669,8 @@ EACH(C_CALLS)
 #undef N
 #endif
 
-int MPI_Init(int *n, char ***words) {
-    check_mpi();
-    int code = REAL(Init)(n, words);
-    if (code == MPI_SUCCESS) begun();
-    return code;
-}
-int MPI_Init_thread(int *n, char ***words, int required, int *provided) {
-    check_mpi();
-    int code = REAL(Init_thread)(n, words, required, provided);
-    if (code == MPI_SUCCESS) begun();
-    return code;
-}
+#include "../recorder/init.h"
+
 int MPI_Finalize(void) {
     ended("finalized");
     return REAL(Finalize)();
