@@ -17,7 +17,7 @@ from autotune.campaign.description import Description, campaign_in
 from autotune.campaign.strategy import Strategy
 from autotune.errors import UserError
 from autotune.history.events import State, replayed
-from autotune.history.folder import FILE
+from autotune.history.folder import FILE, WISHES
 from autotune.history.journal import Journal, is_locked, read_events
 from autotune.history.trial import History, Phase, Trial
 from autotune.recommend.recommendation import Recommendation
@@ -83,7 +83,10 @@ def read_campaign(directory: Path) -> CampaignDirectory:
     events = read_events(directory)
     begun = campaign_in(events)
     if begun is None:
-        raise UserError(f"{directory} holds no campaign", f"expected a directory with a {FILE}")
+        hint = f"expected a directory with a {FILE}"
+        if (directory / WISHES).is_file():
+            hint = f"it is that of a whole site: its campaigns are in {directory / 'jobs'}"
+        raise UserError(f"{directory} holds no campaign", hint)
     history, pending = replayed(events)
     about = Strategy(begun).plan(history).campaign
     return CampaignDirectory(directory, about, history, *_state(directory, events), pending, len(events))

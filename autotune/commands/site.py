@@ -10,29 +10,48 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from autotune.campaign.observing import measurement_of
+import numpy as np
+
 from autotune.campaign.site import Site
 from autotune.commands.kept_status import is_site
-from autotune.commands.site_directory import SiteDirectory, cells, job_folder, read_site
+from autotune.commands.site_check import read_back
+from autotune.commands.site_directory import (
+    SAMPLE,
+    SAMPLED,
+    Sample,
+    SiteDirectory,
+    cells,
+    job_folder,
+    read_site,
+)
+from autotune.commands.site_next import cost_h, hours, upcoming
+from autotune.commands.status import progress
 from autotune.commands.tune import tune
-from autotune.errors import CampaignError, ExitCode, ScenarioError
-from autotune.exporters.export_check import check_export
+from autotune.errors import (
+    AutotuneError,
+    CampaignError,
+    ExitCode,
+    LockedError,
+    ScenarioError,
+    StackError,
+    StorageError,
+)
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.writing import write_files
-from autotune.history.events import State
 from autotune.history.folder import WISHES
+from autotune.history.journal import is_locked, locked
 from autotune.recommend.recommendation import Recommendation
 from autotune.scenario import Scenario, sizes_of
-from autotune.scenario.whole_site import Wishes, node_bytes
-from autotune.site import DEFAULT, loss_removed
+from autotune.scenario.whole_site import Job, Wishes, node_bytes
+from autotune.site import DEFAULT
 from autotune.stacks import dialect
 from autotune.structure import Document, plain
 from autotune.views.site_map import site_page
 
-_FIRST = 2  # Node counts that are measured before a model is asked: one shows nothing of another.
 Compose = Callable[[dict[str, Any]], tuple[Scenario, Site]]  # A job's configuration → where it is made.
 
 
@@ -48,8 +67,20 @@ def site_status(directory: Path, as_json: bool) -> None:
         ],
         "predicted": sum(one.choice != DEFAULT for one in site.decided),
         "slots_not_measured": len(site.decided),
+        "sample": site.sample_text,
     }
-    sys.stdout.write(json.dumps(plain(document)) + "\n" if as_json else status_text(site))
+    sys.stdout.write(json.dumps(plain(document)) + "\n" if as_json else site_progress(directory)[0])
+
+
+def site_progress(directory: Path) -> tuple[str, bool]:
+    """How far a site is, with the job under way, and whether it goes on."""
+    text, going_on = status_text(read_site(directory)), is_locked(directory, WISHES)
+    for folder in sorted((directory / "jobs").glob("*")):
+        with suppress(AutotuneError):
+            now = progress(folder)
+            going_on |= now.going_on
+            text += f"{folder.name}: {now.text}" if now.going_on else ""
+    return text, going_on
 
 
 def site_report(directory: Path, out: Path | None) -> None:
@@ -80,45 +111,68 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
 
     Raises:
         ScenarioError: the directory holds a site with other wishes.
+        LockedError: somebody else is making its jobs.
         CampaignError: no job could be measured.
     """
     wishes, root = wishes_of(document), Path(document["campaign"]["dir"])
-    if is_site(root) and read_site(root).wishes != wishes:
+    if document["campaign"].get("fresh"):
+        raise ScenarioError("campaign.fresh=true is of a single campaign", "campaign.dir=… for another site")
+    if not is_site(root):
+        write_files({root / WISHES: json.dumps(plain(wishes)) + "\n"}, parents=True)
+    elif read_site(root).wishes != wishes:
         raise ScenarioError(f"{root} holds a site with other wishes", "campaign.dir=… for another")
-    write_files({root / WISHES: json.dumps(plain(wishes)) + "\n"}, parents=True)
-    code, tried = int(ExitCode.WELL), set[tuple[int, int]]()
-    places: list[tuple[Scenario, Site]] = []
-    while (upcoming := _next(site := read_site(root), document, tried)) is not None:
-        job, why = upcoming
-        tried.add(job)
+    lock = locked(root, WISHES)
+    try:
+        return _tuned(root, document, compose, quiet)
+    finally:
+        os.close(lock)
+
+
+def _tuned(root: Path, document: Mapping[str, Any], compose: Compose, quiet: bool) -> int:
+    codes, places = [int(ExitCode.WELL)], dict[Job, tuple[Scenario, Site]]()
+
+    def place_of(job: Job, **changed: Any) -> tuple[Scenario, Site]:
+        if job not in places or changed:
+            scenario, place = compose(_job({**document, **changed}, root, job, read_site(root).node_hours))
+            places[job] = place.asked(scenario), place
+        return places[job]
+
+    def make(job: Job, why: str, **changed: Any) -> None:
         sys.stdout.write(f"\n{_name(job)}: {why}\n")
         sys.stdout.flush()
-        scenario, place = compose(_job(document, root, job, site.node_hours))
-        asked = place.asked(scenario)
-        places.append((asked, place))
         try:
-            code = max(code, tune(asked, place, quiet))
-        except CampaignError as exc:  # the other jobs may do
+            codes.append(tune(*place_of(job, **changed), quiet, proving=False))
+        except (CampaignError, StackError) as exc:  # the other jobs may do
+            if isinstance(exc, LockedError | StorageError):
+                raise
             sys.stderr.write(f"{_name(job)}: {exc}\n")
-            code = max(code, int(exc.exit_code))
+            codes.append(int(exc.exit_code))
+
+    tried = list[Job]()
+    while (following := upcoming(site := read_site(root), document, tried)) is not None:
+        tried.append(following[0])
+        make(*following)
+    if (drawn := _drawn(site, document)) is not None:
+        predicted = tuple(one for one in site.decided_for(drawn) if one.choice != DEFAULT)
+        write_files({root / SAMPLE: json.dumps(plain(Sample(drawn, site.z or 0.0, predicted))) + "\n"})
+        budget, verify = {**document["budget"], "launches": SAMPLED}, {**document["verify"], "enabled": False}
+        make(drawn, "a sample of what is predicted", budget=budget, verify=verify)
+        site = read_site(root)
     recommendation = site.recommendation()
     formats = tuple(document.get("export") or ()) or dialect(site.first.about.space.stack).formats
-    if places or not (root / "export").is_dir():  # ended after its last job, before its files
-        export_files(recommendation, formats, root / "export")
-    for scenario, place in places if formats else ():
-        if place.stack is None:
-            continue
-        measurement = measurement_of(scenario, place.placement.ranks)
-        proof = check_export(
-            formats, recommendation, root / "export", place.observer, measurement, place.whole
-        )
-        if proof is not None:
-            sys.stdout.write(f"{place.placement.ranks} ranks: {proof}\n")
-            if proof.refutes:
-                code = max(code, int(ExitCode.FINDING))
-                break  # the last proof is the one that stays beside the files
+    export_files(recommendation, formats, root / "export")
+    codes.append(read_back(recommendation, formats, root / "export", site.recommended, place_of))
     sys.stdout.write(f"{status_text(site)}{_use(recommendation, formats, root / 'export')}\n")
-    return code
+    return max(codes)
+
+
+def _drawn(site: SiteDirectory, document: Mapping[str, Any]) -> Job | None:
+    """A job of which something is predicted, at random, of those of which a sample can still be paid."""
+    left_h = hours(document) - site.node_hours
+    paid = [job for job in site.predicted_jobs if cost_h(site, document, job, SAMPLED) <= left_h]
+    if site.sample is not None or not paid:
+        return None
+    return paid[int(np.random.default_rng(document["seed"]).integers(len(paid)))]
 
 
 def _use(recommendation: Recommendation, formats: Sequence[str], folder: Path) -> str:
@@ -134,11 +188,11 @@ def plan_site(document: Mapping[str, Any], compose: Compose) -> int:
     del compose  # nothing is launched, so that no place is asked for
     wishes, root = wishes_of(document), Path(document["campaign"]["dir"])
     site = read_site(root) if is_site(root) else SiteDirectory(root, wishes, {})
-    most, spent = _hours(document), site.node_hours
+    most, spent = hours(document), site.node_hours
     lines = [f"{'nodes':>6} {'ppn':>4} {'ranks':>6} {'node-hours':>10} {'GiB/node':>8}"]
     for job in wishes.jobs:
-        done = _complete(site, job)
-        cost = 0.0 if done else _cost_h(site, document, job)
+        done = site.made(job)
+        cost = 0.0 if done else cost_h(site, document, job)
         fits = spent + cost <= most
         spent += cost if fits else 0.0
         room = max(node_bytes(*slot) for slot in wishes.slots(job)) / 2**30
@@ -146,7 +200,7 @@ def plan_site(document: Mapping[str, Any], compose: Compose) -> int:
         lines.append(f"{job[0]:6} {job[1]:4} {job[0] * job[1]:6} {cost:10.2f} {room:8.2f}  {what}")
     slots = len(wishes.jobs) * len(wishes.slots(wishes.jobs[0]))
     limit = f" of {most:g}" if math.isfinite(most) else ""
-    known = "launches as long as so far" if site.campaigns else "starting ranks comes on top"
+    known = "launches as so far" if site.campaigns else "before any launch: less than it will be"
     lines.append(f"together {spent:.2f}{limit} node-hours ({known}), {slots} slots in {root}")
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return ExitCode.WELL
@@ -156,7 +210,7 @@ def status_text(site: SiteDirectory) -> str:
     """How far a site is, a line for each job."""
     lines = []
     for job in site.wishes.jobs:
-        if job in site.campaigns:
+        if job in site.campaigns and job != site.sampled_job:
             campaign = site.campaigns[job]
             lines.append(f"{_name(job)}: {campaign.state.value}, {len(campaign.history)} launches")
         else:
@@ -170,51 +224,15 @@ def status_text(site: SiteDirectory) -> str:
         if site.z
         else ("nothing is predicted: too few node counts were measured to say how predictions do")
     )
-    return "\n".join([*lines, f"{site.node_hours:.2f} node-hours used; {doubt}\n"])
+    used = f"{site.node_hours:.2f} node-hours used; {doubt}"
+    return "".join(f"{line}\n" for line in (*lines, site.sample_text, used) if line)
 
 
-def _next(
-    site: SiteDirectory, document: Mapping[str, Any], tried: set[tuple[int, int]]
-) -> tuple[tuple[int, int], str] | None:
-    """The job to make next, and why; None: none is left that fits the budget and would show more."""
-    left_h = _hours(document) - site.node_hours
-    left = [job for job in site.wishes.jobs if job not in tried and not _complete(site, job)]
-    left = [job for job in left if _cost_h(site, document, job) <= left_h]
-    begun = [job for job in left if job in site.campaigns]
-    if begun:
-        return begun[0], "continued"
-    if not left:
-        return None
-    if len({nodes for nodes, _ in site.campaigns}) < _FIRST or not site.measured:
-        return left[0], "small jobs come first"
-    mine = {job: site.decided_for(job) for job in left}
-    worth = {job: loss_removed(site.model, mine[job]) for job in left}
-    best = max(left, key=lambda job: worth[job] / _cost_h(site, document, job))
-    if worth[best] <= 0:
-        return None
-    return best, f"expected to gain {worth[best] / len(mine[best]):.1%} a slot, most for its node-hours"
-
-
-def _cost_h(site: SiteDirectory, document: Mapping[str, Any], job: tuple[int, int]) -> float:
-    """Node-hours that a job takes: its launches as long as those so far, before any as they measure."""
-    budget, verify = document["budget"], document["verify"]
-    launches = budget["launches"] + (verify["launches"] if verify["enabled"] else 0)
-    took = [o.duration_s for c in site.campaigns.values() for o in c.history if o.ok]
-    each_s = sum(took) / len(took) if took else document["probe"]["budget_s"]
-    done = len(site.campaigns[job].history) if job in site.campaigns else 0
-    return float(max(launches - done, 1) * job[0] * each_s / 3600)
-
-
-def _hours(document: Mapping[str, Any]) -> float:
-    hours = document["budget"].get("node_hours")
-    return math.inf if hours is None else float(hours)
-
-
-def _job(document: Mapping[str, Any], root: Path, job: tuple[int, int], spent_h: float) -> dict[str, Any]:
+def _job(document: Mapping[str, Any], root: Path, job: Job, spent_h: float) -> dict[str, Any]:
     """The configuration of one job."""
     budget = {**document["budget"]}
-    if math.isfinite(_hours(document)):
-        budget["node_hours"] = max(_hours(document) - spent_h, 1e-3)
+    if math.isfinite(hours(document)):
+        budget["node_hours"] = max(hours(document) - spent_h, 1e-3)
     own = {key: value for key, value in document.items() if key != "site"}
     return own | {
         "collective": list(document["site"]["collectives"]),
@@ -224,9 +242,5 @@ def _job(document: Mapping[str, Any], root: Path, job: tuple[int, int], spent_h:
     }
 
 
-def _complete(site: SiteDirectory, job: tuple[int, int]) -> bool:
-    return job in site.campaigns and site.campaigns[job].state is State.COMPLETE
-
-
-def _name(job: tuple[int, int]) -> str:
+def _name(job: Job) -> str:
     return f"{job[0]} × {job[1]} ranks"

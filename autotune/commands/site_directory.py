@@ -6,18 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.commands.kept_status import is_site
 from autotune.commands.site_rules import agreed, predicted_rules
 from autotune.errors import UserError
+from autotune.history.events import State
 from autotune.history.folder import FILE, WISHES
 from autotune.history.trial import Phase, Rule, Subject
 from autotune.recommend.recommendation import Checked, Part, Recommendation
 from autotune.resources import user_text
-from autotune.scenario.whole_site import Wishes
+from autotune.scenario.whole_site import Job, Wishes
 from autotune.site import (
     DEFAULT,
+    LOSS,
     Decision,
     Measured,
     Shape,
@@ -26,12 +29,26 @@ from autotune.site import (
     calibrated,
     decide,
     fitted,
+    of_sample,
     outcomes,
 )
 from autotune.space import Point
 from autotune.stacks import dialect
 from autotune.structure import Document
 from autotune.verification.choices import ChoiceKind
+
+T = TypeVar("T")
+SAMPLE = "sample.json"  # In a directory of a site: what was predicted of the job that was then measured.
+SAMPLED = 2  # Launches of a sample: one of the defaults, one that sweeps every choice.
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Predictions, written down before their job was measured."""
+
+    job: Job
+    z: float  # Standard deviations that a prediction needed then.
+    predicted: tuple[Decision, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,8 @@ class SiteDirectory:
 
     path: Path
     wishes: Wishes
-    campaigns: Mapping[tuple[int, int], CampaignDirectory]  # Those that were begun, by (nodes, ppn).
+    campaigns: Mapping[Job, CampaignDirectory]  # Those that were begun.
+    sample: Sample | None = None
 
     @property
     def node_hours(self) -> float:
@@ -70,10 +88,24 @@ class SiteDirectory:
                         found.setdefault((shape, choice), []).append(math.log(e.median_s))
         return [_one(shape, choice, logs) for (shape, choice), logs in found.items()]
 
+    @property
+    def sampled_job(self) -> Job | None:
+        """The job of which no more than a sample was measured."""
+        if self.sample is None or self.sample.job not in self.campaigns:
+            return None
+        launches = self.campaigns[self.sample.job].about.scenario.budget.launches
+        return self.sample.job if launches <= SAMPLED else None
+
+    def made(self, job: Job) -> bool:
+        """Whether a job is complete, and more than a sample."""
+        complete = job in self.campaigns and self.campaigns[job].state is State.COMPLETE
+        return complete and job != self.sampled_job
+
     @cached_property
-    def recommended(self) -> dict[tuple[int, int], Recommendation]:
+    def recommended(self) -> dict[Job, Recommendation]:
         """Recommendations of the jobs that have one."""
-        found = ((job, c.conclude().recommendation) for job, c in self.campaigns.items())
+        jobs = {job: c for job, c in self.campaigns.items() if job != self.sampled_job}
+        found = ((job, c.conclude().recommendation) for job, c in jobs.items())
         return {job: one for job, one in found if one is not None}
 
     @cached_property
@@ -84,7 +116,40 @@ class SiteDirectory:
     @cached_property
     def z(self) -> float | None:
         """Standard deviations below the expected gain that a prediction needs; None: none is made."""
-        return calibrated(outcomes(self.measured, self.model.scales)) if self.measured else None
+        z = calibrated(outcomes(self.measured, self.model.scales)) if self.measured else None
+        if z is None or self.sample is None:
+            return z
+        sampled = of_sample(self.judged, self.sample.z)
+        return None if sampled is None else max(z, sampled)
+
+    @cached_property
+    def judged(self) -> list[tuple[Decision, bool]]:
+        """The sample's predictions that were measured since, and whether each was a loss."""
+        times = {(m.shape, m.choice): m.time_s for m in self.measured}
+        pairs = (
+            (made, times.get((made.shape, made.choice)), times.get((made.shape, DEFAULT)))
+            for made in (self.sample.predicted if self.sample else ())
+        )
+        return [(made, mine > (1 + LOSS) * usual) for made, mine, usual in pairs if mine and usual]
+
+    @property
+    def sample_text(self) -> str:
+        """How the sample did and what followed, in words; empty: there is none."""
+        if self.sample is None:
+            return ""
+        lost, z, job = sum(lost for _, lost in self.judged), self.sample.z, self.sample.job
+        said = f"sample: of {len(self.judged)} predictions for {job[0]} × {job[1]} ranks "
+        said += f"{lost} proved more than {LOSS:.0%} slower"
+        if not lost:
+            return said
+        now = "nothing is predicted any more" if self.z is None else f"{self.z:g} are needed now"
+        return f"{said}; predictions needed {z:g} standard deviations before, {now}"
+
+    @cached_property
+    def predicted_jobs(self) -> list[Job]:
+        """Jobs of which anything is predicted."""
+        shapes = (one.shape for one in self.decided if one.choice != DEFAULT)
+        return sorted({(shape.nodes, shape.ppn) for shape in shapes})
 
     @cached_property
     def decided(self) -> list[Decision]:
@@ -100,7 +165,7 @@ class SiteDirectory:
         said = bounds(self.model, asked)
         return decide({s: [b for b in said[s] if (s.collective, b[0]) in ruled] for s in asked}, self.z)
 
-    def decided_for(self, job: tuple[int, int]) -> list[Decision]:
+    def decided_for(self, job: Job) -> list[Decision]:
         """Shapes of one of these jobs."""
         return [one for one in self.decided if (one.shape.nodes, one.shape.ppn) == job]
 
@@ -183,14 +248,18 @@ def read_site(directory: Path) -> SiteDirectory:
         UserError: its wishes cannot be read.
         JournalError: a journal is damaged.
     """
-    path = directory / WISHES
+    wishes = _read(directory / WISHES, Wishes)
+    begun = {job: read_campaign(job_folder(directory, job)) for job in wishes.jobs if _begun(directory, job)}
+    sample = _read(directory / SAMPLE, Sample) if (directory / SAMPLE).exists() else None
+    return SiteDirectory(directory, wishes, begun, sample)
+
+
+def _read(path: Path, kind: type[T]) -> T:
     try:
         document = json.loads(user_text(path))
     except ValueError as exc:
         raise UserError(f"{path} cannot be read: {exc}", "the command that began the site writes it") from exc
-    wishes = Document(str(path), UserError, own=True).structured(Wishes, document)
-    begun = {job: read_campaign(job_folder(directory, job)) for job in wishes.jobs if _begun(directory, job)}
-    return SiteDirectory(directory, wishes, begun)
+    return Document(str(path), UserError, own=True).structured(kind, document)
 
 
 def cells(site: SiteDirectory) -> Iterator[tuple[str, int, int, int, float, bool]]:
@@ -203,10 +272,10 @@ def cells(site: SiteDirectory) -> Iterator[tuple[str, int, int, int, float, bool
         yield *astuple(made.shape), math.exp(made.gain), made.choice != DEFAULT
 
 
-def _begun(root: Path, job: tuple[int, int]) -> bool:
+def _begun(root: Path, job: Job) -> bool:
     return (job_folder(root, job) / FILE).is_file()
 
 
-def job_folder(root: Path, job: tuple[int, int]) -> Path:
+def job_folder(root: Path, job: Job) -> Path:
     """Where the campaign of a job (nodes, ppn) is."""
     return root / "jobs" / f"{job[0]}x{job[1]}"

@@ -56,10 +56,13 @@ from autotune.views.console import CampaignConsole, Detail
 from autotune.views.guidelines import concerning_text
 
 
-def tune(scenario: Scenario, site: Site, quiet: bool = False, verbose: bool = False) -> int:
+def tune(
+    scenario: Scenario, site: Site, quiet: bool = False, verbose: bool = False, proving: bool = True
+) -> int:
     """Run the campaign, or what is left of it, and export what it recommends.
 
-    ``quiet`` prints the result alone, ``verbose`` also what was measured in each launch.
+    ``quiet`` prints the result alone, ``verbose`` also what was measured in each launch; ``proving``
+    checks the files on fresh launches.
 
     Returns:
         The exit code: a finding where the exported files do not do what they say.
@@ -107,7 +110,7 @@ def tune(scenario: Scenario, site: Site, quiet: bool = False, verbose: bool = Fa
             formats, folder = scenario.export or dialect(site.space.stack).formats, directory / "export"
             recommendation = _finish(campaign.plan.campaign, history, formats, directory, screen)
             proof = None
-            if site.stack is not None:  # files have an effect
+            if proving and site.stack is not None:  # files have an effect
                 proof = check_export(formats, recommendation, folder, site.observer, measurement, site.whole)
             if proof is not None:
                 line(str(proof))

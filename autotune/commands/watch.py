@@ -1,4 +1,4 @@
-"""``watch DIR``: how far a campaign is, while it goes on, in another terminal."""
+"""``watch DIR``: how far a campaign or a site is, while it goes on, in another terminal."""
 
 import time
 from pathlib import Path
@@ -6,6 +6,8 @@ from pathlib import Path
 from rich.live import Live
 from rich.text import Text
 
+from autotune.commands.kept_status import is_site
+from autotune.commands.site import site_progress
 from autotune.commands.status import progress
 from autotune.commands.terminal import console
 
@@ -15,7 +17,7 @@ _SHARE = 10
 
 
 def watch(directory: Path) -> None:
-    """Show how far a campaign is until it ends, or until Ctrl-C, which does nothing to the campaign.
+    """Show how far it is until it ends, or until Ctrl-C, which does nothing to the campaign.
 
     Raises:
         AutotuneError: as ``status``.
@@ -24,9 +26,13 @@ def watch(directory: Path) -> None:
         try:
             while True:
                 began_s = time.monotonic()
-                now = progress(directory)
-                live.update(Text(now.text.rstrip()), refresh=True)
-                if not now.going_on:
+                if is_site(directory):
+                    text, going_on = site_progress(directory)
+                else:
+                    now = progress(directory)
+                    text, going_on = now.text, now.going_on
+                live.update(Text(text.rstrip()), refresh=True)
+                if not going_on:
                     return
                 time.sleep(max(_EVERY_S, _SHARE * (time.monotonic() - began_s)))
         except KeyboardInterrupt:

@@ -222,8 +222,8 @@ def content(directory: Path, name: str = FILE) -> bytes:
         os.close(descriptor)
 
 
-def locked(directory: Path) -> int:
-    """A descriptor of the journal to append to, locked; both are made if they do not exist.
+def locked(directory: Path, name: str = FILE) -> int:
+    """A descriptor of the journal, or of another file, to append to, locked; made if it does not exist.
 
     Raises:
         LockedError: another process holds it.
@@ -233,17 +233,17 @@ def locked(directory: Path) -> int:
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
-        refuse_links(directory / FILE)
+        refuse_links(directory / name)
         check_ours(directory)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(directory / FILE, flags, 0o600)
+        descriptor = os.open(directory / name, flags, 0o600)
     except OSError as exc:
-        if isinstance(exc, FileExistsError | NotADirectoryError) or (directory / FILE).is_symlink():
-            raise _no_file(directory / FILE, exc) from exc
+        if isinstance(exc, FileExistsError | NotADirectoryError) or (directory / name).is_symlink():
+            raise _no_file(directory / name, exc) from exc
         raise not_stored(directory, exc) from exc
     try:
         _lock(descriptor)
-        moved = os.fstat(descriptor).st_ino != (directory / FILE).stat().st_ino
+        moved = os.fstat(descriptor).st_ino != (directory / name).stat().st_ino
     except OSError:
         moved = True
     if moved:
@@ -254,10 +254,10 @@ def locked(directory: Path) -> int:
     return descriptor
 
 
-def is_locked(directory: Path) -> bool:
+def is_locked(directory: Path, name: str = FILE) -> bool:
     """Whether a process is writing the campaign: the kernel drops its lock however it ends."""
     try:
-        descriptor = os.open(directory / FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import ScenarioError, allowed
 
+Job = tuple[int, int]  # Nodes, and ranks on each.
 Slot = tuple[str, int, int, int]
 """Collective, nodes, ranks on a node, bytes."""
 
@@ -36,11 +37,11 @@ class Wishes:
             raise ScenarioError("site.nodes and site.ppn make no job of two ranks", "a collective needs two")
 
     @property
-    def jobs(self) -> tuple[tuple[int, int], ...]:
+    def jobs(self) -> tuple[Job, ...]:
         """(nodes, ppn) of each, small ones first."""
         return tuple(sorted({(n, p) for n in self.nodes for p in self.ppn if n * p > 1}))
 
-    def slots(self, job: tuple[int, int]) -> list[Slot]:
+    def slots(self, job: Job) -> list[Slot]:
         """Slots that a job measures."""
         return [(c, *job, size) for c in self.collectives for size in self.sizes]
 

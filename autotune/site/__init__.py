@@ -3,11 +3,22 @@
 Place in the flow: measured times of shapes → decisions for all shapes. No I/O, no clock.
 """
 
-from autotune.site.abstention import Decision, Outcome, bounds, calibrated, decide, loss_removed, outcomes
+from autotune.site.abstention import (
+    LOSS,
+    Decision,
+    Outcome,
+    bounds,
+    calibrated,
+    decide,
+    loss_removed,
+    of_sample,
+    outcomes,
+)
 from autotune.site.transfer import DEFAULT, Measured, Shape, Transfer, fitted
 
 __all__ = [
     "DEFAULT",
+    "LOSS",
     "Decision",
     "Measured",
     "Outcome",
@@ -18,5 +29,6 @@ __all__ = [
     "decide",
     "fitted",
     "loss_removed",
+    "of_sample",
     "outcomes",
 ]

@@ -117,6 +117,25 @@ def calibrated(seen: Iterable[Outcome]) -> float | None:
     return least
 
 
+def of_sample(sample: Sequence[tuple[Decision, bool]], z: float) -> float | None:
+    """The least value from ``z`` on, at and above which few enough of a measured sample would have lost.
+
+    Args:
+        sample: decisions that were made at ``z``, and whether each lost.
+        z: then.
+
+    Returns:
+        ``z`` itself where few enough lost; None: at every value too many did.
+    """
+    least = None
+    for at in sorted({z, *(one for one in GRID if one > z)}, reverse=True):
+        lost = [it for made, it in sample if made.gain > at * (made.gain - made.low) / z]
+        if sum(lost) > RISK * len(lost):
+            break
+        least = at
+    return least
+
+
 def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
     """Expect what measuring shapes gains beyond what was decided: the sum of gains, on the log scale.
 

@@ -234,3 +234,33 @@ def test_short_jobs_hand_a_long_campaign_on(nine_nodes: Cluster, tmp_path: Path)
     assert trials == sorted(set(trials))  # nothing was made twice
     hosts = {tuple(sorted(set(one["hosts"]))) for one in tuning.observations}
     assert len(hosts) == 1
+
+
+def test_nodes_that_are_full_or_slow_are_named(fresh_cluster: Cluster, tmp_path: Path) -> None:
+    inside = ("salloc", "-N8", "--ntasks-per-node=2")
+    limit = (
+        "tc",
+        "qdisc",
+        "add",
+        "dev",
+        "eth0",
+        "root",
+        "tbf",
+        "rate",
+        "20mbit",
+        "burst",
+        "20kb",
+        "latency",
+        "1s",
+    )
+    fresh_cluster.run(*limit, node="cn5").check_returncode()
+    tuning = Tuning(fresh_cluster, tmp_path / "campaign", ("hydra/launcher=slurm", "budget.launches=2"))
+    said = tuning.run(*inside)
+    assert said.returncode == 0, said.stderr
+    assert "autotune: cn5 exchanges messages" in said.stderr
+    fill = ("mount", "-t", "tmpfs", "-o", "size=64k", "none", "/var/tmp")
+    fresh_cluster.run(*fill, node="cn3").check_returncode()
+    said = Tuning(fresh_cluster, tmp_path / "another", tuning.settings).run(*inside)
+    assert said.returncode == 2, said.stdout
+    assert "cn3: no room in /var/tmp" in said.stderr
+    assert "cn2" not in said.stderr

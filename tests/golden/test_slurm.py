@@ -110,6 +110,28 @@ def test_the_script_of_a_trial_with_nothing_but_defaults(sbatch: Path, tmp_path:
     ]
 
 
+def test_without_a_time_the_limit_is_the_sites(sbatch: Path, tmp_path: Path) -> None:
+    submit(tmp_path, BatchSettings(), Order("t", 8, 1, ""), ["true"], Slurm())
+    assert "--time" not in (sbatch / "script").read_text()
+
+
+@pytest.mark.parametrize(("hosts", "refused"), [((), True), (("cn3",), False)])
+def test_a_job_that_can_never_start_is_refused_but_for_nodes_that_may_come_back(
+    sbatch: Path, tmp_path: Path, hosts: tuple[str, ...], refused: bool
+) -> None:
+    """As Slurm 22.05 says it, which queues such a job for ever."""
+    (sbatch / "sbatch").write_text(
+        "#!/bin/sh\n[ $1 = --test-only ] || { echo Submitted batch job 42; exit; }\n"
+        "echo 'allocation failure: Requested node configuration is not available' >&2; exit 1\n"
+    )
+    order = Order("t", 16, 1, "", hosts)
+    if refused:
+        with pytest.raises(StackError, match="never start the job: Requested node configuration"):
+            submit(tmp_path, BatchSettings(), order, ["true"], Slurm())
+    else:
+        assert submit(tmp_path, BatchSettings(), order, ["true"], Slurm()) == "42"
+
+
 @pytest.mark.parametrize("value", HOSTILE)
 def test_hostile_values_stay_words(sbatch: Path, tmp_path: Path, value: str) -> None:
     """Bash reads the script and starts one program: nothing else happens, and the command is not in it."""
@@ -165,7 +187,7 @@ def test_a_refused_job_says_what_slurm_said(sbatch: Path, tmp_path: Path) -> Non
 
 def test_a_full_queue_is_waited_for_and_nothing_is_submitted_twice(sbatch: Path, tmp_path: Path) -> None:
     (sbatch / "sbatch").write_text(
-        f"#!/bin/sh\nif [ -e {sbatch}/again ]; then echo Submitted batch job 7; exit; fi\n"
+        f"#!/bin/sh\n[ $1 != --test-only ] || exit 0\nif [ -e {sbatch}/again ]; then echo Submitted batch job 7; exit; fi\n"
         f"touch {sbatch}/again\n"
         "echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying' >&2; exit 1\n"
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from autotune.campaign.costs import START_S
 from autotune.campaign.description import SiteKind, Stamp
 from autotune.campaign.observing import Measurement, choices_of, observation
 from autotune.campaign.site import Site, placement
@@ -41,8 +42,6 @@ from autotune.space.given import fixed
 from autotune.space.joined import DISCOVER
 from autotune.space.loader import load_space
 from autotune.stacks.ports import LaunchOutcome, Placement
-
-START_S = 1.5  # What starting and ending a job costs (assumed; one ``mpirun`` on two cores took 1.3 s).
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,11 @@ class Simulated:
             return LaunchOutcome(Status.INVALID, exc.on_one_line)
         fate = self.truth.fate(point.items()) or self.faults.draw(rng)
         hosts = tuple(f"simulated{node:04d}" for node in range(fabric.cluster.nodes))
+        late = LaunchOutcome(
+            Status.TIMEOUT, f"no result after {timeout_s:g} s", duration_s=timeout_s, hosts=hosts
+        )
         if fate == "hang":
-            reason = f"no result after {timeout_s:g} s"
-            return LaunchOutcome(Status.TIMEOUT, reason, duration_s=timeout_s, hosts=hosts)
+            return late
         if fate == "crash":
             reason = "rank 0 was ended by signal 11"
             return LaunchOutcome(Status.CRASHED, reason, duration_s=START_S, hosts=hosts)
@@ -98,8 +99,10 @@ class Simulated:
             notes=(str(stamp_of(self.machine)),),
             applied={name: str(value) for name, value in point.items()},
         )
-        measuring = sum(float(cell.samples_s.sum()) for cell in cells)
-        return LaunchOutcome(Status.OK, result=result, duration_s=START_S + measuring, hosts=hosts)
+        duration_s = START_S + sum(float(cell.samples_s.sum()) for cell in cells)
+        if duration_s > timeout_s:
+            return late
+        return LaunchOutcome(Status.OK, result=result, duration_s=duration_s, hosts=hosts)
 
     def _cells(
         self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator

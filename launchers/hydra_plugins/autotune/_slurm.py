@@ -21,9 +21,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from autotune.campaign.directory import start_over
+from autotune.campaign.directory import read_campaign, start_over
 from autotune.errors import HandedOver, ScenarioError, StackError
-from autotune.scenario import Scenario
+from autotune.history.events import State
+from autotune.history.folder import FILE, WISHES
+from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Launcher, LaunchRequest, Placement
 from hydra_plugins.autotune import _commands
@@ -45,13 +47,13 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
         StackError: Slurm refuses the job, or does not answer.
         ScenarioError: ``allocation=inside`` and there is no allocation.
     """
-    inside = JOB_ID in os.environ
+    inside = JOB_ID in os.environ and not _is_of_another(scenario)
     if settings.allocation == "inside" and not inside:
         raise ScenarioError(
             "hydra.launcher.allocation=inside, but this is not an allocation",
             "start it with salloc or in a batch script, or use allocation=campaign or trial",
         )
-    if inside or settings.allocation == "trial":
+    if inside or settings.allocation == "trial" or _is_complete(scenario):
         return
     slurm, name = _slurm(scenario), job_name(scenario.directory)
     if job_id := slurm.queued(name):
@@ -65,6 +67,25 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
         f"job {job_id} runs this campaign; its output: {scenario.directory / 'slurm'}/{job_id}_0_log.out",
         f"python -m autotune status {scenario.directory}",
     )
+
+
+def _is_of_another(scenario: Scenario) -> bool:
+    """Whether the allocation is a job of ours for another campaign of the same site, of other nodes."""
+    jobs = scenario.directory.absolute().parent
+    if not (jobs.parent / WISHES).is_file() or not jobs.is_dir():
+        return False
+    others = {job_name(one) for one in jobs.iterdir() if one.name != scenario.directory.name}
+    return os.environ.get("SLURM_JOB_NAME") in others
+
+
+def _is_complete(scenario: Scenario) -> bool:
+    """Whether the campaign was made with these very settings: to say so takes no nodes."""
+    if scenario.campaign.fresh or not (scenario.directory / FILE).is_file():
+        return False
+    made = read_campaign(scenario.directory)
+    kept = [key for key in CHANGEABLE if key != "campaign"]
+    same = all(getattr(made.about.scenario, key) == getattr(scenario, key) for key in kept)
+    return made.state is State.COMPLETE and same
 
 
 def launcher(

@@ -33,6 +33,7 @@ ALLOCATIONS = ("auto", "inside", "campaign", "trial")
 SIGNAL = "USR1"  # What Slurm sends to a campaign's job shortly before its end.
 
 _SBATCH_TIMEOUT_S = 180  # ``sbatch`` itself retries for two minutes when the queue is full.
+_SETTINGS = "see cluster.* and hydra.launcher.* of the scenario"
 _OVERRAN = (124, 137)  # Exit codes of ``timeout``.
 
 
@@ -141,8 +142,6 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
     extra: dict[str, Any] = {"requeue" if order.requeue else "no-requeue": True}
     # submitit's own signal would reach, and kill, the daemons of mpirun; CONT changes nothing for anybody.
     extra["signal"] = f"B:{SIGNAL}@{order.warn_s}" if order.warn_s else "CONT@1"
-    if order.time:
-        extra["time"] = order.time
     for line in settings.sbatch:
         key, equals, value = line.removeprefix("--").partition("=")
         extra[key] = value if equals else True
@@ -160,6 +159,7 @@ def parameters(settings: BatchSettings, order: Order) -> dict[str, Any]:
         "nodes": order.nodes,
         "ntasks_per_node": order.ppn,
         "wckey": None,  # submitit's own default is refused where keys are checked
+        "time": order.time or None,  # its default of five minutes would take the place of the site's
         "stderr_to_stdout": True,
         # Ignored until the campaign handles it, which asks for its time itself: it would end a starting one.
         "setup": [*([f"trap '' {SIGNAL}"] if order.warn_s else []), *settings.prelude] or None,
@@ -184,7 +184,7 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
     _one_line("campaign.dir", str(folder))
     for host in order.hosts:
         _one_line("nodes.json", host)
-    executor = _executor(folder)
+    executor = _executor(folder, slurm, order.hosts)
     executor.update_parameters(**parameters(settings, order))
     began_s = slurm.clock()
     for pause_s in pauses():
@@ -198,9 +198,7 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
             message = " ".join(str(exc).split())[-500:]
             overran = isinstance(exc.__cause__, CalledProcessError) and exc.__cause__.returncode in _OVERRAN
             if not overran and not is_transient(message):
-                raise StackError(
-                    f"Slurm refuses the job: {message}", "see hydra.launcher.* of the scenario"
-                ) from exc
+                raise StackError(f"Slurm refuses the job: {message}", _SETTINGS) from exc
             slurm.cancel_named(order.name)  # it may have been accepted all the same
             slurm.bear(f"Slurm takes no job: {message}", began_s, pause_s)
     raise AssertionError("pauses never end")
@@ -211,14 +209,19 @@ def become(words: Sequence[str]) -> None:
     os.execvp(words[0], list(words))  # noqa: S606 - a list of words, no shell
 
 
-def _executor(folder: Path) -> "submitit.SlurmExecutor":
+def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.SlurmExecutor":
     import submitit
 
     class Bounded(submitit.SlurmExecutor):
-        """submitit's executor, with a limit on the time that ``sbatch`` may take."""
+        """submitit's executor, with a limit on the time that ``sbatch`` may take.
+
+        Slurm queues many a job that can never start; nodes asked for by name may be back later.
+        """
 
         def _make_submission_command(self, submission_file_path: Path) -> list[str]:
             words = super()._make_submission_command(submission_file_path)
+            if not hosts and (why := slurm.never_starts(words)):
+                raise StackError(f"Slurm could never start the job: {why}", _SETTINGS)
             return ["timeout", "--kill-after=5", str(_SBATCH_TIMEOUT_S), *words]
 
     refuse_links(folder)

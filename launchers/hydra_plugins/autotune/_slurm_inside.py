@@ -8,17 +8,22 @@ that is announced in the journal is made by whoever goes on.
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
 
 from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.history.trial import Status
 from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Placement
+from hydra_plugins.autotune._health import Health, slow, unfit
 from hydra_plugins.autotune._mpirun import CommandLine, run_here
 from hydra_plugins.autotune._slurm_batch import SIGNAL, Nodes
 from hydra_plugins.autotune._slurm_jobs import SLACK_S, Slurm, pauses
 from hydra_plugins.autotune._slurm_words import RUNNING, Job
+
+
+def _named(found: Mapping[str, str]) -> str:
+    return "; ".join(f"{host}: {why}" for host, why in found.items())
 
 
 class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job's time is nearly over
@@ -41,6 +46,7 @@ class InAllocation:
     _in_launch: bool = False
     _warned: bool = False
     _suspect: bool = False
+    _looked: bool = False
 
     def heed_signal(self) -> None:
         """Pass on when Slurm announces the end of the job."""
@@ -54,7 +60,7 @@ class InAllocation:
 
         Raises:
             Interrupted: the allocation is over, or nearly so; ``HandedOver`` where a successor goes on.
-            StackError: Slurm does not answer, or the launcher cannot be started.
+            StackError: Slurm does not answer, a node is unfit, or the launcher cannot be started.
         """
         if self._suspect:
             self._wait_for_nodes()
@@ -68,6 +74,8 @@ class InAllocation:
         if self._warned or (self._longest_s and room_s < min(request.timeout_s, 2 * self._longest_s)):
             self._leave(left)
         placement = replace(request.placement, hosts=self.hosts[: request.placement.nodes])
+        if not self._looked:
+            self._look(placement.hosts)
         limit_s = min(request.timeout_s, room_s)
         began_s = self.slurm.clock()
         try:
@@ -108,7 +116,21 @@ class InAllocation:
             down = ", ".join(self.slurm.unusable(placement.hosts)) or "a node"
             return replace(ended, status=Status.LOST, reason=f"{down} does not answer; {ended.reason}")
         self.slurm.sweep(placement.hosts, self.slurm.clock() - began_s + SLACK_S)
+        if found := unfit(self._health(placement.hosts), placement.hosts):
+            return replace(ended, reason=f"{_named(found)}; {ended.reason}")
         return ended
+
+    def _look(self, hosts: tuple[str, ...]) -> None:
+        """Before the first launch: refuse nodes on which launches would fail, and name slow ones."""
+        self._looked, reports = True, self._health(hosts)
+        if found := unfit(reports, hosts):
+            raise StackError(_named(found), f"leave it out: --exclude={','.join(found)} for sbatch or salloc")
+        for host, times in slow(reports, hosts).items():
+            self.slurm.say(f"autotune: {host} exchanges messages {times:.0f} times slower than its peers\n")
+
+    def _health(self, hosts: tuple[str, ...]) -> tuple[Health, ...]:
+        """Reports of nodes; none at all where there is but one, or none was obtained."""
+        return self.slurm.health(hosts, self.nodes.directory / "health") if len(hosts) > 1 else ()
 
     def _wait_for_nodes(self) -> None:
         """Wait until every node answers, or Slurm has decided that the job is over."""

@@ -5,7 +5,9 @@ happens to every cluster, is waited for with growing pauses. The accounting data
 clusters have none.
 """
 
+import contextlib
 import getpass
+import json
 import subprocess
 import sys
 import time
@@ -15,8 +17,10 @@ from pathlib import Path
 
 from autotune.campaign import interruption
 from autotune.errors import StackError
-from hydra_plugins.autotune import _guard
-from hydra_plugins.autotune._slurm_words import STARTING, Job, is_transient, job_of
+from autotune.history.folder import make_empty
+from hydra_plugins.autotune import _guard, _health
+from hydra_plugins.autotune._health import Health
+from hydra_plugins.autotune._slurm_words import NEVER, STARTING, Job, is_transient, job_of
 
 SLACK_S = 10.0  # Between the moment for which an age was given and the one in which it is used on a node.
 
@@ -77,6 +81,15 @@ class Slurm:
         states = dict(line.split(None, 1) for line in reply.stdout.splitlines() if " " in line)
         return tuple(h for h in wanted if states.get(h, "unknown").strip() not in STARTING)
 
+    def never_starts(self, submission: Sequence[str]) -> str:
+        """Why no job of this command line of ``sbatch`` could ever start; empty: it can, or is unknown."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            reply = self._call([submission[0], "--test-only", *submission[1:]])
+            said, found, why = reply.stderr.partition(NEVER)
+            if reply.returncode and found and not is_transient(said):
+                return " ".join(why.split("\n", 1)[0].split())
+        return ""
+
     def queued(self, name: str) -> str:
         """The number of a job of ours with this name that waits or runs; empty: there is none.
 
@@ -111,14 +124,26 @@ class Slurm:
         words = (sys.executable, "-I", "-S", str(Path(_guard.__file__)), _guard.SWEEP, f"{age_s:.0f}")
         return self._on_each(hosts, *words)
 
+    def health(self, hosts: Sequence[str], folder: Path) -> tuple[Health, ...]:
+        """What nodes of our allocation say of themselves; none of one that says nothing.
+
+        The folder, on a file system that all of them see, is emptied: there they find each other.
+        """
+        words = (sys.executable, "-I", "-S", _health.__file__, str(make_empty(folder).absolute()), *hosts)
+        lines = self._each(hosts, *words).stdout.splitlines()
+        return tuple(Health(**json.loads(line)) for line in lines if line.startswith('{"host"'))
+
     def _on_each(self, hosts: Sequence[str], *words: str) -> bool:
         """Whether these words, options of ``srun`` in front, end well on each node, of one process there."""
+        return self._each(hosts, *words).returncode == 0
+
+    def _each(self, hosts: Sequence[str], *words: str) -> subprocess.CompletedProcess[str]:
         place = [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}", f"--nodelist={','.join(hosts)}"]
+        srun = ["srun", "--overlap", "--mpi=none", "--input=none", *place, *words]
         try:
-            srun = ["srun", "--overlap", "--mpi=none", "--input=none", *place, *words]
-            return self._call(srun).returncode == 0
+            return self._call(srun)
         except subprocess.TimeoutExpired:
-            return False
+            return subprocess.CompletedProcess(srun, 1, "", "")
 
     def ask(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """A command's reply, once Slurm answers at all.

@@ -39,6 +39,8 @@ _TRANSIENT = (
 _HOPELESS = ("ReqNodeNotAvail", "Nodes_required_for_job_are_DOWN", "BadConstraints", "NodeDown")
 """Beginnings of the reasons of a job that waits for nodes which may never come."""
 
+NEVER = "allocation failure: "  # Of ``sbatch --test-only``, before the reason why a job can never start.
+
 STARTING = ("idle", "alloc", "mix", "comp", "resv", "plnd", "planned", "maint")
 """States of a node on which a job can start, now or when others have ended."""
 

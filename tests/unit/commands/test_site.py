@@ -1,11 +1,14 @@
 """``conf=site`` on the simulated cluster: jobs, resuming, files, the page; and what it refuses."""
 
 import json
+import os
 import shutil
 
 import pytest
 
 from autotune.cli import main
+from autotune.history.folder import WISHES
+from autotune.history.journal import locked
 
 SMALL = (
     *("hydra/launcher=simulated", "site.nodes=[1,2]", "site.ppn=[4]", "site.collectives=[allreduce,bcast]"),
@@ -97,3 +100,58 @@ def test_what_cannot_be_is_refused_before_anything_runs(word, said, tmp_path, ca
 def test_other_verbs_refuse_a_whole_site(tmp_path, capsys):
     assert main(["measure", *words(tmp_path)]) == 2
     assert "whole site" in capsys.readouterr().err
+
+
+def test_watch_ends_with_the_site(made, capsys):
+    assert main(["watch", str(made)]) == 0
+    assert "2 × 4 ranks: complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["history", "verify", "compare", "winners"])
+def test_a_verb_of_one_campaign_says_where_a_site_has_them(verb, made, capsys):
+    assert main([verb, str(made)]) in (2, 3)
+    told = capsys.readouterr().err
+    assert "whole site" in told
+    assert str(made / "jobs") in told
+
+
+def test_two_do_not_make_a_site_at_once(made, capsys):
+    held = locked(made, WISHES)
+    try:
+        assert main(words(made)) == 4
+    finally:
+        os.close(held)
+    assert "another process" in capsys.readouterr().err
+
+
+def test_a_site_is_not_begun_afresh(tmp_path, capsys):
+    assert main(words(tmp_path / "site", "campaign.fresh=true")) == 2
+    assert "campaign.fresh" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_plan_is_near_what_is_used(made, tmp_path, capsys):
+    """The modelled jobs take little longer than their start; a plan before any launch knows the launches."""
+    assert main(["status", str(made), "--json"]) == 0
+    used = json.loads(capsys.readouterr().out)["node_hours"]
+    assert main(["plan", *words(tmp_path / "none", "probe.budget_s=0.1")]) == 0
+    planned = float(capsys.readouterr().out.partition("together ")[2].split()[0])
+    assert used / 1.5 <= planned + 0.005
+    assert planned - 0.005 <= used * 1.5
+
+
+def test_a_sample_says_how_the_predictions_did(made, tmp_path, capsys):
+    """Written as it is before its job is measured: of two predictions one is far off."""
+    site = tmp_path / "site"
+    shutil.copytree(made, site)
+    shapes = [{"collective": "allreduce", "nodes": 2, "ppn": 4, "message_bytes": size} for size in (8, 65536)]
+    slow = [
+        {"shape": shape, "choice": choice, "gain": 0.5, "low": 0.1}
+        for shape, choice in zip(shapes, ("algorithm=ring", "algorithm=default"), strict=True)
+    ]
+    (site / "sample.json").write_text(json.dumps({"job": [2, 4], "z": 1.645, "predicted": slow}))
+    assert main(["status", str(site), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["sample"]
+    assert told.startswith("sample: of 2 predictions for 2 × 4 ranks 1 proved more than 5% slower")
+    assert main(["report", str(site), "--out", str(tmp_path / "page.html")]) == 0
+    assert told in (tmp_path / "page.html").read_text()

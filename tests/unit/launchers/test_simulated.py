@@ -183,3 +183,11 @@ def test_everything_is_stamped(machine: Machine) -> None:
     assert plain.notes == ("SIMULATED (uncalibrated)",)
     assert fitted.notes == ("SIMULATED (calibrated from osu.txt)",)
     assert plain.library.startswith("SIMULATED")
+
+
+def test_a_launch_that_would_take_too_long_is_ended_at_its_limit(machine: Machine) -> None:
+    trial = replace(trial_of({"component": "tuned"}), timeout_s=1.6)
+    model = simulated(machine, STILL, sizes_bytes=(1 << 28,), min_samples=20)
+    ended = model.run(trial)
+    assert (ended.status, ended.duration_s) == ("timeout", 1.6)
+    assert model.run(replace(trial, timeout_s=1e6)).status == "ok"

@@ -10,6 +10,7 @@ import pytest
 
 from autotune.errors import HandedOver, Interrupted, StackError
 from autotune.stacks.ports import LaunchRequest, Placement
+from hydra_plugins.autotune._health import LEAST_MIB, PLACES, Health, slow, unfit
 from hydra_plugins.autotune._slurm_batch import Nodes
 from hydra_plugins.autotune._slurm_inside import InAllocation
 from hydra_plugins.autotune._slurm_words import Job
@@ -34,6 +35,8 @@ class Answers:
     patience_s: float = 100.0
     now_s: float = 0.0
     swept: list[tuple[str, ...]] = field(default_factory=list)
+    reports: list[tuple[Health, ...]] = field(default_factory=lambda: [()])
+    said: list[str] = field(default_factory=list)
 
     def sweep(self, hosts, age_s):
         assert age_s > 0
@@ -48,6 +51,12 @@ class Answers:
 
     def unusable(self, hosts):
         return ("cn1",)
+
+    def health(self, hosts, folder):
+        return self.reports.pop(0) if len(self.reports) > 1 else self.reports[0]
+
+    def say(self, words):
+        self.said.append(words)
 
     def clock(self):
         return self.now_s
@@ -180,3 +189,37 @@ def test_the_announced_end_is_heeded_between_launches(inside):
     launcher._on_signal(0, None)
     with pytest.raises(HandedOver):
         launcher.run(request)
+
+
+ROOM = dict.fromkeys(PLACES, 1000.0)
+FULL = {**ROOM, PLACES[0]: LEAST_MIB / 2}
+WELL = (Health("cn0", ROOM, 0.001), Health("cn1", ROOM, 0.001))
+
+
+def test_a_node_without_room_is_named_before_the_first_launch(inside):
+    launcher, request = inside(Answers(reports=[(WELL[0], Health("cn1", FULL, 0.001))]))
+    with pytest.raises(StackError, match="cn1: no room in /var/tmp") as caught:
+        launcher.run(request)
+    assert "--exclude=cn1" in caught.value.hint
+
+
+def test_a_node_that_was_filled_later_is_named_by_the_launch_that_failed(inside):
+    slurm = Answers(reports=[WELL, (Health("cn0", FULL, 0.001), WELL[1])])
+    launcher, request = inside(slurm, measures=False)
+    assert launcher.run(request).reason.startswith("cn0: no room in /var/tmp; ")
+
+
+def test_a_node_that_starts_no_process_is_unfit_but_not_where_nobody_could_be_asked():
+    assert unfit(WELL[:1], ("cn0", "cn1")) == {"cn1": "starts no process"}
+    assert not unfit((), ("cn0", "cn1"))
+
+
+def test_the_slow_node_is_the_one_between_two_slow_links():
+    hosts = tuple(f"cn{i}" for i in range(8))
+    times = [0.001] * 8
+    assert not slow([Health(h, ROOM, t) for h, t in zip(hosts, times, strict=True)], hosts)
+    times[4] = times[5] = 0.05  # cn4 → cn5 → cn6
+    assert slow([Health(h, ROOM, t) for h, t in zip(hosts, times, strict=True)], hosts) == {
+        "cn5": pytest.approx(50.0)
+    }
+    assert not slow([Health(h, ROOM, t) for h, t in zip(hosts[:2], times[4:], strict=False)], hosts[:2])

@@ -15,6 +15,7 @@ from autotune.site import (
     calibrated,
     decide,
     fitted,
+    of_sample,
     outcomes,
 )
 from autotune.site.abstention import GRID, LOSS
@@ -119,3 +120,34 @@ def test_without_a_calibration_the_library_decides() -> None:
     shape = Shape("bcast", 8, 1, 64)
     assert decide({shape: [("ring", 5.0, 0.1)]}, None) == [Decision(shape, DEFAULT)]
     assert decide({shape: [("ring", 5.0, 0.1)]}, 2.0) == [Decision(shape, "ring", 5.0, 4.8)]
+
+
+@pytest.mark.parametrize("turns_at", [10.0, 20.0, math.inf])
+def test_a_sample_that_fails_widens_the_abstention_until_few_of_it_lose(turns_at: float) -> None:
+    """Small jobs show nothing of the crossover, and nothing was calibrated: the sample tells."""
+    for seed in range(20):
+        model = fitted(site(seed, (2, 4, 8), 1.6, turns_at), PRIOR)
+        shapes = [Shape(kind, 32, 1, size) for kind in SOUND + TEMPTING for size in SIZES]
+        z = GRID[0]
+        made = [one for one in decide(bounds(model, shapes), z) if one.choice != DEFAULT]
+        sample = [
+            (
+                one,
+                seconds(one.choice, one.shape, 1.6, turns_at) > (1 + LOSS) * seconds(DEFAULT, one.shape, 1.6),
+            )
+            for one in made
+        ]
+        wider = of_sample(sample, z)
+        if not any(lost for _, lost in sample):
+            assert wider == z
+            continue
+        assert wider is None or wider > z
+        still = [lost for one, lost in sample if wider and one.gain > wider * (one.gain - one.low) / z]
+        assert sum(still) <= 0.05 * len(still)
+    assert math.isinf(turns_at) or any(lost for _, lost in sample)
+
+
+def test_a_sample_that_loses_however_sure_it_was_ends_all_predictions() -> None:
+    sure = Decision(Shape("bcast", 8, 1, 8), "ring", gain=5.0, low=4.9)
+    assert of_sample([(sure, True)], 1.645) is None
+    assert of_sample([(sure, True)] + [(sure, False)] * 19, 1.645) == 1.645
