@@ -187,7 +187,8 @@ def test_a_refused_job_says_what_slurm_said(sbatch: Path, tmp_path: Path) -> Non
 
 def test_a_full_queue_is_waited_for_and_nothing_is_submitted_twice(sbatch: Path, tmp_path: Path) -> None:
     (sbatch / "sbatch").write_text(
-        f"#!/bin/sh\n[ $1 != --test-only ] || exit 0\nif [ -e {sbatch}/again ]; then echo Submitted batch job 7; exit; fi\n"
+        "#!/bin/sh\n[ $1 != --test-only ] || exit 0\n"
+        f"if [ -e {sbatch}/again ]; then echo Submitted batch job 7; exit; fi\n"
         f"touch {sbatch}/again\n"
         "echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying' >&2; exit 1\n"
     )

@@ -7,8 +7,11 @@ import shutil
 import pytest
 
 from autotune.cli import main
+from autotune.commands.site_directory import Sample, read_site
 from autotune.history.folder import WISHES
 from autotune.history.journal import locked
+from autotune.site import Decision
+from autotune.structure import plain
 
 SMALL = (
     *("hydra/launcher=simulated", "site.nodes=[1,2]", "site.ppn=[4]", "site.collectives=[allreduce,bcast]"),
@@ -144,12 +147,10 @@ def test_a_sample_says_how_the_predictions_did(made, tmp_path, capsys):
     """Written as it is before its job is measured: of two predictions one is far off."""
     site = tmp_path / "site"
     shutil.copytree(made, site)
-    shapes = [{"collective": "allreduce", "nodes": 2, "ppn": 4, "message_bytes": size} for size in (8, 65536)]
-    slow = [
-        {"shape": shape, "choice": choice, "gain": 0.5, "low": 0.1}
-        for shape, choice in zip(shapes, ("algorithm=ring", "algorithm=default"), strict=True)
-    ]
-    (site / "sample.json").write_text(json.dumps({"job": [2, 4], "z": 1.645, "predicted": slow}))
+    times = [m for m in read_site(site).measured if m.shape.nodes == 2 and m.choice]
+    slowest, fastest = (pick(times, key=lambda m: m.time_s) for pick in (max, min))
+    predicted = tuple(Decision(m.shape, m.choice, gain=0.5, low=0.1) for m in (slowest, fastest))
+    (site / "sample.json").write_text(json.dumps(plain(Sample((2, 4), 1.645, predicted))))
     assert main(["status", str(site), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["sample"]
     assert told.startswith("sample: of 2 predictions for 2 × 4 ranks 1 proved more than 5% slower")
