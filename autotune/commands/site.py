@@ -74,12 +74,13 @@ def site_status(directory: Path, as_json: bool) -> None:
 
 def site_progress(directory: Path) -> tuple[str, bool]:
     """How far a site is, with the job under way, and whether it goes on."""
-    text, going_on = status_text(read_site(directory)), is_locked(directory, WISHES)
-    for folder in sorted((directory / "jobs").glob("*")):
-        with suppress(AutotuneError):
-            now = progress(folder)
+    site = read_site(directory)
+    text, going_on = status_text(site), is_locked(directory, WISHES)
+    for job in (one for one in site.wishes.jobs if not site.made(one)):
+        with suppress(AutotuneError):  # it was not begun
+            now = progress(job_folder(directory, job))
             going_on |= now.going_on
-            text += f"{folder.name}: {now.text}" if now.going_on else ""
+            text += f"{_name(job)} now:\n{now.text}" if now.going_on else ""
     return text, going_on
 
 

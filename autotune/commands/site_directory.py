@@ -50,6 +50,15 @@ class Sample:
     z: float  # Standard deviations that a prediction needed then.
     predicted: tuple[Decision, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse what no site writes.
+
+        Raises:
+            UserError: a number of standard deviations that is not positive.
+        """
+        if not self.z > 0:
+            raise UserError(f"{SAMPLE}: z={self.z}", "expected a number above zero")
+
 
 @dataclass(frozen=True)
 class SiteDirectory:

@@ -20,7 +20,7 @@ from autotune.errors import StackError
 from autotune.history.folder import make_empty
 from hydra_plugins.autotune import _guard, _health
 from hydra_plugins.autotune._health import Health
-from hydra_plugins.autotune._slurm_words import NEVER, STARTING, Job, is_transient, job_of
+from hydra_plugins.autotune._slurm_words import NEVER, NOT_NOW, STARTING, Job, is_transient, job_of
 
 SLACK_S = 10.0  # Between the moment for which an age was given and the one in which it is used on a node.
 
@@ -86,7 +86,8 @@ class Slurm:
         with contextlib.suppress(subprocess.TimeoutExpired):
             reply = self._call([submission[0], "--test-only", *submission[1:]])
             said, found, why = reply.stderr.partition(NEVER)
-            if reply.returncode and found and not is_transient(said):
+            later = is_transient(said) or any(words in why for words in NOT_NOW)
+            if reply.returncode and found and not later:
                 return " ".join(why.split("\n", 1)[0].split())
         return ""
 
@@ -130,8 +131,11 @@ class Slurm:
         The folder, on a file system that all of them see, is emptied: there they find each other.
         """
         words = (sys.executable, "-I", "-S", _health.__file__, str(make_empty(folder).absolute()), *hosts)
-        lines = self._each(hosts, *words).stdout.splitlines()
-        return tuple(Health(**json.loads(line)) for line in lines if line.startswith('{"host"'))
+        reports = []
+        for line in self._each(hosts, *words).stdout.splitlines():
+            with contextlib.suppress(ValueError, TypeError):  # a prolog of the site may say anything
+                reports.append(Health(**json.loads(line)))
+        return tuple(reports)
 
     def _on_each(self, hosts: Sequence[str], *words: str) -> bool:
         """Whether these words, options of ``srun`` in front, end well on each node, of one process there."""

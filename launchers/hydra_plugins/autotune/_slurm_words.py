@@ -40,6 +40,7 @@ _HOPELESS = ("ReqNodeNotAvail", "Nodes_required_for_job_are_DOWN", "BadConstrain
 """Beginnings of the reasons of a job that waits for nodes which may never come."""
 
 NEVER = "allocation failure: "  # Of ``sbatch --test-only``, before the reason why a job can never start.
+NOT_NOW = ("are busy", "down, drained or reserved")  # In such a reason: nodes that may be back later.
 
 STARTING = ("idle", "alloc", "mix", "comp", "resv", "plnd", "planned", "maint")
 """States of a node on which a job can start, now or when others have ended."""
