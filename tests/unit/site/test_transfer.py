@@ -124,7 +124,7 @@ def test_without_a_calibration_the_library_decides() -> None:
 
 @pytest.mark.parametrize("turns_at", [20.0, math.inf])
 def test_a_sample_that_fails_widens_the_abstention_until_few_of_it_lose(turns_at: float) -> None:
-    """Small jobs show nothing of the crossover, and nothing was calibrated: the sample tells."""
+    """Small jobs show nothing of the crossover, and nothing was calibrated: the sample shows it."""
     for seed in range(5):
         model = fitted(site(seed, (2, 4, 8), 1.6, turns_at), PRIOR)
         shapes = [Shape(kind, 32, 1, size) for kind in SOUND + TEMPTING for size in SIZES]
