@@ -105,7 +105,9 @@ def report(
     else:
         known = job.ranks or job.nodes or job.sizes or job.calls
         asked = _covered(campaign, job) if known else ()
-        _write_page(replace(report_input(campaign), asked=asked, ran=job.ran and _ran_in(job.ran)), target)
+        _write_page(
+            replace(report_input(campaign), asked=asked, ran=_ran_in(job.ran) if job.ran else None), target
+        )
     sys.stdout.write(f"{target}\n")
     try:
         while follow and campaign.state is State.RUNNING:
