@@ -127,7 +127,7 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
     yield {
         "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
         "value": ratio_text(ratio),
-        "note": f"{interval_text(interval)} {where}",
+        "note": f"{interval_text(interval)} {where}".strip(),
     }
     yield {
         "name": "sizes faster than the default",
