@@ -74,8 +74,8 @@ def scenario_keys():
 
 @pytest.mark.parametrize(
     "wanted",
-    [verbs, launchers, scenario_keys, lambda: set(MEASURED) - set(PATTERNS), lambda: PROPOSERS, lambda: OURS, lambda: Status,
-     lambda: Phase, lambda: Subject],
+    [verbs, launchers, scenario_keys, lambda: set(MEASURED) - set(PATTERNS), lambda: PROPOSERS, lambda: OURS,
+     lambda: Status, lambda: Phase, lambda: Subject],
     ids=["verbs", "launchers", "keys", "collectives", "proposers", "formats", "status", "phase", "subject"],
 )  # fmt: skip
 def test_the_reference_is_complete(wanted):
