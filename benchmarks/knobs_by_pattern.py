@@ -32,7 +32,7 @@ UCX = {"pml": "ucx", "opal_common_ucx_tls": "any", "opal_common_ucx_devices": "a
 SETTINGS: dict[str, tuple[str, dict[str, str], dict[str, str], list[str], bool]] = {
     "Open MPI's own": ("", {}, {}, [], False),
     "pml=ucx": ("layer below", {}, {}, [], True),
-    "btl_sm_eager_limit=64": ("eager limit", {"btl_sm_eager_limit": "64"}, {}, [], False),
+    "btl_sm_eager_limit=96": ("eager limit", {"btl_sm_eager_limit": "96"}, {}, [], False),
     "btl_sm_eager_limit=65536": ("eager limit", {"btl_sm_eager_limit": "65536"}, {}, [], False),
     "UCX_RNDV_THRESH=0": ("rendezvous", {}, {"UCX_RNDV_THRESH": "0"}, [], True),
     "UCX_RNDV_THRESH=inf": ("rendezvous", {}, {"UCX_RNDV_THRESH": "inf"}, [], True),
