@@ -34,12 +34,6 @@ from autotune.probe.steadiness import Steadiness
 from autotune.probe.synchronisation import Synchronisation, Timed
 
 BLOCK = 50  # Samples in a row at most.
-_COMPANY = 1
-"""Samples in a round of a cell that is precise: a program sends large messages between its small ones.
-
-After them caches hold little of a transport's buffers. Where the last rounds of a sweep were of small messages
-alone, some UCX segments looked up to 40 % faster at 512 B than in the launches of a verification.
-"""
 _WARM_UP = 2
 """Calls of each cell before the first that counts: connections and buffers are made in the first ones."""
 _MOST_BYTES = 2**31 - 1  # What the ``int`` counts and displacements of MPI hold.
@@ -227,8 +221,6 @@ class Sweep:
         self._candidates = [usable[i] for i in np.flatnonzero(known.status != CellStatus.ELIMINATED)]
         more = np.zeros(len(self._cells), np.int64)
         more[usable] = known.more
-        if more.any():
-            more[[usable[i] for i in np.flatnonzero(known.status == CellStatus.PRECISE)]] = _COMPANY
         return more
 
     def _check(self, which: Iterable[int]) -> None:
