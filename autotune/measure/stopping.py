@@ -69,7 +69,7 @@ class StoppingRule:
     company: int = 1
     """Samples of a precise cell in each round of others: between small messages a program sends large ones.
 
-    All of them take no longer than the others do. After them caches hold little of a transport's buffers: with
+    All of them take no longer than the others do. After them caches hold little of a transport: with
     rounds of small messages alone, UCX with segments of 64 KiB took 0.78 µs at 512 B, with company 0.89, and
     0.96 in a verification's launches.
     """
