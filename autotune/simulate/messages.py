@@ -44,7 +44,8 @@ def _pairs(group: Group, nbytes: Floats, *, both: bool) -> Floats:
     # With both ways the one who answers is the sender of the other message, of the same cost.
     busy = np.maximum(sender + receiver if both else np.maximum(sender, receiver), costs.port)
     answer = 0.0 if both else _flight(group.costs(back, there, np.ones_like(nbytes)))
-    return busy.max(axis=0) + (_flight(costs) + answer) / WINDOW
+    took: Floats = busy.max(axis=0) + (_flight(costs) + answer) / WINDOW
+    return took
 
 
 def _received(group: Group, costs: Costs, source: Ints, target: Ints) -> Floats:

@@ -5,6 +5,7 @@ Times here are factors on a curve: a planted level multiplies the time at each s
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,9 @@ def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
 
 def _factors(where: str, effect: object, n_sizes: int) -> tuple[float, ...]:
     """A factor at each size, as a user wrote it."""
-    at = effect if isinstance(effect, Sequence) and not isinstance(effect, str) else [effect] * n_sizes
+    at: Sequence[Any] = [effect] * n_sizes
+    if isinstance(effect, Sequence) and not isinstance(effect, str):
+        at = effect
     if len(at) != n_sizes or not all(isinstance(f, int | float) and f > 0 for f in at):
         raise ScenarioError(
             f"{where}={effect!r}",
