@@ -95,8 +95,9 @@ class Pool:
 
     def _window_memory(self, n_bytes: int) -> NDArray[np.uint8]:
         """Memory of MPI's own, as the standard advises for windows: some libraries copy into it directly."""
-        self._allocated.append(MPI.Alloc_mem(max(n_bytes, 1)))
-        memory = np.frombuffer(memoryview(self._allocated[-1]), np.uint8)
+        allocated: Any = MPI.Alloc_mem(max(n_bytes, 1))
+        self._allocated.append(allocated)
+        memory: NDArray[np.uint8] = np.frombuffer(allocated, np.uint8)
         memory[:] = 0
         return memory[:n_bytes]
 
