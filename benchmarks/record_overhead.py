@@ -23,7 +23,7 @@ from scipy import stats
 
 from autotune.probe.compiling import compilers
 from autotune.recommend.predicted import trimmed
-from autotune.stacks.application import installation_of, recorder, recording
+from autotune.stacks.application import installation_of, preload, recording
 
 LIMIT = 0.01
 SIDES = ("not recorded", "not recorded again", "empty wrapper", "counting wrapper", "recorded")
@@ -86,7 +86,7 @@ def main() -> int:
     installation = installation_of([asked.mpirun])
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        library = recorder(installation, folder)
+        library = preload(installation, folder)
         compiler = str(next(compilers(installation.library, os.environ["PATH"])))
         program, wrappers = folder / "program", folder / "libwrappers.so"
         for text, out, flags in (
