@@ -142,6 +142,8 @@ def test_an_application_that_fails_is_told_so_and_what_came_before_is_diagnosed(
         (["calls.json", "--conf", "nowhere.conf"], "nowhere.conf"),
         (["calls.json", "--conf", "empty.conf"], "nothing is set there"),
         (["calls.json", "--conf", "a.yaml", "--conf", "b.yaml"], "two search spaces"),
+        (["--conf", "nowhere.conf", "--", "touch", "ran"], "nowhere.conf"),  # it is not run before
+        (["--conf", "nowhere.yaml", "--", "touch", "ran"], "nowhere.yaml"),
         (["calls.json", "--set", "probe.budgt_s=1"], "budgt"),
         (["folder.json"], "folder.json"),
         (["other.json"], "other.json"),
