@@ -6,8 +6,8 @@ A program runs with the recorder preloaded. Blocks of calls take turns in a rand
 same pointer: to PMPI_Allreduce, which goes past the recorder, twice, the second time as a control; through a
 wrapper that does nothing but call it, and one that adds one to a number, in a library of their own: no
 recorder can cost less; and to MPI_Allreduce, which is recorded. Whatever else the machine does meets all
-alike. The recorder times calls for 1/1024 of a run; here all of that falls on the fifth that is recorded, so that
-0.4 % are shown which a program does not see. Printed are medians over the blocks, and ratios to the first with 95 % intervals (trimmed mean of the
+alike. The recorder times calls for 1/1024 of a run, here all on the fifth that is recorded: 0.4 % too much.
+Printed are medians over the blocks, and ratios to the first with 95 % intervals (trimmed mean of the
 logarithms, Student's t); the exit code is 1 where all of the recorder's lies above 1 %.
 """
 
