@@ -91,7 +91,8 @@ def test_settings_of_ones_own_are_tried_and_a_planted_slow_default_is_seen(place
     mine.write_text("coll_tuned_use_dynamic_rules = 0\n")
     recorded = diagnosed("sums", capfd=capfd)
     assert (recorded["verdict"], recorded["floor"]) == ("not measured", None)
-    few = ("--seconds", "8", "--set", "probe.budget_s=0.5", "--set", f"space={ALGORITHMS}")
+    keys = ("probe.budget_s=0.5", f"space={ALGORITHMS}", f"mpi.mpirun={launcher()}")
+    few = ("--seconds", "8", *(word for key in keys for word in ("--set", key)))
     assert main(["diagnose", "calls.json", "--json", "--conf", str(mine), *few]) == ExitCode.WELL
     found = json.loads(capfd.readouterr().out)
     assert found["losses"][0]["times"] > 2, found["sentence"]
