@@ -94,7 +94,7 @@ def test_files_and_page_go_where_they_are_asked_to(ran, tmp_path):
 def test_worth_is_what_the_verb_says(ran, tmp_path, capsys):
     campaign, _ = ran
     calls = tmp_path / "calls.csv"
-    calls.write_text("collective,comm_size,message_bytes,count\nallreduce,8,8,1e6\n")
+    calls.write_text("collective,comm_size,message_bytes,count\nallreduce,288,8,1e6\n")
     words = ["--calls", str(calls), "--application-s", "100", "--json"]
     assert main(["worth", str(campaign.directory), *words]) == 0
     told = json.loads(capsys.readouterr().out)
