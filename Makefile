@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # What the prose linter reads.
 PROSE  := README.md CONTRIBUTING.md docs autotune launchers plugins conf search_spaces
 
-.PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test fuzz clean help
+.PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test suite-test fuzz clean help
 .DEFAULT_GOAL := tune
 
 $(BIN)/python:
@@ -89,6 +89,12 @@ cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; 
 
 kill-test: $(VENV)/.test ## 200 kills of campaigns, simulated and real, at random moments
 	$(BIN)/python -m tests.kills
+
+suite-test: $(VENV)/.test ## mpi4py's own tests with another algorithm at each call, on three MPIs: what fails in addition
+	$(MAKE) --no-print-directory --jobs=3 stacks
+	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
+	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
+	$(BIN)/python -m tests.suites
 
 # GUIDED=SECONDS: so long for each reader, inputs chosen by what they cover, where Atheris has a wheel.
 fuzz: $(VENV)/.test ## 100,000 damaged inputs, a tenth for each reader, in 8 GB of addresses

@@ -141,3 +141,10 @@ _CALLED = {
 def called(title: str) -> str:
     """The collective that a benchmark or a profiler calls so; empty where it is none of them."""
     return _CALLED.get(title.lower().removeprefix("mpi_"), "")
+
+
+def later(name: str, how: str) -> str:
+    """A collective's name where its call returns early: `non-blocking`, `persistent`; else as it is."""
+    if name in COLLECTIVES and not COLLECTIVES[name].collective:
+        return name
+    return {"non-blocking": f"i{name}", "persistent": f"{name}_init"}.get(how, name)

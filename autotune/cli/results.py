@@ -82,6 +82,9 @@ def report(
     nodes: Annotated[int | None, typer.Option(min=1, help="of your job")] = None,
     sizes: Annotated[str, typer.Option(help="message sizes of your job: 8..64k or 8,4k")] = "",
     calls: Annotated[Path | None, typer.Option(help="a recording of your job, in place of these")] = None,
+    ran: Annotated[
+        Path | None, typer.Option("--run", metavar="run.json", help="of a job that tuned itself: a figure")
+    ] = None,
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     from autotune.commands import report as verb
@@ -95,7 +98,8 @@ def report(
     asked = bool(ranks or nodes or sizes)
     if calls is not None and asked:
         raise UserError("--calls with --ranks, --nodes or --sizes", "the recording says them: leave them out")
-    job = verb.PlannedJob(ranks, nodes, sizes, calls) if asked or calls is not None else None
+    given = asked or calls is not None or ran is not None
+    job = verb.PlannedJob(ranks, nodes, sizes, calls, ran) if given else None
     if other is not None:
         if figures or follow or collective or job:
             raise UserError(

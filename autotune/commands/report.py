@@ -2,10 +2,11 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.discovery import sizes_of
@@ -14,6 +15,7 @@ from autotune.campaign.noise import remarks
 from autotune.commands.application import read_calls, worth_text
 from autotune.commands.floors import kept_floor
 from autotune.commands.guidelines import campaign_findings
+from autotune.commands.run import FORMAT as RUN
 from autotune.errors import TableError, UserError, needing
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use, sets_nothing
@@ -31,6 +33,7 @@ from autotune.resources import user_text
 from autotune.scenario import sizes_of as sizes_of_words
 from autotune.space import Point
 from autotune.stacks import dialect
+from autotune.structure import document_in
 from autotune.views.discovery import discovery_section
 from autotune.views.guidelines import guidelines_section
 
@@ -53,6 +56,7 @@ class PlannedJob:
     nodes: int | None = None
     sizes: str = ""  # As in a scenario: ``8..64k`` or ``8,4k``.
     calls: Path | None = None  # A recording, in place of the others.
+    ran: Path | None = None  # ``run.json`` of a job that tuned itself.
 
 
 def report(
@@ -77,7 +81,9 @@ def report(
         StorageError: the disk is full or read-only.
     """
     if job is not None and (directory.is_file() or follow):
-        raise UserError("--ranks, --nodes, --sizes, --calls", "they go with a campaign, without --follow")
+        raise UserError(
+            "--ranks, --nodes, --sizes, --calls, --run", "they go with a campaign, without --follow"
+        )
     if directory.is_file() and _is_recording(directory):
         if figures is not None or follow:
             raise UserError(f"{directory} is a recording", "its page has no --figures and no --follow")
@@ -97,7 +103,11 @@ def report(
     if job is None:
         write_page(campaign, target)
     else:
-        _write_page(replace(report_input(campaign), asked=_covered(campaign, job)), target)
+        known = job.ranks or job.nodes or job.sizes or job.calls
+        asked = _covered(campaign, job) if known else ()
+        _write_page(
+            replace(report_input(campaign), asked=asked, ran=_ran_in(job.ran) if job.ran else None), target
+        )
     sys.stdout.write(f"{target}\n")
     try:
         while follow and campaign.state is State.RUNNING:
@@ -111,6 +121,32 @@ def report(
     if figures is not None:
         for path in write_figures(campaign, figures):
             sys.stdout.write(f"{path}\n")
+
+
+def _ran_in(path: Path) -> Mapping[str, Any]:
+    """The document of a run.
+
+    Raises:
+        TableError: a file of another kind, or damaged.
+    """
+    document = document_in(user_text(path), str(path), (RUN,), "document of a run", "run -- …")
+    try:
+        return {
+            "command": [str(word) for word in document["command"]],
+            **{name: float(document[name]) for name in ("saved_s", "run_s", "spent_s")},
+            "cells": [
+                {
+                    **{name: str(one[name]) for name in ("collective", "algorithm")},
+                    **{name: float(one[name]) for name in ("speedup", "saved_s")},
+                    **{name: int(one[name]) for name in ("lowest_bytes", "ranks")},
+                    "settled_at": one["settled_at"],
+                    "speedup_95": [None if end is None else float(end) for end in one["speedup_95"]],
+                }
+                for one in document["cells"]
+            ],
+        }
+    except (KeyError, TypeError, ValueError) as exc:
+        raise TableError(f"{path}: a value is damaged: {exc}", "name the run.json of a run") from exc
 
 
 def _covered(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:

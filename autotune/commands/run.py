@@ -205,7 +205,7 @@ def run_job(
         raise UserError(f"--out {out} is no place for a file", "name a file in a directory that is there")
     stack = f"{installation.flavour} {installation.version}"
     former = learned_in(learn, stack)
-    offered = offers(installation, reductions)
+    offered = offers(installation)
     ended: Ran | Interrupted
     with (
         passed_on(lambda number: None),
@@ -216,10 +216,10 @@ def run_job(
             library = preload(installation, Path(kept), "switcher")
             folder = Path(kept) / "run"
             folder.mkdir()
-            (folder / "plan").write_text(plan(offered, share, dry, former), encoding="utf-8")
+            (folder / "plan").write_text(plan(offered, share, dry, reductions, former), encoding="utf-8")
             variables = recording(library, folder, RUN_FOLDER)
             variables |= {MODE: os.environ[MODE]} if MODE in os.environ else {}
-        sys.stderr.write(_beginning(installation, offered, share, dry))
+        sys.stderr.write(_beginning(installation, offered, share, dry, reductions))
         begin = datetime.now(UTC)
         try:
             check()
@@ -243,15 +243,17 @@ def run_job(
     return ExitCode.FINDING if ended.exit_code else ExitCode.WELL
 
 
-def _beginning(installation: Installation, offered: Mapping[str, Offer], share: float, dry: bool) -> str:
+def _beginning(
+    installation: Installation, offered: Mapping[str, Offer], share: float, dry: bool, reductions: bool
+) -> str:
     """Summary before the application starts."""
     if not offered:
         stack = f"{installation.flavour} {installation.version}"
         return f"run: {stack} cannot be switched while it runs; the job runs as it is\n"
     sums = (
         "reductions too: last bits may change"
-        if "allreduce" in offered
-        else "no reductions: --reductions adds them"
+        if reductions
+        else "of reductions those of whole numbers, where no bit can change: --reductions adds the others"
     )
     what = "measures" if dry else "tunes"
     return f"run: {what} {', '.join(offered)} ({sums}); trying may cost {share:.2g} of the time\n"

@@ -26,7 +26,7 @@ class BenchmarkRow:
     reduce-scatter, the block of one rank for other collectives that divide their data.)"""
     latency_us: float | None
     """Time of one call as the benchmark summarises it: mean for OSU and Intel, median for ReproMPI. Of
-    overlap benchmarks the time without computation."""
+    a bandwidth or a message rate that of one message of a pair, each way, as the probe counts it."""
     min_us: float | None = None
     """Smallest of what the benchmark took the extremes of (ranks for OSU and Intel, calls for ReproMPI)."""
     max_us: float | None = None

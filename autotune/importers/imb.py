@@ -6,25 +6,27 @@ each row begins with its group. A sample that took too long or too much memory i
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from autotune.collectives import called
+from autotune.collectives import called, later
 from autotune.importers.benchmark_row import BenchmarkRow
+from autotune.importers.messages import message_us, with_overlap
 from autotune.importers.runlog import Log, LogTable, first, measurement
 
-_SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-)?(\S+) part")
+_SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-|IMB-)?(\S+) part")
 _PARTS = {"1": "MPI1", "2": "EXT", "4": "MPI4"}
 _BENCHMARK = re.compile(r"^# Benchmarking (\S+)")
 _PROCESSES = re.compile(r"^# (?:#processes = (\d+)|\( (\d+) groups of (\d+) processes each)")
 _MODE = re.compile(r"^#\s+MODE: (\S+)")
 _TIMES = tuple(f"t{which}[usec]" for which in ("", "_min", "_max", "_avg", "_ovrl", "_pure", "_CPU"))
 _COLUMNS = ("Group", "#bytes", "#repetitions", *_TIMES, "overlap[%]", "Mbytes/sec", "Msg/sec", "defects")
-_USED = frozenset(_COLUMNS) - {"Group", "Msg/sec", "t_ovrl[usec]", "t_CPU[usec]", "overlap[%]"}
+_USED = frozenset(_COLUMNS) - {"Group", "t_ovrl[usec]", "t_CPU[usec]", "overlap[%]"}
 _FAILED_SAMPLE = re.compile(r"\b(out-of-mem\.|int-overflow|time-out\.)")
 END = "# All processes entering MPI_Finalize"
 """The last line of a run that came to its end."""
-_USER_LENGTHS = "# Message lengths were user defined"
+_USER_LENGTHS = re.compile(r"# Message lengths were user defined|# .* -msg(?:len|size)\b")
+"""Says that sizes need not double; the P2P suite has it in its echo of the command alone."""
 
 
 @dataclass(slots=True)
@@ -49,7 +51,7 @@ def begins_run(line: str) -> bool:
 
 def in_head(line: str) -> bool:
     """Whether a line before all tables says how they are read."""
-    return begins_run(line) or line.startswith(_USER_LENGTHS)
+    return begins_run(line) or _USER_LENGTHS.match(line) is not None
 
 
 def announces(log: Log) -> bool:
@@ -98,7 +100,7 @@ def read(log: Log) -> list[BenchmarkRow]:
             table, running = None, False
             if not measurements or measurements[-1].line < run.line:
                 log.fail(number, "the end of a run without any table", "was something cut out of the log?")
-        elif line.startswith(_USER_LENGTHS):
+        elif _USER_LENGTHS.match(line):
             run.doubling = False
         elif table is not None and not table.take(number, line) and _FAILED_SAMPLE.search(line):
             log.fail(number, f"{run.benchmark}: sample not measured: {text[:100]}", "its row is missing")
@@ -132,28 +134,29 @@ def _rows(run: _Suite, table: LogTable | None) -> list[BenchmarkRow]:
     if table is None:
         return []
     _check(run, table)
-    records = []
+    records: list[BenchmarkRow] = []
     for number, row in table.rows:
         if float(row.get("defects", 0)):
             table.log.fail(number, f"{run.benchmark}: defects {row['defects']}", "the results were wrong")
         labels = run.labels | {k.lower(): v for k, v in row.items() if k not in _USED}
-        records.append(
-            measurement(
-                table.log,
-                number,
-                benchmark=f"IMB-{run.part} {run.benchmark}" if run.part else f"IMB {run.benchmark}",
-                version=run.version,
-                collective=_operation(run.benchmark),
-                comm_size=run.comm_size,
-                message_bytes=int(row.get("#bytes", 0)),
-                latency_us=first(row, ("t[usec]", "t_avg[usec]", "t_pure[usec]")),
-                min_us=first(row, ("t_min[usec]",)),
-                max_us=first(row, ("t_max[usec]",)),
-                iterations=int(row["#repetitions"]) if "#repetitions" in row else None,
-                bandwidth_MBps=first(row, ("Mbytes/sec",)),
-                labels=tuple(labels.items()),
-            )
+        one = measurement(
+            table.log,
+            number,
+            benchmark=f"IMB-{run.part} {run.benchmark}" if run.part else f"IMB {run.benchmark}",
+            version=run.version,
+            collective=_operation(run.benchmark),
+            comm_size=run.comm_size,
+            message_bytes=int(row.get("#bytes", 0)),
+            latency_us=first(row, ("t[usec]", "t_avg[usec]", "t_pure[usec]")),
+            min_us=first(row, ("t_min[usec]",)),
+            max_us=first(row, ("t_max[usec]",)),
+            iterations=int(row["#repetitions"]) if "#repetitions" in row else None,
+            bandwidth_MBps=first(row, ("Mbytes/sec",)),
+            labels=tuple(labels.items()),
         )
+        if one.latency_us is None:
+            one = replace(one, latency_us=message_us(one, first(row, ("Msg/sec",))))
+        records += with_overlap(one, row)
     return records
 
 
@@ -170,6 +173,9 @@ def _check(run: _Suite, table: LogTable) -> None:
 
 
 def _operation(benchmark: str) -> str:
-    """The operation's name: without the marks of groups, non-blocking calls and pure timing."""
+    """The operation's name: without the marks of groups and pure timing."""
     name = benchmark.lower().removeprefix("multi-").removesuffix("_pure")
-    return called(name) or called(name.removeprefix("i")) or name
+    if (blocking := called(name.removeprefix("i"))) and name.startswith("i"):
+        return later(blocking, "non-blocking")
+    blocking = called(name.removesuffix("_persist"))
+    return later(blocking, "persistent" if name.endswith("_persist") else "") if blocking else name

@@ -4,14 +4,15 @@ A run prints a title, perhaps window, synchronisation and data type, a header an
 (none in a barrier's table). Which columns there are depends on options: average alone, with `-f` minimum,
 maximum and iterations, for non-blocking collectives overall, compute and pure communication time and the
 overlap. With several data types the header comes again, without a title. Ranks are not printed: they are
-taken from the launcher's command where the log echoes it.
+taken from the launcher's command where the log echoes it; tests of pairs say how many, or have one.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from autotune.collectives import called
+from autotune.collectives import MEASURED, called, later
 from autotune.importers.benchmark_row import BenchmarkRow
+from autotune.importers.messages import message_us, one_sided, ranks, with_overlap
 from autotune.importers.runlog import Log, LogTable, first, measurement
 
 TITLE = re.compile(r"^# ((?:OSU|OMB[- ]Py(?:thon)?) .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
@@ -28,10 +29,13 @@ _HEADER = re.compile(
 _BARE = re.compile(rf"^\s*(?:(?:{_COLUMN.pattern})(?:\s+|$))+$")
 """The header of 5.8's table of a non-blocking barrier, which is no comment."""
 _SETTING = re.compile(r"^# (Datatype|Window creation|Synchronization): (.*?)\.?\s*$")
+_PAIRS = re.compile(r"^# \[ pairs: (\d+) \] \[ window size: (\w+) \]")
+_WINDOW = "64"
+"""Messages in a row of all versions by default, and of the probe."""
 _LATENCY = ("Pure Comm.(us)", "Avg Latency(us)", "Latency(us)")
 _MIN, _MAX = ("Min Latency(us)", "Min Comm.(us)"), ("Max Latency(us)", "Max Comm.(us)")
 _BANDWIDTH = ("Bandwidth(MB/s)", "MB/s")
-_USED = {"Size", "Iterations", "Validation", *_LATENCY, *_MIN, *_MAX, *_BANDWIDTH}
+_USED = {"Size", "Iterations", "Validation", "Messages/s", *_LATENCY, *_MIN, *_MAX, *_BANDWIDTH}
 
 # Words of titles that say how a call was made, not which.
 _NOISE = re.compile(
@@ -49,6 +53,7 @@ class _Section:
     title: str = ""
     version: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    pairs: int | None = None
     announced: bool = False
     """A title or a data type stood there, its table has not come yet."""
 
@@ -78,6 +83,9 @@ def read(log: Log) -> list[BenchmarkRow]:
                 log.fail(number, "a table without a title", "was something cut out of the log?")
             section.announced = False
             table = LogTable(log, number, _columns(log, number, line))
+        elif section.announced and (pairs := _PAIRS.match(line)):
+            section.pairs = int(pairs[1])
+            section.labels |= {} if pairs[2] == _WINDOW else {"window": pairs[2]}
         elif setting := _SETTING.match(line):
             measurements += _rows(section, table)
             table, section.announced = None, True
@@ -113,14 +121,19 @@ def _rows(section: _Section, table: LogTable | None) -> list[BenchmarkRow]:
     if table is None:
         return []
     table.check_sizes("Size")
-    comm_size = table.log.processes_before(section.line)
-    return [
-        measurement(
+    labels = dict(section.labels)
+    name = one_sided(operation(section.title), labels)
+    comm_size = table.log.processes_before(section.line) or ranks(name, section.pairs)
+    if name.removeprefix("i") in MEASURED or name.removesuffix("_init") in MEASURED:
+        labels.pop("variant", "")
+    found: list[BenchmarkRow] = []
+    for number, row in table.rows:
+        one = measurement(
             table.log,
             number,
             benchmark=section.title,
             version=section.version,
-            collective=operation(section.title),
+            collective=name,
             comm_size=comm_size,
             message_bytes=int(row.get("Size", 0)),
             latency_us=first(row, _LATENCY),
@@ -128,22 +141,27 @@ def _rows(section: _Section, table: LogTable | None) -> list[BenchmarkRow]:
             max_us=first(row, _MAX),
             iterations=int(row["Iterations"]) if "Iterations" in row else None,
             bandwidth_MBps=first(row, _BANDWIDTH),
-            labels=(*section.labels.items(), *((k, v) for k, v in row.items() if k not in _USED)),
+            labels=(*labels.items(), *((k, v) for k, v in row.items() if k not in _USED)),
         )
-        for number, row in table.rows
-    ]
+        if one.latency_us is None:
+            one = replace(one, latency_us=message_us(one, first(row, ("Messages/s",))))
+        found += with_overlap(one, row)
+    return found
 
 
 def operation(title: str) -> str:
     """The operation's name, from what is left of a title without its customary words."""
     words = " ".join(_NOISE.sub(" ", title).split()).lower() or "latency"
-    return called(words) or re.sub(r"\W+", "_", words)
+    name = called(words) or called(words.replace(" / ", " ")) or re.sub(r"\W+", "_", words)
+    return later(name, _variant(title).get("variant", ""))
 
 
 def _variant(title: str) -> dict[str, str]:
     """How the call was made, where the title says something else than plain and blocking."""
     said = {
         "variant": re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE),
+        "mode": re.search(r"MPI_(?:Put|Get)\b.* (Bandwidth)\b", title),
         "memory": re.search(r"\bMPI-(\w+(?: managed)?)", title, re.IGNORECASE),
     }
-    return {name: match[1].lower() for name, match in said.items() if match}
+    found = {name: match[1].lower() for name, match in said.items() if match}
+    return found | ({"mode": "aggregate"} if "mode" in found else {})  # as Intel's benchmarks call it

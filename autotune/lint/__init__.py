@@ -97,7 +97,7 @@ _CARRIED = {
     **dict.fromkeys(
         ("mca", "tune"), "becomes part of each value: the job aborts where that names a component"
     ),
-    "shell": "becomes part of each value, and the interpreter in the first line is not found",
+    "shell": "becomes part of each value",
 }
 """Kind of file → what a carriage return does there; rules files and ``ucx.conf`` skip it."""
 
@@ -181,6 +181,7 @@ def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
     if "\r\n" in said and kind in _CARRIED:
         line = 1 + said[: said.index("\r\n")].count("\n")
         effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
+        effect += ", and the interpreter in the first line is not found" if said.startswith("#!") else ""
         yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
 
 

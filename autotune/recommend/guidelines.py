@@ -11,9 +11,10 @@ reduce, bcast and scans, a block for the others.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 from autotune.collectives import COLLECTIVES
@@ -33,29 +34,47 @@ _CALL = re.compile(r"(\w+)(\*p|/p)?")
 _POWERS = {None: 0, "*p": 1, "/p": -1}
 
 
-def _calls(way: str) -> tuple[tuple[str, int], ...]:
-    """``reduce*p+scatter`` → (collective, its size by powers of p) of each call."""
-    return tuple((name, _POWERS[size or None]) for name, size in _CALL.findall(way))
+_Way = Mapping[tuple[str, int], int]
+"""Collective and its size by powers of p → how often it is called."""
 
-
-_COMPOSED = {
-    collective.name: tuple(_calls(way) for way in collective.composed.split())
-    for collective in COLLECTIVES.values()
-    if collective.composed
+_OVERLAP = "_overlap"
+"""Ending of names of calls that compute before the wait, which may hide more of a larger message."""
+_OF_BENCHMARKS = {
+    "pingping": "pingpong+pingpong",
+    "sendrecv": "pingpong+pingpong",
+    "sendrecv_replace": "pingpong+pingpong",
+    "exchange": "sendrecv+sendrecv pingping+pingping",
 }
-"""Collective → what together does the same."""
+"""Intel's benchmarks that the probe lacks, in which a rank gets as many messages as it sends."""
 
-_GROUPS = {
-    *_COMPOSED,
-    *(name for ways in _COMPOSED.values() for way in ways for name, _ in way),
-    "scan",
-    "exscan",
-}
-"""Guidelines that more ranks can only make slower; the others are between two of them."""
+
+@cache
+def _ways(name: str) -> tuple[_Way, ...]:
+    """Calls that together do the same as one, or more: ``reduce*p+scatter`` and its like.
+
+    A call that waits at once takes no longer than one that could be waited for later, a persistent one no
+    longer than one that is set up each time, and what is left beside computation no longer than the whole.
+    """
+    its = COLLECTIVES.get(name)
+    ways = [*(its.composed if its else _OF_BENCHMARKS.get(name, "")).split(), f"i{name}"]
+    ways += [name.removesuffix(end) for end in (_OVERLAP, "_init") if name.endswith(end)]
+    calls = ([(n, _POWERS[size or None]) for n, size in _CALL.findall(way)] for way in ways)
+    return tuple(Counter(one) for one in calls)
+
+
+_GROUPS = {its.name for its in COLLECTIVES.values() if its.collective}
+"""Collectives that more ranks can only make slower; the others are between some of them."""
 
 RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}  # Labels of a table that number launches.
 FIGURES = {"phase", "status", "reason", "sem_us", "low_us", "high_us", "n", "outliers", "is_default"}
 """Labels that do not distinguish settings: further figures, as those of ``history``."""
+
+
+def is_figure(name: str, value: str) -> bool:
+    """Whether a label is a further measurement, or numbers runs: those do not distinguish settings."""
+    return name in RUN | FIGURES or ("." in value and value.replace(".", "", 1).isdecimal())
+
+
 _BY_ITSELF = {"default", "auto", "unset", "0", ""}  # What an algorithm is called that nobody forces.
 
 _Times = dict[Hashable, tuple[float, float]]
@@ -105,7 +124,7 @@ def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
         labels = {name.lower(): value for name, value in one.labels}
         if labels.get("status", "ok") != "ok":
             continue
-        setting = tuple(sorted((n, v) for n, v in labels.items() if n not in RUN | FIGURES))
+        setting = tuple(sorted((n, v) for n, v in labels.items() if not is_figure(n, v)))
         slot = (one.collective, one.comm_size or 0, one.message_bytes)
         run = tuple(labels[name] for name in sorted(RUN & labels.keys()))
         own = (one.source, one.collective if one.benchmark else "", run)
@@ -186,16 +205,16 @@ def _consistent(by_slot: Mapping[Slot, Timed]) -> Iterator[Guideline]:
         sizes[name, p].append(size)
         ranks[name, size].append(p)
     for (name, p), measured in sizes.items():
-        for small, large in pairwise(measured):
+        for small, large in pairwise(measured) if not name.endswith(_OVERLAP) else ():
             less, more = by_slot[name, p, small], by_slot[name, p, large]
             yield Guideline(GuidelineKind.SIZE, less, ((1, more),))
             if small:
                 yield Guideline(GuidelineKind.SPLIT, more, ((-(-large // small), less),))
         for size in measured:
-            for way in _COMPOSED.get(name, ()) if p else ():
-                right = [_enough(by_slot, sizes, part, p, size, power) for part, power in way]
-                if all(right):
-                    whole = tuple((1, timed) for timed in right if timed)
+            for way in _ways(name) if p else ():
+                right = [(k, _enough(by_slot, sizes, *part, p, size)) for part, k in way.items()]
+                if all(timed for _, timed in right):
+                    whole = tuple((k, timed) for k, timed in right if timed)
                     yield Guideline(GuidelineKind.COMPOSITION, by_slot[name, p, size], whole)
     for (name, size), measured in ranks.items():
         for few, many in pairwise(sorted(measured)) if name in _GROUPS else ():
@@ -208,9 +227,9 @@ def _enough(
     by_slot: Mapping[Slot, Timed],
     sizes: Mapping[tuple[str, int], Sequence[int]],
     name: str,
+    power: int,
     p: int,
     size: int,
-    power: int,
 ) -> Timed | None:
     """The call with the smallest measured size that does for ``size`` · p^power bytes."""
     wanted = size * p if power > 0 else -(-size // p) if power < 0 else size

@@ -20,7 +20,7 @@ from statistics import fmean, variance
 
 from autotune.history.objectives import Slot, ratio_of
 from autotune.importers import BenchmarkRow
-from autotune.recommend.guidelines import FIGURES, RUN
+from autotune.recommend.guidelines import is_figure
 
 RATE = 0.05
 """Chance of any false verdict; intervals hold for one call with the chance 1 − RATE."""
@@ -96,15 +96,10 @@ def _times(rows: Iterable[BenchmarkRow]) -> dict[Call, list[float]]:
         if not time_us or labels.get("status", "ok") != "ok":
             continue
         setting = sorted(
-            (name, value) for name, value in labels.items() if value and not _is_figure(name, value)
+            (name, value) for name, value in labels.items() if value and not is_figure(name, value)
         )
         times[(one.collective, one.comm_size or 0, one.message_bytes), tuple(setting)].append(time_us)
     return times
-
-
-def _is_figure(name: str, value: str) -> bool:
-    """Whether a label is a further measurement, or numbers runs: those do not distinguish calls."""
-    return name in RUN | FIGURES or ("." in value and value.replace(".", "", 1).isdecimal())
 
 
 def _pair(call: Call, first: Sequence[float], second: Sequence[float]) -> LogPair:

@@ -130,7 +130,9 @@ def run(
     """
     words = list(command)
     if installation.flavour == "openmpi" and is_launcher(words[0]):
-        words[1:1] = [word for name in variables for word in ("-x", name)]
+        forwarded = [word for name in variables for word in ("-x", name)]
+        words[1:] = [w for word in words[1:] for w in ([word, *forwarded] if word == ":" else [word])]
+        words[1:1] = forwarded
     begin = time.monotonic()
     try:
         process = subprocess.Popen(words, env={**os.environ, **variables}, stdout=out)

@@ -1,8 +1,9 @@
 """Plan of a running job's trials, for its preloaded switcher (see ``probe/switcher/switcher.c``).
 
 Rows of the plan: ``candidate COLLECTIVE NUMBER VARIABLE=VALUE …``, ``learned COLLECTIVE BIN RANKS NUMBER``,
-``budget SHARE``, ``dry 1``. A *bin* b holds messages of 2^b up to 2^(b+1) bytes, as the recorder counts them.
-The *number* of a setting is its place among its collective's, 0 for the default.
+``budget SHARE``, ``dry 1``, ``exact 1`` (of reductions those alone that cannot change a bit). A *bin* b
+holds messages of 2^b up to 2^(b+1) bytes, as the recorder counts them. The *number* of a setting is its
+place among its collective's, 0 for the default.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,12 +54,10 @@ class Offer:
     tried: Mapping[int, tuple[str, ...]]  # Number → assignments of control variables.
 
 
-def offers(installation: Installation, reductions: bool) -> Mapping[str, Offer]:
+def offers(installation: Installation) -> Mapping[str, Offer]:
     """Collective → what this MPI can switch while it runs; empty where it can nothing."""
     found = {}
     for name in SWITCHED:
-        if COLLECTIVES[name].sums and not reductions:
-            continue
         if installation.flavour == "openmpi":
             major, minor = (int(part) for part in installation.version.split(".")[:2])
             names = coll_tuned.algorithms(name, (major, minor))
@@ -80,10 +79,14 @@ def offers(installation: Installation, reductions: bool) -> Mapping[str, Offer]:
 
 
 def plan(
-    offered: Mapping[str, Offer], share: float, dry: bool, learned: Iterable[tuple[str, int, int, str]]
+    offered: Mapping[str, Offer],
+    share: float,
+    dry: bool,
+    reductions: bool,
+    learned: Iterable[tuple[str, int, int, str]],
 ) -> str:
     """The text that rank 0 reads; ``learned`` has collective, bin, ranks and algorithm."""
-    rows = [f"budget {share!r}", f"dry {int(dry)}"]
+    rows = [f"budget {share!r}", f"dry {int(dry)}", f"exact {int(not reductions)}"]
     for name, offer in offered.items():
         rows += [f"candidate {name} {number} {' '.join(words)}" for number, words in offer.tried.items()]
     for name, size_bin, ranks, algorithm in learned:

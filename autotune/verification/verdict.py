@@ -68,7 +68,7 @@ class Verdict:
             return f"verified: {self._refused} on {fresh}{self._failed}; the stack's own defaults stay"
         last = self.rounds[-1]
         ratio, (low, high) = self.recommendation.speedup, speedup_interval(self.recommendation)
-        said = f"{_times(ratio)}× ({_times(low)} … {_times(high)}) on {fresh}"
+        said = f"{_ranged(ratio, low, high)} on {fresh}"
         won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
         where = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
         return (
@@ -82,8 +82,7 @@ class Verdict:
         whole = mine[-1].total if mine else None
         if whole is None or whole.low <= 0.0:
             return ""
-        ratio, low, high = (_times(ratio_of(x)) for x in (whole.gain, whole.low, whole.high))
-        return f"; {ratio}× ({low} … {high}) so far, on {fresh_launches(mine)} fresh launches"
+        return f"; {_interval(whole)} so far, on {fresh_launches(mine)} fresh launches"
 
     @property
     def bound(self) -> str:
@@ -123,11 +122,9 @@ class Verdict:
         whole = last.total_otherwise
         if whole is None or not self.other_loop:
             return ""
-        ratio, low, high = (_times(ratio_of(x)) for x in (whole.gain, whole.low, whole.high))
-        said = f"{ratio}× ({low} … {high})"
         slower = [c for c in last.judged_otherwise if c.high < 0.0 and c.gain < self.design.least]
         where = ", ".join(f"{ratio_of(c.gain):.2f}× at {_place(c)}" for c in slower)
-        return f"; in {_A[self.other_loop]} loop {said}" + (f", but {where}" if where else "")
+        return f"; in {_A[self.other_loop]} loop {_interval(whole)}" + (f", but {where}" if where else "")
 
     @property
     def _refused(self) -> str:
@@ -187,9 +184,20 @@ def _of(one: VerificationRound) -> tuple[Point, bool]:
     return one.setting.point, has_rules(one.setting)
 
 
+def _interval(one: Comparison) -> str:
+    """A comparison's speed-up with its interval."""
+    return _ranged(*map(ratio_of, (one.gain, one.low, one.high)))
+
+
+def _ranged(ratio: float, low: float, high: float) -> str:
+    """A speed-up with its interval, unless launches of what is left after rules fell are too few for one."""
+    bounded = low > 1e-3 or high < 1e3
+    return f"{_times(ratio)}× ({_times(low)} … {_times(high)})" if bounded else f"{_times(ratio)}×"
+
+
 def _times(ratio: float) -> str:
     """A ratio, in as many digits as say something."""
-    return f"{ratio:.2f}" if ratio < 1000 else "over 1000"
+    return f"{ratio:.2f}" if ratio < 1e3 else "over 1000"
 
 
 def _place(comparison: Comparison) -> str:

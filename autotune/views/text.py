@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # words need nothing heavy
     from autotune.screening.decision import FactorDecision
     from autotune.space import Point, Value
 
+_WILD = 1000
+"""Ratios beyond are not told apart: an interval that reaches there both ways bounds nothing."""
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -57,14 +59,15 @@ def ratio_text(ratio: float, interval: tuple[float, float] | None = None) -> str
     """A speed-up, with its interval where one is given: ``1.34× (1.31 … 1.37)``."""
     if not math.isfinite(ratio):
         return "—"
-    if interval is None or not all(map(math.isfinite, interval)):
-        return f"{_times(ratio)}×"
-    return f"{_times(ratio)}× {interval_text(interval)}"
+    return " ".join(filter(None, (f"{_times(ratio)}×", interval and interval_text(interval))))
 
 
 def interval_text(interval: tuple[float, float]) -> str:
-    """The interval of a speed-up: ``(1.31 … 1.37)``."""
-    return f"({_times(interval[0])} … {_times(interval[1])})"
+    """The interval of a speed-up: ``(1.31 … 1.37)``; empty where the launches are too few for any bound."""
+    low, high = interval
+    if not math.isfinite(low) or not math.isfinite(high) or (low < 1 / _WILD and high > _WILD):
+        return ""
+    return f"({_times(low)} … {_times(high)})"
 
 
 def other_text(gain: Gain) -> str:
@@ -167,7 +170,7 @@ def advice_text(recommendation: Recommendation, default: Point) -> str:
 
 def _times(ratio: float) -> str:
     """A ratio with the digits that matter; where the interval is that wide, its end means nothing."""
-    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1000 else ">1000"
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" if ratio < _WILD else f">{_WILD}"
 
 
 def _decimals(value: float, digits: int) -> int:

@@ -1,12 +1,15 @@
 """Calls every collective in many ways; ends with 1 where a result is wrong, or what is the program's changed.
 
-Words: ``threads`` asks for MPI_THREAD_MULTIPLE, ``abort`` or ``kill`` end it in the middle, ``fast N`` makes
-N broadcasts of 64 KiB alone.
+Words: ``threads`` asks for MPI_THREAD_MULTIPLE; ``fast N`` makes N broadcasts of 64 KiB alone; ``bits``
+prints a digest of all results' bits; ``kill@PHASE`` and ``abort@PHASE`` end it where the switcher does what
+is named: ``begin``, ``try``, ``block``, ``settled`` or, beside ranks that wait in MPI_Finalize, ``end``.
 """
 
+import hashlib
 import os
 import signal
 import sys
+from pathlib import Path
 
 import mpi4py
 
@@ -70,6 +73,42 @@ def own(comm):
     return comm.name, comm.Get_errhandler() == MPI.ERRORS_RETURN, comm.Get_topology()
 
 
+OPERATIONS = (
+    *(MPI.SUM, MPI.PROD, MPI.MAX, MPI.MIN, MPI.BAND, MPI.BXOR, MPI.BOR),
+    *(MPI.LAND, MPI.LXOR, MPI.LOR),
+)
+
+
+def bits():
+    """A digest of what all ranks have got: copies, reductions of whole numbers, sums of reals."""
+    rng, digest = np.random.default_rng(world.rank), hashlib.sha256()
+    for n in [1, 9, 700, 20000] * 8:
+        mine = rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n)
+        every, total = np.empty(n * world.size), np.empty(n)
+        world.Allgather(mine, every)
+        digest.update(every)
+        world.Alltoall(every.copy(), every)
+        digest.update(every)
+        for op in (MPI.SUM, MPI.MAX):
+            world.Allreduce(mine, total, op)
+            digest.update(total)
+        for kind in (np.int32, np.int64, np.uint64, np.uint8):  # the last is not switched, see switcher.c
+            whole = rng.integers(0, 255, n).astype(kind) << (8 * np.dtype(kind).itemsize - 8)
+            for op in OPERATIONS:
+                got = whole.copy()
+                world.Allreduce(whole, got, op)
+                digest.update(got)
+                world.Reduce(whole, got, op, root=n % world.size)
+                digest.update(got if world.rank == n % world.size else b"")
+    return "".join(world.allgather(digest.hexdigest()))
+
+
+if "bits" in sys.argv:
+    found = bits()
+    if world.rank == 0:
+        sys.stdout.write(f"bits {found}\n")
+    sys.exit()
+
 if "fast" in sys.argv:
     block = np.zeros(8192)
     for _ in range(int(sys.argv[sys.argv.index("fast") + 1])):
@@ -83,8 +122,30 @@ half = world.Split(world.rank % 2, world.rank)
 line = world.Create_cart([world.size])
 line.name = "line"
 before = own(line)
-ends = {"abort", "kill"} & {*sys.argv}
-for turn in range(80 if ends else 40):
+end, _, phase = next((word for word in sys.argv if "@" in word), "").partition("@")
+
+
+def reached():
+    """Whether the switcher is in the phase, by what rank 0 has written."""
+    texts = [path.read_text() for path in Path(os.environ["AUTOTUNE_RUN"]).glob("*.run")]
+    return phase == "begin" or any(f"\n{phase} " in text for text in texts)
+
+
+def leave():
+    """End as asked for."""
+    sys.stdout.write(f"ends in {phase}\n")
+    sys.stdout.flush()
+    if end == "abort":
+        world.Abort(3)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+last = world.rank == world.size - 1
+for turn in range(3000 if end and phase != "end" else 0):
+    exchange(world, 1, turn)
+    if last and reached():
+        leave()
+for turn in range(40):
     for n in (1, 100, 3000):
         exchange(world, n, turn)
         if half.size > 1:
@@ -93,11 +154,6 @@ for turn in range(80 if ends else 40):
     short = world.Dup()
     exchange(short, 5, turn)
     short.Free()
-    if turn == 70 and world.rank == world.size - 1:
-        if "abort" in sys.argv:
-            world.Abort(3)
-        if "kill" in sys.argv:
-            os.kill(os.getpid(), signal.SIGKILL)
 check(own(line) == before, "name, handler or topology")
 check(len(copies) == 40, f"attributes copied {len(copies)} times, not by each of 40 duplicates")
 try:
@@ -111,3 +167,5 @@ exchange(world, 64, 3)
 pending.Wait()
 if world.rank == 0:
     sys.stdout.write("all calls were right\n")
+if last and phase == "end":
+    leave()

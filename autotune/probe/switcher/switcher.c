@@ -5,8 +5,8 @@
  * algorithms (Open MPI reads them there), or with variables written around the call (MPICH reads them there).
  *
  * - Whatever decides whether a call is switched is the same on all ranks by the standard: the communicator, the
- *   collective, its bytes (type signatures must match; counts and datatypes need not), and for reductions whether the
- *   operation is predefined. So are the counters; no rank decides anything by itself.
+ *   collective, its bytes (type signatures must match; counts and datatypes need not), and for reductions their
+ *   operation and datatype. So are the counters; no rank decides anything by itself.
  * - Rank 0 of a communicator gives the orders of decide.h: at the end of one, right behind a call, what the calls
  *   cost is reduced to it over a hidden communicator, and it broadcasts the next.
  * - What a call costs is the last exit less the last entry where all ranks are on one node, whose clock they share.
@@ -14,8 +14,8 @@
  *   a rank may leave before others have come (to or from a root) that says nothing, and such calls are not switched.
  * - The hidden ones have no attributes, names or handlers of the application's; they are made from its group alone. An
  *   error in one is raised on the application's communicator.
- * - Nothing is switched with MPI_THREAD_MULTIPLE, fault tolerance, without MPI_Init, on intercommunicators and those
- *   with processes of other worlds, and as soon as MPI_Finalize or MPI_Abort is called. No rank waits for another
+ * - Nothing is switched with MPI_THREAD_MULTIPLE, fault tolerance, without MPI_Init, in spawned processes, on
+ *   intercommunicators and those with processes of other worlds, and as soon as MPI_Finalize or MPI_Abort is called. No rank waits for another
  *   there.
  */
 #define _GNU_SOURCE
@@ -94,7 +94,7 @@ static struct { /* the last call of each collective: those alike need no closer 
 } recent[OPS];
 static struct comm *comms[1024];
 #define BUCKET(handle) (((uintptr_t)(handle) >> 4 ^ (uintptr_t)(handle)) & 1023)
-static int on, looked, random_mode, dry, keyval, hidden, numbers, world_ranks, world_rank;
+static int on, looked, random_mode, dry, exact, keyval, hidden, numbers, world_ranks, world_rank;
 static double began_s;
 static struct process process = {.alpha = 0.05, .share = 0.005, .look_s = 1e-4, .make_s = 1e-3};
 static __thread int inside;
@@ -299,6 +299,11 @@ static void count(const struct place *q) {
           q->waited ? q->waits_s / q->waited : 0);
 }
 
+static void open_cell(struct place *q) {
+    begin(&q->cell, settings[q->op], offered(q));
+    event("cell %d %s %d %d %d\n", q->number, NAMES[q->op], q->bin, q->comm->ranks, q->comm->one_node);
+}
+
 static void log_order(const struct place *q, int settled) {
     const struct cell *c = &q->cell;
     if (q->order.what == TRY) event("try %d %d %.9g\n", q->number, q->order.setting, c->seconds[q->order.setting]);
@@ -323,10 +328,7 @@ static void decide(struct place *q, const double *most, struct order *next, uint
         if (by_default) q->waits_s += fmax(0, -q->times[2 * n + i] - costs_s[i]), q->waited++;
     }
     process.elapsed_s = now() - began_s;
-    if (!c->settings) {
-        begin(c, settings[q->op], offered(q));
-        event("cell %d %s %d %d %d\n", q->number, NAMES[q->op], q->bin, k->ranks, k->one_node);
-    }
+    if (!c->settings) open_cell(q);
     if (n) {
         settled = told(c, &process, q->order, costs_s, 0);
         log_order(q, settled);
@@ -396,6 +398,7 @@ static void directed(struct place *q) {
         if (!q->comm->asked) ask(q->comm);
         if (q->comm->off) q->setting = 0;
         else make(q->comm, q->setting);
+        if (!q->comm->off && !q->comm->rank && !q->cell.settings) open_cell(q);
     }
     q->to = q->setting && DUPLICATES ? q->comm->made[q->setting] : q->comm->handle;
 }
@@ -433,6 +436,7 @@ static void read_plan(char *text) {
         if (!kind || !name) continue;
         if (!strcmp(kind, "budget")) process.share = atof(name);
         if (!strcmp(kind, "dry")) dry = atoi(name);
+        if (!strcmp(kind, "exact")) exact = atoi(name);
         while (op < OPS && strcmp(NAMES[op], name)) op++;
         if (op == OPS) continue;
         if (!strcmp(kind, "candidate") && (word = strtok_r(NULL, " ", &word_end))) {
@@ -477,7 +481,10 @@ static void begun(void) {
     const char *folder = getenv("AUTOTUNE_RUN"), *mode = getenv("AUTOTUNE_RUN_MODE");
     static char plan[PLAN];
     int level, provided, length = 0, mine[OPS + 1], all[OPS + 1];
+    MPI_Comm parent;
     if (looked++ || !folder) return;
+    REAL(Comm_get_parent)(&parent);
+    if (parent != NO_COMM) return; /* spawned: whoever did that may not have forwarded all to each of them */
     REAL(Query_thread)(&level);
     REAL(Comm_size)(WORLD, &world_ranks);
     REAL(Comm_rank)(WORLD, &world_rank);
@@ -550,27 +557,76 @@ static double width(MPI_Datatype type) {
     return found < -1 ? -2 - found : found;
 }
 
+#ifdef OPEN_MPI
+/* A handle of the library's; NULL: this one has none of that name. */
+static void *handle_of(const char *prefix, const char *name) {
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    void *found = dlsym(RTLD_DEFAULT, whole);
+    return found ? found : symbol(whole);
+}
+#endif
+
+/* The number of a predefined operation in MPI's order, from 1; 0: it is the program's own. */
+#define FREE_OF_ORDER 10 /* so many come before those with an index; of whole numbers each of them is */
 static int predefined(MPI_Op op) {
 #ifdef OPEN_MPI
     static const char *const names[] = {"max", "min", "sum", "prod", "land", "band",
                                         "lor", "bor", "lxor", "bxor", "maxloc", "minloc"};
     static MPI_Op known_[12];
     for (int i = 0; i < 12; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "ompi_mpi_op_%s", names[i]);
-        if (!known_[i]) known_[i] = (MPI_Op)constant(name);
-        if (op == known_[i]) return 1;
+        if (!known_[i]) known_[i] = (MPI_Op)handle_of("ompi_mpi_op_", names[i]);
+        if (op == known_[i]) return i + 1;
     }
     return 0;
 #else
-    return op >= MPI_MAX && op <= MPI_MAXLOC;
+    return op >= MPI_MAX && op <= MPI_MAXLOC ? op - MPI_MAX + 1 : 0;
 #endif
 }
 
+/* Whether a datatype has whole numbers: they wrap around, so that no order changes a bit of a sum. Of reals even the
+ * larger of two zeros depends on it. Those of 8 and 16 bits are left out: Open MPI 5.0.11 adds them by vector
+ * instructions that saturate, and what is left over in a loop that wraps around. */
+#define WHOLE(X)                                                                                              \
+    X(INT, int) X(LONG, long) X(LONG_LONG, long_long_int) X(UNSIGNED, unsigned)                                \
+    X(UNSIGNED_LONG, unsigned_long) X(UNSIGNED_LONG_LONG, unsigned_long_long) X(BYTE, byte) X(C_BOOL, c_bool)   \
+    X(INT32_T, int32_t) X(INT64_T, int64_t) X(UINT32_T, uint32_t) X(UINT64_T, uint64_t) X(AINT, aint)          \
+    X(OFFSET, offset) X(COUNT, count) X(INTEGER, integer) X(LOGICAL, logical)
+static int whole(MPI_Datatype type) {
+    static MPI_Datatype types[] = {
+#ifdef OPEN_MPI
+#define X(name, small) NULL,
+        WHOLE(X)
+#undef X
+    };
+    static const char *const names[] = {
+#define X(name, small) #small,
+        WHOLE(X)
+#undef X
+    };
+    for (size_t i = sizeof types / sizeof *types; !types[0] && i--;) /* the first is the last to be known */
+        types[i] = (MPI_Datatype)handle_of("ompi_mpi_", names[i]);
+#else
+#define X(name, small) MPI_##name,
+        WHOLE(X)
+#undef X
+    };
+#endif
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (type && type == types[i]) return 1;
+    return 0;
+}
+
+/* Whether a reduction may go by another algorithm. */
+static int reduced(MPI_Op op, MPI_Datatype type) {
+    int number = predefined(op);
+    return number && (!exact || (number <= FREE_OF_ORDER && whole(type)));
+}
+
 /* The communicator of a call that may be switched; NULL: nothing else of the call is looked at. */
-static struct comm *switchable(enum op op, MPI_Comm handle, int reduces, MPI_Op by) {
+static struct comm *switchable(enum op op, MPI_Comm handle) {
     struct comm *k = on && !inside && settings[op] > 1 ? known(handle) : NULL;
-    return k && !k->off && (!reduces || predefined(by)) ? k : NULL;
+    return k && !k->off ? k : NULL;
 }
 
 #define IS_ROOT(root) (VAL(root) == k->rank)
@@ -578,20 +634,19 @@ static struct comm *switchable(enum op op, MPI_Comm handle, int reduces, MPI_Op 
 #define SIZE(n, t) (VAL(n) < 0 ? -1 : (double)VAL(n) * width(TYPE(VAL(t))))
 
 /* What is switched: counts alike on all ranks by the standard. Of reductions the operation counts, too. */
-#define SWITCH(X, name, reduces, by, key, ...) APPLY_(X, name, reduces, by, key, __VA_ARGS__)
+#define SWITCH(X, name, may, key, ...) APPLY_(X, name, may, key, __VA_ARGS__)
 #define APPLY_(X, ...) X(__VA_ARGS__)
-#define PLAIN NO_OP, 0
-#define NO_OP ((MPI_Op)0)
-#define BY_O OP_OF(VAL(o)), KEY(o)
-#define FOR_barrier(X, ...) SWITCH(X, barrier, 0, PLAIN, __VA_ARGS__)
-#define FOR_bcast(X, ...) SWITCH(X, bcast, 0, PLAIN, __VA_ARGS__)
-#define FOR_gather(X, ...) SWITCH(X, gather, 0, PLAIN, __VA_ARGS__)
-#define FOR_scatter(X, ...) SWITCH(X, scatter, 0, PLAIN, __VA_ARGS__)
-#define FOR_allgather(X, ...) SWITCH(X, allgather, 0, PLAIN, __VA_ARGS__)
-#define FOR_alltoall(X, ...) SWITCH(X, alltoall, 0, PLAIN, __VA_ARGS__)
-#define FOR_reduce(X, ...) SWITCH(X, reduce, 1, BY_O, __VA_ARGS__)
-#define FOR_allreduce(X, ...) SWITCH(X, allreduce, 1, BY_O, __VA_ARGS__)
-#define FOR_reduce_scatter_block(X, ...) SWITCH(X, reduce_scatter_block, 1, BY_O, __VA_ARGS__)
+#define PLAIN 1, 0
+#define BY_O reduced(OP_OF(VAL(o)), TYPE(VAL(t))), KEY(o)
+#define FOR_barrier(X, ...) SWITCH(X, barrier, PLAIN, __VA_ARGS__)
+#define FOR_bcast(X, ...) SWITCH(X, bcast, PLAIN, __VA_ARGS__)
+#define FOR_gather(X, ...) SWITCH(X, gather, PLAIN, __VA_ARGS__)
+#define FOR_scatter(X, ...) SWITCH(X, scatter, PLAIN, __VA_ARGS__)
+#define FOR_allgather(X, ...) SWITCH(X, allgather, PLAIN, __VA_ARGS__)
+#define FOR_alltoall(X, ...) SWITCH(X, alltoall, PLAIN, __VA_ARGS__)
+#define FOR_reduce(X, ...) SWITCH(X, reduce, BY_O, __VA_ARGS__)
+#define FOR_allreduce(X, ...) SWITCH(X, allreduce, BY_O, __VA_ARGS__)
+#define FOR_reduce_scatter_block(X, ...) SWITCH(X, reduce_scatter_block, BY_O, __VA_ARGS__)
 #define FOR_gatherv(...)
 #define FOR_scatterv(...)
 #define FOR_allgatherv(...)
@@ -630,13 +685,13 @@ static void remember(struct place *q, int64_t handle, int64_t by, int64_t count_
 #define TYPE(x) (x)
 #define OP_OF(x) (x)
 #define COMM_OF(x) (x)
-#define C_CALL(name, reduces, by, key, Name, P, A, bytes, root, ...)                                          \
+#define C_CALL(name, may, key, Name, P, A, bytes, root, ...)                                          \
     static int(*NAMED(real_##name)) P;                                                                        \
     static AWAY int NAMED(switched_##name) P {                                                                \
         struct place *q = NULL;                                                                               \
         if (!NAMED(real_##name)) NAMED(real_##name) = needed("P" TEXT(NAMED(MPI_##Name)));                    \
-        struct comm *k = switchable(OP_##name, c, reduces, by);                                               \
-        if (k) q = place_of(k, OP_##name, bytes);                                                             \
+        struct comm *k = switchable(OP_##name, c);                                                            \
+        if (k && (may)) q = place_of(k, OP_##name, bytes);                                                    \
         if (!q) return NAMED(real_##name) A;                                                                  \
         int64_t handle = KEY(c);                                                                              \
         c = before(q);                                                                                        \
@@ -665,7 +720,7 @@ EACH(C_CALLS)
 #define FOR_barrier(...)
 EACH(C_CALLS)
 #undef FOR_barrier
-#define FOR_barrier(X, ...) SWITCH(X, barrier, 0, PLAIN, __VA_ARGS__)
+#define FOR_barrier(X, ...) SWITCH(X, barrier, PLAIN, __VA_ARGS__)
 #undef N
 #endif
 
@@ -722,10 +777,10 @@ int MPI_Comm_disconnect(MPI_Comm *c) {
         __VA_ARGS__                                                                                           \
     }
 #define WITHIN(call) inside++, call, inside--
-#define F_CALL(name, reduces, by, key, Name, P, A, bytes, root, ...)                                          \
+#define F_CALL(name, may, key, Name, P, A, bytes, root, ...)                                          \
     F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e),                                                     \
-               struct comm *k = switchable(OP_##name, COMM_OF(*c), reduces, by);                              \
-               struct place *q = k ? place_of(k, OP_##name, bytes) : NULL;                                    \
+               struct comm *k = switchable(OP_##name, COMM_OF(*c));                                           \
+               struct place *q = k && (may) ? place_of(k, OP_##name, bytes) : NULL;                           \
                MPI_Fint error = MPI_SUCCESS, to, *said = e ? e : &error;                                      \
                if (q) to = BACK(before(q)), c = &to;                                                          \
                WITHIN(real(OPEN A, said));                                                                    \

@@ -60,6 +60,8 @@ class ReportInput:
     """Performance guidelines that are violated, see ``views.guidelines``."""
     asked: Sequence[Covered] = ()
     """Calls of a job, and whether what was measured covers them."""
+    ran: Mapping[str, Any] | None = None
+    """The ``run.json`` of a job that tuned itself."""
     protocols: Sequence[tuple[str, str]] = ()
     """(message sizes, protocol) that UCX reports for the recommended setting."""
     before: Sequence[tuple[str, str]] = ()

@@ -26,6 +26,7 @@ from autotune.space import Parameter, Space
 from autotune.verification.one_round import VerificationRound, fresh_launches
 from autotune.views.report import plots, screening_plots, sections
 from autotune.views.report.inputs import ReportInput
+from autotune.views.report.run_plots import run_section
 from autotune.views.text import (
     advice_text,
     calls_text,
@@ -92,6 +93,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "changes": _changes(inputs),
         "covered": sections.covered(inputs),
         "asked": sections.asked(inputs),
+        "ran": run_section(inputs.ran) if inputs.ran else None,
         "install": _install(inputs),
         "nodes": chosen.provenance.nodes if chosen is not None else 1,
         "launches": sections.launches(inputs, made),
@@ -127,7 +129,7 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
     yield {
         "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
         "value": ratio_text(ratio),
-        "note": f"{interval_text(interval)} {where}",
+        "note": f"{interval_text(interval)} {where}".strip(),
     }
     yield {
         "name": "sizes faster than the default",

@@ -1,5 +1,6 @@
 """From a campaign's directory to what its report is made of, and the page itself."""
 
+import json
 import math
 from pathlib import Path
 
@@ -173,6 +174,40 @@ def test_a_page_says_which_calls_of_a_job_are_covered(directory):
     ]
     assert main(["report", str(path), "--nodes", "7"]) == 0
     assert "not covered: measured on 1 node<" in (path / "report.html").read_text()
+
+
+def test_a_job_that_tuned_itself_has_a_figure_and_its_numbers(directory, tmp_path, capsys):
+    path, _, _ = directory(14)
+    cell = {"collective": "bcast", "lowest_bytes": 65536, "ranks": 2, "one_node": True, "calls": 6000}
+    decided = {"settled_at": 900, "algorithm": "binomial", "speedup": 1.5, "speedup_95": [1.4, None]}
+    stays = {
+        "settled_at": 700,
+        "algorithm": "default",
+        "speedup": 1.0,
+        "speedup_95": [None, None],
+        "saved_s": 0,
+    }
+    open_ = stays | {"settled_at": None}
+    document = {
+        "format": "autotune-run-1",
+        "command": ["mpirun", "<b>"],
+        "run_s": 31.0,
+        "spent_s": 0.2,
+        "saved_s": 3.1,
+        "cells": [cell | decided | {"saved_s": 3.1}, cell | stays, cell | open_],
+    }
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(document))
+    assert main(["report", str(path), "--run", str(file)]) == 0
+    html = (path / "report.html").read_text().partition("A job that tuned itself")[2]
+    assert "mpirun &lt;b&gt;: saved 3.1 s of 31 s, spent 0.2 s trying; 1 other kinds of calls." in html
+    assert "bcast 64 KiB, 2 ranks: binomial</th>" in html
+    assert html.count('"name":"run"') == 1
+    assert "Your job" not in html
+    for damaged in ({"format": "autotune-run-1"}, document | {"cells": [cell]}, {"format": "other"}):
+        file.write_text(json.dumps(damaged))
+        assert main(["report", str(path), "--run", str(file)]) == 2
+        assert "run.json" in capsys.readouterr().err
 
 
 def test_a_job_is_given_once_and_of_a_campaign(directory, capsys):

@@ -69,9 +69,10 @@ def test_what_was_learned_on_another_stack_is_not_used_and_damage_is_named(tmp_p
     learned = learned_in(file, "openmpi 5.0.11")
     assert learned == [("bcast", 3, 8, "binomial")]
     offered = {"bcast": Offer(("default", "linear", "binomial"), {2: ("a=1", "b=2")})}
-    assert plan(offered, 0.005, False, learned).splitlines() == [
+    assert plan(offered, 0.005, False, False, learned).splitlines() == [
         "budget 0.005",
         "dry 0",
+        "exact 1",
         "candidate bcast 2 a=1 b=2",
         "learned bcast 3 8 2",
     ]

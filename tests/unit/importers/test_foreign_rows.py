@@ -67,7 +67,7 @@ def test_a_listing_on_a_page_is_read(mark):
 
 
 def test_the_header_of_5_8_s_non_blocking_barrier_is_no_comment():
-    (m,) = read(
+    m, left = read(
         "time mpirun -np 4 -map-by ppr:1:node ./osu_ibarrier\n\n"
         "# OSU MPI Non-blocking Barrier Latency Test v5.8\n"
         "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n"
@@ -75,7 +75,8 @@ def test_the_header_of_5_8_s_non_blocking_barrier_is_no_comment():
         "           4475.89           3180.98           2505.98             48.33\n\nreal\t0m1.8s\n",
         "log",
     )
-    assert (m.collective, m.comm_size, m.latency_us) == ("barrier", 4, 2505.98)
+    assert (m.collective, m.comm_size, m.latency_us) == ("ibarrier", 4, 2505.98)
+    assert (left.collective, left.latency_us) == ("ibarrier_overlap", 1294.91)
     assert dict(m.labels)["Overall(us)"] == "4475.89"
 
 

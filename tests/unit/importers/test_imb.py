@@ -119,15 +119,47 @@ def test_nonblocking_one_sided_and_message_rate_tables():
     )
     found = read(text, "log")
     assert [(m.benchmark, m.collective, m.latency_us, m.bandwidth_MBps) for m in found] == [
-        ("IMB-NBC Ibcast", "bcast", 2.0, None),
-        ("IMB-NBC Ialltoall_pure", "alltoall", 2.5, None),
-        ("IMB-NBC Ibarrier", "barrier", 2.0, None),
+        ("IMB-NBC Ibcast", "ibcast", 2.0, None),
+        ("IMB-NBC Ibcast", "ibcast_overlap", 1.9, None),
+        ("IMB-NBC Ialltoall_pure", "ialltoall", 2.5, None),
+        ("IMB-NBC Ibarrier", "ibarrier", 2.0, None),
+        ("IMB-NBC Ibarrier", "ibarrier_overlap", 1.9, None),
         ("IMB-EXT Unidir_Put", "put", 0.05, 20.0),
         ("IMB-EXT Unidir_Put", "put", 0.90, 1.11),
-        ("IMB-MPI1 Uniband", "uniband", None, 1.5),
+        ("IMB-MPI1 Uniband", "multipair", 0.666667, 1.5),
     ]
-    assert [dict(m.labels).get("mode") for m in found[3:5]] == ["aggregate", "non-aggregate"]
+    assert [dict(m.labels).get("mode") for m in found[5:7]] == ["aggregate", "non-aggregate"]
     assert dict(found[0].labels)["overlap[%]"] == "4.00"
+
+
+def test_pairs_share_a_rate_and_both_ways_count():
+    rates = "#bytes #repetitions Mbytes/sec Msg/sec"
+    tables = [table(name, "#processes = 4", rates, "0 1000 0.00 4000000") for name in ("Uniband", "Biband")]
+    found = read(HEAD.format(part="1") + "".join(tables) + END, "log")
+    assert [(m.collective, m.comm_size, m.latency_us) for m in found] == [
+        ("multipair", 4, 0.5),
+        ("bidirectional", 4, 1.0),
+    ]
+
+
+def test_the_suite_of_pairs_tells_of_its_lengths_in_its_command_alone():
+    head = HEAD.format(part="P2P").replace("MPI-P2P", "IMB-P2P")
+    columns = "#bytes #repetitions t[usec] Mbytes/sec Msg/sec"
+    wide = table(
+        "SendRecv_Replace", "#processes = 2", columns, "8 200 0.33 48.29 6036628", "64 200 0.35 1.00 1"
+    )
+    with pytest.raises(TableError, match="rows between 8 and 64 bytes are missing"):
+        read(head + wide + END, "log")
+    (m, _) = read(f"{head}# IMB-P2P -npmin 2 -msglen lengths\n{wide}{END}", "log")
+    assert (m.benchmark, m.collective, m.latency_us) == ("IMB-P2P SendRecv_Replace", "sendrecv_replace", 0.33)
+
+
+def test_persistent_collectives():
+    columns = "#bytes #repetitions t_ovrl[usec] t_pure[usec] t_CPU[usec]  overlap[%]"
+    text = HEAD.format(part="4") + table(
+        "Bcast_persist", "#processes = 2", columns, "1 9 5.00 2.00 3.10 4.00"
+    )
+    assert [m.collective for m in read(text + END, "log")] == ["bcast_init", "bcast_init_overlap"]
 
 
 def test_old_title_and_user_defined_lengths():

@@ -49,8 +49,8 @@ def test_published_full_table():
 def test_published_log_with_chatter_between_rows():
     found = read((DATA / "osu7.4_allreduce_persistent_interleaved.txt").read_text(), "c.txt")
     assert [(m.message_bytes, m.latency_us) for m in found] == [(8, 8.69), (16, 8.30), (32, 8.32), (64, 8.93)]
-    assert {m.labels for m in found} == {(("variant", "persistent"), ("datatype", "MPI_FLOAT"))}
-    assert {m.collective for m in found} == {"allreduce"}
+    assert {m.labels for m in found} == {(("datatype", "MPI_FLOAT"),)}
+    assert {m.collective for m in found} == {"allreduce_init"}
 
 
 def test_non_blocking_table_gives_the_pure_communication():
@@ -62,10 +62,10 @@ def test_non_blocking_table_gives_the_pure_communication():
 4                      12.33              6.41              6.02              1.54
 8                      12.50              6.51              6.11              1.96
 """
-    m = read(text, "log")[1]
-    assert (m.collective, m.message_bytes, m.latency_us) == ("allreduce", 8, 6.11)
+    *_, m, left = read(text, "log")
+    assert (m.collective, m.message_bytes, m.latency_us) == ("iallreduce", 8, 6.11)
+    assert (left.collective, left.message_bytes, left.latency_us) == ("iallreduce_overlap", 8, 5.99)
     assert m.labels == (
-        ("variant", "non-blocking"),
         ("Overall(us)", "12.50"),
         ("Compute(us)", "6.51"),
         ("Overlap(%)", "1.96"),
@@ -83,8 +83,9 @@ def test_full_non_blocking_table_of_version_7():
 1                       4.00                1.00                0.50                0.10                0.40\
                 2.00                1.50                2.50               10.00
 """
-    (m,) = read(text, "log")
-    assert (m.collective, m.latency_us, m.min_us, m.max_us) == ("bcast", 2.0, 1.5, 2.5)
+    m, left = read(text, "log")
+    assert (m.collective, m.latency_us, m.min_us, m.max_us) == ("ibcast", 2.0, 1.5, 2.5)
+    assert (left.collective, left.latency_us, left.min_us) == ("ibcast_overlap", 3.0, None)
     assert dict(m.labels)["memory"] == "cuda"
 
 
@@ -105,7 +106,7 @@ def test_full_non_blocking_table_of_version_7():
     ],
 )
 def test_a_barrier_has_no_sizes(header, row, expected):
-    (m,) = read(f"# OSU MPI Barrier Latency Test v7.0\n{header}\n{row}\n", "log")
+    m, *_ = read(f"# OSU MPI Barrier Latency Test v7.0\n{header}\n{row}\n", "log")
     assert (m.collective, m.message_bytes) == ("barrier", 0)
     assert (m.latency_us, m.min_us, m.max_us, m.iterations) == expected
 
@@ -115,13 +116,14 @@ def test_a_barrier_has_no_sizes(header, row, expected):
     [
         ("OSU MPI All-to-All Personalized Exchange Latency Test", "alltoall"),
         ("OSU MPI All-to-Allv Personalized Exchange Latency Test", "alltoallv"),
-        ("OSU MPI Non-blocking All-to-All Latency Test", "alltoall"),
-        ("OSU MPI-ROCM Allgatherv Persistent Latency Test", "allgatherv"),
+        ("OSU MPI Non-blocking All-to-All Latency Test", "ialltoall"),
+        ("OSU MPI-ROCM Allgatherv Persistent Latency Test", "allgatherv_init"),
         ("OSU MPI Reduce_scatter_block Latency Test", "reduce_scatter_block"),
-        ("OSU MPI Reduce_scatter Persistent Latency Test", "reduce_scatter"),
+        ("OSU MPI Reduce_scatter Persistent Latency Test", "reduce_scatter_init"),
         ("OSU MPI-CUDA MANAGED Gather Latency Test", "gather"),
         ("OSU MPI Latency Test", "pingpong"),
         ("OSU MPI Multi Latency Test", "multi"),
+        ("OSU MPI Bandwidth Persistent Test", "multipair"),
         ("OSU MPI_Put Latency Test", "put"),
         ("OSU MPI_Get latency Test", "get"),
         ("OSU One Sided MPI_Put latency Test", "put"),
@@ -145,8 +147,48 @@ def test_one_sided_settings_and_bandwidth():
 2                       3.80
 """
     m = read(text, "log")[0]
-    assert (m.collective, m.latency_us, m.bandwidth_MBps) == ("put", None, 1.91)
-    assert m.labels == (("window_creation", "MPI_Win_create"), ("synchronization", "MPI_Win_flush"))
+    assert (m.collective, m.comm_size, m.latency_us, m.bandwidth_MBps) == ("put", 2, 0.52356, 1.91)
+    assert m.labels == (("mode", "aggregate"), ("window_creation", "MPI_Win_create"))
+    of_fences = read(text.replace("MPI_Win_flush", "MPI_Win_fence"), "log")[0]
+    assert (of_fences.collective, of_fences.labels) == ("put_fence", m.labels)
+    others = read(text.replace("MPI_Win_flush", "MPI_Win_flush_local"), "log")[0]
+    assert others.labels[-1] == ("synchronization", "MPI_Win_flush_local")
+
+
+TWO_WAYS = ("bidirectional", 2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "expected"),
+    [
+        ("Bandwidth Test v5.9\n# Size      Bandwidth (MB/s)", "64  128.00", ("multipair", 2, 0.5)),
+        (
+            "Bi-Directional Bandwidth Test v7.4\n# Size  Bandwidth (MB/s)",
+            "64 256.00",
+            ("bidirectional", 2, 0.5),
+        ),
+        (
+            "Multiple Bandwidth / Message Rate Test v7.4\n# [ pairs: 4 ] [ window size: 64 ]\n"
+            "# Size  MB/s  Messages/s",
+            "64  512.00  8000000.00",
+            ("multipair", 8, 0.5),
+        ),
+        (
+            "Multiple Bandwidth / Message Rate Test v7.4\n# [ pairs: 4 ] [ window size: 64 ]\n# Size  MB/s",
+            "64  512.00",
+            ("multipair", 8, 0.5),
+        ),
+    ],
+)
+def test_bandwidths_and_rates_are_times_of_one_message_of_a_pair_each_way(head, row, expected):
+    (m,) = read(f"# OSU MPI {head}\n{row}\n", "log")
+    assert (m.collective, m.comm_size, m.latency_us, m.labels) == (*expected, ())
+
+
+def test_another_window_is_another_setting():
+    text = "# OSU MPI Multiple Bandwidth / Message Rate Test v7.4\n# [ pairs: 1 ] [ window size: 16 ]\n"
+    (m,) = read(f"{text}# Size  MB/s\n8  16.00\n", "log")
+    assert m.labels == (("window", "16"),)
 
 
 def test_concatenated_runs_with_the_commands_echoed():

@@ -65,7 +65,7 @@ def test_omb_py():
     (first, _) = read(text, "log")
     assert (first.collective, first.message_bytes, first.latency_us) == ("allreduce", 4, 12.45)
     (bw,) = read("# OMB-Py MPI Bandwidth Test\n# Size (B)  Bandwidth (MB/s)\n4      12.45\n", "log")
-    assert (bw.collective, bw.bandwidth_MBps) == ("bandwidth", 12.45)
+    assert (bw.collective, bw.bandwidth_MBps) == ("multipair", 12.45)
 
 
 NCCL = """mpirun -np 2 ./build/all_gather_perf -b 1M -e 2M -f 2 -g 1

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from autotune.collectives import COLLECTIVES
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.importers import BenchmarkRow
 from autotune.recommend.guideline_test import Guideline, GuidelineKind, Timed, findings
-from autotune.recommend.guidelines import _COMPOSED, handed_over, of_campaign, of_table
+from autotune.recommend.guidelines import _OF_BENCHMARKS, _ways, handed_over, of_campaign, of_table
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Level, Parameter, Point, Space
 from benchmarks.guideline_rates import PLANTED, found
@@ -32,21 +33,45 @@ def compared(times, **labels):
     }
 
 
-@pytest.mark.parametrize("name", _COMPOSED)
-@pytest.mark.parametrize("i", range(4))
-def test_each_composition_is_flagged_when_it_is_faster_and_only_then(name, i):
-    if i >= len(_COMPOSED[name]):
-        return
-    way = _COMPOSED[name][i]
+@pytest.mark.parametrize(
+    ("name", "way"), [(name, way) for name in (*COLLECTIVES, *_OF_BENCHMARKS) for way in _ways(name)], ids=str
+)
+def test_each_composition_is_flagged_when_it_is_faster_and_only_then(name, way):
     size = 0 if name == "barrier" else N
     right = {
         (part, P, size * P if power > 0 else size // P if power < 0 else size): 10.0 for part, power in way
     }
-    for time, flagged in ((10.0 * len(way), False), (100.0 * len(way), True)):
+    together = 10.0 * sum(way.values())
+    for time, flagged in ((together, False), (10 * together, True)):
         runs = [r for k in range(4) for r in measured({(name, P, size): time, **right}, run=str(k))]
         said = findings(of_table(runs)).violations
         slots = [v.guideline.left.slot for v in said if v.guideline.kind is GuidelineKind.COMPOSITION]
         assert slots == ([(name, P, size)] if flagged else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "than"),
+    [
+        ("bidirectional", ((2, "multipair"),)),
+        ("sendrecv", ((2, "pingpong"),)),
+        ("exchange", ((2, "sendrecv"),)),
+        ("allreduce", ((1, "iallreduce"),)),
+        ("allreduce_init", ((1, "allreduce"),)),
+        ("bcast", ((1, "ibcast"),)),
+        ("iallreduce_overlap", ((1, "iallreduce"),)),
+        ("halo_persistent", ((1, "halo"),)),
+        ("put", ((1, "put_lock"),)),
+    ],
+)
+def test_patterns_have_guidelines(name, than):
+    times = {(part, 2, N): 1 for part in (name, *(part for _, part in than))}
+    right = tuple((k, (part, 2, N)) for k, part in than)
+    assert (GuidelineKind.COMPOSITION, (name, 2, N), right) in compared(times)
+
+
+def test_more_computation_beside_a_larger_message_may_hide_more_and_more_pairs_are_no_group():
+    times = {("iallreduce_overlap", 2, 8): 9, ("iallreduce_overlap", 2, 16): 1, ("multipair", 2, 8): 9}
+    assert not compared({**times, ("multipair", 4, 8): 1})
 
 
 def test_sizes_that_were_not_measured_are_stood_for_by_the_next_larger_one():

@@ -1,5 +1,6 @@
 """No more is said than was shown: nowhere that nothing is lost, and no bound of what is unverified."""
 
+import math
 import re
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from autotune.verification.choices import ChoiceKind
 from tests.unit.verification.test_choices import told
-from tests.unit.verification.test_rounds import Machine, posix_and_ring, run, searched, verifier
+from tests.unit.verification.test_rounds import RING, Machine, posix_and_ring, run, searched, verifier
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("autotune", "launchers", "conf", "docs", "notebooks", "benchmarks", "search_spaces")
@@ -44,3 +45,16 @@ def test_no_choice_that_is_not_verified_has_a_bound():
         assert "not verified" in choice.text
         assert not BOUND.search(choice.text + choice.unverified)
         assert "slower" not in choice.text + choice.unverified
+
+
+def test_a_gain_that_too_few_launches_bound_is_said_without_an_interval():
+    """After a rule fell, the sizes that it leaves have the launches of one block."""
+
+    def ring_is_lucky(tls, choice, size):
+        return posix_and_ring(tls, choice, size) * (0.5 if choice == RING and size == 1024 else 1.0)
+
+    machine = Machine(posix_and_ring, ring_is_lucky)
+    history = run(verifier(own=8), machine, searched(machine, ("all", "self,posix")))
+    verdict = verifier(own=8).verdict(history)
+    assert not verdict.rounds[-1].total.low > -math.inf
+    assert "0.00" not in verdict.text and "1000" not in verdict.text and BOUND.search(verdict.text)

@@ -56,6 +56,7 @@ def test_speed_ups():
     assert ratio_text(1.3449, (math.nan, math.nan)) == "1.34×"
     assert ratio_text(250.2) == "250×"
     assert ratio_text(27.03, (0.046, 15730.0)) == "27× (0.05 … >1000)"
+    assert ratio_text(1.33, (1e-300, 1e300)) == "1.33×"  # launches too few for any bound
     assert ratio_text(math.nan) == "—"
 
 
