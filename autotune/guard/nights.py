@@ -121,7 +121,7 @@ def of_sizes(settings: Floats, default: Floats) -> Floats:
 
 def of_all_sizes(settings: Floats, default: Floats) -> Floats:
     """The views of all sizes together ``(2, n_nights, …, 1)``: the times, and less the default."""
-    return np.stack([settings, settings - default]).mean(axis=-1, keepdims=True)
+    return np.asarray(np.stack([settings, settings - default]).mean(axis=-1, keepdims=True))
 
 
 def log_evidence_of_rise(

@@ -173,8 +173,11 @@ class CheckReport:
         for name, kind, said in cases:
             case = ElementTree.SubElement(suite, "testcase", classname="autotune.guard", name=name, time="0")
             if kind:
-                of = {"type": "guard"} if kind == "failure" else {}
-                ElementTree.SubElement(case, kind, message=said.partition("\n")[0], **of).text = said
+                about = {
+                    "message": said.partition("\n")[0],
+                    **({"type": "guard"} if kind == "failure" else {}),
+                }
+                ElementTree.SubElement(case, kind, about).text = said
         for name in ("system-out", "system-err"):
             ElementTree.SubElement(suite, name)
         ElementTree.indent(suite)

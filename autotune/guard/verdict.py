@@ -198,7 +198,7 @@ def _series(nights: Sequence[Night], slots: tuple[Slot, ...]) -> _Series:
 def _window(series: _Series, since: int) -> NDArray[np.intp]:
     """Nights before one that it is compared with, and the last ones from it on."""
     last = len(series.settings)
-    return np.r_[max(0, since - PAST) : since, max(since, last - FRESH) : last]
+    return np.array([*range(max(0, since - PAST), since), *range(max(since, last - FRESH), last)], dtype=int)
 
 
 def _evidence(
@@ -211,9 +211,11 @@ def _evidence(
         (series.slots, of_sizes(*sides), STEADY),
         ((WHOLE,), of_all_sizes(*sides), WANDERING),
     ):
-        known = walks, series.launches[part]
+        known: tuple[Sequence[float], Floats] = (walks, series.launches[part])
         pair = log_evidence_of_rise(views, first, *known), log_claim_of_rise(views, first, limit, *known)
-        yield from ((slot, Kind.SLOWER, *map(float, one)) for slot, *one in zip(slots, *pair, strict=True))
+        yield from (
+            (slot, Kind.SLOWER, float(e), float(least)) for slot, e, least in zip(slots, *pair, strict=True)
+        )
     within = log_evidence_within([night.blocks(series.slots) for night in nights[since:]], _LEAST)
     yield from ((slot, Kind.BEHIND, float(e), float(e)) for slot, e in zip(series.slots, within, strict=True))
 
@@ -223,25 +225,21 @@ def _found(nights: Sequence[Night], series: _Series, slot: Slot, kind: Kind, sin
     day = nights[since].day
     if kind is Kind.BEHIND:
         blocks = [block for night in nights[since:] for block in night.blocks((slot,))]
-        ends = (float(bound(blocks, _ALPHA / 2, sign)[0]) for sign in (-1.0, 1.0))
-        low, high = (math.exp(-end) for end in ends)
+        low, high = (math.exp(-float(bound(blocks, _ALPHA / 2, sign)[0])) for sign in (-1.0, 1.0))
         return Found(slot, kind, day, math.exp(-float(estimate(blocks)[0])), (low, high), 1.0)
     part = _window(series, since)
     first = int((part < since).sum())
     if first < 1:
         return None
     sides = series.settings[part], series.default[part]
-    if slot == WHOLE:
-        views, walks = of_all_sizes(*sides)[..., 0], WANDERING
-    else:
-        views, walks = of_sizes(*sides)[..., series.slots.index(slot)], STEADY
+    walks: Sequence[float] = WANDERING if slot == WHOLE else STEADY
+    column = 0 if slot == WHOLE else series.slots.index(slot)
+    views = (of_all_sizes if slot == WHOLE else of_sizes)(*sides)[..., column]
     lost, beyond = rise(views.T, first)
     if max(lost, beyond) < -_LEAST:
         return None
-    low, high = (
-        float(end[0])
-        for end in bounds_of_rise(views[0][:, None], first, _ALPHA, walks, series.launches[part])
-    )
+    ends = bounds_of_rise(views[0][:, None], first, _ALPHA, walks, series.launches[part])
+    low, high = (float(end[0]) for end in ends)
     return Found(slot, kind, day, math.exp(lost), (math.exp(low), math.exp(high)), math.exp(lost - beyond))
 
 
