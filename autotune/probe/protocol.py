@@ -32,6 +32,9 @@ _MOST_RESULT, _MOST_SAMPLES = 64 << 20, 1 << 30
 
 LOOPS = ("interleaved", "tight")
 """In which order calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
+BESIDE_BYTES = (8, 8192, 262144)
+"""Sizes of ``ProbeRequest.beside``: a small message, the first power of two beyond Open MPI's eager limit in
+shared memory, and one beyond every eager limit of the shipped spaces."""
 
 
 @dataclass(frozen=True, slots=True)
