@@ -1,6 +1,7 @@
 """``guard keep``, ``check`` and ``history``: are the settings that were kept still right tonight?"""
 
 import os
+import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -289,7 +290,7 @@ def _append(folder: Path, night: Night) -> None:
 
 def _write(report: CheckReport, outputs: dict[str, Path | None]) -> None:
     texts = {
-        "junit": lambda: report.junit(time.time()),
+        "junit": lambda: report.junit(_now(), platform.node()),
         "metrics": lambda: report.metrics(time.time()),
         "motd": report.day_message,
     }
