@@ -25,8 +25,9 @@ from autotune.commands.verify_application import in_force
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.document import recommendation_of
 from autotune.history.trial import Phase, Subject, Trial
+from autotune.importers.recorded_time import PROBED
 from autotune.importers.recording import Recording
-from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, PROBED, Advice, Diagnosis
+from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, Advice, Diagnosis
 from autotune.recommend.diagnosis import diagnose as diagnosed
 from autotune.recommend.floor import Floor, FloorLaunch, gains_of
 from autotune.recommend.reach import BOTHER
