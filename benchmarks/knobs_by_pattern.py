@@ -103,11 +103,11 @@ def table(runs: dict[str, list[dict[str, float]]]) -> str:
         lines.append(f"| {family} | `{name}` | " + " | ".join(row) + " |")
     n = min(len(ones) for ones in runs.values())
     head = (
-        f"# Knobs by pattern\n\nHow many times as fast at {sizes} (`=`: no difference shown); {n} launches\n"
-        f"each in turn, {date.today():%d %B %Y}, virtual machine with two cores (Intel Xeon), Open MPI\n"
-        "5.0.11, UCX 1.20.1; made by `python -m benchmarks.knobs_by_pattern`. UCX's variables are\n"
-        "compared with `pml=ucx`, all others with nothing set. Registration has no row: without a\n"
-        "network card no memory is registered.\n\n"
+        f"# Knobs by pattern\n\nHow many times as fast at {sizes} (`=`: no difference shown, `?`: no\n"
+        f"time left); {n} launches each in turn, {date.today():%d %B %Y}, virtual machine with two cores\n"
+        "(Intel Xeon), Open MPI 5.0.11, UCX 1.20.1; made by `python -m benchmarks.knobs_by_pattern`.\n"
+        "UCX's variables are compared with `pml=ucx`, all others with nothing set.\n"
+        "Registration has no row: without a network card no memory is registered.\n\n"
     )
     return head + "\n".join(lines) + "\n"
 

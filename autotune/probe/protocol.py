@@ -239,7 +239,8 @@ class ProbeResult:
     machine: Mapping[str, float] = field(default_factory=dict)
     """Interference with the ranks, see ``measure.machine``; empty: not known."""
     beside: Mapping[str, float] = field(default_factory=dict)
-    """For each pattern beside the request its name and message size, ``halo 8`` → median seconds."""
+    """For each pattern beside the request its name and size, ``halo 8`` → median seconds; in the tight
+    loop ``halo 8 tight``."""
 
     def write(self, directory: Path) -> None:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""

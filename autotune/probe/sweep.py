@@ -131,6 +131,8 @@ class Sweep:
         for window in self._windows.values():
             if self._pool is not None:
                 self._pool.close(window)
+        if self._pool is not None:
+            self._pool.free()
         for comm in self._comms.values():
             comm.Free()
         self._variables.enforce({})
