@@ -97,7 +97,7 @@ class OtherCalls:
     distance: str
     """One of ``DISTANCES``."""
     message_bytes: float
-    """Mean size; 0 where there is none."""
+    """Mean size, of waits that of the largest message; 0 where there is none."""
     calls: int
     """Number over all ranks, exact; of several runs the mean, rounded."""
     calls_per_rank: float
