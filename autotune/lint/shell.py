@@ -231,6 +231,7 @@ class _Walk:
         if body is not None:
             worlds = self._node(body, worlds)
         for child in (n for n in node.named_children if n.type == "heredoc_redirect"):
+            runs |= any(_command_name(end) in _SHELLS for part in child.named_children for end in _ends(part))
             for part in child.named_children:
                 if part.type != "heredoc_body":
                     worlds = self._node(part, worlds) if part.type not in _OF_HEREDOC else worlds
@@ -384,6 +385,11 @@ def _arm(node: Node) -> tuple[list[Node], list[Node]]:
         elif child.is_named and child.type not in ("elif_clause", "else_clause", "comment"):
             into.append(child)
     return condition, body
+
+
+def _ends(node: Node) -> list[Node]:
+    """What the text of a here-document goes through: a command, or those of a pipeline."""
+    return node.named_children if node.type == "pipeline" else [node]
 
 
 def _command_name(node: Node) -> str:
