@@ -388,7 +388,7 @@ def _arm(node: Node) -> tuple[list[Node], list[Node]]:
 
 
 def _ends(node: Node) -> list[Node]:
-    """What the text of a here-document goes through: a command, or those of a pipeline."""
+    """The commands that the text of a here-document goes to."""
     return node.named_children if node.type == "pipeline" else [node]
 
 
