@@ -225,14 +225,13 @@ class _Walk:
     def _redirected_statement(self, node: Node, worlds: list[World]) -> list[World]:
         body = node.child_by_field_name("body")
         runs = body is not None and _command_name(body) in (*_SHELLS, "ssh", "srun")
-        for child in node.named_children:
-            if child.type == "file_redirect":
-                runs |= bool(_SCRIPT.search(text_of(child)))
+        for child in (n for n in node.named_children if n.type == "file_redirect"):
+            runs |= bool(_SCRIPT.search(text_of(child)))
         if body is not None:
             worlds = self._node(body, worlds)
         for child in (n for n in node.named_children if n.type == "heredoc_redirect"):
-            runs |= any(_command_name(end) in _SHELLS for part in child.named_children for end in _ends(part))
             for part in child.named_children:
+                runs |= any(_command_name(end) in _SHELLS for end in (part, *part.named_children))
                 if part.type != "heredoc_body":
                     worlds = self._node(part, worlds) if part.type not in _OF_HEREDOC else worlds
                 elif runs:
@@ -385,11 +384,6 @@ def _arm(node: Node) -> tuple[list[Node], list[Node]]:
         elif child.is_named and child.type not in ("elif_clause", "else_clause", "comment"):
             into.append(child)
     return condition, body
-
-
-def _ends(node: Node) -> list[Node]:
-    """The commands that the text of a here-document goes to."""
-    return node.named_children if node.type == "pipeline" else [node]
 
 
 def _command_name(node: Node) -> str:
