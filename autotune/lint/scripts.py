@@ -161,6 +161,8 @@ def _ends_in_list(call: Call) -> bool:
 
 def _unseen(script: Followed, source: str, notes: Notes) -> None:
     """Variables of a library that a script sets for its launches and does not export."""
+    if re.search(r"\bexport\s+(?:-\w\s+)?[\"']?\$", source):
+        return  # a name that is put in there
     worlds = {id(call.world): call.world for call in script.calls}
     exported = {n for world in worlds.values() for n, v in world.variables.items() if v.exported}
     passed = set(re.findall(r"(?:-x|-e|--env|-genvlist|-envlist|export|-x)[ =,]([A-Z]\w+)", source))

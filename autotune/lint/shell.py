@@ -225,13 +225,13 @@ class _Walk:
     def _redirected_statement(self, node: Node, worlds: list[World]) -> list[World]:
         body = node.child_by_field_name("body")
         runs = body is not None and _command_name(body) in (*_SHELLS, "ssh", "srun")
-        for child in node.named_children:
-            if child.type == "file_redirect":
-                runs |= bool(_SCRIPT.search(text_of(child)))
+        for child in (n for n in node.named_children if n.type == "file_redirect"):
+            runs |= bool(_SCRIPT.search(text_of(child)))
         if body is not None:
             worlds = self._node(body, worlds)
         for child in (n for n in node.named_children if n.type == "heredoc_redirect"):
             for part in child.named_children:
+                runs |= any(_command_name(end) in _SHELLS for end in (part, *part.named_children))
                 if part.type != "heredoc_body":
                     worlds = self._node(part, worlds) if part.type not in _OF_HEREDOC else worlds
                 elif runs:

@@ -154,6 +154,7 @@ def test_what_cannot_be_read_gets_no_verdict(name, text):
         "mpirun -n 2 --mca pml ob1 -x UCX_TLS=rc ./all_reduce_perf -b 8\n",
         "mpirun -n 2 --mca pml ucx --mca btl ^vader,tcp,openib,uct ./a\n",
         "mpirun -n 2 --mca pml ucx --mca btl self ./a\n",
+        "for v in UCX_TLS; do export $v; done\nUCX_TLS=rc\nmpirun ./a\n",
         "mpirun -n 2 --rankfile hosts ./a\n",
         "export UCX_KEEPALIVE_INTERVAL=20s\nmpirun -n 2 ./a\n",
     ],
@@ -255,6 +256,8 @@ def test_a_module_for_versions_of_its_own_is_judged_for_these():
     [
         ("logfile", "1611074845.88 Tue Jan 19 2021 0.0 starting\nrm -rf a\nmpicc -c a.c\n" * 9, "other"),
         ("README", "Run it so:\n\n  mpirun -n 4 ./amg -P 2 2 1\n\nOptions\n  -n NX\n", "other"),
+        ("Makefile", "run:\n\tmpirun -n 4 ./a\n", "other"),
+        ("env.openmpi", "OMPI_MCA_btl=tcp,self\nOMPI_MCA_pml=ob1\nA=1\n", "other"),
         ("amg.readme", "mpirun -n 4 ./amg\n", "other"),
         ("rules", "1\nbcast\n1\n2\n1\n0 1 0 0\n", "rules"),
     ],
