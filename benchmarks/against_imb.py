@@ -1,15 +1,18 @@
-"""The probe's tight loop against IMB-MPI1, under the Intel MPI that brings it, in interleaved launches.
+"""The probe's tight loop against the Intel MPI Benchmarks or OSU's, on the same MPI, in interleaved launches.
 
-    python benchmarks/against_imb.py --prefix .venv-intel [--rounds 7]
+    python benchmarks/against_imb.py --prefix .venv-intel [--patterns] [--rounds 7]
+    python benchmarks/against_imb.py --osu BUILT_TREE [--rounds 7]
 
-``make stacks`` makes that environment (wheels ``impi-rt`` and ``impi-devel``). Each round launches IMB and
-the probe on two ranks, in turn; both call back to back with the library's barrier between calls, and tell the
-slowest rank's mean. Target: within 5 % from 512 B to 1 MiB, within 0.03 µs below. IMB runs with its defaults:
-no cache avoidance, no shift of the root, a barrier after each call, a tenth of warm-up, 1000 calls, fewer
-from 64 KiB on.
+``make stacks`` makes the first environment (wheels ``impi-rt`` and ``impi-devel``); the second is a tree of
+OSU 7 that was configured and built with the ``mpicc`` of this Python's environment, and has patterns alone.
+Each round launches the suite and the probe on two ranks, in turn. Collectives are called back to back with
+the library's barrier between calls, patterns without. Both sides give the slowest rank's mean, against OSU
+that of all ranks. Of what overlaps the time left beside computation is compared; each suite computes for
+another while. Target: within 5 % from 512 B on, below within 0.03 µs (patterns: 0.05 µs). Windows are made
+by ``MPI_Win_create``, a sample of IMB's patterns takes at most a second; all else is as it is by default.
 
 A round in which another process had a core says nothing about either side, so what is judged is the lowest
-round of each; the medians over rounds, and how far IMB's own rounds lie apart, stand beside it.
+round of each; the medians over rounds, and the spread of the suite's own rounds, follow.
 """
 
 from __future__ import annotations
@@ -21,17 +24,46 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from autotune.importers import read
+from autotune.importers import BenchmarkRow, read
 from autotune.probe.protocol import REQUEST, ProbeRequest, ProbeResult
 
 COLLECTIVES = ("allreduce", "bcast", "alltoall")
+PATTERNS = (
+    *("pingpong", "multipair", "bidirectional", "put", "get", "accumulate"),
+    *("iallreduce", "iallreduce_overlap"),
+)
 SIZES = tuple(8 << i for i in range(18))
-ALLOWED_SHARE, ALLOWED_US, SMALL_BYTES = 0.05, 0.03, 512
+SIZES_OF_PATTERNS = tuple(8 << i for i in (0, 3, 6, 9, 10, 12, 15))
+IMB: Mapping[str, str] = {"IMB-MPI1": "PingPong Uniband Biband", "IMB-NBC": "Iallreduce"} | {
+    "IMB-RMA": "Unidir_put Unidir_get Accumulate"
+}
+OSU = (
+    *(f"pt2pt/standard/osu_{name}" for name in ("latency", "mbw_mr", "bibw")),
+    *(f"one-sided/osu_{name}_latency" for name in ("put", "get", "acc")),
+    "collective/non_blocking/osu_iallreduce",
+)
+ALLOWED_SHARE, SMALL_BYTES = 0.05, 512
 Side = dict[tuple[str, int], float]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The other side of the comparison, and how it and the probe are launched."""
+
+    name: str
+    launch: Sequence[str]
+    env: Mapping[str, str]
+    programs: Sequence[Sequence[str]]  # Each with its options.
+    wanted: Sequence[str]  # Collectives or patterns.
+    sizes: Sequence[int]
+    allowed_us: float  # Below ``SMALL_BYTES``.
+    mean_of_ranks: bool = False  # Whether it prints that, in place of the slowest rank.
 
 
 def main() -> int:
@@ -40,49 +72,86 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--prefix", type=Path, default=Path(".venv-intel"), help="where impi-rt is")
+    parser.add_argument("--patterns", action="store_true", help="in place of collectives")
+    parser.add_argument("--osu", type=Path, help="a built tree of OSU's benchmarks, in place of IMB")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=6.0, help="of the probe's timed part in a round")
     options = parser.parse_args()
-    prefix = options.prefix.absolute()
+    with tempfile.TemporaryDirectory() as folder:
+        lengths = Path(folder, "lengths")
+        sizes = SIZES_OF_PATTERNS if options.patterns else SIZES
+        lengths.write_text("".join(f"{size}\n" for size in sizes))
+        suite = (
+            of_osu(options.osu.absolute())
+            if options.osu
+            else of_imb(options.prefix.absolute(), options.patterns, sizes, lengths)
+        )
+        theirs: dict[tuple[str, int], list[float]] = defaultdict(list)
+        ours: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for number in range(options.rounds):
+            for side, measured in (
+                (theirs, their_times(suite)),
+                (ours, probe(suite, options.seconds, number)),
+            ):
+                for slot, time_us in measured.items():
+                    side[slot].append(time_us)
+    return report(suite, theirs, ours)
+
+
+def of_imb(prefix: Path, patterns: bool, sizes: Sequence[int], lengths: Path) -> Suite:
+    """Intel's suites under Intel MPI."""
     if not (prefix / "bin/IMB-MPI1").exists():
         sys.exit(f"no IMB-MPI1 in {prefix}/bin: make stacks")
-    launch = [str(prefix / "bin/mpiexec"), "-n", "2"]
     own = {"I_MPI_ROOT": str(prefix), "LD_LIBRARY_PATH": str(prefix / "lib")}
     env = {**os.environ, **own, "MPI4PY_LIBMPI": str(prefix / "lib/libmpi.so.12")}
     env = {k: v for k, v in env.items() if not k.startswith(("I_MPI_ADJUST", "FI_"))}
-    seen: dict[str, dict[tuple[str, int], list[float]]] = {
-        "IMB": defaultdict(list),
-        "probe": defaultdict(list),
-    }
-    for number in range(options.rounds):
-        for slot, time_us in imb(launch, prefix, env).items():
-            seen["IMB"][slot].append(time_us)
-        for slot, time_us in probe(launch, env, options.seconds, number).items():
-            seen["probe"][slot].append(time_us)
-    return report(seen["IMB"], seen["probe"])
+    named = IMB if patterns else {"IMB-MPI1": " ".join(COLLECTIVES)}
+    how = ("-npmin", "2", "-msglen", str(lengths), *(("-time", "1") if patterns else ()))
+    programs = [(str(prefix / "bin" / one), *how, *names.split()) for one, names in named.items()]
+    launch = [str(prefix / "bin/mpiexec"), "-n", "2"]
+    wanted, allowed_us = (PATTERNS, 0.05) if patterns else (COLLECTIVES, 0.03)
+    return Suite("IMB", launch, env, programs, wanted, sizes, allowed_us)
 
 
-def imb(launch: list[str], prefix: Path, env: dict[str, str]) -> Side:
-    """µs of every slot, as IMB's ``t_max``."""
-    sizes = ",".join(map(str, SIZES))
-    words = ["-npmin", "2", "-msgsize", sizes, *COLLECTIVES]
-    done = subprocess.run(
-        [*launch, str(prefix / "bin/IMB-MPI1"), *words],
-        env=env,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    rows = read(done.stdout, "IMB-MPI1")
-    return {(row.collective, row.message_bytes): row.max_us or 0.0 for row in rows}
+def of_osu(tree: Path) -> Suite:
+    """OSU's benchmarks under the Open MPI of this Python's environment."""
+    sizes = ("-m", f"{SIZES_OF_PATTERNS[0]}:{SIZES_OF_PATTERNS[-1]}")
+    windows = {"one-sided": ("-w", "create")}
+    programs = [(str(tree / "c/mpi" / one), *sizes, *windows.get(one.split("/")[0], ())) for one in OSU]
+    if missing := next((program for program, *_ in programs if not Path(program).exists()), ""):
+        sys.exit(f"no {missing}: configure and make the tree with this environment's mpicc")
+    launch = [str(Path(sys.executable).with_name("mpirun")), "-n", "2", "--bind-to", "core"]
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return Suite("OSU", launch, {**os.environ, **allowed}, programs, PATTERNS, SIZES_OF_PATTERNS, 0.05, True)
 
 
-def probe(launch: list[str], env: dict[str, str], seconds: float, seed: int) -> Side:
+def their_times(suite: Suite) -> Side:
+    """µs of every slot, by the slowest rank where the suite says it."""
+    found: Side = {}
+    for program in suite.programs:
+        done = subprocess.run(
+            [*suite.launch, *program], env=suite.env, stdout=subprocess.PIPE, text=True, check=True
+        )
+        rows = read(done.stdout, Path(program[0]).name)
+        found |= {
+            (row.collective, row.message_bytes): row.max_us or row.latency_us or 0.0
+            for row in rows
+            if row.message_bytes in suite.sizes and _alike(row)
+        }
+    return {slot: time_us for slot, time_us in found.items() if slot[0] in suite.wanted}
+
+
+def _alike(row: BenchmarkRow) -> bool:
+    """Whether each one-sided operation is completed by itself, as the probe's."""
+    return dict(row.labels).get("mode") != "aggregate"
+
+
+def probe(suite: Suite, seconds: float, seed: int) -> Side:
     """µs of every slot by the probe's tight loop."""
     with tempfile.TemporaryDirectory() as name:
         request = ProbeRequest(
-            COLLECTIVES,
-            SIZES,
+            tuple(suite.wanted),
+            tuple(suite.sizes),
             ranks=2,
             budget_s=seconds,
             precision=0.02,
@@ -95,34 +164,43 @@ def probe(launch: list[str], env: dict[str, str], seconds: float, seed: int) -> 
             loop="tight",
         )
         Path(name, REQUEST).write_text(request.to_json())
-        subprocess.run([*launch, sys.executable, "-m", "autotune.probe", name], env=env, check=True)
+        command = [*suite.launch, sys.executable, "-m", "autotune.probe", name]
+        subprocess.run(command, env=suite.env, check=True)
         result = ProbeResult.read(Path(name))
     if result is None or result.status != "ok":
         sys.exit(f"the probe measured nothing: {result and result.reason}")
-    return {(c.collective, c.message_bytes): 1e6 * float(np.median(c.samples_s)) for c in result.cells}
+    return {
+        (c.collective, c.message_bytes): 1e6
+        * (c.extra["ranks_avg_s"] if suite.mean_of_ranks else float(np.median(c.samples_s)))
+        for c in result.cells
+    }
 
 
-def report(theirs: dict[tuple[str, int], list[float]], ours: dict[tuple[str, int], list[float]]) -> int:
+def report(
+    suite: Suite,
+    theirs: Mapping[tuple[str, int], Sequence[float]],
+    ours: Mapping[tuple[str, int], Sequence[float]],
+) -> int:
     """The table; 0 where every size is within the target."""
-    print(
-        "collective     bytes   lowest µs: IMB   probe  ratio    medians: IMB   probe  ratio   IMB's rounds ±"
-    )
+    its = suite.name
+    columns = f"lowest µs: {its}   probe  ratio    medians: {its}   probe  ratio   {its}'s rounds ±"
+    print(f"{'':18}     bytes   {columns}")
     missed = 0
-    for collective, size in sorted(theirs, key=lambda slot: (COLLECTIVES.index(slot[0]), slot[1])):
-        x, y = theirs[collective, size], ours[collective, size]
+    for name, size in sorted(theirs, key=lambda slot: (suite.wanted.index(slot[0]), slot[1])):
+        x, y = theirs[name, size], ours[name, size]
         low, mid = (min(x), min(y)), (statistics.median(x), statistics.median(y))
         gap = abs(low[1] - low[0])
-        within = gap <= (ALLOWED_US if size < SMALL_BYTES else ALLOWED_SHARE * low[0])
+        within = gap <= (suite.allowed_us if size < SMALL_BYTES else ALLOWED_SHARE * low[0])
         missed += not within
-        spread = (statistics.median(x) - min(x)) / min(x)
+        ratios = [after / before if before else float("nan") for before, after in (low, mid)]
+        spread = (mid[0] - low[0]) / low[0] if low[0] else float("nan")
         print(
-            f"{collective:10} {size:9}   {low[0]:14.2f} {low[1]:7.2f} {low[1] / low[0]:6.3f}   "
-            f"{mid[0]:13.2f} {mid[1]:7.2f} {mid[1] / mid[0]:6.3f}   {spread:13.0%}"
-            f"{'' if within else '  MISSED'}"
+            f"{name:18} {size:9}   {low[0]:14.2f} {low[1]:7.2f} {ratios[0]:6.3f}   "
+            f"{mid[0]:13.2f} {mid[1]:7.2f} {ratios[1]:6.3f}   {spread:13.0%}{'' if within else '  MISSED'}"
         )
     print(
         f"{missed} of {len(theirs)} sizes outside of {ALLOWED_SHARE:.0%} "
-        f"(below {SMALL_BYTES} B: {ALLOWED_US} µs)"
+        f"(below {SMALL_BYTES} B: {suite.allowed_us} µs)"
     )
     return int(missed > 0)
 

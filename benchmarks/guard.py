@@ -16,44 +16,78 @@ from pathlib import Path
 
 import numpy as np
 
-from autotune.guard.nights import Rates, log_evidence_of_rise
-from autotune.guard.verdict import judge
+from autotune.commands.guard import EACH_NIGHT
+from autotune.guard.nights import (
+    FRESH,
+    PAST,
+    STEADY,
+    WANDERING,
+    Rates,
+    log_claim_of_rise,
+    log_evidence_of_rise,
+    of_all_sizes,
+    of_sizes,
+)
 from tests.unit.guard.nights_of import SLOTS, Machine
 
 MACHINES = {
     "launches 5 % apart": Machine(),
     "and days 2 %": Machine(day=0.02),
     "and drift 0.5 % a night": Machine(drift=0.005),
-    "and a node of 5 in ± 2 % exchanged every 5th night": Machine(exchange=0.02),
+    "and a node exchanged every 5th night, ± 2 %": Machine(exchange=0.02),
     "all of these": Machine(day=0.02, drift=0.005, exchange=0.02),
+    "launches of t with 3 degrees of freedom": Machine(tails=True),
+    "weekends 5 % slower": Machine(weekend=0.05),
+    "a node 30 % slower in 2 % of nights": Machine(broken=0.02),
+    "each size wanders by 0.3 % a night": Machine(own_drift=0.003),
+    "each size wanders by 0.5 % a night": Machine(own_drift=0.005),
+    "each size wanders by 1 % a night": Machine(own_drift=0.01),
+    "days 2 % of each size alone": Machine(own_day=0.02),
+    "days 2 % of each size and side alone": Machine(own_side=0.02),
+    "a node exchanged every 5th night, ± 2 %, of each size alone": Machine(own_exchange=0.02),
     "launches 10 % apart, days 5 %": Machine(launch=0.1, day=0.05),
 }
-EACH = 16
 NIGHTS, FROM = 200, 30
-LOSSES, LATER = 50, (1, 2, 3, 7)
+LOSSES, LATER = 50, (2, 3, 5, 7)
 LOSS = 1.10
 
 
 def nights(series, machines):
-    print(f"{EACH} launches of each side a night, {len(SLOTS)} sizes")
-    print(
-        f"| machine | series with a false alarm | 10 % at one size, in {', '.join(map(str, LATER))} nights |"
-    )
-    print("|---|---|---|")
+    """Claims of ``judge`` against earlier nights; drawn orders bound those of ``BEHIND``."""
+    later = ", ".join(map(str, LATER))
+    print(f"{EACH_NIGHT} launches of each side a night, {len(SLOTS)} sizes, {NIGHTS} nights, {series} times")
+    print(f"| machine | times with a false alarm | settings lose, found in {later} nights | both lose |")
+    print("|---|---|---|---|")
     for name, machine in machines:
-        false, found = 0, np.zeros(len(LATER))
-        for seed in range(series):
-            made = machine.nights(NIGHTS, np.random.default_rng([1, seed]), each=EACH)
-            false += any(judge(made[:n], bounds=False).found for n in range(2, NIGHTS + 1))
-        for seed in range(LOSSES):
-            loss = (FROM, SLOTS[2], LOSS, False)
-            made = machine.nights(FROM + 7, np.random.default_rng([2, seed]), each=EACH, loss=loss)
-            told = [
-                any(f.slot == SLOTS[2] for f in judge(made[: FROM + n], bounds=False).found) for n in LATER
-            ]
-            found += np.maximum.accumulate(told)
-        shares = ", ".join(f"{100 * share / LOSSES:.0f} %" for share in found)
-        print(f"| {name} | {false} of {series} × {NIGHTS} nights | {shares} |", flush=True)
+        false = 0
+        for start in range(0, series, LOSSES):  # memory
+            some = min(LOSSES, series - start)
+            sizes, all_sizes = claimed(machine.means(NIGHTS, some, np.random.default_rng([1, start])))
+            false += int((sizes.any(axis=(0, 2)) | all_sizes.any(axis=(0, 2))).sum())
+        cells = [f"{false} of {series}"]
+        for stack_too in (False, True):
+            loss, rng = (FROM, SLOTS[2], LOSS, stack_too), np.random.default_rng([2, int(stack_too)])
+            sizes, _ = claimed(machine.means(FROM + max(LATER), LOSSES, rng, loss=loss), start=FROM - FRESH)
+            cells.append(
+                ", ".join(f"{100 * sizes[FROM : FROM + n, :, 2].any(axis=0).mean():.0f} %" for n in LATER)
+            )
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+def claimed(means, start=2):
+    """Whether each night claims each size, and all, ``(n_nights, n_series, n_slots or 1)``."""
+    n, series, n_slots = means[0].shape
+    limit, found = Rates(tests=2 * n_slots + 1).limit(), []
+    for view, walks in ((of_sizes, STEADY), (of_all_sizes, WANDERING)):
+        claims = np.zeros((n, series, n_slots if view is of_sizes else 1), dtype=bool)
+        for since in range(start, n - 1):
+            first = min(since, PAST)
+            seen = view(*(side[since - first : since + FRESH] for side in means))
+            for last in range(first + 2, seen.shape[1] + 1):
+                evidence = log_claim_of_rise(seen[:, :last].reshape(2, last, -1), first, limit, walks)
+                claims[since - first + last - 1] |= (evidence >= limit).reshape(series, -1)
+        found.append(claims)
+    return found
 
 
 def runs_of(folder):
@@ -148,21 +182,19 @@ def _guard_nights(nights, slower, a_year):
     """By every claim that a check makes of one side."""
     y = np.log(np.vstack([nights[:28], nights[28:] * slower]))
     y = y + np.random.default_rng(4).normal(0, 1e-3, y.shape)  # a run that was drawn twice is not exact
-    limit = Rates(a_year, tests=3 * y.shape[1] + 2).limit()
-    others = (y.sum(axis=1, keepdims=True) - y) / (y.shape[1] - 1)
-    for since in (28, 29, 30):
-        for level in (None, others):
-            if (log_evidence_of_rise(y, since, level, limit / 2) >= limit).any():
-                return True
-        if log_evidence_of_rise(y.mean(axis=1, keepdims=True), since, None, limit / 2)[0] >= limit:
-            return True
-    return False
+    limit = Rates(a_year, tests=2 * y.shape[1] + 1).limit()
+    sizes, all_sizes = of_sizes(y, y)[:1], of_all_sizes(y, y)[:1]
+    return any(
+        (log_claim_of_rise(sizes, since, limit) >= limit).any()
+        or (log_claim_of_rise(all_sizes, since, limit, WANDERING) >= limit).any()
+        for since in (28, 29)
+    )
 
 
 def whole(others, tonight):
     """Evidence of one run that all sizes together are slower than in the others."""
     y = np.log(np.vstack([others, tonight])).mean(axis=1, keepdims=True)
-    return log_evidence_of_rise(y, len(others))[0]
+    return log_evidence_of_rise(y[None], len(others), WANDERING)[0]
 
 
 if __name__ == "__main__":
@@ -170,5 +202,5 @@ if __name__ == "__main__":
     if what == "clouds":
         clouds(Path(arguments[0]))
     else:
-        series, *one = map(int, arguments or ["10"])
+        series, *one = map(int, arguments or ["50"])
         nights(series, [list(MACHINES.items())[i] for i in one or range(len(MACHINES))])

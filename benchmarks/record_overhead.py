@@ -6,7 +6,8 @@ A program runs with the recorder preloaded. Blocks of calls take turns in a rand
 same pointer: to PMPI_Allreduce, which goes past the recorder, twice, the second time as a control; through a
 wrapper that does nothing but call it, and one that adds one to a number, in a library of their own: no
 recorder can cost less; and to MPI_Allreduce, which is recorded. Whatever else the machine does meets all
-alike. Printed are medians over the blocks, and ratios to the first with 95 % intervals (trimmed mean of the
+alike. The recorder times calls for 1/1024 of a run, here all on the fifth that is recorded: 0.4 % too much.
+Printed are medians over the blocks, and ratios to the first with 95 % intervals (trimmed mean of the
 logarithms, Student's t); the exit code is 1 where all of the recorder's lies above 1 %.
 """
 
@@ -23,7 +24,7 @@ from scipy import stats
 
 from autotune.probe.compiling import compilers
 from autotune.recommend.predicted import trimmed
-from autotune.stacks.application import installation_of, recorder, recording
+from autotune.stacks.application import installation_of, preload, recording
 
 LIMIT = 0.01
 SIDES = ("not recorded", "not recorded again", "empty wrapper", "counting wrapper", "recorded")
@@ -86,7 +87,7 @@ def main() -> int:
     installation = installation_of([asked.mpirun])
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        library = recorder(installation, folder)
+        library = preload(installation, folder)
         compiler = str(next(compilers(installation.library, os.environ["PATH"])))
         program, wrappers = folder / "program", folder / "libwrappers.so"
         for text, out, flags in (

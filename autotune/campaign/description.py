@@ -98,6 +98,7 @@ LATER = (
     ("verify", "margin"),
     ("verify", "other_loop"),
     ("verify", "also"),
+    *(("objective", key) for key in ("message_rate", "overlap")),
     ("screening", "runs"),
     ("discover", "levels"),
     ("baseline", "every"),

@@ -285,9 +285,13 @@ def record(*command: str, runs: int = 1, out: str | PathLike[str] = "calls.json"
     """
     _in_main_thread()
     with _told(quiet=True):
-        if record_application(command, runs, Path(out), None, False):
-            raise CampaignError(f"{command[0]} did not end well", f"recorded is what came before, in {out}")
+        _check_ended(record_application(command, runs, Path(out), None, False), command[0], out)
     return read_calls(Path(out))
+
+
+def _check_ended(code: int, program: str, out: str | PathLike[str]) -> None:
+    if code:
+        raise CampaignError(f"{program} did not end well", f"recorded is what came before, in {out}")
 
 
 def diagnose(
@@ -302,10 +306,12 @@ def diagnose(
     best; 0 takes what was measured before. ``settings``: files and campaigns to try.
 
     Raises:
-        AutotuneError: as the command.
+        AutotuneError: as the command, also where the application does not end well.
     """
     _in_main_thread()
-    return of_run(run, [*map(Path, settings)], seconds, Path(out), ())[1]
+    code, found, _, kept = of_run(run, [*map(Path, settings)], seconds, Path(out), ())
+    _check_ended(code, run[0], kept)
+    return found
 
 
 def load_space(name: str | PathLike[str]) -> Space:

@@ -1,8 +1,8 @@
 """``conf=application``: a scenario out of what an application was recorded to call (step 1 of the flow).
 
-What counts is time that tuning could touch: that of blocking calls between several ranks, without waiting. Of
-it the collectives, communicator sizes and message sizes are taken, largest first, until they hold most of it;
-neighbouring sizes become one.
+What counts is time that tuning could touch: of collectives between several ranks without waiting, of messages
+and one-sided operations with it. Of it the collectives and patterns, communicator sizes and message sizes are
+taken, largest first, until they hold most of it; neighbouring sizes become one.
 """
 
 import math
@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from autotune.campaign.description import Description
 from autotune.commands.floors import kept_floor
 from autotune.errors import ScenarioError, TableError
-from autotune.importers.recording import RecordedCalls, Recording, read_recording
+from autotune.importers.recording import Recording, read_recording
+from autotune.importers.tunable import TunableCalls, tunable
 from autotune.recommend.diagnosis import Advice, diagnose
 from autotune.recommend.predicted import predicted
 from autotune.recommend.reach import Ends, savings
@@ -69,17 +70,20 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
     anyway = filled.pop("anyway", False)
     if not anyway and (found := diagnose(recorded, kept_floor(path))).verdict is Advice.LEAVE:
         raise ScenarioError(f"calls={path}: {diagnosis(found, str(path))}", "--anyway tunes it all the same")
-    chosen = [one for one in recorded.calls if one.tunable and one.busy_s > 0]
+    chosen = [one for one in tunable(recorded) if one.busy_s > 0]
     said = all(filled.get(key) for key in ("collective", "sizes"))
     if not chosen and not said:
-        called = ", ".join(sorted({f"{c.collective} ({c.kind})" for c in recorded.calls})) or "no collective"
+        names = {f"{c.collective} ({c.kind})" for c in recorded.calls} | {c.operation for c in recorded.other}
+        called = ", ".join(sorted(names)) or "nothing"
         raise ScenarioError(
             f"calls={path}: nothing that could be tuned: it calls {called}",
-            "tuned are blocking calls between several ranks, of collectives that can be measured",
+            "tuned are collectives between several ranks, messages and one-sided operations",
         )
-    collectives = _largest(_sums(chosen, lambda c: c.collective), _MOST["collectives"])
-    chosen = [one for one in chosen if one.collective in collectives]
-    comm_sizes = sorted(_largest(_sums(chosen, lambda c: c.comm_size), _MOST["communicators"]))
+    collectives = _largest(_sums(chosen, lambda c: c.name), _MOST["collectives"])
+    chosen = [one for one in chosen if one.name in collectives]
+    comm_sizes = sorted(
+        _largest(_sums(chosen, lambda c: c.comm_size or recorded.ranks), _MOST["communicators"])
+    )
     cluster, mpi, objective = (dict(filled.get(name) or {}) for name in ("cluster", "mpi", "objective"))
     _fill(cluster, nodes=recorded.nodes, comm_sizes=comm_sizes)
     if cluster.get("ppn") is None:
@@ -93,7 +97,7 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
     _fill(
         filled,
         collective=list(collectives),
-        sizes=sizes_of_calls((c.message_bytes, c.busy_s) for c in chosen if c.sized),
+        sizes=sizes_of_calls((c.message_bytes, c.busy_s) for c in chosen if c.name != "barrier"),
     )
     return filled
 
@@ -208,10 +212,25 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
         notes.append(f"the run was started with {words}, which override the files: leave these out")
     said = (
         f"of {recorded.run_s:.3g} s of your run {recorded.collectives_s:.3g} s are in collectives, "
-        f"{waiting}; {files} save {saved:.3g} s "
+        f"{waiting}{_beside_collectives(recorded, recommendation)}; {files} save {saved:.3g} s "
         f"({low:.2g} … {high:.2g}{runs})"
     )
     return "; ".join([said, *notes])
+
+
+def _beside_collectives(recorded: Recording, recommendation: Recommendation) -> str:
+    """Time in MPI beside collectives, and which of it is not covered; empty: nothing is known."""
+    if not recorded.other:
+        return ""
+    names = {gain.slot[0] for gain in recommendation.gains}
+    covered_s = math.fsum(one.own_s for one in recorded.other if one.pattern in names)
+    others: dict[str, float] = defaultdict(float)
+    for one in recorded.other:
+        if one.pattern not in names:
+            others[one.family] += one.own_s
+    kinds = ", ".join(sorted(name for name, seconds in others.items() if seconds > 0))
+    left = f", {math.fsum(others.values()):.2g} s in calls that were not covered ({kinds})" if kinds else ""
+    return f", {covered_s:.2g} s in messages that were measured, waiting included{left}"
 
 
 def _largest(sums: Mapping[K, float], most: int) -> list[K]:
@@ -225,7 +244,7 @@ def _largest(sums: Mapping[K, float], most: int) -> list[K]:
     return kept
 
 
-def _sums(calls: Iterable[RecordedCalls], by: Callable[[RecordedCalls], K]) -> dict[K, float]:
+def _sums(calls: Iterable[TunableCalls], by: Callable[[TunableCalls], K]) -> dict[K, float]:
     sums: dict[K, float] = defaultdict(float)
     for one in calls:
         sums[by(one)] += one.busy_s

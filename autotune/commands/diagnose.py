@@ -25,11 +25,13 @@ from autotune.commands.verify_application import in_force
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.document import recommendation_of
 from autotune.history.trial import Phase, Subject, Trial
+from autotune.importers.recorded_time import PROBED
 from autotune.importers.recording import Recording
-from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, PROBED, Advice, Diagnosis
+from autotune.recommend.diagnosis import ONE_SIDED, PAIRS, Advice, Diagnosis
 from autotune.recommend.diagnosis import diagnose as diagnosed
 from autotune.recommend.floor import Floor, FloorLaunch, gains_of
 from autotune.recommend.reach import BOTHER
+from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario import Scenario
 from autotune.space import Point, Space
@@ -80,6 +82,13 @@ def of_run(
         StorageError: the disk is full or read-only.
     """
     code: int = ExitCode.WELL
+    spaces = [one for one in settings if one.suffix in (".yaml", ".yml")]
+    if len(spaces) > 1:
+        raise UserError("two search spaces", "--conf takes one of them, and any number of other files")
+    for one in spaces:
+        user_text(one, raised=UserError)
+    given = {str(one): _given(one) for one in settings if one not in spaces}  # before the application runs
+    composed = [*(f"space={quoted(one)}" for one in spaces), *composed]
     if len(words) == 1 and words[0].endswith(".json"):
         out = Path(words[0])
     elif not words:
@@ -94,7 +103,7 @@ def of_run(
     if seconds > 0 and found.verdict is not Advice.LEAVE and _measurable(recorded):
         # A launcher of the user's own words is theirs; what a recording names is not run unasked.
         own = [f"mpi.mpirun={quoted(Path(words[0]))}"] if len(words) > 1 and is_launcher(words[0]) else []
-        floor = _measured(out, recorded, settings, seconds, [*own, *composed])
+        floor = _measured(out, recorded, given, seconds, [*own, *composed])
         keep_floor(floor, out)
     return code, diagnosed(recorded, floor), floor, out
 
@@ -116,14 +125,14 @@ def _pairs(recorded: Recording) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 
 def _measured(
-    path: Path, recorded: Recording, settings: Sequence[Path], seconds: float, composed: Sequence[str]
+    path: Path,
+    recorded: Recording,
+    given: Mapping[str, Recommendation | dict[str, str]],
+    seconds: float,
+    composed: Sequence[str],
 ) -> Floor:
     """The floor, by launches of the probe under the scenario that the recording makes."""
-    spaces = [f"space={quoted(one)}" for one in settings if one.suffix in (".yaml", ".yml")]
-    files = [one for one in settings if one.suffix not in (".yaml", ".yml")]
-    if len(spaces) > 1:
-        raise UserError("two search spaces", "--conf takes one of them, and any number of other files")
-    words = ["conf=application", f"calls={quoted(path)}", "anyway=true", *spaces]
+    words = ["conf=application", f"calls={quoted(path)}", "anyway=true"]
     names, sizes = _pairs(recorded)
     if not any(one.tunable and one.busy_s > 0 for one in recorded.calls):
         words += [f"collective=[{','.join(names)}]", f"sizes=[{','.join(map(str, sizes))}]"]
@@ -141,30 +150,39 @@ def _measured(
                     probe=replace(scenario.probe, budget_s=scenario.probe.budget_s / _PAIRS_SHARE),
                 )
                 measured.append(measurement_of(pairs, site.placement.ranks))
-            own = [_variables(one, site, place / f"settings{i}") for i, one in enumerate(files)]
-            course = _Course(recorded, site, measured, place, seconds)
-            floor = course.run(dict(zip(map(str, files), own, strict=True)))
+            own = {
+                name: _variables(one, site, place / f"settings{i}", name)
+                for i, (name, one) in enumerate(given.items())
+            }
+            floor = _Course(recorded, site, measured, place, seconds).run(own)
             return replace(floor, stack=site.description)
 
     return answer_of(measured_by, [*words, *composed], launches=True)
 
 
-def _variables(path: Path, site: Site, folder: Path) -> dict[str, str]:
-    """Variables set by a file, or by a campaign's recommendation.
+def _given(path: Path) -> Recommendation | dict[str, str]:
+    """A recommendation, a campaign's or a document's, or the variables that a file sets.
 
     Raises:
         UserError: there are none, or they are unknown.
     """
     if path.is_dir():
-        return in_force(read_campaign(path).recommended(), site.space.stack, folder, str(path))
+        return read_campaign(path).recommended()
     text = user_text(path, raised=UserError)
     if path.suffix == ".json" and "autotune recommendation" in text[:200]:
-        best = recommendation_of(text, str(path))
-        family = replace(best.provenance, family=site.space.stack)
-        return in_force(replace(best, provenance=family), site.space.stack, folder, str(path))
+        return recommendation_of(text, str(path))
     if env := environment_in(path):
         return env
     raise UserError(f"{path}: nothing is set there", "see: python -m autotune lint FILE")
+
+
+def _variables(given: Recommendation | dict[str, str], site: Site, folder: Path, name: str) -> dict[str, str]:
+    """Variables that apply it."""
+    if isinstance(given, dict):
+        return given
+    if not Path(name).is_dir():
+        given = replace(given, provenance=replace(given.provenance, family=site.space.stack))
+    return in_force(given, site.space.stack, folder, name)
 
 
 @dataclass(frozen=True)

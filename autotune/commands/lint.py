@@ -40,7 +40,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
         said = ((path, other_version(text, version)) for path, text in files.items())
         sys.stderr.writelines(f"{path}: {words}\n" for path, words in said if words)
     nodes = measured_on(files.values()) if nodes is None else nodes
-    knobs, parts = _here(mpi or DEFAULT)
+    knobs, parts = installed(mpi or DEFAULT)
     names = frozenset(name for k in knobs.values() if k.layer == "openmpi" for name in (k.name, *k.inherits))
     findings = linted(files, mpi, names or None, lambda n: Path(n).exists(), nodes, knobs, parts)
     for finding in findings:
@@ -55,7 +55,7 @@ def measured_on(texts: Iterable[str]) -> int | None:
     return max((n for n in map(nodes_of, texts) if n is not None), default=None)
 
 
-def _here(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:
+def installed(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:
     """Variables of the libraries here: UCX's, and Open MPI's where it is the one checked for."""
     try:
         here = find()

@@ -24,7 +24,7 @@ from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point
 from autotune.stacks.application import RUN_FOLDER, Ran, installation_of, passed_on, preload, recording, run
 from autotune.stacks.installation import Installation
-from autotune.stacks.switched import SWITCHED, Offer, offers, plan
+from autotune.stacks.switched import SWITCHED, Offer, offers, plan, unlocked
 from autotune.structure import document_in, finite
 from autotune.verification.evidence import Drawn, bound, estimate
 from autotune.verification.sequential import ONE_IN_TWENTY
@@ -218,6 +218,7 @@ def run_job(
             folder.mkdir()
             (folder / "plan").write_text(plan(offered, share, dry, reductions, former), encoding="utf-8")
             variables = recording(library, folder, RUN_FOLDER)
+            variables |= {k: v for k, v in unlocked(installation).items() if k not in os.environ}
             variables |= {MODE: os.environ[MODE]} if MODE in os.environ else {}
         sys.stderr.write(_beginning(installation, offered, share, dry, reductions))
         begin = datetime.now(UTC)

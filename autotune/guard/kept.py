@@ -3,6 +3,7 @@
 The folder is beside the settings, for everybody to read; whoever may write there adds nights.
 """
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -206,8 +207,11 @@ def read_nights(*folders: Path) -> tuple[Night, ...]:
     for path in (folder / NIGHTS for folder in folders):
         if not path.exists():
             continue
-        for number, line in enumerate(user_text(path, raised=UserError).split("\n"), start=1):
-            if line.endswith("}"):
+        lines = user_text(path, raised=UserError).split(
+            "\n"
+        )  # what has no end was cut short, or is being written
+        for number, line in enumerate(lines, start=1):
+            if line and number < len(lines):
                 where = f"{path}, line {number}"
                 nights.append(Document(where, own=True, newer=True).structured(Night, _json(line, where)))
     return tuple(sorted(nights, key=lambda night: night.date)[-MOST_NIGHTS:])
@@ -229,14 +233,19 @@ def add_night(folder: Path, night: Night) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    path, line = folder / NIGHTS, json.dumps(plain(night), separators=(",", ":"))
+    path, line = folder / NIGHTS, f"{json.dumps(plain(night), separators=(',', ':'))}\n".encode()
     with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            line = line if file.read(1) == b"\n" else f"\n{line}"  # a night that was cut short
-        file.write(f"{line}\n".encode())
-        file.flush()
-        os.fsync(file.fileno())
+        fcntl.flock(file, fcntl.LOCK_EX)  # two checks may end at once
+        file.seek(0)
+        whole = sum(map(len, (one for one in file if one.endswith(b"\n"))))
+        file.truncate(whole)  # less a night that was cut short, by a kill or a full disk
+        try:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.ftruncate(file.fileno(), whole)
+            raise
     if path.stat().st_uid == os.geteuid():
         path.chmod(path.stat().st_mode | 0o444)
 

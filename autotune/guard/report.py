@@ -141,8 +141,8 @@ class CheckReport:
             "tune_again": self.again,
         }  # fmt: skip
 
-    def junit(self) -> str:
-        """For CI: a case for what is in effect, and one for each slot; what is inconclusive is skipped."""
+    def junit(self, date: str, host: str) -> str:
+        """For CI, by Ant's schema: a case for what is in effect and for each slot; the inconclusive skip."""
         cases: list[tuple[str, str, str]] = [
             ("in effect", "failure" if self.not_in_effect else "", "\n".join(self.not_in_effect))
         ]
@@ -164,12 +164,20 @@ class CheckReport:
         kinds = [kind for _, kind, _ in cases]
         suite = ElementTree.Element(
             "testsuite", name="autotune guard", tests=str(len(cases)), errors="0",
-            failures=str(kinds.count("failure")), skipped=str(kinds.count("skipped")),
+            failures=str(kinds.count("failure")), skipped=str(kinds.count("skipped")), time="0",
+            hostname=host, timestamp=date.removesuffix("Z"),
         )  # fmt: skip
+        ElementTree.SubElement(suite, "properties")
         for name, kind, said in cases:
-            case = ElementTree.SubElement(suite, "testcase", classname="autotune.guard", name=name)
+            case = ElementTree.SubElement(suite, "testcase", classname="autotune.guard", name=name, time="0")
             if kind:
-                ElementTree.SubElement(case, kind, message=said.partition("\n")[0]).text = said
+                about = {
+                    "message": said.partition("\n")[0],
+                    **({"type": "guard"} if kind == "failure" else {}),
+                }
+                ElementTree.SubElement(case, kind, about).text = said
+        for name in ("system-out", "system-err"):
+            ElementTree.SubElement(suite, name)
         ElementTree.indent(suite)
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 

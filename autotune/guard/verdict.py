@@ -7,19 +7,25 @@ from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autotune.guard.kept import Night, slot_text, slots_of
 from autotune.guard.nights import (
     FRESH,
     PAST,
+    STEADY,
+    WANDERING,
     Floats,
     Rates,
     bounds_of_rise,
     components,
+    log_claim_of_rise,
     log_evidence_of_rise,
     log_evidence_within,
     nights_wanted,
+    of_all_sizes,
     of_launches,
+    of_sizes,
     rise,
 )
 from autotune.history.objectives import Slot
@@ -125,18 +131,6 @@ class _Series:
     within: Floats
     """Variance between them."""
 
-    @property
-    def whole(self) -> Floats:
-        """The settings in each slot and on the whole, ``(n_nights, n_slots + 1)``."""
-        return np.column_stack([self.settings, self.settings.mean(axis=1)])
-
-    @property
-    def level(self) -> Floats:
-        """Mean of both sides in all other slots, each night; on the whole, that of the untouched stack."""
-        n, both = len(self.slots), (self.settings + self.default) / 2
-        others = (both.sum(axis=1, keepdims=True) - both) / (n - 1) if n > 1 else self.default
-        return np.column_stack([others, self.default.mean(axis=1)])
-
 
 def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool = True) -> NightVerdict:
     """Compare the last of some nights with the others; see ``guard.nights`` for the claims.
@@ -150,7 +144,7 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool =
     if not slots:
         return NightVerdict()
     nights = [night for night in nights if _known(night, slots)]
-    series, budget = _series(nights, slots), Rates(rates, 3 * len(slots) + 2)
+    series, budget = _series(nights, slots), Rates(rates, 2 * len(slots) + 1)
     states = [night.state for night in nights]
     upgrades = np.cumsum([False, *(a != b for a, b in pairwise(states))])
     last = len(nights) - 1
@@ -163,8 +157,8 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, bounds: bool =
     ):
         new = bool(since and upgrades[since] != upgrades[since - 1])
         limit = budget.limit(int(upgrades[since]) if new else 0)
-        for slot, kind, evidence in _evidence(nights, series, since, limit):
-            if evidence >= limit or (kind is Kind.SLOWER and (slot_text(slot), days[since]) in earlier):
+        for slot, kind, evidence, claim in _evidence(nights, series, since, limit):
+            if claim >= limit or (kind is Kind.SLOWER and (slot_text(slot), days[since]) in earlier):
                 if (one := _found(nights, series, slot, kind, since)) is not None:
                     found.setdefault((slot, kind), one)
             elif evidence >= limit / 2:
@@ -201,60 +195,62 @@ def _series(nights: Sequence[Night], slots: tuple[Slot, ...]) -> _Series:
     )
 
 
-def _window(series: _Series, since: int) -> slice:
-    return slice(max(0, since - PAST), None)
+def _window(series: _Series, since: int) -> NDArray[np.intp]:
+    """Nights before one that it is compared with, and the last ones from it on."""
+    last = len(series.settings)
+    return np.array([*range(max(0, since - PAST), since), *range(max(since, last - FRESH), last)], dtype=int)
 
 
 def _evidence(
     nights: Sequence[Night], series: _Series, since: int, limit: float
-) -> Iterator[tuple[Slot, Kind, float]]:
-    """Each claim that could be made of nights from one on, with the evidence for it."""
-    part, level = _window(series, since), series.level
-    y, first = series.whole[part], since - part.start
-    for common in (None, level[part]):
-        evidence = log_evidence_of_rise(y, first, common, limit / 2)
+) -> Iterator[tuple[Slot, Kind, float, float]]:
+    """Each claim that could be made of nights from one on, with the evidence of all and of any half."""
+    part = _window(series, since)
+    first, sides = int((part < since).sum()), (series.settings[part], series.default[part])
+    for slots, views, walks in (
+        (series.slots, of_sizes(*sides), STEADY),
+        ((WHOLE,), of_all_sizes(*sides), WANDERING),
+    ):
+        known: tuple[Sequence[float], Floats] = (walks, series.launches[part])
+        pair = log_evidence_of_rise(views, first, *known), log_claim_of_rise(views, first, limit, *known)
         yield from (
-            (slot, Kind.SLOWER, float(e)) for slot, e in zip((*series.slots, WHOLE), evidence, strict=True)
+            (slot, Kind.SLOWER, float(e), float(least)) for slot, e, least in zip(slots, *pair, strict=True)
         )
     within = log_evidence_within([night.blocks(series.slots) for night in nights[since:]], _LEAST)
-    yield from ((slot, Kind.BEHIND, float(e)) for slot, e in zip(series.slots, within, strict=True))
+    yield from ((slot, Kind.BEHIND, float(e), float(e)) for slot, e in zip(series.slots, within, strict=True))
 
 
 def _found(nights: Sequence[Night], series: _Series, slot: Slot, kind: Kind, since: int) -> Found | None:
-    """Size of a loss; None where it is gone."""
+    """Size of a loss, beside what the nights did to the other slots; None where it is gone."""
     day = nights[since].day
-    column = series.slots.index(slot) if slot != WHOLE else slice(None)
-    settings, default = (
-        y[:, column].reshape(len(y), -1).mean(axis=1)[:, None] for y in (series.settings, series.default)
-    )
     if kind is Kind.BEHIND:
         blocks = [block for night in nights[since:] for block in night.blocks((slot,))]
-        ends = (float(bound(blocks, _ALPHA / 2, sign)[0]) for sign in (-1.0, 1.0))
-        low, high = (math.exp(-end) for end in ends)
+        low, high = (math.exp(-float(bound(blocks, _ALPHA / 2, sign)[0])) for sign in (-1.0, 1.0))
         return Found(slot, kind, day, math.exp(-float(estimate(blocks)[0])), (low, high), 1.0)
     part = _window(series, since)
-    first = since - part.start
+    first = int((part < since).sum())
     if first < 1:
         return None
-    lost, also = (float(rise(y[part], first)[0]) for y in (settings, default))
-    lately = settings[max(since, len(settings) - FRESH) :]
-    if float(lately.mean() - settings[part][:first].mean()) < -_LEAST:
+    sides = series.settings[part], series.default[part]
+    walks: Sequence[float] = WANDERING if slot == WHOLE else STEADY
+    column = 0 if slot == WHOLE else series.slots.index(slot)
+    views = (of_all_sizes if slot == WHOLE else of_sizes)(*sides)[..., column]
+    lost, beyond = rise(views.T, first)
+    if max(lost, beyond) < -_LEAST:
         return None
-    low, high = (float(end[0]) for end in bounds_of_rise(settings[part], first, _ALPHA))
-    return Found(slot, kind, day, math.exp(lost), (math.exp(low), math.exp(high)), math.exp(also))
+    ends = bounds_of_rise(views[0][:, None], first, _ALPHA, walks, series.launches[part])
+    low, high = (float(end[0]) for end in ends)
+    return Found(slot, kind, day, math.exp(lost), (math.exp(low), math.exp(high)), math.exp(lost - beyond))
 
 
 def _seen(series: _Series, since: int) -> Iterator[Seen]:
     """Every slot, with the loss that is not excluded since a night."""
     part = _window(series, since)
-    y, first = series.settings[part], since - part.start
-    n_slots = len(series.slots)
-    ends = [
-        bounds_of_rise(y, first, _ALPHA, level)[1] if first else np.full(n_slots, math.inf)
-        for level in (None, series.level[part, :-1])
-    ]
-    most = np.exp(np.minimum(*ends))
-    before = slice(part.start, since) if since else slice(0, 1)
+    y, first = series.settings[part], int((part < since).sum())
+    most = np.full(len(series.slots), math.inf)
+    if first:  # the times themselves: what all sizes and both sides lost is to be excluded as well
+        most = np.exp(bounds_of_rise(y, first, _ALPHA, WANDERING, series.launches[part])[1])
+    before = slice(max(0, since - PAST), since) if since else slice(0, 1)
     day, launch = components(series.settings[before], series.within[before], series.launches[before])
     for i, slot in enumerate(series.slots):
         per_night = float(series.launches[-1])

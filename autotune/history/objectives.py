@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from autotune.collectives import COLLECTIVES, Pattern
 from autotune.errors import ScenarioError, allowed
 from autotune.history.trial import Cell, Estimate, Observation
 from autotune.measure.location import normal_scale
@@ -23,14 +24,21 @@ _REACH = 700.0  # Close to the logarithm of the largest number there is.
 
 Z95 = 1.96  # Standard errors to either side of a normal estimate that make an interval of 95 %.
 
-UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB"}  # Every objective there is, with its unit.
+UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB", "message_rate": "million/s", "overlap": "µs"}
+"""Every objective there is, with its unit."""
+_COUNTED = {
+    "message_rate": {name for name, its in COLLECTIVES.items() if its.pattern is Pattern.PAIRS},
+    # What is not hidden, as a time: its share also falls where the call becomes slower that nothing hides.
+    "overlap": {name for name, its in COLLECTIVES.items() if its.overlaps},
+}
+"""Objectives that are judged on some patterns alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
     """One thing that is judged."""
 
-    name: str  # ``latency``, ``memory`` (minimised), ``bandwidth`` (maximised), or a program's response.
+    name: str  # One of ``UNITS``, or a program's response.
     min_bytes: int = 0  # Smallest message size that counts.
     max_bytes: int | None = None  # Largest message size that counts; None: no limit.
     weights: Mapping[Slot, float] = field(default_factory=dict)
@@ -59,7 +67,7 @@ class Objective:
     @property
     def maximise(self) -> bool:
         """Whether more is better."""
-        return self.goal == "max" if self.goal else self.name == "bandwidth"
+        return self.goal == "max" if self.goal else self.name in ("bandwidth", "message_rate")
 
     @property
     def unit(self) -> str:
@@ -71,6 +79,8 @@ class Objective:
         if self.goal:
             return slot == response_slot(self.name)
         if self.weights and self.weights.get(slot, 0.0) <= 0:
+            return False
+        if self.name in _COUNTED and slot[0] not in _COUNTED[self.name]:
             return False
         return slot[2] >= self.min_bytes and (self.max_bytes is None or slot[2] <= self.max_bytes)
 
@@ -208,8 +218,9 @@ def score(
     """The objective's value on an envelope; None where a slot that counts is missing or nothing counts.
 
     latency: exp(Σ w·ln t) in µs, over the slots that count; bandwidth: exp(Σ w·ln(size/t)) in GB/s, with
-    weights that sum to one; a response: as the program gave it. Standard errors are carried to first order:
-    sem = value · sqrt(Σ (w·sem_t/t)²).
+    weights that sum to one; message_rate: exp(Σ w·ln(1/t)) in millions a second, over what sends many
+    messages in a row; overlap: as latency, over what computes meanwhile; a response: as the program gave it.
+    Standard errors are carried to first order: sem = value · sqrt(Σ (w·sem_t/t)²).
 
     ``wanted`` are all slots that a complete curve has; None: those of ``curve``. ``memory_bytes`` is the peak
     resident set, for objective ``memory``.
@@ -226,7 +237,10 @@ def score(
     times = np.array([curve[slot].median_s for slot in chosen])
     relative = np.array([curve[slot].sem_s for slot in chosen]) / times
     sizes = np.array([max(slot[2], 1) for slot in chosen], dtype=float)
-    unit = 1.0 if objective.goal else 1e9 if objective.maximise else 1e-6
+    if objective.name == "message_rate":
+        sizes, unit = np.ones_like(times), 1e6
+    else:
+        unit = 1.0 if objective.goal else 1e9 if objective.maximise else 1e-6
     logs = np.log(sizes / times / unit) if objective.maximise else np.log(times / unit)
     value = float(np.exp(weights @ logs))
     return Score(value, value * float(np.sqrt(np.sum((weights * relative) ** 2))))

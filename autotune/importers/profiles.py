@@ -29,6 +29,7 @@ from autotune.importers import delimited
 from autotune.importers.delimited import ColumnKind
 from autotune.importers.recording import Recording, read_recording
 from autotune.importers.runlog import Log
+from autotune.importers.tunable import tunable
 
 Slot: TypeAlias = tuple[str, int, int]
 """(collective, communicator size, message size in bytes), as in `objectives`."""
@@ -142,12 +143,8 @@ def read_profile(text: str, name: str) -> CallProfile:
 
 
 def _recorded(found: Recording, name: str) -> CallProfile:
-    """Blocking calls between several ranks; of what cannot be measured nothing is said."""
-    calls = (
-        Calls(c.message_bytes, c.calls_per_rank, c.collective, c.comm_size, seconds=c.busy_s)
-        for c in found.calls
-        if c.tunable
-    )
+    """Calls between several ranks; of what cannot be measured nothing is said."""
+    calls = (Calls(c.message_bytes, c.count, c.name, c.comm_size, seconds=c.busy_s) for c in tunable(found))
     return CallProfile(name, tuple(calls), found.run_s)
 
 

@@ -17,6 +17,15 @@ DISTANCES = ("", "self", "socket", "node", "network")
 not known."""
 PATTERNS = ("none", "same", "wandering", "periodic")
 """Late ranks: nobody is late; always the same (imbalance); ever others (noise); at a period."""
+_TWO_SIDED = ("send", "bsend", "ssend", "rsend", "recv")
+PROBED: Mapping[str, str] = {
+    **dict.fromkeys((*_TWO_SIDED, "sendrecv", "sendrecv_replace"), "pingpong"),
+    **{f"i{name}": "pingpong" for name in _TWO_SIDED},
+    **{f"{name}_init": "pingpong" for name in _TWO_SIDED},
+    **{f"{r}{name}": name for name in ("put", "get", "accumulate") for r in ("", "r")},
+    **{f"{r}get_accumulate": "accumulate" for r in ("", "r")},
+}
+"""Operation → what the probe measures of it: half of a round trip, or the transfer with its flush."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,7 @@ class OtherCalls:
     distance: str
     """One of ``DISTANCES``."""
     message_bytes: float
-    """Mean size; 0 where there is none."""
+    """Mean size, of waits that of the largest message; 0 where there is none."""
     calls: int
     """Number over all ranks, exact; of several runs the mean, rounded."""
     calls_per_rank: float
@@ -117,6 +126,14 @@ class OtherCalls:
         known = (self.message_bytes, self.calls_per_rank, self.seconds, self.seconds_low, self.seconds_high)
         if not all(0 <= x < math.inf for x in (*known, self.completing_s, self.calls, self.timed)):
             raise ValueError("a number that is not finite or below 0")
+
+    @property
+    def pattern(self) -> str:
+        """The pattern that has such calls: those that are waited for later make a halo; empty: none."""
+        name = PROBED.get(self.operation, "")
+        if name == "pingpong" and self.operation.endswith("_init"):
+            return "halo_persistent"
+        return "halo" if name == "pingpong" and self.operation.startswith("i") else name
 
     @property
     def own_s(self) -> float:

@@ -79,14 +79,20 @@ _RULES_KEY = re.compile(r'"(collectives|rule_file_version|module)"')
 _BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
 _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
 
+_VARIABLE = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_\w+=")
+"""A line of a file of variables, as containers and CI take them: not of Open MPI's own files."""
+
 _SAYING = ("shell", "module", "docker", "yaml", "easybuild")
 """Kinds of file that may say for which Open MPI they are."""
 
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
 """Ends of names of files in which commands only stand as a text, or in another reader's words."""
-_TEXTS = re.compile(r"(?i:readme|install|changes|changelog|news|todo|copying|license)(?:\.\w+)?$|.*\.readme$")
-"""How texts for people are called."""
+_TEXTS = re.compile(
+    r"(?i:readme|install|changes|changelog|news|todo|copying|license|(?:gnu)?makefile|cmakelists)(?:\.\w+)?$|"
+    r".*\.readme$"
+)
+"""How texts for people, and files of ``make``, are called."""
 _PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
 """How lines of a text for people begin or end: of a log of changes, of a description."""
 _TOLD = re.compile(
@@ -97,7 +103,7 @@ _CARRIED = {
     **dict.fromkeys(
         ("mca", "tune"), "becomes part of each value: the job aborts where that names a component"
     ),
-    "shell": "becomes part of each value, and the interpreter in the first line is not found",
+    "shell": "becomes part of each value",
 }
 """Kind of file → what a carriage return does there; rules files and ``ucx.conf`` skip it."""
 
@@ -181,6 +187,7 @@ def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
     if "\r\n" in said and kind in _CARRIED:
         line = 1 + said[: said.index("\r\n")].count("\n")
         effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
+        effect += ", and the interpreter in the first line is not found" if said.startswith("#!") else ""
         yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
 
 
@@ -214,6 +221,12 @@ def kind_of(path: PurePath, text: str) -> str:
     if path.parent.name == ".prte" or re.match(r"prte-mca-params|prte\.conf", path.name):
         return "prte" if path.name != "prte.conf" else "other"
     conf = path.suffix == ".conf"
+    if (
+        not conf
+        and "mca-params" not in path.name
+        and 2 * sum(map(bool, map(_VARIABLE.match, said))) > len(said)
+    ):
+        return "other"
     if "mca-params" in path.name or (conf and not said) or _assigns(said, r"[=\s]" if conf else "="):
         return "mca"
     if path.suffix in _RULES_NAMES and first[:1].isdigit() and _has_numbers(said):

@@ -50,7 +50,7 @@ class Reach:
     assigned: tuple[Assignment, ...] = ()
     """In order: what comes later wins."""
     perhaps: frozenset[str] = frozenset()
-    """Names that another path to the same launch sets."""
+    """Names that another path to the same launch sets, and ``USES_UCX``."""
     closed: bool = True
     """Whether all is known that it is given."""
 
@@ -78,6 +78,9 @@ class Read(NamedTuple):
 
 ENV_LIST = "mca_base_env_list"
 """The parameter that holds environment variables, separated by semicolons."""
+
+USES_UCX = "a program with UCX"
+"""Stands among the names of a launch whose program uses UCX itself: tests of UCX, UCC or NCCL, SHMEM."""
 
 MCA = "OMPI_MCA_"
 """How the names of variables begin that set parameters."""

@@ -39,6 +39,9 @@ PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
 }
 """Option → main version → words that it knows."""
 
+_MAPS = frozenset({"N", "npernode", "pernode", "npersocket"})
+"""Options that 5.0 translates to ``--map-by``, which it takes once."""
+
 _ABOVE = ("cache", "numa", "package", "socket")
 """Ends of the names of objects that hold several cores."""
 
@@ -208,10 +211,15 @@ def _together(
 
 
 def _misplaced(path: PurePath, line: int, words: Sequence[Word], options: list[str]) -> Iterator[Finding]:
-    """Options that 5.0 refuses: two of the same (``-N`` is a ``--map-by``), a binding above the mapping."""
-    if "N" in options and "map-by" in options:
-        effect = "mpirun aborts: -N means --map-by ppr:…:node, so --map-by is given twice"
-        yield Finding(path, line, effect, "--map-by ppr:N:node alone")
+    """Options that 5.0 refuses: old ones, two of the same, a binding above the mapping."""
+    for name in (name for name in options if name in KNOWN["refused"]):
+        effect = f"mpirun aborts: Open MPI 5 has no option {'-' if len(name) == 2 else '--'}{name}"
+        yield Finding(path, line, effect, KNOWN["refused"][name])
+    mapped = [name for name in options if name in _MAPS]
+    if mapped and (len(mapped) > 1 or "map-by" in options):
+        place = "package" if "socket" in mapped[0] else "node"
+        effect = f"mpirun aborts: -{mapped[0]} means --map-by ppr:N:{place}, so --map-by is given twice"
+        yield Finding(path, line, effect, f"--map-by ppr:N:{place} alone")
     for word in words:
         if match := re.match(r"--?((?:map|rank)-by|bind-to)=(.+)", word.text):
             yield Finding(path, line, f"mpirun aborts at {word.text}", f"--{match[1]} {match[2]}")

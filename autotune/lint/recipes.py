@@ -26,6 +26,7 @@ _DEEPER = re.compile(r"\b(?:if|for|while|function)\b|\{\s*$")
 _HIGHER = re.compile(r"^\s*end\b|^\s*\}")
 _INSTRUCTION = re.compile(r"^\s*([A-Za-z]+)\s+((?:.*\\\n)*.*)$", re.MULTILINE)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NULL = "tag:yaml.org,2002:null"
 MOST_NODES = 50_000
 """Limit for one YAML file; the longest of 1,678 public files has 3,000."""
 
@@ -82,20 +83,21 @@ def _yaml(text: str) -> Iterator[tuple[str, str, int]]:
         line = node.start_mark.line + 1
         if isinstance(node, yaml.MappingNode):
             pairs = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
-            scalars = {k: v for k, v in pairs.items() if isinstance(v, yaml.ScalarNode)}
+            scalars = {k: v for k, v in pairs.items() if isinstance(v, yaml.ScalarNode) and v.tag != _NULL}
             for name, value in scalars.items():
                 yield name, value.value, value.start_mark.line + 1
             if {"name", "value"} <= scalars.keys():
                 yield scalars["name"].value, scalars["value"].value, scalars["value"].start_mark.line + 1
             waiting += [value for _, value in node.value]
         elif isinstance(node, yaml.SequenceNode):
-            words = [one.value for one in node.value if isinstance(one, yaml.ScalarNode)]
-            if words and re.fullmatch(r"(?:\S*/)?(?:mpirun|mpiexec)", words[0]):
-                yield "", shlex.join(words), line
-            for word in words:
-                name, equals, value = word.partition("=")
+            items = [one for one in node.value if isinstance(one, yaml.ScalarNode)]
+            if items and re.fullmatch(r"(?:\S*/)?(?:mpirun|mpiexec)", items[0].value):
+                yield "", shlex.join(one.value for one in items), line
+                items = []  # it says itself which of them are variables
+            for one in items:
+                name, equals, value = one.value.partition("=")
                 if equals and re.fullmatch(r"\w+", name):
-                    yield name, value, line
+                    yield name, value, one.start_mark.line + 1
             waiting += node.value
         elif (
             isinstance(node, yaml.ScalarNode)

@@ -7,6 +7,7 @@ parameter files or from files for ``--tune``.
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePath
@@ -75,9 +76,10 @@ def _after(a: Assignment) -> str:
     off = "{}" not in option and a.value.lower() in ("0", "false", "no", "f", "n")
     if option and ("\n" in a.value or off):
         return "leave it out"
-    option = option.format(a.value)
+    value = shlex.quote(a.value) if a.literal else f'"{a.value}"'
+    option = option.format(value)
     ways = [f"mpirun {option}"] if option else []
-    ways += [f"export PRTE_MCA_{name}={a.value}"] if name else []
+    ways += [f"export PRTE_MCA_{name}={value}"] if name else []
     return ", or ".join(ways) or "5.0 has nothing in its place: leave it out"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import PurePath
 
-from autotune.lint.assignment import ENV_LIST, MCA, Assignment, Reach, Read, of_environment
+from autotune.lint.assignment import ENV_LIST, MCA, USES_UCX, Assignment, Reach, Read, of_environment
 from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
 from autotune.lint.launch import LaunchLine, place_of
@@ -21,6 +21,8 @@ _OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
 """Recognises a variable that holds options of a launch."""
 _SLIP = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
 """Misspellings of ``OMPI_MCA_`` and ``PRTE_MCA_``."""
+_USES_UCX = re.compile(r"(?:^|[/_$.{])(?:ucx|ucp|uct|ucc|n?v?shmem|oshmem)|gtest|[nr]ccl|_perf\b", re.I)
+"""A word of a launch whose program uses UCX, whatever ``pml`` is."""
 _OWN = re.compile(
     r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE|"
     r"BRANCH|TAG|COMMIT|REPO|URL|NAME|MODULE|DEVICE|LIST)"
@@ -39,9 +41,16 @@ _STACK = re.compile(
 )
 """Open MPI with its version, as modules, folders and packages are called."""
 _IMAGE = re.compile(
-    r"nvcr\.io/nvidia/|^FROM \S*(?:ubuntu[:-]?(?:1\d|2[0-4])\.|debian:1[0-2]|buster|bullseye|bookworm)", re.M
+    r"nvcr\.io/nvidia/|^FROM \S*(?:ubuntu[:-]?(?:1\d|2[0-4])\.|debian:1[0-2]|buster|bullseye|bookworm)|"
+    r"^\s*runs-on: ubuntu-(?:1\d|2[0-4]|latest)(?![\s\S]*^\s*container:)|"
+    r"^\s*dist: (?:trusty|xenial|bionic|focal|jammy|noble)",
+    re.M,
 )
-"""Images whose Open MPI is 4.1: NVIDIA's have HPC-X, the others what their distribution has."""
+"""Images whose Open MPI is 4.1 or older: NVIDIA's have HPC-X, the others what their distribution has."""
+_FUJITSU = re.compile(r"^#PJM |\bmpiF?CC(?:px)?\b|\bmpi(?:fcc|frt)(?:px)?\b|\bfugaku\b", re.M | re.I)
+"""Fujitsu's MPI: made from Open MPI 4, with parameters of its own."""
+_NAMED = re.compile(r"(?<![a-z])(?:openmpi|ompi)-?([1-6])(?![\w.])", re.IGNORECASE)
+"""Open MPI with its main version alone, as environments and modules are called."""
 
 _TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
 """A version of Open MPI that a module asks for."""
@@ -49,11 +58,11 @@ _TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
 
 def stated_version(text: str) -> tuple[int, int] | None:
     """The version of Open MPI that a script loads or calls; None: it does not say, or says several."""
-    if _SPECTRUM.search(text):
-        return (4, 1)  # what Spectrum MPI is made from
+    if _SPECTRUM.search(text) or _FUJITSU.search(text):
+        return (4, 1)  # what both are made from
     said = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     found = {match[1] if "x" not in match[0].lower() else "4" for match in _STACK.finditer(said)}
-    found = found or {max(_TESTED.findall(said), default="")} - {""}
+    found = found or {max(_TESTED.findall(said), default="")} - {""} or set(_NAMED.findall(said))
     if len(found) != 1:
         return (4, 1) if not found and _IMAGE.search(said) else None
     return {4: (4, 1), 5: (5, 0), 6: (6, 0)}.get(int(found.pop()), (4, 1))
@@ -76,7 +85,8 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             one = LaunchLine(path, call.line, version, ours=not foreign)
             one.read(call.words)
             own = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
-            reach = Reach((*_environment(path, call.world), *own, *one.assigned), closed=one.closed)
+            others = frozenset([USES_UCX] if any(_USES_UCX.search(word.text) for word in call.words) else ())
+            reach = Reach((*_environment(path, call.world), *own, *one.assigned), others, one.closed)
             launches.setdefault(call.at, []).append(reach)
             notes.findings.extend(one.findings)
             assigned |= dict.fromkeys(a for a in reach.assigned if _isof_a_library(a))
@@ -105,8 +115,9 @@ def of_a_library(path: PurePath, line: int, name: str, value: Word) -> Iterator[
 
 
 def _environment(path: PurePath, world: World) -> Iterator[Assignment]:
+    begins = (MCA, "PRTE_MCA_", "SINGULARITYENV_", "APPTAINERENV_", *_prefixes())
     for name, value in world.variables.items():
-        if value.exported and len(value.words) == 1:
+        if value.exported and len(value.words) == 1 and name.startswith(begins):
             yield from of_a_library(path, value.line, name, value.words[0])
 
 
@@ -121,7 +132,7 @@ def _known_of_each_other(paths: Sequence[Reach]) -> Iterator[Reach]:
     names = [frozenset(a.name for a in reach.assigned) for reach in paths]
     every = frozenset[str]().union(*names)
     for reach, own in zip(paths, names, strict=True):
-        yield replace(reach, perhaps=every - own)
+        yield replace(reach, perhaps=reach.perhaps | every - own)
 
 
 def _slips(script: Followed, notes: Notes) -> None:
@@ -150,7 +161,10 @@ def _ends_in_list(call: Call) -> bool:
 
 def _unseen(script: Followed, source: str, notes: Notes) -> None:
     """Variables of a library that a script sets for its launches and does not export."""
-    exported = {n for call in script.calls for n, v in call.world.variables.items() if v.exported}
+    if re.search(r"\bexport\s+(?:-\w\s+)?[\"']?\$", source):
+        return  # a name that is put in there
+    worlds = {id(call.world): call.world for call in script.calls}
+    exported = {n for world in worlds.values() for n, v in world.variables.items() if v.exported}
     passed = set(re.findall(r"(?:-x|-e|--env|-genvlist|-envlist|export|-x)[ =,]([A-Z]\w+)", source))
     shown = "\n".join(line for line in source.splitlines() if not re.match(r"\s*(?:echo|printf)\b", line))
     used = set(re.findall(r"\$\{?(\w+)", shown))

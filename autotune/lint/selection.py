@@ -61,7 +61,8 @@ def lacks(name: str, version: tuple[int, int]) -> str:
     said = f"Open MPI {{}} has no {found[0]}_{found[1]}"
     if version >= until:
         return said.format(until[0])
-    return said.format(f"{version[0]}.{version[1]}") if version < since else ""
+    later = f" ({since[0]}.{since[1]} has)"
+    return said.format(f"{version[0]}.{version[1]}") + later if version < since else ""
 
 
 def selection(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from autotune.errors import UserError
-from autotune.lint.assignment import ENV_LIST, Assignment, Reach, Source
+from autotune.lint.assignment import ENV_LIST, USES_UCX, Assignment, Reach, Source
 from autotune.lint.finding import Finding, meant
 from autotune.lint.runtime import PRTE_MCA, launcher, runtime
 from autotune.lint.selection import FRAMEWORKS, component_of, is_list, lacks, selection
@@ -41,6 +41,8 @@ _REPLACED: Mapping[str, str] = KNOWN["replaced"]
 _TOLD = re.compile(r"UCX_(?:LOG|HANDLE|WARN|STATS|ERROR|PROFILE|MEMTYPE)")
 """Variables of UCX that tune nothing."""
 
+_NETWORKS = frozenset({"ofi", "openib", "sm", "tcp", "usnic", "vader"})
+"""Components of ``btl`` that are named to choose a network: ``self`` alone only keeps the others out."""
 _OF_ALL = re.compile(rf"(?:{'|'.join([*KNOWN['common']['beginnings'].split(), *FRAMEWORKS])})_base_verbose")
 """Parameters that every framework has (``mca_base_framework.c``), listed or not."""
 
@@ -116,8 +118,14 @@ def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> 
 
 
 def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
-    """Variables of UCX where nothing uses it."""
-    if pml is None or not pml.literal or pml.value.startswith("^") or "ucx" in pml.value.split(","):
+    """Settings that the chosen ``pml`` does not use: BTLs, or variables of UCX where nothing else does."""
+    if pml is None or not pml.literal or pml.value.startswith("^"):
+        return
+    btl = next((a for a in reversed(reach.assigned) if a.name == "btl" and a.literal), None)
+    if pml.value == "ucx" and btl and btl.value[:1] != "^" and _NETWORKS & set(btl.value.split(",")):
+        effect = f"pml = ucx sends no message over a BTL: btl = {btl.value} changes nothing"
+        yield btl.finding(effect, "leave btl out (UCX_TLS chooses the transports), or pml = ob1")
+    if "ucx" in pml.value.split(",") or USES_UCX in reach.perhaps:
         return
     for ucx in reach.assigned:
         if ucx.variable and ucx.name.startswith("UCX_") and not _TOLD.match(ucx.name):

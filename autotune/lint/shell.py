@@ -19,6 +19,8 @@ from autotune.lint.worlds import World, assumed, joined
 
 MOST_CALLS = 5_000
 """Commands that are looked at in one script, those of each path counted: a bound on time."""
+MOST_COPIED = 1_000_000
+"""Variables that are copied on the way, a path's at each assignment: another one, a second or less."""
 
 _SHELLS = frozenset({"bash", "sh", "ksh", "zsh", "sbatch", "qsub", "bsub", "batch"})
 """Commands that run the text that is given to them."""
@@ -92,7 +94,7 @@ class _Walk:
         self._functions: dict[str, tuple[Node, int]] = {}
         self._inside: frozenset[str] = frozenset()
         self._called: set[str] = set()
-        self._first = self._depth = 0
+        self._first = self._depth = self._copied = 0
         self._special: Mapping[str, Callable[[Call, list[World]], list[World]]] = {
             "exit": self._exit,
             "exec": lambda call, worlds: self._exit(call, worlds) if len(call.words) > 1 else worlds,
@@ -128,7 +130,7 @@ class _Walk:
         return worlds
 
     def _node(self, node: Node, worlds: list[World]) -> list[World]:
-        if not worlds or self._depth > MOST_DEPTH or len(self.script.calls) > MOST_CALLS:
+        if not worlds or self._depth > MOST_DEPTH or self._tired():
             return worlds
         self._depth += 1
         try:
@@ -136,6 +138,9 @@ class _Walk:
             return follow_it(node, worlds) if follow_it else self._all(node.named_children, worlds)
         finally:
             self._depth -= 1
+
+    def _tired(self) -> bool:
+        return len(self.script.calls) > MOST_CALLS or self._copied > MOST_COPIED
 
     # Constructs, by their names in the grammar.
 
@@ -220,13 +225,13 @@ class _Walk:
     def _redirected_statement(self, node: Node, worlds: list[World]) -> list[World]:
         body = node.child_by_field_name("body")
         runs = body is not None and _command_name(body) in (*_SHELLS, "ssh", "srun")
-        for child in node.named_children:
-            if child.type == "file_redirect":
-                runs |= bool(_SCRIPT.search(text_of(child)))
+        for child in (n for n in node.named_children if n.type == "file_redirect"):
+            runs |= bool(_SCRIPT.search(text_of(child)))
         if body is not None:
             worlds = self._node(body, worlds)
         for child in (n for n in node.named_children if n.type == "heredoc_redirect"):
             for part in child.named_children:
+                runs |= any(_command_name(end) in _SHELLS for end in (part, *part.named_children))
                 if part.type != "heredoc_body":
                     worlds = self._node(part, worlds) if part.type not in _OF_HEREDOC else worlds
                 elif runs:
@@ -321,6 +326,7 @@ class _Walk:
         return self._first + node.start_point.row + 1
 
     def _joined(self, worlds: list[World]) -> list[World]:
+        self._copied += sum(len(world.variables) for world in worlds)
         return joined(worlds, self._matters)
 
     def _substitutions(self, node: Node, worlds: list[World]) -> None:
@@ -337,6 +343,7 @@ class _Walk:
     ) -> list[World]:
         self._substitutions(node, worlds)
         after = []
+        self._copied += sum(len(world.variables) * len(pairs) for world in worlds)
         for world in worlds:
             sets: list[tuple[str, Word]] = []
             for one in pairs:

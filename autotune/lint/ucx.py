@@ -18,6 +18,12 @@ _TRANSPORTS = re.compile(
     r"rc(_v|_verbs|_x|_mlx5)?|ud(_v|_verbs|_x|_mlx5)?|dc(_x|_mlx5)?|srd|gga\w*|gpu\w*|rdmacm"
 )
 
+_ABOVE_ZERO = {
+    "UCX_KEEPALIVE_INTERVAL": "inf turns the checks off",
+    "UCX_KEEPALIVE_NUM_EPS": "1 or more; UCX_KEEPALIVE_INTERVAL = inf turns the checks off",
+}
+"""Variables that take no 0 (UCX 1.20.1 says so as it starts) → what to write."""
+
 
 def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """A ``ucx.conf``: ``NAME=value`` lines."""
@@ -70,6 +76,9 @@ def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> li
         if a.name not in ("UCX_RNDV_THRESH", "UCX_TLS") and places:
             effect = f"{a.name} takes neither intra: nor inter:: UCX refuses the value and the job aborts"
             findings.append(a.finding(effect, "one value for both; only UCX_RNDV_THRESH distinguishes them"))
+        if a.name in _ABOVE_ZERO and re.fullmatch(r"0+(?:\.0*)?[a-z]*", a.value):
+            effect = f"UCX refuses {a.name} = {a.value}, and pml ucx is not there"
+            findings.append(a.finding(effect, _ABOVE_ZERO[a.name]))
         if a.name == "UCX_TLS":
             names = [n.strip().removeprefix("\\") for n in a.value.lstrip("^").strip("'\"").split(",")]
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]

@@ -33,7 +33,11 @@ class World:
         """After an assignment; a name that is exported stays so."""
         before = self.variables.get(name)
         seen = exported or self.exports_all or (before is not None and before.exported)
-        facts = {key: so for key, so in self.facts.items() if not re.search(rf"\b{name}\b", key[0])}
+        facts = {
+            key: so
+            for key, so in self.facts.items()
+            if not (name in key[0] and re.search(rf"\b{name}\b", key[0]))
+        }
         return replace(self, variables={**self.variables, name: Value(tuple(words), line, seen)}, facts=facts)
 
     def exporting(self, name: str, *, on: bool) -> "World":

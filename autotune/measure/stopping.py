@@ -10,7 +10,8 @@ A *cell* is one thing to time: (collective, communicator size, message size, alg
 Cells compete inside a *group*: the same collective, communicator size and message size. Cells end
 
 - precise: the distribution-free interval of the median is within ± `half_width` of the median (samples
-  count with their effective number, see `location`: on a busy machine neighbours resemble each other);
+  count with their effective number, see `location`: on a busy machine neighbours resemble each other); it
+  then gets `company` samples in each round of others;
 - eliminated: surely slower than `margin` times the best of the group;
 - out of time: the share of the budget that is left buys no further sample.
 
@@ -65,6 +66,13 @@ class StoppingRule:
     unknown_need: float = 4  # Samples that a cell is expected to need at first, in `min_samples`.
     least_weight: float = 1e-3  # Root of the smallest weight, where a coarse clock shows 0 s for the best.
     last_part: float = 0.02  # The last part of the budget, which a single round may take whole.
+    company: int = 1
+    """Samples of a precise cell in each round of others: between small messages a program sends large ones.
+
+    All of them take no longer than the others do. After them caches hold little of a transport: with
+    rounds of small messages alone, UCX with segments of 64 KiB took 0.78 µs at 512 B, with company 0.89, and
+    0.96 in a verification's launches.
+    """
 
     def __post_init__(self) -> None:
         """Check.
@@ -167,6 +175,9 @@ def next_round(
     more[:] = _affordable(wanted, price, share, weight, left, cap)
     more[unknown] = int(left > 0)
     status[active & (more == 0)] = CellStatus.OUT_OF_TIME
+    precise, own_s = status == CellStatus.PRECISE, float(more @ price)
+    if more.any() and rule.company * price[precise].sum() <= min(own_s, left - own_s):
+        more[precise] = rule.company
     return state
 
 

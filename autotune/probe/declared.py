@@ -30,6 +30,8 @@ _COMPUTE_S, _COMPUTE_S_A_BYTE = 10e-6, 0.5e-9
 """Computation meanwhile: about what the call itself takes in shared memory here. The same under every
 setting, so that settings compare; OSU computes for as long as each setting's own call takes."""
 
+_BETWEEN = (Pattern.PAIR, Pattern.PAIRS, Pattern.NEIGHBOURS, Pattern.ONE_SIDED)
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -51,8 +53,13 @@ class Operation:
     @property
     def least_ranks(self) -> int:
         """Without which it cannot be measured."""
-        its = COLLECTIVES[self.name].pattern
-        return 2 if its in (Pattern.PAIR, Pattern.PAIRS, Pattern.NEIGHBOURS, Pattern.ONE_SIDED) else 1
+        return 2 if COLLECTIVES[self.name].pattern in _BETWEEN else 1
+
+    @property
+    def in_a_row(self) -> bool:
+        """Whether a tight loop has no barrier between calls: messages between ranks wait for each other."""
+        its = COLLECTIVES[self.name]
+        return its.pattern in _BETWEEN and not its.overlaps
 
     def compute_s(self, message_bytes: int) -> float:
         """Seconds of computation inside of a call."""

@@ -88,8 +88,23 @@ class Pool:
         self._sent = len(operation.sends(rank, size))
         # At least one block: rank 0 of an exclusive scan gets nothing, yet has to give a buffer.
         self._received = max(1, len(operation.receives(rank, size)))
-        self._send = buffer(self._sent * largest_bytes)
-        self._recv = buffer(self._received * largest_bytes)
+        get = self._window_memory if operation.exposes else buffer
+        self._allocated: list[MPI.buffer] = []
+        self._send = get(self._sent * largest_bytes)
+        self._recv = get(self._received * largest_bytes)
+
+    def _window_memory(self, n_bytes: int) -> NDArray[np.uint8]:
+        """Memory of MPI's own, as the standard advises for windows: some libraries copy into it directly."""
+        allocated: Any = MPI.Alloc_mem(max(n_bytes, 1))
+        self._allocated.append(allocated)
+        memory: NDArray[np.uint8] = np.frombuffer(allocated, np.uint8)
+        memory[:] = 0
+        return memory[:n_bytes]
+
+    def free(self) -> None:
+        """Give memory of MPI's own back, when its windows are closed."""
+        while self._allocated:
+            MPI.Free_mem(self._allocated.pop())
 
     def window(self, comm: MPI.Intracomm) -> MPI.Win | None:
         """The window that the operation needs; None where it needs none."""

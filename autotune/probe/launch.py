@@ -25,7 +25,7 @@ from autotune.probe.mpit import ControlVariables, ToolInterface
 from autotune.probe.native import NativeLoop, load
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
-from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
+from autotune.probe.protocol import BESIDE_BYTES, REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.probe.rule_check import reach
 from autotune.probe.steadiness import Steadiness
 from autotune.probe.sweep import Sweep
@@ -34,9 +34,6 @@ from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
 
 _OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
-_BESIDE_BYTES = (8, 8192, 262144)
-"""A small message, the first power of two beyond Open MPI's eager limit in shared memory, and one beyond
-every eager limit of the shipped spaces."""
 _BESIDE_SHARE = 0.02  # Of a launch's time, for what is measured beside: less than launches differ by.
 _BESIDE_CALLS = 20  # Of a cell at least: launches differ by more than their medians are unsure.
 _OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
@@ -180,20 +177,22 @@ def _beside_s(
     glance = replace(
         request,
         collectives=request.beside,
-        sizes_bytes=_BESIDE_BYTES,
+        sizes_bytes=BESIDE_BYTES,
         choices={},
         comm_sizes=(),
         budget_s=request.budget_s * _BESIDE_SHARE,
         min_samples=min(request.min_samples, _BESIDE_CALLS),
         loop="interleaved",
-        other_loop="",
+        other_loop="tight",
     )
     cells, _ = _sweeps(world, glance, kernel, variables, Steadiness(UsualCore(), 0.0))
-    return {
-        f"{cell.collective} {cell.message_bytes}": float(np.median(cell.valid_s))
-        for cell in cells
-        if cell.status == "ok" and len(cell.valid_s)
-    }
+    seen = {}
+    for cell in cells:
+        if cell.status == "ok" and len(cell.valid_s):
+            seen[f"{cell.collective} {cell.message_bytes}"] = float(np.median(cell.valid_s))
+            if "other_loop_s" in cell.extra:
+                seen[f"{cell.collective} {cell.message_bytes} tight"] = cell.extra["other_loop_s"]
+    return seen
 
 
 def _sweeps(

@@ -27,7 +27,7 @@ from autotune.probe.messages import WINDOW
 from autotune.probe.mpit import library_of
 from autotune.probe.own_files import opened_own
 
-_LIBRARYS_OWN = -1  # Rounds of a barrier that is ``MPI_Barrier``.
+_LIBRARYS_OWN, _IN_A_ROW = -1, -2  # Rounds of a barrier that is ``MPI_Barrier``, as in kernel.c.
 
 
 class _Exchange(ctypes.Structure):
@@ -76,7 +76,8 @@ class NativeLoop:
         """As in ``Loop``."""
         barrier = self._barrier
         if tight:
-            barrier = _Barrier(MPI._addressof(exchange.comm), _LIBRARYS_OWN, None, None)
+            rounds = _IN_A_ROW if exchange.operation.in_a_row else _LIBRARYS_OWN
+            barrier = _Barrier(MPI._addressof(exchange.comm), rounds, None, None)
         return self._timed(
             calls,
             self._kernel.autotune_time,

@@ -32,6 +32,9 @@ _MOST_RESULT, _MOST_SAMPLES = 64 << 20, 1 << 30
 
 LOOPS = ("interleaved", "tight")
 """In which order calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
+BESIDE_BYTES = (8, 8192, 262144)
+"""Sizes of ``ProbeRequest.beside``: a small message, the first power of two beyond Open MPI's eager limit in
+shared memory, and one beyond every eager limit of the shipped spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +239,8 @@ class ProbeResult:
     machine: Mapping[str, float] = field(default_factory=dict)
     """Interference with the ranks, see ``measure.machine``; empty: not known."""
     beside: Mapping[str, float] = field(default_factory=dict)
-    """For each pattern beside the request its name and message size, ``halo 8`` → median seconds."""
+    """For each pattern beside the request its name and size, ``halo 8`` → median seconds; in the tight
+    loop ``halo 8 tight``."""
 
     def write(self, directory: Path) -> None:
         """Store the result in the directory of its launch, ``result.json`` last and atomically."""

@@ -34,7 +34,6 @@ from autotune.probe.steadiness import Steadiness
 from autotune.probe.synchronisation import Synchronisation, Timed
 
 BLOCK = 50  # Samples in a row at most.
-
 _WARM_UP = 2
 """Calls of each cell before the first that counts: connections and buffers are made in the first ones."""
 _MOST_BYTES = 2**31 - 1  # What the ``int`` counts and displacements of MPI hold.
@@ -132,6 +131,8 @@ class Sweep:
         for window in self._windows.values():
             if self._pool is not None:
                 self._pool.close(window)
+        if self._pool is not None:
+            self._pool.free()
         for comm in self._comms.values():
             comm.Free()
         self._variables.enforce({})

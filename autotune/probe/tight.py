@@ -13,7 +13,7 @@ estimator is taken: the median forgets the runs in which a rank lost its core, `
 
 References:
     OSU Micro-Benchmarks 7, ``c/mpi/collective/blocking/osu_allreduce.c``; Intel MPI Benchmarks,
-    ``src_c/IMB_allreduce.c`` and ``IMB_warm_up.c``.
+    ``src_c/IMB_allreduce.c``, ``IMB_pingpong.c`` and ``IMB_warm_up.c``.
 """
 
 import time
@@ -64,9 +64,12 @@ class TightSweep(Sweep):
         first = min(_FIRST, -(-calls // 4))
         means: list[Times] = []
         done = False
+        operation = cell.exchange.operation
         while not done:
-            begins, ends = loop.run(cell.exchange, first + calls, tight=True)
-            mine = float(np.mean((ends - begins)[first:])) * cell.exchange.operation.share(self._sync.rank)
+            if operation.in_a_row:  # the clock is read around all calls
+                loop.run(cell.exchange, first, tight=True)
+            begins, ends = loop.run(cell.exchange, calls if operation.in_a_row else first + calls, tight=True)
+            mine = float(np.mean((ends - begins)[-calls:])) * operation.share(self._sync.rank)
             gathered = self._sync.gather(mine)
             if gathered is not None:
                 means.append(np.array(gathered))

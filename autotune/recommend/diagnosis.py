@@ -11,12 +11,12 @@ them: the interval begins at nothing, where all is waiting or overlapped, and en
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 
-from autotune.importers.recorded_time import LateRank, OtherCalls
+from autotune.importers.recorded_time import PROBED, LateRank, OtherCalls
 from autotune.importers.recording import RecordedCalls, Recording
 from autotune.recommend.floor import Floor
 from autotune.recommend.predicted import predicted
@@ -25,14 +25,6 @@ from autotune.recommend.recommendation import Gain
 
 COLLECTIVE, PAIRS, ONE_SIDED = "collectives", "point-to-point", "one-sided"
 """Families of calls that settings of the transport change."""
-PROBED: Mapping[str, str] = {
-    **dict.fromkeys(("send", "bsend", "ssend", "rsend", "recv", "sendrecv", "sendrecv_replace"), "pingpong"),
-    **{f"i{name}": "pingpong" for name in ("send", "bsend", "ssend", "rsend", "recv")},
-    **{f"{name}_init": "pingpong" for name in ("send", "bsend", "ssend", "rsend", "recv")},
-    **{f"{r}{name}": name for name in ("put", "get", "accumulate") for r in ("", "r")},
-    **{f"{r}get_accumulate": "accumulate" for r in ("", "r")},
-}
-"""Operation → what the probe measures of it: half of a round trip, or the transfer with its flush."""
 _MOST_LATE = 3
 """Ranks that are named."""
 _MOSTLY = 0.8

@@ -207,12 +207,15 @@ class Scenario:
         for name in self.objectives:
             limits: Limits = getattr(self.objective, name)
             one = Objective(name, limits.min_bytes, limits.max_bytes)
-            if name == "memory" or any(one.covers(("", 0, size)) and size >= 0 for size in self.sizes):
+            if name == "memory" or any(
+                one.covers((its, 0, size)) for its in self.collective for size in self.sizes
+            ):
                 counting.append(one)
         if not counting:
             raise ScenarioError(
                 f"no size of sizes={list(self.sizes)} counts for objectives={list(self.objectives)}",
-                "change sizes, or objective.latency.max_bytes and objective.bandwidth.min_bytes",
+                "change sizes, or objective.latency.max_bytes and objective.bandwidth.min_bytes; "
+                "message_rate wants a pattern of pairs, overlap one that ends in _overlap",
             )
         return tuple(counting)
 

@@ -44,6 +44,8 @@ class Weighing:
     latency: Limits
     bandwidth: Limits
     memory: Limits
+    message_rate: Limits
+    overlap: Limits
     weights: str | None
 
 

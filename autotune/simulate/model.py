@@ -13,6 +13,7 @@ from autotune.errors import ScenarioError
 from autotune.simulate.algorithms import model_of, run
 from autotune.simulate.components import by_component
 from autotune.simulate.fabric import Fabric, missing
+from autotune.simulate.messages import pattern_s
 from autotune.simulate.schedule import Group, makespan
 
 
@@ -39,10 +40,15 @@ def predict(
     ranks = comm_size or fabric.cluster.ranks
     if not 1 <= ranks <= fabric.cluster.ranks:
         raise ScenarioError(f"a communicator of {ranks} ranks", f"the job has {fabric.cluster.ranks}")
+    nbytes = np.asarray(sizes_bytes, dtype=np.float64)
+    everybody = fabric.all_ranks[:ranks]
+    among = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, 2 * nbytes))
+    if (took := pattern_s(collective, among, nbytes)) is not None:
+        return took
     model = model_of(collective)
     buffers = model.buffers(ranks)
-    nbytes = np.asarray(sizes_bytes, dtype=np.float64) * (ranks if model.vectors else min(buffers, 1))
-    group = Group(fabric, fabric.all_ranks[:ranks], missing(fabric.cache_per_rank_bytes, buffers * nbytes))
+    nbytes = nbytes * (ranks if model.vectors else min(buffers, 1))
+    group = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, buffers * nbytes))
     if fabric.settings.component != "tuned":
         nodes = fabric.part(ranks)
         whole = Group(nodes, nodes.all_ranks, group.missing)

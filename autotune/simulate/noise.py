@@ -91,6 +91,8 @@ class Imperfections:
     faults: Faults = RELIABLE  # How often launches fail.
     knobs: Mapping[str, Any] = field(default_factory=dict)
     """Planted knobs, which ``space=discover`` finds: name → level → see ``planted.truth_from``."""
+    site: Mapping[str, Any] = field(default_factory=dict)
+    """Settings in the cluster's own files: parameter → what its default stands for there."""
 
 
 def imperfections_from(values: Mapping[str, Any]) -> Imperfections:

@@ -5,6 +5,7 @@ Times here are factors on a curve: a planted level multiplies the time at each s
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ class Truth:
     hanging: frozenset[Level] = frozenset()  # Levels with which a launch does not end.
     together: Mapping[frozenset[Level], float] = field(default_factory=dict)
     """Pairs of levels → a further factor at all sizes."""
+    only: Mapping[tuple[Level, str], tuple[float, ...]] = field(default_factory=dict)
+    """(Level, a collective or pattern) → a further factor on its time at each size."""
 
     def fate(self, changes: Collection[Level]) -> str:
         """How these levels end a launch, as in ``Faults``: ``crash`` or ``hang``; empty: not at all."""
@@ -31,11 +34,12 @@ class Truth:
             return "crash"
         return "hang" if self.hanging & set(changes) else ""
 
-    def factor(self, changes: Collection[Level], n_sizes: int) -> NDArray[np.float64]:
-        """The product of what the levels do, at each size."""
+    def factor(self, changes: Collection[Level], n_sizes: int, collective: str = "") -> NDArray[np.float64]:
+        """The product of what the levels do to a collective, at each size."""
         product = np.ones(n_sizes)
         for change in changes:
             product = product * np.asarray(self.factors.get(change, 1.0))
+            product = product * np.asarray(self.only.get((change, collective), 1.0))
         for pair, more in self.together.items():
             product = product * (more if pair <= set(changes) else 1.0)
         return product
@@ -52,6 +56,7 @@ def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
         ScenarioError: something that is no knob.
     """
     factors: dict[Level, tuple[float, ...]] = {}
+    only: dict[tuple[Level, str], tuple[float, ...]] = {}
     bad: dict[str, set[Level]] = {"fatal": set(), "hangs": set()}
     for name, levels in declared.items():
         if not isinstance(levels, Mapping):
@@ -62,13 +67,23 @@ def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
             if isinstance(effect, str) and effect in bad:
                 bad[effect].add((name, value))
                 continue
-            at = (
-                effect if isinstance(effect, Sequence) and not isinstance(effect, str) else [effect] * n_sizes
-            )
-            if len(at) != n_sizes or not all(isinstance(f, int | float) and f > 0 for f in at):
-                raise ScenarioError(
-                    f"simulate.knobs.{name}.{value}={effect!r}",
-                    "expected fatal, hangs, a factor on the time, or one for each size",
-                )
-            factors[(name, value)] = tuple(float(f) for f in at)
-    return Truth(factors, frozenset(bad["fatal"]), frozenset(bad["hangs"]))
+            where = f"simulate.knobs.{name}.{value}"
+            if isinstance(effect, Mapping):
+                for collective, its in effect.items():
+                    only[(name, value), collective] = _factors(f"{where}.{collective}", its, n_sizes)
+            else:
+                factors[name, value] = _factors(where, effect, n_sizes)
+    return Truth(factors, frozenset(bad["fatal"]), frozenset(bad["hangs"]), only=only)
+
+
+def _factors(where: str, effect: object, n_sizes: int) -> tuple[float, ...]:
+    """A factor at each size, as a user wrote it."""
+    at: Sequence[Any] = [effect] * n_sizes
+    if isinstance(effect, Sequence) and not isinstance(effect, str):
+        at = effect
+    if len(at) != n_sizes or not all(isinstance(f, int | float) and f > 0 for f in at):
+        raise ScenarioError(
+            f"{where}={effect!r}",
+            "expected fatal, hangs, a factor on the time, one for each size, or these by collective",
+        )
+    return tuple(float(f) for f in at)

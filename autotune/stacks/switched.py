@@ -78,6 +78,15 @@ def offers(installation: Installation) -> Mapping[str, Offer]:
     return found
 
 
+def unlocked(installation: Installation) -> Mapping[str, str]:
+    """Variables without which a stack cannot be switched: Open MPI 4.1.4 lets nobody write this one later.
+
+    By itself it changes nothing: without a forced algorithm the fixed decisions hold.
+    """
+    old = installation.flavour == "openmpi" and installation.version.startswith("4.")
+    return {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"} if old else {}
+
+
 def plan(
     offered: Mapping[str, Offer],
     share: float,

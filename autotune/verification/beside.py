@@ -2,8 +2,9 @@
 
 Files apply to every call of every job, and most of what is set for a whole job is a property of single
 messages. So launches of the verification also glance at patterns (``verify.also``), in their last
-milliseconds; nothing that is decided rests on it. Intervals are Welch's of mean logarithms, together right
-with 95 % (Bonferroni).
+milliseconds, in both loops: between calls of other sizes and patterns, which find caches and the other rank
+cold, and back to back, as a program without pauses calls them. Nothing that is decided rests on it. Intervals
+are Welch's of mean logarithms, together right with 95 % (Bonferroni).
 
 References:
     B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
@@ -31,12 +32,14 @@ class Beside:
     ratio: float
     low: float  # Of its interval.
     high: float
+    tight: bool = False  # Whether calls came back to back.
 
     @property
     def text(self) -> str:
         """In words."""
         interval = f"({self.low:.2f} … {self.high:.2f})"
-        return f"{self.ratio:.2f}× {interval} at {self.message_bytes} B of {self.pattern}"
+        how = " back to back" if self.tight else ""
+        return f"{self.ratio:.2f}× {interval} at {self.message_bytes} B of {self.pattern}{how}"
 
 
 def beside(launches: Iterable[Observation]) -> tuple[Beside, ...]:
@@ -58,15 +61,21 @@ def beside(launches: Iterable[Observation]) -> tuple[Beside, ...]:
             low, high = map(float, test.confidence_interval(1 - ONE_IN_TWENTY / len(known)))
         else:
             low = high = gain
-        pattern, size = name.rsplit(" ", 1)
-        found.append(Beside(pattern, int(size), ratio_of(gain), ratio_of(low), ratio_of(high)))
+        pattern, size, *loop = name.split(" ")
+        ratios = ratio_of(gain), ratio_of(low), ratio_of(high)
+        found.append(Beside(pattern, int(size), *ratios, bool(loop)))
     return tuple(found)
 
 
 def said(found: Iterable[Beside]) -> str:
-    """Where patterns are slower, the worst first; else that none was seen slower."""
+    """Where patterns are slower in a loop, the worst first, with the other loop; else that none was."""
     ordered = sorted(found, key=lambda one: one.ratio)
-    slower = [one for one in ordered if one.high < 1.0]
+    others = {(one.pattern, one.message_bytes, not one.tight): one for one in ordered}
+    slower: list[Beside] = []
+    for one in ordered:
+        other = others.get((one.pattern, one.message_bytes, one.tight))
+        if one.high < 1.0 and one not in slower:
+            slower += [one] if other is None else [one, other]
     if slower:
         return f"; beside it slower: {', '.join(one.text for one in slower)}"
     names = ", ".join(dict.fromkeys(one.pattern for one in ordered))

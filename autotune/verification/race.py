@@ -10,7 +10,8 @@ the same chance. What the next block races follows from all launches before it:
 - the one with the best such chance, where that is another one.
 
 A setting under way leaves its place to a more promising one, with its launches kept. Once a setting
-holds, only those under way that promise more than it gains go on; the best that holds is exported.
+holds, only those that promise more than it gains go on, and new ones while there is time to verify one; the
+best that holds is exported.
 
 The settings may spend 3/8, 3/8, 1/8, 1/16, 1/32, … of the campaign's error rate, in the order in which they
 were first launched, so that by the union bound all claims hold together, however many are raced.
@@ -98,12 +99,16 @@ class Race:
         it with another one beside it.
         """
         under_way = [c.rounds[-1].setting for c in self.courses.values() if c.under_way]
+        not_worth = max((c.not_worth for c in self.courses.values()), default=0.0)
+        fresh = [s for s in self._settings if s.point not in self.courses and s.speedup > not_worth]
         if (held := self.held) is not None:
-            raced = [s for s in under_way if self._expected(s) > _gain(held)]
-        else:
-            not_worth = max((c.not_worth for c in self.courses.values()), default=0.0)
-            fresh = (s for s in self._settings if s.point not in self.courses)
-            raced = [*under_way, *(s for s in fresh if s.speedup > not_worth)]
+            # The time of a campaign is there to be used; launches cost what they cost.
+            late = not self._design.timed or in_time < self._design.launches
+            fresh = [] if late else fresh
+            under_way, fresh = (
+                [s for s in some if self._expected(s) > _gain(held)] for some in (under_way, fresh)
+            )
+        raced = [*under_way, *fresh]
         if not raced:
             return ()
         leads = max(raced, key=self._promise)

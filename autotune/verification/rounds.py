@@ -73,7 +73,8 @@ class Verifier:
         race, number = self._race(history), history.next_number
         begun = race.blocks[-1] if race.blocks and not closed(race.blocks[-1]) else ()
         # A block that was begun goes on as it was, with as many settings as there was time for by then.
-        for block, left in ((begun, in_time), (begun, math.inf), (begun, 0), ((), in_time)):
+        went_on = ((begun, left) for left in (in_time, math.inf, 0.0) if begun)
+        for block, left in (*went_on, ((), in_time)):
             first = block[0].trial.number if block else number
             before = self._race(self._without(history, block)) if block else race
             settings = before.next_settings(left + len(block))
@@ -129,8 +130,8 @@ class Verifier:
         others = [c for c in race.courses.values() if c is not held]
         rounds = tuple(r for c in (*others, *([held] if held else [])) for r in c.rounds if r.launches)
         found = held.held if held else None
-        if held is None or found is None or waits:
-            leads = (*([found] if found else race.next_settings()), Recommendation(self.space.untouched, ()))
+        if held is None or found is None:
+            leads = (*race.next_settings(), Recommendation(self.space.untouched, ()))
             return Verdict(leads[0], rounds, not waits, design=self.design, other_loop=self.other_loop)
         last = held.rounds[-1]
         alike = same_calls(self.space, found, (c.slot for c in last.judged))

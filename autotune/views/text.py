@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # words need nothing heavy
     from autotune.space import Point, Value
 
 _WILD = 1000
-"""Ratios beyond are not told apart: an interval that reaches there both ways bounds nothing."""
+"""Ratios beyond are as good as infinite: an interval that reaches there both ways bounds nothing."""
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 

@@ -250,26 +250,27 @@ def test_a_job_that_tunes_itself_over_two_nodes(cluster: Cluster, tmp_path: Path
     """Without a common clock calls to or from a root are not switched."""
     program = Path(__file__).parents[1] / "integration/switched_calls.py"
     out = tmp_path / "run.json"
-    for mode in ("random", "tuned"):
-        run = ("python", "-m", "autotune", "run", "--reductions", "--budget", "50%", "--out", str(out), "--")
-        job = ("mpirun", "-n", "2", "--map-by", "ppr:1:node", "python", str(program))
+    run = ("python", "-m", "autotune", "run", "--reductions", "--budget", "50%", "--out", str(out), "--")
+    ranks = ("mpirun", "-n", "2", "--map-by", "ppr:1:node", "python", str(program))
+    environment = {"XDG_CACHE_HOME": str(tmp_path)}
+    for mode, words in (("random", ()), ("tuned", ()), ("tuned", ("fast", "300"))):
         said = cluster.run(
-            *("salloc", "-N2", "--ntasks-per-node=1", *run, *job),
+            *("salloc", "-N2", "--ntasks-per-node=1", *run, *ranks, *words),
             timeout_s=200.0,
-            env={"AUTOTUNE_RUN_MODE": mode, "XDG_CACHE_HOME": str(tmp_path)},
+            env=environment | {"AUTOTUNE_RUN_MODE": mode},
         )
-        assert "all calls were right" in said.stdout, said.stdout + said.stderr
-        assert said.returncode == 0, said.stderr
+        assert said.returncode == 0, said.stdout + said.stderr
+        assert words or "all calls were right" in said.stdout, said.stderr
         document = json.loads(out.read_text())
-        assert document["state"] == "on"
         cells = document["cells"]
+        assert document["state"] == "on"
         assert {one["one_node"] for one in cells} == {False}
-    assert document["spent_s"] > 0
-    tried = {one["collective"] for one in cells if one["settled_at"] is not None and one["default_s"] > 0}
-    assert tried & {"allreduce", "allgather", "alltoall"}
-    rooted = [one for one in cells if one["collective"] in ("bcast", "reduce", "gather", "scatter")]
-    assert rooted
-    assert {one["algorithm"] for one in rooted} == {"default"}
+        if mode == "tuned" and not words:
+            assert document["spent_s"] > 0
+            assert {one["collective"] for one in cells if one["default_s"] > 0} >= {"allreduce", "allgather"}
+    assert [(one["collective"], one["algorithm"], one["settled_at"] is None) for one in cells] == [
+        ("bcast", "default", False)
+    ]
 
 
 def test_a_plan_launches_nothing(cluster: Cluster, tmp_path: Path) -> None:

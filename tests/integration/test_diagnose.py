@@ -1,17 +1,20 @@
 """``diagnose`` on programs of different kinds: the sentence comes out right, and the bound holds."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+import autotune
 from autotune.cli import main
-from autotune.errors import ExitCode
+from autotune.errors import CampaignError, ExitCode
 from tests.integration.mpirun import ROOT, launcher
 
 PROGRAM = Path(__file__).parents[1] / "data" / "applications" / "diagnosed.py"
 ALGORITHMS = PROGRAM.with_name("algorithms.yaml")
+RECORDED = PROGRAM.parents[1] / "recordings" / "calls.json"
 
 pytestmark = pytest.mark.mpi
 
@@ -81,11 +84,82 @@ def planted(place, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_planted_slow_default_is_worth_tuning(place, monkeypatch, capfd):
+def test_settings_of_ones_own_are_tried_and_a_planted_slow_default_is_seen(place, monkeypatch, capfd):
+    """A file that takes the site's away: what is planted takes a hundred times as long as without."""
     planted(place, monkeypatch)
-    few = ("--seconds", "15", "--set", "probe.budget_s=0.5", "--set", f"space={ALGORITHMS}")
-    found = diagnosed("sums", options=few, capfd=capfd)
-    assert found["verdict"] == "tune", found["sentence"]
-    assert found["losses"][0]["times"] > 2
+    mine = place / "my own.conf"
+    mine.write_text("coll_tuned_use_dynamic_rules = 0\n")
+    recorded = diagnosed("sums", capfd=capfd)
+    assert (recorded["verdict"], recorded["floor"]) == ("not measured", None)
+    keys = ("probe.budget_s=0.5", f"space={ALGORITHMS}", f"mpi.mpirun={launcher()}")
+    few = ("--seconds", "8", *(word for key in keys for word in ("--set", key)))
+    assert main(["diagnose", "calls.json", "--json", "--conf", str(mine), *few]) == ExitCode.WELL
+    found = json.loads(capfd.readouterr().out)
+    assert found["losses"][0]["times"] > 2, found["sentence"]
+    assert found["verdict"] == "tune"
+    assert str(mine) in found["floor"]["settings"]
+    assert "" not in {
+        best
+        for best, gain in zip(found["floor"]["best"], found["floor"]["gains"], strict=True)
+        if gain["slot"][0] == "allreduce"
+    }
     share, low, high = found["win"]
     assert 0 < low <= share <= high < 1
+
+
+def test_python_gives_what_the_commands_print(capfd):
+    recorded = autotune.record(*application("compute"))
+    found = autotune.diagnose("calls.json", seconds=0)
+    assert main(["diagnose", "calls.json", "--seconds", "0", "--json"]) == ExitCode.WELL
+    told = json.loads(capfd.readouterr().out)
+    assert recorded.run_s == found.run_s == told["run_s"]
+    assert (found.verdict, found.most, len(found.losses)) == (
+        told["verdict"],
+        told["most"],
+        len(told["losses"]),
+    )
+
+
+FAILING = "import sys; from mpi4py import MPI; MPI.COMM_WORLD.Barrier(); MPI.Finalize(); sys.exit(3)"
+
+
+def test_an_application_that_fails_is_told_so_and_what_came_before_is_diagnosed(capfd):
+    argv = [launcher(), "-n", "1", sys.executable, "-c", FAILING]
+    assert main(["diagnose", "--seconds", "0", "--", *argv]) == ExitCode.FINDING
+    said = capfd.readouterr()
+    assert "Your job spends" in said.out
+    assert "ended with exit code 3" in said.err
+    with pytest.raises(CampaignError, match="did not end well"):
+        autotune.diagnose(*argv, seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.json"], "nowhere.json"),
+        ([], "nothing to diagnose"),
+        (["calls.json", "--seconds", "-1"], "--seconds"),
+        (["calls.json", "--seconds", "nan"], "--seconds"),
+        (["calls.json", "--conf", "nowhere.conf"], "nowhere.conf"),
+        (["calls.json", "--conf", "empty.conf"], "nothing is set there"),
+        (["calls.json", "--conf", "a.yaml", "--conf", "b.yaml"], "two search spaces"),
+        (["--conf", "nowhere.conf", "--", "touch", "ran"], "nowhere.conf"),  # it is not run before
+        (["--conf", "nowhere.yaml", "--", "touch", "ran"], "nowhere.yaml"),
+        (["calls.json", "--set", "probe.budgt_s=1"], "budgt"),
+        (["folder.json"], "folder.json"),
+        (["other.json"], "other.json"),
+    ],
+)
+def test_wrong_words_are_one_message(place, words, said, capfd):
+    shutil.copy(RECORDED, "calls.json")
+    Path("empty.conf").touch()
+    Path("folder.json").mkdir()
+    Path("other.json").write_text('{"format": "autotune floor 1"}')
+    for name in "ab":
+        shutil.copy(ALGORITHMS, f"{name}.yaml")
+    before = sorted(place.iterdir())
+    assert main(["diagnose", *words]) == ExitCode.MISTAKE
+    told = capfd.readouterr()
+    assert said in told.err
+    assert "Traceback" not in told.err
+    assert (told.out, sorted(place.iterdir())) == ("", before)

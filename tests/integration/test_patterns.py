@@ -2,6 +2,8 @@
 
 import csv
 import io
+import json
+import os
 
 import pytest
 
@@ -35,6 +37,42 @@ def test_the_shipped_scenarios_come_to_their_files(tmp_path, name, its):
     assert {row["message_bytes"] for row in rows if row["status"] == "ok"} == {"8", "65536"}
     assert not [row for row in rows if row["status"] == "wrong_result"]
     assert program.autotune("report", str(directory), cwd=tmp_path).returncode == 0
+
+
+PLANTED = {
+    "eager": ({".openmpi/mca-params.conf": "btl_sm_eager_limit = 96\n"}, "default", "btl_sm_eager_limit"),
+    "rendezvous": (
+        {
+            ".openmpi/mca-params.conf": "pml = ucx\nopal_common_ucx_tls = any\nopal_common_ucx_devices = any",
+            "ucx.conf": "UCX_RNDV_THRESH=0\n",
+        },
+        "ucx",
+        "UCX_RNDV_THRESH",
+    ),
+}
+"""A slow setting in a user's own files → these, who moves messages, and what takes it back. With 64 bytes,
+less than a header, Open MPI 5.0.11 ends as it starts."""
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("PLANTED_SEEDS", "1"))))
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_slow_setting_in_a_users_own_files_is_found(tmp_path, kind, seed):
+    files, pml, parameter = PLANTED[kind]
+    for name, text in files.items():
+        (tmp_path / "home" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "home" / name).write_text(text)
+    words = ("pattern=pingpong", "sizes=[512,2k]", f"fix.pml={pml}", "proposer=random", "objectives=latency")
+    limits = ("probe.budget_s=0.1", "launch.patience_s=0", "baseline.launches=2", "budget.launches=6")
+    off = ("screening.enabled=false", "verify.enabled=false", "export=[json]", "confirm.share=0")
+    home = str(tmp_path / "home")
+    done = program.autotune(
+        "conf=pingpong_local", *words, *limits, *off, f"seed={seed}", cwd=tmp_path, HOME=home
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (exported,) = (tmp_path / "campaigns/pingpong_local/export").glob("*.json")
+    document = json.loads(exported.read_text())
+    assert parameter in " ".join(document["provenance"]["env"]), done.stdout
+    assert {gain["message_bytes"] for gain in document["gains"] if gain["default_s"] > 1.2 * gain["tuned_s"]}
 
 
 @pytest.mark.parametrize("timing", ["native", "python"])

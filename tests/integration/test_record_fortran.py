@@ -1,9 +1,10 @@
-"""``record`` on Fortran programs of known calls: ``use mpi`` and ``use mpi_f08``."""
+"""``record`` on Fortran programs of known calls: ``mpif.h``, ``use mpi`` and ``use mpi_f08``."""
 
 import json
 import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from autotune.cli import main
 from autotune.errors import ExitCode
 from tests.integration.mpirun import ROOT
 
-PROGRAM = Path(__file__).parents[1] / "data" / "applications" / "recorded_calls.f90"
+DATA = Path(__file__).parents[1] / "data" / "applications"
 CALLS = {
     ("allreduce", "blocking", 3, 32): 3 * 3000,
     ("allreduce", "blocking", 3, 8): 3 * 30,
@@ -27,15 +28,46 @@ CALLS = {
     ("allreduce", "blocking", 2, 32): 2 * 400,
     ("allreduce", "blocking", 1, 32): 400,
 }
+OTHERS = {
+    ("send", 32): 7,
+    ("recv", 32): 7 + 2 * 3,
+    ("sendrecv", 32): 2 * 5,
+    ("sendrecv_replace", 32): 2 * 5,
+    ("isend", 32768): 2 * 6,
+    ("irecv", 32768): 2 * 6,
+    ("waitany", 32768): 2 * 6,
+    ("waitall", 32768): 2 * 3,
+    ("issend", 32): 2 * 3,
+    ("probe", 0): 2 * 3,
+    ("wait", 32): 2 * 3,
+    ("send_init", 32): 2 * 4,
+    ("recv_init", 32): 2 * 4,
+    ("waitall", 32): 2 * 4,
+    ("win_fence", 0): 2 * 12,
+    ("put", 32): 2 * 5,
+    ("get", 32): 2 * 3,
+    ("accumulate", 32): 2 * 3,
+    ("win_lock", 0): 2 * 2,
+    ("win_flush", 0): 2 * 2,
+    ("win_unlock", 0): 2 * 2,
+    ("win_free", 0): 2,
+    ("file_open", 0): 2,
+    ("file_set_view", 0): 2,
+    ("file_write_at_all", 32768): 2 * 5,
+    ("file_read_at", 4096): 2 * 5,
+    ("file_iwrite_at", 4096): 2 * 5,
+    ("file_close", 0): 2,
+}
+"""Operation and bytes (of a wait: of the largest message) → calls; how often it tests is by chance."""
 
 
-def compiled(program, modules, libraries, *flags):
+def compiled(source, program, modules, libraries, *flags):
     """The program with an MPI's modules; gfortran's version must be the one that they were made with."""
     fortran = shutil.which("gfortran")
     if fortran is None:
         pytest.skip("no gfortran here (apt-get install gfortran)")
-    argv = [fortran, "-cpp", f"-I{modules}", *flags, str(PROGRAM), "-o", str(program), *map(str, libraries)]
-    subprocess.run(argv, check=True)
+    argv = [fortran, "-cpp", "-w", f"-I{modules}", *flags, str(DATA / source), "-o", str(program)]
+    subprocess.run([*argv, *map(str, libraries)], check=True)
 
 
 def counts(out, *argv):
@@ -45,10 +77,12 @@ def counts(out, *argv):
     return {tuple(one[key] for key in keys): one["calls"] for one in json.loads(out.read_text())["calls"]}
 
 
-@pytest.mark.apps
-@pytest.mark.parametrize("flag", ["-DF08", "-UF08"])
-def test_counts_under_debians_open_mpi(flag, tmp_path, monkeypatch):
-    """Its modules are in libopenmpi-dev; CI unpacks that, as installing it would bring a second mpicc."""
+@pytest.fixture
+def debians(tmp_path, monkeypatch):
+    """Compiles a program by Debian's Open MPI, and says how it is launched.
+
+    Its modules are in libopenmpi-dev; CI unpacks that, as installing it would bring a second mpicc.
+    """
     where = Path(os.environ.get("AUTOTUNE_OPENMPI_MODULES") or "/usr/lib")
     modules = next(where.rglob("openmpi/mpi_f08.mod"), None)
     mpirun = shutil.which("mpirun.openmpi")
@@ -56,13 +90,35 @@ def test_counts_under_debians_open_mpi(flag, tmp_path, monkeypatch):
         pytest.skip("no mpi_f08.mod of Debian's Open MPI (libopenmpi-dev; AUTOTUNE_OPENMPI_MODULES names it)")
     for name, value in ROOT.items():
         monkeypatch.setenv(name, value)
-    names = ("usempif08", "usempi_ignore_tkr", "mpifh")
-    folder = next(Path("/usr/lib").glob("*/libmpi.so.40")).parent
-    libraries = [folder / f"libmpi_{name}.so.40" for name in names]
-    compiled(tmp_path / "program", modules.parent, [*libraries, folder / "libmpi.so.40"], flag)
-    crowded = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
-    argv = [mpirun, "-n", "3", *crowded, str(tmp_path / "program")]
-    assert counts(tmp_path / "calls.json", *argv) == CALLS
+
+    def made(source, ranks, *flags):
+        names = ("usempif08", "usempi_ignore_tkr", "mpifh")
+        folder = next(Path("/usr/lib").glob("*/libmpi.so.40")).parent
+        libraries = [*(folder / f"libmpi_{name}.so.40" for name in names), folder / "libmpi.so.40"]
+        compiled(source, tmp_path / "program", modules.parent, libraries, *flags)
+        crowded = ("--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
+        return [mpirun, "-n", str(ranks), *crowded, str(tmp_path / "program")]
+
+    return made
+
+
+@pytest.mark.apps
+@pytest.mark.parametrize("flag", ["-DF08", "-UF08"])
+def test_counts_under_debians_open_mpi(flag, tmp_path, debians):
+    assert counts(tmp_path / "calls.json", *debians("recorded_calls.f90", 3, flag)) == CALLS
+
+
+@pytest.mark.apps
+@pytest.mark.parametrize("flag", ["-DF08", "-UF08", "-DMPIF"])
+def test_counts_of_what_is_no_collective(flag, tmp_path, debians):
+    out = tmp_path / "calls.json"
+    argv = debians("recorded_others.f90", 2, "-fallow-argument-mismatch", flag)
+    counts(out, *argv, str(tmp_path / "data"))
+    sums = Counter()
+    for one in json.loads(out.read_text())["other"]:
+        sums[one["operation"], one["message_bytes"]] += one["calls"]
+    assert sums.pop(("test", 4096)) >= 2 * 5
+    assert sums == OTHERS
 
 
 @pytest.mark.intel
@@ -77,7 +133,7 @@ def test_counts_under_intel_mpi(tmp_path, monkeypatch):
     if "12." not in subprocess.run(["gfortran", "-dumpfullversion"], capture_output=True, text=True).stdout:
         pytest.skip("Intel's modules of gfortran 12 are of use to that alone")
     libraries = [place / "lib/libmpifort.so.12", place / "lib/libmpi.so.12", f"-Wl,-rpath,{place / 'lib'}"]
-    compiled(tmp_path / "program", modules, libraries, f"-I{place / 'include/mpi'}")
+    compiled("recorded_calls.f90", tmp_path / "program", modules, libraries, f"-I{place / 'include/mpi'}")
     # Its wheel has no header; MPICH's has the same binary interface.
     monkeypatch.setenv(
         "PATH", os.pathsep.join([str(place / "bin"), os.environ["PATH"], str(Path(mpich).parent)])

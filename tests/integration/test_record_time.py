@@ -26,6 +26,7 @@ MODES = {
     "threads": 150,
     "communicators": 20,
     "requests": 100,
+    "sizes": 4000,
 }
 """Programs, and how many rounds of each."""
 
@@ -108,6 +109,14 @@ def test_waits_stand_with_what_began_the_requests(recorded):
     assert found.families_s["completion"] == pytest.approx(0.0, abs=1e-9)
 
 
+def test_long_waits_are_timed_among_many_short_ones(recorded):
+    """By what is waited for: a wait for 1 MiB is none of those for 8 bytes, of which a sample is timed."""
+    _, found = recorded("sizes", 20_000, ranks=2)
+    waits = {c.message_bytes: c for c in found.other if c.operation == "waitall"}
+    assert {size: c.calls for size, c in waits.items()} == {8.0: 2 * 19_900, 2.0**20: 2 * 100}
+    assert waits[2.0**20].timed == 2 * 100
+
+
 def test_short_calls_are_sampled_and_the_rest_is_bounded_by_the_runs_own_time(recorded):
     told, found = recorded("tight", 200_000, ranks=2)
     (calls,) = found.calls
@@ -177,10 +186,33 @@ dist.barrier()
 """
 
 
-def test_what_communicates_by_gloo_is_told_so(tmp_path, capfd, monkeypatch):
-    pytest.importorskip("torch")
-    (tmp_path / "gloo.py").write_text(GLOO)
-    words = [sys.executable, str(tmp_path / "gloo.py"), str(tmp_path / "store")]
+SESSION = """
+import mpi4py
+mpi4py.rc.initialize = False
+from mpi4py import MPI
+MPI.Session.Init().Finalize()
+"""
+NAMED = """
+import ctypes
+library = ctypes.CDLL(None)
+library.pthread_self.restype = ctypes.c_ulong
+library.pthread_setname_np(ctypes.c_ulong(library.pthread_self()), b"NCCL Service 0")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "by"),
+    [(GLOO, "gloo"), (SESSION, "MPI sessions"), (NAMED, "NCCL")],
+    ids=["gloo", "sessions", "nccl"],
+)
+def test_what_communicates_by_something_else_is_told_so(program, by, tmp_path, capfd, monkeypatch):
+    """NCCL needs a GPU; where it is linked in statically its threads' names tell."""
+    if by == "gloo":
+        pytest.importorskip("torch")
+    for name, value in ROOT.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "program.py").write_text(program)
+    words = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "store")]
     out = tmp_path / "calls.json"
     assert main(["record", "--out", str(out), "--", *words]) == ExitCode.MISTAKE
-    assert "communicates by gloo, which this does not see" in capfd.readouterr().err
+    assert f"communicates by {by}, which this does not see" in capfd.readouterr().err

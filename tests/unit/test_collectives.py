@@ -1,5 +1,6 @@
 """The table of collectives, and that there is no other."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from autotune.collectives import COLLECTIVES, PATTERNS, Lookup, Pattern, Size, called
 
 ROOT = Path(__file__).parents[2]
+_SOURCES = (".py", ".c", ".h", ".toml")
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES.values(), ids=COLLECTIVES)
@@ -59,6 +61,21 @@ def test_a_non_blocking_call_is_not_taken_for_its_pattern():
 )
 def test_a_collective_has_other_names_too(title, name):
     assert called(title) == name
+
+
+@pytest.mark.parametrize(
+    "pattern", [name for name in PATTERNS if "_" in name or name in ("multipair", "halo3d")]
+)
+def test_a_pattern_stands_in_four_files(pattern):
+    """Its entry, its call in C, its declaration, its model; names that are no other word."""
+    folders = ("autotune", "launchers", "plugins")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in _SOURCES]
+    known = {"collectives.toml", "probe/kernel.c", "probe/messages.py", "simulate/messages.py"}
+    word = re.compile(rf"\b(OP_)?{pattern}\b", re.IGNORECASE)
+    found = {
+        path.relative_to(ROOT / "autotune").as_posix() for path in files if word.search(path.read_text())
+    }
+    assert {"collectives.toml", "probe/kernel.c"} <= found <= known
 
 
 def test_no_other_module_lists_the_collectives():

@@ -8,7 +8,7 @@ import yaml
 
 import autotune
 from autotune.cli import cli
-from autotune.collectives import MEASURED
+from autotune.collectives import MEASURED, PATTERNS
 from autotune.errors import ExitCode
 from autotune.history.trial import History, Phase, Status, Subject
 from autotune.proposers import PROPOSERS
@@ -74,12 +74,16 @@ def scenario_keys():
 
 @pytest.mark.parametrize(
     "wanted",
-    [verbs, launchers, scenario_keys, lambda: MEASURED, lambda: PROPOSERS, lambda: OURS, lambda: Status,
-     lambda: Phase, lambda: Subject],
+    [verbs, launchers, scenario_keys, lambda: set(MEASURED) - set(PATTERNS), lambda: PROPOSERS, lambda: OURS,
+     lambda: Status, lambda: Phase, lambda: Subject],
     ids=["verbs", "launchers", "keys", "collectives", "proposers", "formats", "status", "phase", "subject"],
 )  # fmt: skip
 def test_the_reference_is_complete(wanted):
     assert set(map(str, wanted())) <= named("reference.md")
+
+
+def test_every_pattern_is_in_the_table():
+    assert set(PATTERNS) <= named("patterns.md")
 
 
 def test_the_reference_has_every_exit_code():

@@ -6,8 +6,10 @@ from typing import get_type_hints
 import pytest
 
 from autotune.errors import ScenarioError
+from autotune.history.objectives import Winner, score
 from autotune.probe.protocol import ProbeRequest
 from autotune.scenario import Scenario, defaults, scenario_of, sizes_of
+from autotune.space import Point
 
 MINIMAL = {**defaults(), "sizes": "8..64k", "space": "any", "campaign": {"dir": "here"}}
 
@@ -65,6 +67,23 @@ def test_an_objective_that_no_size_counts_for_is_left_out():
     assert [o.name for o in scenario_of({**MINIMAL, "sizes": [8, 64]}, "x").judged()] == ["latency"]
     with pytest.raises(ScenarioError, match="no size"):
         scenario_of({**MINIMAL, "sizes": [8], "objectives": ["bandwidth"]}, "x").judged()
+
+
+def test_message_rate_and_overlap_are_judged_on_their_patterns():
+    asked = {**MINIMAL, "objectives": ["latency", "message_rate", "overlap"]}
+    assert [o.name for o in scenario_of(asked, "x").judged()] == ["latency"]
+    rate, hidden = scenario_of({**asked, "pattern": "multipair,halo_overlap"}, "x").judged()[1:]
+    slots = [(name, 2, size) for name in ("allreduce", "multipair", "halo_overlap") for size in (8, 65536)]
+    assert [slot for slot in slots if rate.covers(slot)] == [("multipair", 2, 8)]
+    assert [slot for slot in slots if hidden.covers(slot)] == [
+        ("halo_overlap", 2, 8),
+        ("halo_overlap", 2, 65536),
+    ]
+    curve = {slot: Winner(2e-6, 2e-8, Point()) for slot in slots}
+    assert score(rate, curve).value == pytest.approx(0.5)  # million messages a second
+    assert score(hidden, curve).value == pytest.approx(2.0)
+    with pytest.raises(ScenarioError, match="wants a pattern of pairs"):
+        scenario_of({**MINIMAL, "objectives": "message_rate"}, "x").judged()
 
 
 @pytest.mark.parametrize(

@@ -106,10 +106,10 @@
     APPLY(X, SETUP, comm_create, Comm_create, (COMM(c), GROUP(g), COMMS(x)), (c, g, x), NO_SIZE)              \
     APPLY(X, SETUP, comm_free, Comm_free, (COMMS(x)), (x), NO_SIZE)
 
-/* Those with names in their parameters: Fortran's texts have their lengths elsewhere. */
+/* Those with names in their parameters: Fortran adds a length behind all. */
 #define EACH_NAMED(X)                                                                                         \
-    APPLY(X, FILES, file_open, File_open, (COMM(c), const char *s, INT(a), MPI_Info i, FHS(f)), (c, s, a, i, f), NO_SIZE)\
-    APPLY(X, FILES, file_set_view, File_set_view, (FH(f), OFF(o), DT(t), DT(u), const char *s, MPI_Info i),   \
+    APPLY(X, FILES, file_open, File_open, (COMM(c), const char *s, INT(a), INFO(i), FHS(f)), (c, s, a, i, f), NO_SIZE)\
+    APPLY(X, FILES, file_set_view, File_set_view, (FH(f), OFF(o), DT(t), DT(u), const char *s, INFO(i)),       \
       (f, o, t, u, s, i), NO_SIZE)
 
 #define EACH_COMPLETION(X)                                                                                    \

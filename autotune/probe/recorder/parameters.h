@@ -15,6 +15,7 @@
 #define GROUP(x) G BY x
 #define WIN(x) MW BY x
 #define FH(x) F_ BY x
+#define INFO(x) J BY x
 #define OFF(x) MPI_Offset BY x
 #define AINT(x) MPI_Aint BY x
 #define STATUS(x) S *x

@@ -141,6 +141,7 @@ static inline int far_off(MPI_Comm handle, int peer) {
 #define G MPI_Group
 #define MW MPI_Win
 #define F_ MPI_File
+#define J MPI_Info
 #define S MPI_Status
 #define M MPI_Message
 #define TYPE(x) (x)
@@ -246,6 +247,7 @@ int MPI_Abort(MPI_Comm c, int code) {
 #undef G
 #undef MW
 #undef F_
+#undef J
 #undef S
 #undef M
 #undef TYPE
@@ -261,6 +263,7 @@ int MPI_Abort(MPI_Comm c, int code) {
 #define G MPI_Fint
 #define MW MPI_Fint
 #define F_ MPI_Fint
+#define J MPI_Fint
 #define S MPI_Fint
 #define M MPI_Fint
 #ifdef OPEN_MPI
@@ -319,8 +322,12 @@ int MPI_Abort(MPI_Comm c, int code) {
                MPI_Fint error = MPI_SUCCESS, *told = e ? e : &error;                                          \
                double b_ = bytes; int far_ = whom; F_WITHIN(real(OPEN A, h, told))                             \
                if (*told == MPI_SUCCESS) expect(REQUEST(*h), place_for(OTHER_##name, far_, b_), b_, 1);)
+#define F_TEXT(family, name, Name, P, A, bytes, far)                                                          \
+    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e, size_t length),                                      \
+               ENTERED if (!usable()) { real(OPEN A, e, length); return; }                                    \
+               SEEN(name, bytes, far) int code; TIMED(code, (real(OPEN A, e, length), 0), v_); LEFT (void)code;)
 #define EACH_FORTRAN                                                                                          \
-    EACH(F_CALLS) EACH_SIZED(F_OTHER) EACH_BEGUN(F_BEGUN) EACH_STARTED(F_STARTED) EACH_PLAIN(F_OTHER)
+    EACH_NAMED(F_TEXT) EACH(F_CALLS) EACH_SIZED(F_OTHER) EACH_BEGUN(F_BEGUN) EACH_STARTED(F_STARTED) EACH_PLAIN(F_OTHER)
 #undef NAMED
 #define NAMED(x) x##_
 EACH_FORTRAN

@@ -60,6 +60,19 @@ static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct 
     unlock();
 }
 
+/* Message size of the largest of them: waits alike in it are timed alike, or many short ones would hide a few long. */
+static double largest(int n, const MPI_Request *all) {
+    double bytes = 0;
+    if (!n) return 0;
+    lock();
+    for (int i = 0; i < n; i++) {
+        struct pending *one = *at(all[i]);
+        if (one && one->bytes > bytes) bytes = one->bytes;
+    }
+    unlock();
+    return bytes;
+}
+
 /* A call that completes requests: n of them, before and after as C knows them. */
 #define WAITING(other, n, was_i, is_i, made)                                                                  \
     int64_t entered_ = ticks();                                                                               \
@@ -68,7 +81,7 @@ static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct 
     MPI_Request small_[64], *was_ = n_ > 32 ? malloc(2 * n_ * sizeof *was_) : small_, *is_ = was_ + n_;       \
     if (!was_) return made;                                                                                   \
     for (int i = 0; i < n_; i++) was_[i] = (was_i);                                                           \
-    struct call v_ = noticed(OTHER_##other, NOWHERE, 0);                                                         \
+    struct call v_ = noticed(OTHER_##other, NOWHERE, largest(n_, was_));                                      \
     int64_t took_ = 0;                                                                                        \
     inside++;                                                                                                 \
     if (v_.place) v_.begin = ticks();                                                                         \

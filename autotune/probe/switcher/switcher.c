@@ -160,8 +160,9 @@ static int bound(const char *name, const char *word, struct variable **list) {
     if (!TOOL(cvar_get_index)(name, &index) &&
         !TOOL(cvar_get_info)(index, own, &length, &verbosity, &type, &words, text, &described, &binding, &scope) &&
         number_of(word, text, &v->value) && !TOOL(cvar_handle_alloc)(index, NULL, &v->handle, &count) && count == 1 &&
-        !TOOL(cvar_read)(v->handle, &v->usual) && !TOOL(cvar_write)(v->handle, &v->value) &&
-        !TOOL(cvar_write)(v->handle, &v->usual)) {
+        !TOOL(cvar_read)(v->handle, &v->usual) &&
+        (v->usual == v->value || /* which some of 4.1 let nobody write */
+         (!TOOL(cvar_write)(v->handle, &v->value) && !TOOL(cvar_write)(v->handle, &v->usual)))) {
         v->next = *list, *list = v;
         return 1;
     }

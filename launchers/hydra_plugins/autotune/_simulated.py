@@ -8,7 +8,7 @@ Everything that comes out is stamped ``SIMULATED``.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,13 @@ from autotune.campaign.observing import Measurement, choices_of, observation
 from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, UserError, allowed
 from autotune.history.lookup import choice_at
-from autotune.history.trial import Observation, Rule, Status, Subject, Trial
-from autotune.probe.protocol import CellSamples, ProbeResult
+from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
+from autotune.probe.protocol import BESIDE_BYTES, CellSamples, ProbeResult
 from autotune.resources import folder, space_text
 from autotune.scenario import Scenario
 from autotune.simulate.fabric import Fabric, NodeLayout
 from autotune.simulate.machine import Machine, machine_from
+from autotune.simulate.messages import PATTERNS
 from autotune.simulate.model import predict
 from autotune.simulate.noise import (
     QUIET,
@@ -43,6 +44,8 @@ from autotune.space.joined import DISCOVER
 from autotune.space.loader import load_space
 from autotune.stacks.ports import LaunchOutcome, Placement
 
+_GLANCE = 20  # Calls of a cell at which a verification glances, as the probe makes.
+
 
 @dataclass(frozen=True)
 class Simulated:
@@ -56,6 +59,7 @@ class Simulated:
     faults: Faults = RELIABLE  # How often launches fail.
     seed: int = 0  # Of noise and faults, together with each trial's own.
     truth: Truth = NOTHING_PLANTED  # What planted knobs do.
+    site: Mapping[str, Any] = field(default_factory=dict)  # What defaults stand for in the cluster's files.
 
     def observe(self, trial: Trial) -> Observation:
         """The result that the launch would have; see ``Observer``."""
@@ -68,7 +72,9 @@ class Simulated:
         point = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         try:
             cluster = NodeLayout(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
-            fabric = Fabric(self.machine, cluster, settings_from(point))
+            defaults = {p.name: p.default for p in self.space.parameters}
+            chosen = {name: value for name, value in point.items() if value != defaults.get(name)}
+            fabric = Fabric(self.machine, cluster, settings_from({**point, **self.site, **chosen}))
         except UserError as exc:
             return LaunchOutcome(Status.INVALID, exc.on_one_line)
         fate = self.truth.fate(point.items()) or self.faults.draw(rng)
@@ -84,7 +90,8 @@ class Simulated:
         if fate == "lost_node":
             lost = hosts[rng.integers(len(hosts))]
             return LaunchOutcome(Status.LOST, f"{lost} does not answer", duration_s=START_S, hosts=hosts)
-        cells = list(self._cells(trial, point, fabric, rng))
+        factor = launch_factor(self.noise, self.seed, trial.number, rng)
+        cells = list(self._cells(trial, point, fabric, rng, factor))
         if fate == "wrong_result" and cells:
             at = int(rng.integers(len(cells)))
             wrong = "rank 0 found other data than expected"
@@ -98,6 +105,7 @@ class Simulated:
             overhead_s=0.0,
             notes=(str(stamp_of(self.machine)),),
             applied={name: str(value) for name, value in point.items()},
+            beside=self._beside(point, fabric, rng, factor) if trial.phase is Phase.VERIFY else {},
         )
         duration_s = START_S + sum(float(cell.samples_s.sum()) for cell in cells)
         if duration_s > timeout_s:
@@ -105,11 +113,10 @@ class Simulated:
         return LaunchOutcome(Status.OK, result=result, duration_s=duration_s, hosts=hosts)
 
     def _cells(
-        self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator
+        self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> Iterator[CellSamples]:
         """The samples of every cell that is measured, in the order of the request."""
         probe = self.measurement.probe
-        factor = launch_factor(self.noise, self.seed, trial.number, rng)
         # As many samples as the confidence interval of a median needs, within what the request allows.
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
         n = max(probe.min_samples, min(probe.max_samples, needed))
@@ -129,10 +136,29 @@ class Simulated:
                         for size in sizes:
                             yield CellSamples(*where, size, values, nothing, "invalid", exc.on_one_line)
                         continue
-                    curve = curve * self.truth.factor(point.items(), len(sizes))
+                    curve = curve * self._planted(point, collective, sizes)
                     for size, median_s in zip(sizes, curve, strict=True):
                         times = sample(float(median_s), n, rng, noise=self.noise, factor=factor)
                         yield CellSamples(*where, size, values, times)
+
+    def _beside(
+        self, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
+    ) -> dict[str, float]:
+        """Seconds of the patterns at which a launch glances."""
+        seen = {}
+        ranks = fabric.cluster.ranks
+        for name in (one for one in self.measurement.beside if ranks > 1 and one in PATTERNS):
+            curve = _curve(fabric, name, ranks, {}, BESIDE_BYTES) * self._planted(point, name, BESIDE_BYTES)
+            for size, median_s in zip(BESIDE_BYTES, curve.tolist(), strict=True):
+                times = sample(median_s, _GLANCE, rng, noise=self.noise, factor=factor)
+                seen[f"{name} {size}"] = float(np.median(times))
+        return seen
+
+    def _planted(self, point: Point, collective: str, sizes: tuple[int, ...]) -> np.ndarray:
+        """What planted knobs do at these sizes, of which the scenario's are known, shape (n_sizes,)."""
+        known = self.measurement.probe.sizes_of(collective)
+        factors = self.truth.factor(point.items(), len(known), collective)
+        return np.asarray(np.interp(np.log2(np.add(sizes, 1)), np.log2(np.add(known, 1)), factors))
 
 
 def stamp_of(machine: Machine) -> Stamp:
@@ -182,7 +208,8 @@ def simulated_site(scenario: Scenario) -> Site:
     place = placement(scenario)
     return Site(
         observer=lambda measurement, space, directory: Simulated(
-            machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed, truth
+            *(machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed),
+            *(truth, disturbed.site),
         ),
         space=fixed(declared.restrict(_facts(declared, machine)), scenario.fix),
         placement=place,

@@ -159,6 +159,15 @@ static void requests(int n) { /* non-blocking and persistent */
     MPI_Request_free(pair);
     MPI_Request_free(pair + 1);
 }
+static void sizes(int n) { /* waits for many short messages, and for a few long ones among them */
+    for (int i = 0; i < n; i++) {
+        MPI_Request pair[2];
+        int bytes = i % 200 == 199 ? sizeof sent : 8;
+        TIMED(IRECV, MPI_Irecv(got, bytes, MPI_BYTE, (rank + size - 1) % size, 0, MPI_COMM_WORLD, pair));
+        TIMED(ISEND, MPI_Isend(sent, bytes, MPI_BYTE, (rank + 1) % size, 0, MPI_COMM_WORLD, pair + 1));
+        TIMED(WAITALL, MPI_Waitall(2, pair, MPI_STATUSES_IGNORE));
+    }
+}
 static void tight(int n) { /* as fast as it can, with a long call now and then */
     for (int i = 0; i < n; i++) {
         if (rank == size - 1 && i % 20011 == 20010) compute(0.02);
@@ -195,6 +204,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "threads")) threads(n);
     if (!strcmp(what, "communicators")) communicators(n);
     if (!strcmp(what, "requests")) requests(n);
+    if (!strcmp(what, "sizes")) sizes(n);
     if (!strcmp(what, "tight")) tight(n);
     if (!strcmp(what, "apart")) apart(n);
     if (!strcmp(what, "tight") || !strcmp(what, "apart"))

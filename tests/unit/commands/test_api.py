@@ -91,6 +91,20 @@ def test_files_and_page_go_where_they_are_asked_to(ran, tmp_path):
         campaign.export("floppy")
 
 
+def test_worth_is_what_the_verb_says(ran, tmp_path, capsys):
+    campaign, _ = ran
+    calls = tmp_path / "calls.csv"
+    calls.write_text("collective,comm_size,message_bytes,count\nallreduce,288,8,1e6\n")
+    words = ["--calls", str(calls), "--application-s", "100", "--json"]
+    assert main(["worth", str(campaign.directory), *words]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found = campaign.worth(calls, application_s=100.0)
+    assert (found.saved_per_hour_s, found.calls) == (told["saved_per_hour_s"], told["calls"])
+    assert list(found.interval_per_hour_s) == told["interval_per_hour_s"]
+    with pytest.raises(UserError, match="application"):
+        campaign.worth(calls)
+
+
 def test_an_opened_campaign_goes_on_where_it_was_cut(ran, tmp_path):
     campaign, _ = ran
     whole = (campaign.directory / "journal.jsonl").read_bytes().splitlines(keepends=True)

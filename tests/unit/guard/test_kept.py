@@ -2,6 +2,9 @@
 
 import json
 import os
+import resource
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +43,44 @@ def test_a_night_that_was_cut_short_takes_no_other_one_with_it(tmp_path):
     assert read_nights(tmp_path) == (first,)
     add_night(tmp_path, third)
     assert read_nights(tmp_path) == (first, third)
+
+
+def test_wherever_a_night_was_cut_the_next_one_is_read(tmp_path):
+    first, second, third = nights()
+    add_night(tmp_path, first)
+    length = (tmp_path / NIGHTS).stat().st_size
+    add_night(tmp_path, second)
+    whole = (tmp_path / NIGHTS).read_bytes()
+    inner = [length + i for i, byte in enumerate(whole[length:-2], start=1) if byte == ord("}")]
+    for end in (length + 1, *inner[::50], len(whole) - 1):  # behind an inner brace a line looks complete
+        (tmp_path / NIGHTS).write_bytes(whole[:end])
+        assert read_nights(tmp_path) == (first,)
+        add_night(tmp_path, third)
+        assert read_nights(tmp_path) == (first, third)
+
+
+def test_checks_that_end_at_once_lose_no_night(tmp_path):
+    made = [replace(night, date=f"{i:04d}") for i, night in enumerate(nights(1) * 40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda night: add_night(tmp_path, night), made))
+    assert read_nights(tmp_path) == tuple(made)
+
+
+def test_a_full_disk_takes_no_earlier_night(tmp_path):
+    first, second, _ = nights()
+    add_night(tmp_path, first)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / NIGHTS).stat().st_size + 100, limit[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            add_night(tmp_path, second)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, before)
+    assert read_nights(tmp_path) == (first,)
+    add_night(tmp_path, second)
+    assert read_nights(tmp_path) == (first, second)
 
 
 @pytest.mark.parametrize(

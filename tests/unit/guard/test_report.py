@@ -50,13 +50,27 @@ def test_the_code_says_same_worse_or_not_told(name):
 @EACH
 def test_junit_fails_where_something_is_worse_and_skips_what_is_not_told(name):
     told, code = CASES[name]
-    suite = ElementTree.fromstring(told.junit())  # noqa: S314 - our own
+    suite = ElementTree.fromstring(told.junit("2026-11-01T02:00:00Z", "n1"))  # noqa: S314 - our own
     counted = {kind: len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "skipped")}
     assert {
         kind: int(suite.get(key)) for kind, key in (("failure", "failures"), ("skipped", "skipped"))
     } == counted
     assert bool(counted["failure"]) == (code is ExitCode.FINDING)
     assert int(suite.get("tests")) == len(suite.findall("testcase"))
+
+
+@EACH
+def test_junit_has_what_the_schemas_of_ant_and_jenkins_want_in_their_order(name):
+    suite = ElementTree.fromstring(CASES[name][0].junit("2026-11-01T02:00:00Z", "n1"))  # noqa: S314 - our own
+    names = [child.tag for child in suite]
+    assert names == ["properties", *["testcase"] * (len(names) - 3), "system-out", "system-err"]
+    wanted = {"name", "timestamp", "hostname", "tests", "failures", "errors", "time"}
+    assert wanted <= set(suite.keys()) <= wanted | {"skipped"}
+    assert suite.get("timestamp") == "2026-11-01T02:00:00"
+    for case in suite.iter("testcase"):
+        assert set(case.keys()) == {"name", "classname", "time"}
+        for kind in case:
+            assert set(kind.keys()) == {"failure": {"message", "type"}, "skipped": {"message"}}[kind.tag]
 
 
 @EACH

@@ -23,7 +23,7 @@ def test_nights_without_a_change_are_quiet(machine):
 @pytest.mark.parametrize("stack_too", [False, True], ids=["settings lose", "both lose"])
 def test_a_tenth_at_one_size_is_found_in_three_nights(machine, stack_too):
     loss = (30, SLOTS[2], 1.1, stack_too)
-    nights = machine.nights(33, np.random.default_rng(2), each=16, loss=loss)
+    nights = machine.nights(33, np.random.default_rng(2), each=24, loss=loss)
     (found,) = judge(nights).found
     assert (found.slot, found.kind) == (SLOTS[2], Kind.SLOWER)
     assert found.since in [night.day for night in nights[29:32]]

@@ -282,6 +282,7 @@ def test_a_profile_has_what_can_be_tuned_with_its_time():
     profile = read_profile(text, "calls.json")
     assert [(c.collective, c.comm_size, c.count, c.seconds) for c in profile.calls] == [
         ("allreduce", 4, 100.0, 1.5),
+        ("iallreduce", 4, 100.0, 1.5),
         ("bcast", 4, 100.0, 0.5),
     ]
     assert profile.application_s == 10.0

@@ -147,6 +147,16 @@ def test_what_cannot_be_read_gets_no_verdict(name, text):
         "MPICH_GTL_DIRS=$A\nnvcc ${MPICH_GTL_DIRS}\nMPICH_MINE=1\nmpirun ./a\n",
         "export FI_CXI_RDZV_PROTO=alt_read\n",
         "export OMPI_MCA_opal_timing_output=a\nmpirun ./a\n",
+        "spack env activate openmpi3\nmpirun --mca coll_tuned_use_dynamic_rules 1 "
+        "--mca coll_tuned_allreduce_algorithm 3 ./a\n",
+        "#PJM -L node=4\nmpiexec -mca mpi_print_stats 1 -mca orte_abort_print_stack 1 ./a\n",
+        "export UCX_TLS=tcp\nmpirun -n 2 --mca pml ob1 $UCX/bin/ucx_perftest\n",
+        "mpirun -n 2 --mca pml ob1 -x UCX_TLS=rc ./all_reduce_perf -b 8\n",
+        "mpirun -n 2 --mca pml ucx --mca btl ^vader,tcp,openib,uct ./a\n",
+        "mpirun -n 2 --mca pml ucx --mca btl self ./a\n",
+        "for v in UCX_TLS; do export $v; done\nUCX_TLS=rc\nmpirun ./a\n",
+        "mpirun -n 2 --rankfile hosts ./a\n",
+        "export UCX_KEEPALIVE_INTERVAL=20s\nmpirun -n 2 ./a\n",
     ],
 )
 def test_what_is_right_on_every_path_is_left_alone(text):
@@ -168,6 +178,55 @@ def test_a_slip_is_one_of_the_hand(name, meant):
     assert [f.remedy for f in seen if "knows no" in f.effect] == ([f"did you mean {meant}?"] if meant else [])
 
 
+@pytest.mark.parametrize(
+    ("line", "effect", "remedy"),
+    [
+        ("mpirun -n 2 -rf hosts ./a", "no option -rf", "--map-by rankfile:file=FILE"),
+        ("mpirun -n 2 --bysocket ./a", "no option --bysocket", "--map-by package"),
+        (
+            "mpirun -npernode 2 --map-by core ./a",
+            "-npernode means --map-by",
+            "--map-by ppr:N:node alone",
+        ),
+        ("mpirun -n 2 --mca pml ucx --mca btl openib,self ./a", "sends no message over a BTL", "UCX_TLS"),
+        ("export UCX_KEEPALIVE_INTERVAL=0", "UCX refuses UCX_KEEPALIVE_INTERVAL = 0", "inf turns"),
+        ("export UCX_KEEPALIVE_NUM_EPS=0", "UCX refuses", "1 or more"),
+        (
+            "export OMPI_MCA_coll_accelerator_priority=1",
+            "no coll_accelerator (6.0 has)",
+            "leave it out",
+        ),
+        ("export OMPI_MCA_plm_rsh_args='-o A=b -q'", "PRRTE", "PRTE_MCA_plm_ssh_args='-o A=b -q'"),
+    ],
+)
+def test_what_5_0_makes_of_it(line, effect, remedy):
+    seen = lint({PurePath("a.sh"): f"{line}\nmpirun -n 2 ./a\n"}, "openmpi5")
+    assert any(effect in one.effect and remedy in one.remedy for one in seen), seen
+
+
+def test_pairs_in_yaml_have_a_line_and_null_is_no_value():
+    text = "env:\n  UCX_IB_PCI_RELAXED_ORDERING: null\n  list:\n    - A=1\n    - UCX_LOG=info\n"
+    assert [(f.line, f.remedy) for f in lint({PurePath("a.yaml"): text})] == [(5, "UCX_LOG_LEVEL")]
+
+
+@pytest.mark.parametrize(
+    ("head", "judged"),
+    [
+        ("dist: xenial", False),
+        ("runs-on: ubuntu-22.04", False),
+        ("runs-on: ubuntu-latest\ncontainer: ghcr.io/a/b", True),
+    ],
+)
+def test_a_job_of_ci_is_judged_for_its_distribution(head, judged):
+    text = f"{head}\nenv:\n  OMPI_MCA_rmaps_base_oversubscribe: yes\n"
+    assert bool(lint({PurePath("ci.yml"): text})) is judged
+
+
+def test_only_a_script_with_an_interpreter_loses_it_by_a_carriage_return():
+    (only,) = lint({PurePath("a.sh"): "# no interpreter\r\nexport A=1\r\n"})
+    assert "interpreter" not in only.effect
+
+
 def test_a_section_of_ucx_conf_asks_of_the_machine():
     assert found("[Grace]\nCPU model=Grace\nUCX_TLS=rc\n", "ucx.conf") == []
 
@@ -176,7 +235,7 @@ def test_a_remedy_names_what_prrte_has():
     def remedy(line):
         return lint({PurePath("mca-params.conf"): line})[0].remedy
 
-    assert remedy("plm = ^slurm\n") == "export PRTE_MCA_plm=^slurm"
+    assert remedy("plm = ^slurm\n") == "export PRTE_MCA_plm='^slurm'"
     assert remedy("plm_tm_verbose = 1\n") == "5.0 has nothing in its place: leave it out"
 
 
@@ -197,6 +256,8 @@ def test_a_module_for_versions_of_its_own_is_judged_for_these():
     [
         ("logfile", "1611074845.88 Tue Jan 19 2021 0.0 starting\nrm -rf a\nmpicc -c a.c\n" * 9, "other"),
         ("README", "Run it so:\n\n  mpirun -n 4 ./amg -P 2 2 1\n\nOptions\n  -n NX\n", "other"),
+        ("Makefile", "run:\n\tmpirun -n 4 ./a\n", "other"),
+        ("env.openmpi", "OMPI_MCA_btl=tcp,self\nOMPI_MCA_pml=ob1\nA=1\n", "other"),
         ("amg.readme", "mpirun -n 4 ./amg\n", "other"),
         ("rules", "1\nbcast\n1\n2\n1\n0 1 0 0\n", "rules"),
     ],

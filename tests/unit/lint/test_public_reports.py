@@ -136,6 +136,12 @@ LINTED = [
         "has no tcp since 2019",
     ),
     (
+        "openucx/ucx#5284: BTLs named beside pml ucx",
+        "job.sh",
+        "mpirun -np 2 --mca pml ucx --mca btl tcp,self -H a:1,b:1 python3 demo.py\n",
+        "pml = ucx sends no message over a BTL",
+    ),
+    (
         "an algorithm for two ranks forced for all",
         "job.sh",
         "mpirun -n 8 --mca coll_tuned_allgather_algorithm two_proc ./a\n",

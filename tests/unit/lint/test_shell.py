@@ -29,7 +29,19 @@ RUN = "mpirun -np 2 ./a\n"
             f"if false; then :; else {FORCED}; fi",
             f"eval {FORCED}",
         ),
-        *(f"/usr/bin/time -v {FORCED}", f"stdbuf -oL {FORCED}"),
+        *(
+            f"/usr/bin/time -v {FORCED}",
+            f"stdbuf -oL {FORCED}",
+            f"coproc {FORCED}",
+            f"parallel {FORCED} ::: 1 2",
+        ),
+        *(f"cat <<X | bash\n{FORCED}\nX", f"until {FORCED}; do sleep 1; done", f"bash -c '{FORCED}'"),
+        *(
+            f'C="{FORCED}"\n$C',
+            f'C=({FORCED})\n"${{C[@]}}"',
+            f"run() {{ {FORCED}; }}\nrun 4",
+            f"exec {FORCED}",
+        ),
     ],
 )
 def test_a_launch_is_found_wherever_the_shell_runs_it(line):

@@ -25,6 +25,14 @@ def test_precise_cells_end():
     assert r.half_width[0] <= 0.02
 
 
+@pytest.mark.parametrize(("cost_s", "company"), [(1e-5, 1), (1.0, 0)])
+def test_precise_cells_keep_others_company_where_that_is_cheap(cost_s, company):
+    samples = [steady(1e-6, 40, 1.0), steady(1e-3, 40, 0.01, seed=1)]
+    r = next_round(StoppingRule(budget_s=60.0), samples, [1e-6, cost_s], [0, 1], 0.0)
+    assert r.status.tolist() == [CellStatus.ACTIVE, CellStatus.PRECISE]
+    assert r.more[0] == 40 and r.more[1] == company
+
+
 def test_a_cell_ten_times_slower_ends_after_a_handful():
     samples = [steady(1e-6, 20), steady(10e-6, 20, seed=1)]
     r = next_round(StoppingRule(budget_s=1.0), samples, [1e-6, 10e-6], [0, 0], 0.0)

@@ -32,6 +32,14 @@ def test_a_setting_that_slows_messages_down_is_told_and_chance_is_not():
     assert "pingpong" not in said(found)
 
 
+def test_the_other_loop_is_told_beside_a_slower_one():
+    ratios = {"pingpong 8192": 0.5, "pingpong 8192 tight": 0.98, "halo 8": 1.0, "halo 8 tight": 1.0}
+    text = said(beside(launches(ratios)))
+    assert text.startswith("; beside it slower: 0.5")
+    assert " at 8192 B of pingpong, 0.9" in text
+    assert text.endswith(" at 8192 B of pingpong back to back")
+
+
 def test_where_nothing_was_seen_slower_the_worst_is_told():
     text = said(beside(launches({"pingpong 8": 1.3, "halo 8192": 1.0})))
     assert text.startswith("; halo, pingpong not seen slower (at worst")

@@ -9,7 +9,7 @@ import pytest
 
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Phase, Status, Subject, Trial
-from autotune.recommend.recommendation import Recommendation
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.space import Parameter, Space
 from autotune.verification.race import sides
 from autotune.verification.rounds import Verifier
@@ -221,3 +221,20 @@ def test_what_loses_nowhere_is_a_candidate_however_many_promise_more():
     asked = Verifier(space, (Objective("latency"),), DESIGN, seed=3)
     assert asked.next_trial(history) is not None
     assert SAFE in [setting.point for setting in asked._recommended(history)]
+
+
+def test_while_there_is_time_what_promises_more_than_what_holds_is_tried_and_what_holds_stays():
+    """It stood as "not verified" beside a setting that held, with 46 s left for the next one."""
+    machine = Machine(lambda tls, choice, size: {"all": 1.0, "self,posix": 0.8, "self,tcp": 0.5}[tls] * 1e-6)
+    timed = verifier(timed=True)
+    history = run(timed, machine, searched(machine, ("all", "self,posix")))
+    assert timed.verdict(history).recommendation.point == SAFE
+    found = machine.observe(Trial(history.next_number, Phase.SEARCH, RISKY))
+    history = history.plus([found])
+    late = timed.next_trial(history, DESIGN.launches - 1)
+    assert late is None and verifier().next_trial(history) is None
+    trial = timed.next_trial(history, DESIGN.launches)
+    history = history.plus([machine.observe(trial)])
+    assert timed.verdict(history).checked is Checked.HOLDS
+    assert timed.verdict(history).recommendation.point == SAFE
+    assert timed.verdict(run(timed, machine, history)).recommendation.point == RISKY

@@ -1,0 +1,134 @@
+"""Causes on a machine why MPI fails or is slow, for ``doctor``; the public report of each is in its test.
+
+Nothing is launched: files of the kernel are read, limits of this process and its environment.
+"""
+
+import ctypes
+import os
+import resource
+import shlex
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from autotune.exporters.user_files import in_force
+from autotune.lint import lint
+from autotune.resources import user_text
+from autotune.stacks.installation import Installation
+from autotune.stacks.knobs import Knob
+
+Row = tuple[str, str]  # (what, finding).
+
+_SEGMENT = 16 << 20  # Bytes of shared memory of a rank: ``btl_sm_segment_size`` of Open MPI 5.0.11.
+_REMOTE = frozenset(
+    ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "ceph", "fuse.ceph", "afs", "fuse.sshfs")
+)
+_WANTED = frozenset(("rc_verbs", "ud_verbs", "rc_mlx5", "dc_mlx5", "cuda_ipc", "rocm_ipc"))
+"""Default of ``opal_common_ucx_tls``: without one of these ``pml ucx`` steps aside (tried on 5.0.11)."""
+
+
+def of_the_machine(root: Path = Path("/"), cores: int = 1) -> Iterator[Row]:
+    """Limits of the kernel and the container; ``root`` is where its files stand."""
+    try:
+        shm = os.statvfs(root / "dev/shm")
+        if (free := shm.f_bavail * shm.f_frsize) < cores * _SEGMENT:
+            need = cores * _SEGMENT >> 20
+            effect = f"{free >> 20} MiB left, {cores} ranks take up to {need}: a bus error ends MPI"
+            yield "shared memory", f"{effect} when it is full; containers: --shm-size"
+    except OSError:
+        yield "shared memory", "there is no /dev/shm: ranks of a node cannot share memory"
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if locked != resource.RLIM_INFINITY and _entries(root / "sys/class/infiniband"):
+        effect = f"{locked >> 10} KiB at most: RDMA ends with 'Cannot allocate memory', or is left out"
+        yield "locked memory", f"{effect}; ulimit -l unlimited"
+    scope = _said(root / "proc/sys/kernel/yama/ptrace_scope")
+    if scope in ("2", "3") or not _reads_memory():
+        effect = "processes may not read each other's memory: CMA fails (smsc = ^cma, UCX_TLS = ^cma)"
+        yield "single copies", f"{effect}; containers: --cap-add=SYS_PTRACE"
+    if (kind := _file_system(root / "proc/self/mountinfo", tempfile.gettempdir())) in _REMOTE:
+        effect = f"{tempfile.gettempdir()} is on {kind}: MPI's session and shared memory are files there"
+        yield "TMPDIR", f"{effect}, and starts take long; export TMPDIR=/tmp"
+    if bridges := [one.name for one in _entries(root / "sys/class/net") if (one / "bridge").is_dir()]:
+        said = ",".join(bridges)
+        effect = f"{said} lead to no other node, and Open MPI's TCP takes them for a network: it hangs"
+        yield "bridges", f"{effect}; on several nodes btl_tcp_if_exclude = lo,{said}"
+    if _said(root / "sys/devices/system/cpu/smt/active") == "1":
+        effect = "cores have several: mpirun counts cores, and says that there are not enough slots"
+        yield "hardware threads", f"{effect} for more ranks; --map-by :HWTCPUS"
+
+
+def of_the_search_path(here: Installation, folders: Sequence[str]) -> Iterator[Row]:
+    """Launchers of another MPI: a program built with one, started by the other, is so many single ranks."""
+    mine = here.mpirun.resolve().parent
+    others = {
+        path.resolve(): path
+        for folder in folders
+        for path in (Path(folder, "mpirun"), Path(folder, "mpiexec"))
+        if path.is_file() and path.parent.resolve() != mine and path.resolve().parent != mine
+    }
+    if others:
+        said = ", ".join(map(str, others.values()))
+        effect = f"{said}: programs of another MPI than their launcher's say 'rank 0 of 1'"
+        yield "other launchers", f"{effect}; start each by its own"
+
+
+def of_ucx(facts: Collection[str], env: Mapping[str, str]) -> Iterator[Row]:
+    """Whether ``pml = ucx`` would be refused here."""
+    transports = {fact.removeprefix("ucx_tl:") for fact in facts if fact.startswith("ucx_tl:")}
+    told = any(f"OMPI_MCA_{name}_tls" in env for name in ("opal_common_ucx", "pml_ucx", "osc_ucx"))
+    if "pml_built:ucx" in facts and transports and not transports & _WANTED and not told:
+        effect = "alone 'no components were able to be opened': UCX has no device here that it wants"
+        yield "pml = ucx", f"{effect}; opal_common_ucx_tls = any"
+
+
+def of_settings(
+    mpi: str, env: Mapping[str, str], names: Collection[str] | None, knobs: Mapping[str, Knob]
+) -> Iterator[Row]:
+    """Findings of ``lint`` in the variables that are exported here and the parameter files in effect."""
+    exported = sorted(env)
+    text = "".join(f"export {name}={shlex.quote(env[name])}\n" for name in exported if "\n" not in env[name])
+    exported = [name for name in exported if "\n" not in env[name]]
+    here = PurePath("environment.sh")
+    files = {here: text} | {PurePath(path): user_text(path, lenient=True) for path, _ in in_force()}
+    for finding in lint(files, mpi, names, lambda name: Path(name).exists(), None, knobs):
+        what = exported[finding.line - 1] if finding.file == here else f"{finding.file}:{finding.line}"
+        yield what, f"{finding.effect}; {finding.remedy}"
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _said(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _file_system(mounts: Path, folder: str) -> str:
+    """The type of the file system that a folder is on."""
+    lines = [line.split() for line in _said(mounts).splitlines()]
+    kinds = {words[4]: words[words.index("-") + 1] for words in lines if "-" in words[:-1]}
+    whole = Path(folder).resolve()
+    return next((kinds[str(path)] for path in (whole, *whole.parents) if str(path) in kinds), "")
+
+
+class _Piece(ctypes.Structure):
+    """C's ``struct iovec``."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def _reads_memory() -> bool:
+    """Whether ``process_vm_readv`` works on this process itself: filters of containers refuse it at all."""
+    read = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
+    if read is None:
+        return False
+    into, of = (ctypes.create_string_buffer(text, 1) for text in (b"a", b"b"))
+    ends = [_Piece(ctypes.addressof(one), 1) for one in (into, of)]
+    done: int = read(os.getpid(), ctypes.byref(ends[0]), 1, ctypes.byref(ends[1]), 1, 0)
+    return done == 1 and into.raw == b"b"

@@ -1,0 +1,67 @@
+"""Times of pairs and neighbours in the model."""
+
+import numpy as np
+import pytest
+
+from autotune.probe.messages import WINDOW, _neighbours
+from autotune.simulate import messages
+from autotune.simulate.fabric import Fabric, NodeLayout
+from autotune.simulate.machine import Machine
+from autotune.simulate.model import predict
+from autotune.simulate.settings import JobSettings
+
+SIZES = [1 << i for i in range(0, 24, 3)]
+
+
+@pytest.mark.parametrize("pattern", messages.PATTERNS)
+@pytest.mark.parametrize("cluster", [NodeLayout(1, 2), NodeLayout(2, 1), NodeLayout(3, 5), NodeLayout(4, 8)])
+def test_a_time_is_finite_and_grows_with_the_size(
+    machine: Machine, pattern: str, cluster: NodeLayout
+) -> None:
+    took = predict(Fabric(machine, cluster, JobSettings()), pattern, "default", 0, SIZES)
+    assert (took > 1e-8).all()
+    assert (took < 1).all()
+    # A protocol that UCX takes too early or too late can make a larger message faster, never by much.
+    assert (np.diff(took) > -0.3 * took[1:]).all()
+
+
+@pytest.mark.parametrize("pattern", messages.PATTERNS)
+def test_a_forced_rendezvous_slows_small_messages(machine: Machine, pattern: str) -> None:
+    forced = JobSettings(rndv_intra_bytes=0, rndv_inter_bytes=0)
+    ratio = [
+        predict(Fabric(machine, NodeLayout(2, 1), settings), pattern, "default", 0, [8, 1 << 22])
+        for settings in (forced, JobSettings())
+    ]
+    small, large = ratio[0] / ratio[1]
+    assert small > 1.5
+    assert large == pytest.approx(1.0, abs=0.05)
+
+
+def test_half_of_a_round_trip_is_overheads_and_wire(machine: Machine) -> None:
+    rc = machine.transports["rc"]
+    (took,) = predict(
+        Fabric(machine, NodeLayout(2, 1), JobSettings(tls="self,sm,rc")), "pingpong", "default", 0, [0]
+    )
+    assert took == pytest.approx(rc.latency_s + 2 * rc.overhead_s, rel=1e-9)
+
+
+def test_many_messages_in_a_row_move_at_the_bandwidth_of_the_nic(machine: Machine) -> None:
+    size, rc = 1 << 24, machine.transports["rc"]
+    fabric = Fabric(machine, NodeLayout(2, 8), JobSettings(tls="self,sm,rc"))
+    (took,) = predict(fabric, "multipair", "default", 0, [size])
+    assert took == pytest.approx(8 * size / rc.bytes_per_s, rel=0.1)
+
+
+def test_rows_and_neighbours_are_those_that_the_probe_measures() -> None:
+    assert messages.WINDOW == WINDOW
+    for size in (1, 2, 3, 4, 6, 8, 12, 16, 36, 64):
+        for dimensions in (2, 3):
+            found = messages.neighbours(size, dimensions)
+            for rank in range(size):
+                assert [int(peer[rank]) for peer in found] == list(_neighbours(rank, size, dimensions))
+
+
+def test_a_rank_alone_has_no_partner(machine: Machine) -> None:
+    fabric = Fabric(machine, NodeLayout(1, 1), JobSettings())
+    with pytest.raises(Exception, match="no model of 'pingpong'"):
+        predict(fabric, "pingpong", "default", 0, [8])
