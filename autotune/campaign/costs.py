@@ -9,7 +9,7 @@ from autotune.campaign.strategy import Strategy
 from autotune.history.trial import Phase
 
 START_S = 1.5
-"""What starting and ending a launch costs before any was made (``mpirun`` on two cores took 1.3 s)."""
+"""Cost of starting and ending a launch before any was made (``mpirun`` on two cores took 1.3 s)."""
 
 
 @dataclass(frozen=True, slots=True)

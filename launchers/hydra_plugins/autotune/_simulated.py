@@ -155,7 +155,7 @@ class Simulated:
         return seen
 
     def _planted(self, point: Point, collective: str, sizes: tuple[int, ...]) -> np.ndarray:
-        """What planted knobs do at these sizes, of which the scenario's are known, shape (n_sizes,)."""
+        """Effect of planted knobs at these sizes, of which the scenario's are known, shape (n_sizes,)."""
         known = self.measurement.probe.sizes_of(collective)
         factors = self.truth.factor(point.items(), len(known), collective)
         return np.asarray(np.interp(np.log2(np.add(sizes, 1)), np.log2(np.add(known, 1)), factors))

@@ -126,7 +126,7 @@ class Slurm:
         return self._on_each(hosts, *words)
 
     def health(self, hosts: Sequence[str], folder: Path) -> tuple[Health, ...]:
-        """What nodes of our allocation say of themselves; none of one that says nothing.
+        """Health of nodes of our allocation, as they report it; none of one that reports nothing.
 
         The folder, on a file system that all of them see, is emptied: there they find each other.
         """
