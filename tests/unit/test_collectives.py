@@ -67,7 +67,10 @@ def test_a_collective_has_other_names_too(title, name):
     "pattern", [name for name in PATTERNS if "_" in name or name in ("multipair", "halo3d")]
 )
 def test_a_pattern_stands_in_four_files(pattern):
-    """Its entry, its call in C, its declaration, its model; names that are no other word."""
+    """Its entry, its call in C, its declaration, its model; names that are no other word.
+
+    One that measures calls of recordings stands beside these calls too.
+    """
     folders = ("autotune", "launchers", "plugins")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.*") if path.suffix in _SOURCES]
     known = {"collectives.toml", "probe/kernel.c", "probe/messages.py", "simulate/messages.py"}
@@ -75,7 +78,7 @@ def test_a_pattern_stands_in_four_files(pattern):
     found = {
         path.relative_to(ROOT / "autotune").as_posix() for path in files if word.search(path.read_text())
     }
-    assert {"collectives.toml", "probe/kernel.c"} <= found <= known
+    assert {"collectives.toml", "probe/kernel.c"} <= found - {"importers/recorded_time.py"} <= known
 
 
 def test_no_other_module_lists_the_collectives():
