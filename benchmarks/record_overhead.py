@@ -6,7 +6,8 @@ A program runs with the recorder preloaded. Blocks of calls take turns in a rand
 same pointer: to PMPI_Allreduce, which goes past the recorder, twice, the second time as a control; through a
 wrapper that does nothing but call it, and one that adds one to a number, in a library of their own: no
 recorder can cost less; and to MPI_Allreduce, which is recorded. Whatever else the machine does meets all
-alike. The recorder times calls for 1/1024 of a run, here all on the fifth that is recorded: 0.4 % too much.
+alike. It times calls for 1/1024 of a run, and would do so on the fifth that is recorded alone: 0.4 %
+too much; so fifteen blocks more of recorded calls follow each round, 0.03 % too much.
 Printed are medians over the blocks, and ratios to the first with 95 % intervals (trimmed mean of the
 logarithms, Student's t); the exit code is 1 where all of the recorder's lies above 1 %.
 """
@@ -68,6 +69,7 @@ int main(int argc, char **argv) {
             for (int i = 0; i < calls; i++) call(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
             took[order[k]] = PMPI_Wtime() - begin;
         }
+        for (int i = 0; i < 15 * calls; i++) MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         PMPI_Reduce(took, longest, SIDES, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
         for (int k = 0; rank == 0 && b >= 0 && k < SIDES; k++)
             printf(k < SIDES - 1 ? "%.9g " : "%.9g\n", longest[k]);

@@ -8,9 +8,6 @@ from autotune.campaign.plan import Plan
 from autotune.campaign.strategy import Strategy
 from autotune.history.trial import Phase
 
-START_S = 1.5
-"""Cost of starting and ending a launch before any was made (``mpirun`` on two cores took 1.3 s)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Share:

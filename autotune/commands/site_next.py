@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from autotune.campaign.costs import START_S
 from autotune.commands.site_directory import SAMPLED, SiteDirectory
 from autotune.resources import space_text
 from autotune.scenario.whole_site import Job
@@ -15,6 +14,8 @@ from autotune.site import loss_removed
 from autotune.space.loader import load_space
 
 _FIRST = 2  # Node counts that are measured before a model is asked: one shows nothing of another.
+_START_S = 1.5
+"""Cost of starting and ending a launch before any was made (``mpirun`` on two cores took 1.3 s)."""
 
 
 def upcoming(
@@ -58,7 +59,7 @@ def launch_s(site: SiteDirectory, document: Mapping[str, Any], ranks: int) -> fl
         if mine := [o.duration_s for o in campaign.history if o.ok]:
             took.setdefault(nodes * ppn, []).extend(mine)
     if not took:
-        return START_S + float(document["probe"]["budget_s"])
+        return _START_S + float(document["probe"]["budget_s"])
     x, y = np.log(list(took)), np.log([fmean(mine) for mine in took.values()])
     # No part of a launch that was seen grows faster than the ranks, and none becomes shorter with them.
     slope = float(np.clip(np.polyfit(x, y, 1)[0], 0, 1)) if len(took) > 1 else 0.0
