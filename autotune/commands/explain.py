@@ -22,12 +22,15 @@ def explain(
     Without a collective: all of which the file says something.
 
     Raises:
-        UserError: a file that cannot be read, a size or a collective that is none, or a stack not known.
+        UserError: a file that cannot be read, a size or collective that is none, a stack not known, more ranks
+            on a node than there are.
         TableError: a file that is none of its kind after all.
     """
     nbytes = size_in_bytes(size)
     if nbytes is None or nbytes < 0 or nbytes != int(nbytes):
         raise UserError(f"--bytes {size} is no size", "whole bytes, or such as 64k")
+    if ppn is not None and ppn > ranks:
+        raise UserError(f"--ppn {ppn} is more than --ranks {ranks}", "at most as many on a node as there are")
     names = [collective_named(collective)] if collective else []
     text = user_text(path, raised=UserError)
     call = partial(_call, ranks=ranks, nbytes=int(nbytes), ppn=ppn or 0)

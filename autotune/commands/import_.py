@@ -10,6 +10,7 @@ from autotune.errors import TableError, UserError
 from autotune.importers import BenchmarkRow, NamePattern, read, read_complete, read_noted
 from autotune.importers.table import as_delimited
 from autotune.resources import MOST_BYTES, decoded, user_text
+from autotune.stacks.asked import collective_named
 
 
 def import_files(
@@ -37,7 +38,7 @@ def import_files(
 
     Raises:
         TableError: a file that cannot be read, or that is not a complete log or table.
-        UserError: a template that says nothing, or the table cannot be written.
+        UserError: a template that says nothing, no such operation, or the table cannot be written.
         StorageError: the disk is full or read-only.
     """
     pattern = NamePattern.of(from_name) if from_name else None
@@ -91,6 +92,7 @@ def measurements(
 
     Raises:
         TableError: a file that cannot be read, or that is not a complete log or table.
+        UserError: no such operation.
     """
     return [_completed(one, comm_size, collective) for path in paths for one in read(*_text(path))]
 
@@ -106,8 +108,9 @@ def _text(path: Path) -> tuple[str, str]:
 
 
 def _completed(measurement: BenchmarkRow, comm_size: int | None, collective: str | None) -> BenchmarkRow:
+    named = collective_named(collective) if collective else ""
     return replace(
         measurement,
         comm_size=measurement.comm_size or comm_size,
-        collective=measurement.collective or collective or "",
+        collective=measurement.collective or named,
     )

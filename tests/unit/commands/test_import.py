@@ -39,6 +39,13 @@ def test_parquet_keeps_types(tmp_path):
     assert frame["bandwidth_MBps"].isna().all()
 
 
+def test_an_operation_that_is_none_is_refused(tmp_path, capsys):
+    log, out = LOGS / "osu7.4_bcast_full.txt", tmp_path / "table.csv"
+    assert main(["import", str(log), "--collective", "nonsense", "--out", str(out)]) == 2
+    assert "no collective 'nonsense'" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_standard_input_and_what_a_file_does_not_say(monkeypatch, capsys):
     text = b"size,latency,np,line\n8,1.5,4,a\n16,1.6,,b\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))

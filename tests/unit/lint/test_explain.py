@@ -190,6 +190,7 @@ def test_the_verb(tmp_path, capsys):
     for wrong, part in (
         (["--bytes", "many"], "is no size"),
         (["--bytes", "8", "--collective", "x"], "no collective"),
+        (["--bytes", "8", "--ppn", "8"], "--ppn 8 is more than --ranks 4"),
     ):
         assert main([*words, *wrong]) == 2
         assert part in capsys.readouterr().err
