@@ -22,7 +22,7 @@ def explain(
     Without a collective: all of which the file says something.
 
     Raises:
-        UserError: a file that cannot be read, a size or collective that is none, a stack not known, more ranks
+        UserError: a file that cannot be read, a size or collective that is none, a stack unknown, more ranks
             on a node than there are.
         TableError: a file that is none of its kind after all.
     """
