@@ -85,8 +85,8 @@ class Slurm:
         """Why no job of this command line of ``sbatch`` could ever start; empty: it can, or is unknown."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             reply = self._call([submission[0], "--test-only", *submission[1:]])
-            said, found, why = reply.stderr.partition(NEVER)
-            later = is_transient(said) or any(words in why for words in NOT_NOW)
+            _, found, why = reply.stderr.partition(NEVER)
+            later = is_transient(reply.stderr) or any(words in why for words in NOT_NOW)
             if reply.returncode and found and not later:
                 return " ".join(why.split("\n", 1)[0].split())
         return ""
