@@ -37,7 +37,8 @@ def nine_nodes() -> Iterator[Cluster]:
 
 
 def check_complete(tuning: Tuning, statuses: list[str]) -> None:
-    assert tuning.statuses == statuses, [one["reason"] for one in tuning.observations]
+    reasons = "; ".join(one["reason"] for one in tuning.observations)
+    assert tuning.statuses == statuses, f"{reasons}\n{tuning.account}"
     assert tuning.state == "complete", tuning.events[-1]
     assert (tuning.directory / "export" / "openmpi-mca-params.conf").exists()
     wait_until(lambda: not tuning.orphans(), 60, tuning)

@@ -215,12 +215,14 @@ def _executor(folder: Path, slurm: Slurm, hosts: Sequence[str]) -> "submitit.Slu
     class Bounded(submitit.SlurmExecutor):
         """submitit's executor, with a limit on the time that ``sbatch`` may take.
 
-        Slurm queues many a job that can never start; nodes asked for by name may be back later.
+        Slurm queues many a job that can never start. Nodes asked for by name may be back later, and one job
+        has shown that others can start, whatever a controller says that has just come back.
         """
 
         def _make_submission_command(self, submission_file_path: Path) -> list[str]:
             words = super()._make_submission_command(submission_file_path)
-            if not hosts and (why := slurm.never_starts(words)):
+            ran = any(folder.glob("*_log.out"))
+            if not hosts and not ran and (why := slurm.never_starts(words)):
                 raise StackError(f"Slurm could never start the job: {why}", _SETTINGS)
             return ["timeout", "--kill-after=5", str(_SBATCH_TIMEOUT_S), *words]
 
