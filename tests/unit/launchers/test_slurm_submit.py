@@ -24,6 +24,7 @@ def folder(tmp_path, monkeypatch):
         ("sbatch", 'cat "$1" >/dev/null && echo "Submitted batch job 7"'),
         ("srun", ":"),
         ("squeue", ":"),
+        ("sinfo", ":"),
     ):
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
