@@ -5,7 +5,7 @@ import sys
 
 from autotune.campaign.site import machine_now
 from autotune.commands import doctor_checks
-from autotune.commands.lint import installed
+from autotune.commands.lint import installed, names_of
 from autotune.commands.terminal import console
 from autotune.exporters.origin import other_version
 from autotune.exporters.user_files import in_force as in_effect
@@ -30,12 +30,12 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
             findings[str(path)] = words
     mpi = f"{here.flavour}{here.version.split('.')[0]}"
     knobs, _ = installed(mpi)
-    names = frozenset(name for k in knobs.values() if k.layer == "openmpi" for name in (k.name, *k.inherits))
+    asked = mpi if mpi in STACKS else ""
     findings |= {
         **dict(doctor_checks.of_the_machine(cores=len(os.sched_getaffinity(0)))),
         **dict(doctor_checks.of_the_search_path(here, os.get_exec_path())),
         **dict(doctor_checks.of_ucx(stack.facts, os.environ)),
-        **dict(doctor_checks.of_settings(mpi if mpi in STACKS else "", os.environ, names or None, knobs)),
+        **dict(doctor_checks.of_settings(asked, os.environ, names_of(knobs), knobs)),
     }
     declared = load_space(space_text(space), space) if space else Space("", ())
     offered = stack.available(declared)

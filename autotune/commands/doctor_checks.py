@@ -85,9 +85,8 @@ def of_settings(
     mpi: str, env: Mapping[str, str], names: Collection[str] | None, knobs: Mapping[str, Knob]
 ) -> Iterator[Row]:
     """Findings of ``lint`` in the variables that are exported here and the parameter files in effect."""
-    exported = sorted(env)
-    text = "".join(f"export {name}={shlex.quote(env[name])}\n" for name in exported if "\n" not in env[name])
-    exported = [name for name in exported if "\n" not in env[name]]
+    exported = [name for name in sorted(env) if "\n" not in env[name]]  # a line each
+    text = "".join(f"export {name}={shlex.quote(env[name])}\n" for name in exported)
     here = PurePath("environment.sh")
     files = {here: text} | {PurePath(path): user_text(path, lenient=True) for path, _ in in_force()}
     for finding in lint(files, mpi, names, lambda name: Path(name).exists(), None, knobs):

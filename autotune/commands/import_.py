@@ -1,7 +1,7 @@
 """``import FILE…``: other people's measurements as one table."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def import_files(
         found, without = (read_complete if complete else read_noted)(text, name)
         left_out += without
         records += pattern.completed(found) if pattern else found
-    records = [_completed(record, comm_size, collective) for record in records]
+    records = _completed(records, comm_size, collective)
     from autotune.views.frames import measurement_frame
 
     print_or_write(measurement_frame(records), out)
@@ -94,7 +94,7 @@ def measurements(
         TableError: a file that cannot be read, or that is not a complete log or table.
         UserError: no such operation.
     """
-    return [_completed(one, comm_size, collective) for path in paths for one in read(*_text(path))]
+    return _completed((one for path in paths for one in read(*_text(path))), comm_size, collective)
 
 
 def _text(path: Path) -> tuple[str, str]:
@@ -107,10 +107,10 @@ def _text(path: Path) -> tuple[str, str]:
     return as_delimited(path) if path.suffix == ".parquet" else user_text(path, lenient=True), str(path)
 
 
-def _completed(measurement: BenchmarkRow, comm_size: int | None, collective: str | None) -> BenchmarkRow:
+def _completed(
+    rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str | None
+) -> list[BenchmarkRow]:
     named = collective_named(collective) if collective else ""
-    return replace(
-        measurement,
-        comm_size=measurement.comm_size or comm_size,
-        collective=measurement.collective or named,
-    )
+    return [
+        replace(row, comm_size=row.comm_size or comm_size, collective=row.collective or named) for row in rows
+    ]

@@ -41,8 +41,7 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
         sys.stderr.writelines(f"{path}: {words}\n" for path, words in said if words)
     nodes = measured_on(files.values()) if nodes is None else nodes
     knobs, parts = installed(mpi or DEFAULT)
-    names = frozenset(name for k in knobs.values() if k.layer == "openmpi" for name in (k.name, *k.inherits))
-    findings = linted(files, mpi, names or None, lambda n: Path(n).exists(), nodes, knobs, parts)
+    findings = linted(files, mpi, names_of(knobs), lambda n: Path(n).exists(), nodes, knobs, parts)
     for finding in findings:
         sys.stdout.write(f"{finding}\n")
     judged, s = len(files) - len(others), "s" * (len(findings) != 1)
@@ -53,6 +52,12 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
 def measured_on(texts: Iterable[str]) -> int | None:
     """Nodes of the campaign that exported these files; None where none says so."""
     return max((n for n in map(nodes_of, texts) if n is not None), default=None)
+
+
+def names_of(knobs: Mapping[str, Knob]) -> frozenset[str] | None:
+    """Names of Open MPI's parameters among variables of the libraries here; None: none is known."""
+    own = (knob for knob in knobs.values() if knob.layer == "openmpi")
+    return frozenset(name for knob in own for name in (knob.name, *knob.inherits)) or None
 
 
 def installed(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:

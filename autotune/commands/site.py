@@ -134,7 +134,7 @@ def _tuned(root: Path, document: Mapping[str, Any], compose: Compose, quiet: boo
 
     def place_of(job: Job, **changed: Any) -> tuple[Scenario, Site]:
         if job not in places or changed:
-            scenario, place = compose(_job({**document, **changed}, root, job, read_site(root).node_hours))
+            scenario, place = compose(_job({**document, **changed}, root, job, site.node_hours))
             places[job] = place.asked(scenario), place
         return places[job]
 

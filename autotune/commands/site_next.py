@@ -12,10 +12,9 @@ from autotune.resources import space_text
 from autotune.scenario.whole_site import Job
 from autotune.site import loss_removed
 from autotune.space.loader import load_space
+from autotune.stacks.ports import START_S
 
 _FIRST = 2  # Node counts that are measured before a model is asked: one shows nothing of another.
-_START_S = 1.5
-"""Cost of starting and ending a launch before any was made (``mpirun`` on two cores took 1.3 s)."""
 
 
 def upcoming(
@@ -59,7 +58,7 @@ def launch_s(site: SiteDirectory, document: Mapping[str, Any], ranks: int) -> fl
         if mine := [o.duration_s for o in campaign.history if o.ok]:
             took.setdefault(nodes * ppn, []).extend(mine)
     if not took:
-        return _START_S + float(document["probe"]["budget_s"])
+        return START_S + float(document["probe"]["budget_s"])
     x, y = np.log(list(took)), np.log([fmean(mine) for mine in took.values()])
     # No part of a launch that was seen grows faster than the ranks, and none becomes shorter with them.
     slope = float(np.clip(np.polyfit(x, y, 1)[0], 0, 1)) if len(took) > 1 else 0.0

@@ -207,11 +207,9 @@ def read_nights(*folders: Path) -> tuple[Night, ...]:
     for path in (folder / NIGHTS for folder in folders):
         if not path.exists():
             continue
-        lines = user_text(path, raised=UserError).split(
-            "\n"
-        )  # what has no end was cut short, or is being written
+        *lines, _ = user_text(path, raised=UserError).split("\n")  # no end: cut short, or being written
         for number, line in enumerate(lines, start=1):
-            if line and number < len(lines):
+            if line:
                 where = f"{path}, line {number}"
                 nights.append(Document(where, own=True, newer=True).structured(Night, _json(line, where)))
     return tuple(sorted(nights, key=lambda night: night.date)[-MOST_NIGHTS:])

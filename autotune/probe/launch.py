@@ -25,7 +25,15 @@ from autotune.probe.mpit import ControlVariables, ToolInterface
 from autotune.probe.native import NativeLoop, load
 from autotune.probe.operations import OPERATIONS
 from autotune.probe.proof import missing_environment, ucx_contradiction, unset_variables, wrong_library
-from autotune.probe.protocol import BESIDE_BYTES, REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
+from autotune.probe.protocol import (
+    BESIDE_BYTES,
+    BESIDE_CALLS,
+    REQUEST,
+    CellSamples,
+    Expectation,
+    ProbeRequest,
+    ProbeResult,
+)
 from autotune.probe.rule_check import reach
 from autotune.probe.steadiness import Steadiness
 from autotune.probe.sweep import Sweep
@@ -35,7 +43,6 @@ from autotune.probe.ucx import unread
 
 _OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
 _BESIDE_SHARE = 0.02  # Of a launch's time, for what is measured beside: less than launches differ by.
-_BESIDE_CALLS = 20  # Of a cell at least: launches differ by more than their medians are unsure.
 _OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
 _SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
 
@@ -181,7 +188,7 @@ def _beside_s(
         choices={},
         comm_sizes=(),
         budget_s=request.budget_s * _BESIDE_SHARE,
-        min_samples=min(request.min_samples, _BESIDE_CALLS),
+        min_samples=min(request.min_samples, BESIDE_CALLS),
         loop="interleaved",
         other_loop="tight",
     )

@@ -35,6 +35,8 @@ LOOPS = ("interleaved", "tight")
 BESIDE_BYTES = (8, 8192, 262144)
 """Sizes of ``ProbeRequest.beside``: a small message, the first power of two beyond Open MPI's eager limit in
 shared memory, and one beyond every eager limit of the shipped spaces."""
+BESIDE_CALLS = 20
+"""Calls of each of them, at least: launches differ by more than their medians are unsure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from typing import Protocol
 from autotune.history.trial import Status
 from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
 
+START_S = 1.5
+"""Cost of starting and ending a launch before any was made (``mpirun`` on two cores took 1.3 s)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:

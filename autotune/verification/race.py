@@ -101,14 +101,11 @@ class Race:
         under_way = [c.rounds[-1].setting for c in self.courses.values() if c.under_way]
         not_worth = max((c.not_worth for c in self.courses.values()), default=0.0)
         fresh = [s for s in self._settings if s.point not in self.courses and s.speedup > not_worth]
+        raced = [*under_way, *fresh]
         if (held := self.held) is not None:
             # The time of a campaign is there to be used; launches cost what they cost.
             late = not self._design.timed or in_time < self._design.launches
-            fresh = [] if late else fresh
-            under_way, fresh = (
-                [s for s in some if self._expected(s) > _gain(held)] for some in (under_way, fresh)
-            )
-        raced = [*under_way, *fresh]
+            raced = [s for s in (under_way if late else raced) if self._expected(s) > _gain(held)]
         if not raced:
             return ()
         leads = max(raced, key=self._promise)

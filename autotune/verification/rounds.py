@@ -123,13 +123,14 @@ class Verifier:
 
     def verdict(self, history: History) -> Verdict | None:
         """The verdict of the launches so far; None where there is nothing that could be verified."""
-        race, waits = self._race(history), self.next_trial(history) is not None
+        race = self._race(history)
+        held = race.held
+        found = held.held if held else None
+        waits = found is None and self.next_trial(history) is not None
         if not race.courses and not waits:
             return None
-        held = race.held
         others = [c for c in race.courses.values() if c is not held]
         rounds = tuple(r for c in (*others, *([held] if held else [])) for r in c.rounds if r.launches)
-        found = held.held if held else None
         if held is None or found is None:
             leads = (*race.next_settings(), Recommendation(self.space.untouched, ()))
             return Verdict(leads[0], rounds, not waits, design=self.design, other_loop=self.other_loop)

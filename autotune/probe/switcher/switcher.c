@@ -15,8 +15,8 @@
  * - The hidden ones have no attributes, names or handlers of the application's; they are made from its group alone. An
  *   error in one is raised on the application's communicator.
  * - Nothing is switched with MPI_THREAD_MULTIPLE, fault tolerance, without MPI_Init, in spawned processes, on
- *   intercommunicators and those with processes of other worlds, and as soon as MPI_Finalize or MPI_Abort is called. No rank waits for another
- *   there.
+ *   intercommunicators and those with processes of other worlds, and as soon as MPI_Finalize or MPI_Abort is called. No
+ *   rank waits for another there.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -19,7 +19,7 @@ from autotune.campaign.site import Site, placement
 from autotune.errors import ScenarioError, UserError, allowed
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
-from autotune.probe.protocol import BESIDE_BYTES, CellSamples, ProbeResult
+from autotune.probe.protocol import BESIDE_BYTES, BESIDE_CALLS, CellSamples, ProbeResult
 from autotune.resources import folder, space_text
 from autotune.scenario import Scenario
 from autotune.simulate.fabric import Fabric, NodeLayout
@@ -41,10 +41,8 @@ from autotune.space import Parameter, Point, Space
 from autotune.space.given import fixed
 from autotune.space.joined import DISCOVER
 from autotune.space.loader import load_space
-from autotune.stacks.ports import LaunchOutcome, Placement
+from autotune.stacks.ports import START_S, LaunchOutcome, Placement
 
-START_S = 1.5  # Cost of starting and ending a job (assumed; one ``mpirun`` on two cores took 1.3 s).
-_GLANCE = 20  # Calls of a cell at which a verification glances, as the probe makes.
 _UNTIMED = 4  # Calls of a cell that the probe does not time: two checks, two to warm up.
 
 
@@ -160,7 +158,7 @@ class Simulated:
         for name in (one for one in self.measurement.beside if ranks > 1 and one in PATTERNS):
             curve = _curve(fabric, name, ranks, {}, BESIDE_BYTES) * self._planted(point, name, BESIDE_BYTES)
             for size, median_s in zip(BESIDE_BYTES, curve.tolist(), strict=True):
-                times = sample(median_s, _GLANCE, rng, noise=self.noise, factor=factor)
+                times = sample(median_s, BESIDE_CALLS, rng, noise=self.noise, factor=factor)
                 seen[f"{name} {size}"] = float(np.median(times))
         return seen
 
