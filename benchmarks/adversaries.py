@@ -57,6 +57,8 @@ class Adversary:
     """Ln of how much slower the machine is in the n-th launch."""
     calls: float = 0.0
     """Share of the setting's calls that are three times as slow, which medians of the calls do not show."""
+    apart: bool = False
+    """Whether the cores of such launches are far apart."""
     after: float = 0.0
     """Ln of how much slower the launch after one of the setting is, whatever it is."""
 
@@ -77,7 +79,7 @@ class Failing:
     def observe(self, trial: Trial) -> Observation:
         """One launch."""
         made, planted = self.machine.observe(trial), self.planted
-        mine = trial.subject is not Subject.UNTOUCHED and trial.point.get("UCX_TLS") == "a"
+        mine = planted.speeds.uses(trial)
         common = planted.speed(trial.number, self.rng) if planted.speed else 0.0
         made = slower(made, common + planted.after * self.before, slice(None))
         self.before = mine
@@ -85,7 +87,8 @@ class Failing:
         if not (mine or planted.everybody) or self.rng.random() >= planted.rate:
             return made
         if planted.slow_at is not None:
-            return slower(made, np.log(3), planted.slow_at)
+            extra = {"cores_apart": 5.0, "core_latency_s": 5e-7} if planted.apart else {}
+            return replace(slower(made, np.log(3), planted.slow_at), extra=extra)
         if planted.ending is Status.WRONG_RESULT:
             first, *rest = made.estimates
             return replace(made, estimates=(replace(first, status=planted.ending), *rest))
@@ -149,8 +152,8 @@ def outcome(planted: Adversary, seed: int) -> Outcome:
     held = verdict.recommendation
     if not held.gains:
         return Outcome(False, False, launches, verdict.text)
-    mine = held.point.get("UCX_TLS") == "a"
-    deployed = Trial(0, Phase.VERIFY, held.point, Subject.DEPLOYED)
+    deployed = Trial(0, Phase.VERIFY, held.point, Subject.DEPLOYED, rules=held.rules)
+    mine = planted.speeds.uses(deployed)
     true = planted.speeds.speedup(deployed)
     lost = true.min() < np.log1p(-max(verdict.hidden, 0.01))
     return Outcome(
@@ -172,6 +175,10 @@ def machines() -> Iterator[tuple[str, Adversary]]:
     yield "everybody crashes 10%", Adversary(faster, Status.CRASHED, 0.1, everybody=True)
     for name, at in (("slow", slice(None)), ("slow at one size", slice(2, 3))):
         yield f"{name} 20%", Adversary(faster, rate=0.2, slow_at=at)
+    yield "slow, cores apart 30%", Adversary(faster, rate=0.3, slow_at=slice(None), apart=True)
+    ruled = Planted("ruled", job_wide=False, gain=GAIN, ruled=True)
+    yield "ruled, gain 22%", Adversary(ruled)
+    yield "ruled, slow 20%", Adversary(ruled, rate=0.2, slow_at=slice(None))
     yield "slow calls 20%", Adversary(faster, calls=0.2)
     yield "everybody slow 20%", Adversary(faster, rate=0.2, slow_at=slice(None), everybody=True)
     for gain in (0.05, 0.2):

@@ -33,6 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
+from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Level, Parameter, Point, Space
@@ -46,6 +47,7 @@ CHOICES = ("default", "ring", "tree")
 OBJECTIVES = (Objective("latency"),)
 LAUNCHES = 60
 """Of search and verification, over which the machine drifts."""
+RING = Point.of({"algorithm": "ring"})
 UNREAD = "AUTOTUNE_NOBODY_READS_THIS"
 
 
@@ -65,15 +67,23 @@ class Planted:
     loss: float | None = None
     spread: tuple[float, float] = (0.02, 0.05)
     """Least and most that launches of one campaign lie apart."""
+    ruled: bool = False
+    """Whether algorithm ``ring`` gains that, in place of setting ``a``."""
 
-    def speedup(self, trial: Trial) -> np.ndarray:
-        """Ln of the speed-up of a launch, at each size."""
-        if trial.subject is Subject.UNTOUCHED or trial.point.get("UCX_TLS") != "a":
-            return np.zeros(len(SIZES))
+    def uses(self, trial: Trial) -> bool:
+        """Whether a deployed launch has what is planted."""
+        own = bool(trial.rules) if self.ruled else trial.point.get("UCX_TLS") == "a"
+        return own and trial.subject is not Subject.UNTOUCHED
+
+    def speedup(self, trial: Trial, choice: str | None = None) -> np.ndarray:
+        """Ln of the speed-up of a launch, or of a choice that it sweeps, at each size."""
+        acts = np.full(len(SIZES), choice == "ring" if self.ruled else self.uses(trial))
+        if self.ruled and choice is None:
+            acts[:] = [choice_at(trial.rules, ("allreduce", 2, size)) == RING for size in SIZES]
         whole = np.full(len(SIZES), math.log1p(self.gain))
         if self.loss is not None:
             whole[2] = math.log1p(-self.loss)
-        return whole
+        return np.where(acts, whole, 0.0)
 
 
 class Machine:
@@ -99,7 +109,7 @@ class Machine:
         estimates = []
         for choice in swept:
             own = 0.005 * self.rng.normal(size=len(SIZES))  # calls of one launch differ by less
-            times = 1e-6 * np.exp(noise + own - self.planted.speedup(trial))
+            times = 1e-6 * np.exp(noise + own - self.planted.speedup(trial, choice))
             cell = {} if choice is None else {"algorithm": choice}
             estimates += [
                 Estimate(Cell("allreduce", 2, size, Point.of(cell)), float(t), float(0.005 * t), 20)

@@ -1,9 +1,11 @@
 """Which patterns a knob moves here: launches in turn with one knob of each family changed, against none.
 
     python -m benchmarks.knobs_by_pattern --rounds 5 runs.json      # measures; once more adds launches
-    python -m benchmarks.knobs_by_pattern --rounds 0 runs.json --write benchmarks/knobs_by_pattern.md
+    python -m benchmarks.knobs_by_pattern later.json --rounds 3 --only osc_rdma_buffer_size=1048576
+    python -m benchmarks.knobs_by_pattern --rounds 0 runs.json later.json --write TABLE.md
 
-A setting is compared with its base, Open MPI's own or that with UCX below. A cell is shown where it differs
+A setting is compared with its base, Open MPI's own or that with UCX below, of the same file alone: launches
+of another day are another machine's. A cell is shown where it differs
 at 1 % over its whole row (Welch's t of logarithms, Bonferroni): how many times as fast, else ``=``.
 """
 
@@ -38,22 +40,38 @@ SETTINGS: dict[str, tuple[str, dict[str, str], dict[str, str], list[str], bool]]
     "UCX_RNDV_THRESH=inf": ("rendezvous", {}, {"UCX_RNDV_THRESH": "inf"}, [], True),
     "UCX_ZCOPY_THRESH=1k": ("zero copy", {}, {"UCX_ZCOPY_THRESH": "1k"}, [], True),
     "UCX_MM_FIFO_ELEM_SIZE=512": ("FIFO", {}, {"UCX_MM_FIFO_ELEM_SIZE": "512"}, [], True),
+    "UCX_MM_FIFO_SIZE=32": ("FIFO", {}, {"UCX_MM_FIFO_SIZE": "32"}, [], True),
+    "UCX_MM_SEG_SIZE=2064": ("segments", {}, {"UCX_MM_SEG_SIZE": "2064"}, [], True),
+    "UCX_CMA_SEG_SIZE=8m": ("segments", {}, {"UCX_CMA_SEG_SIZE": "8m"}, [], True),
     "btl_sm_fifo_size=64": ("FIFO", {"btl_sm_fifo_size": "64"}, {}, [], False),
     "smsc=^cma": ("single copy", {"smsc": "^cma"}, {}, [], False),
+    "osc_rdma_buffer_size=1048576": ("one-sided", {"osc_rdma_buffer_size": "1048576"}, {}, [], False),
+    "coll_libnbc_iallreduce_algorithm=ring": (
+        "non-blocking",
+        {"coll_libnbc_iallreduce_algorithm": "ring"},
+        {},
+        [],
+        False,
+    ),
     "osc=^sm": ("one-sided", {"osc": "^sm"}, {}, [], False),
     "mpi_yield_when_idle=1": ("progress", {"mpi_yield_when_idle": "1"}, {}, [], False),
     "--bind-to none": ("binding", {}, {}, ["--bind-to", "none"], False),
 }
 
 
-def launch(name: str, seed: int) -> dict[str, float]:
+OWN, BELOW = "Open MPI's own", "pml=ucx"
+Runs = dict[str, list[dict[str, float]]]
+"""By setting, the cells of each launch."""
+
+
+def launch(name: str, seed: int, seconds: float) -> dict[str, float]:
     """Median seconds of each cell of one launch under a setting."""
     _, mca, variables, words, ucx = SETTINGS[name]
     mca = {"btl": "^ofi", **(UCX if ucx else {}), **mca}
     request = ProbeRequest(
         NAMES,
         SIZES,
-        budget_s=1.2,
+        budget_s=seconds,
         precision=0.05,
         min_samples=10,
         max_samples=200,
@@ -85,23 +103,28 @@ def launch(name: str, seed: int) -> dict[str, float]:
     }
 
 
-def table(runs: dict[str, list[dict[str, float]]]) -> str:
-    """The table in Markdown."""
+def base(name: str) -> str:
+    """The setting that one is compared with."""
+    return BELOW if SETTINGS[name][-1] and name != BELOW else OWN
+
+
+def table(files: list[Runs]) -> str:
+    """The table in Markdown, each row out of the first file that has it."""
     sizes = "/".join(f"{size >> 20} MiB" if size >> 20 else f"{size} B" for size in SIZES)
     lines = [
         f"| family | setting | {' | '.join(NAMES)} |",
         f"|---|---|{'---|' * len(NAMES)}",
     ]
-    for name, (family, *_, ucx) in SETTINGS.items():
-        base = "pml=ucx" if ucx and name != "pml=ucx" else "Open MPI's own"
-        if name == base:
+    counts = set()
+    for name, (family, *_) in SETTINGS.items():
+        runs: Runs = next((its for its in files if {name, base(name)} <= its.keys()), {})
+        if name == OWN or not runs:
             continue
-        cells = {
-            pattern: [_cell(runs, name, base, f"{pattern} {size}") for size in SIZES] for pattern in NAMES
-        }
-        row = ["=" if set(its) == {"="} else " / ".join(its) for its in cells.values()]
+        counts.add(min(len(runs[name]), len(runs[base(name)])))
+        cells = ([_cell(runs, name, base(name), f"{pattern} {size}") for size in SIZES] for pattern in NAMES)
+        row = ["=" if set(its) == {"="} else " / ".join(its) for its in cells]
         lines.append(f"| {family} | `{name}` | " + " | ".join(row) + " |")
-    n = min(len(ones) for ones in runs.values())
+    n = " or ".join(map(str, sorted(counts)))
     head = (
         f"# Knobs by pattern\n\nHow many times as fast at {sizes} (`=`: no difference shown, `?`: no\n"
         f"time left); {n} launches each in turn, {date.today():%d %B %Y}, virtual machine with two cores\n"
@@ -112,7 +135,7 @@ def table(runs: dict[str, list[dict[str, float]]]) -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def _cell(runs: dict[str, list[dict[str, float]]], name: str, base: str, cell: str) -> str:
+def _cell(runs: Runs, name: str, base: str, cell: str) -> str:
     """How many times as fast, where the launches show a difference."""
     mine, others = (np.log([run[cell] for run in runs[side] if cell in run]) for side in (name, base))
     if min(len(mine), len(others)) < 3:
@@ -125,19 +148,21 @@ def _cell(runs: dict[str, list[dict[str, float]]], name: str, base: str, cell: s
 def main() -> None:
     """Measure, and write the table."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    asked.add_argument("runs", type=Path)
+    asked.add_argument("files", type=Path, nargs="+", help="of launches; more are added to the first")
     asked.add_argument("--rounds", type=int, default=5)
+    asked.add_argument("--only", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    asked.add_argument("--seconds", type=float, default=1.2, help="of a launch's timed part")
     asked.add_argument("--write", type=Path)
     its = asked.parse_args()
-    runs: dict[str, list[dict[str, float]]] = {name: [] for name in SETTINGS}
-    if its.runs.exists():
-        runs |= json.loads(its.runs.read_text(encoding="utf-8"))
+    files: list[Runs] = [json.loads(f.read_text(encoding="utf-8")) if f.exists() else {} for f in its.files]
+    runs = files[0]
+    names = list(dict.fromkeys([*map(base, its.only), *its.only]))
     for turn in range(its.rounds):
-        order = np.random.default_rng([turn, len(runs["pml=ucx"])]).permutation(list(SETTINGS))
-        for name in map(str, order):
-            runs[name].append(launch(name, turn))
-        its.runs.write_text(json.dumps(runs), encoding="utf-8")
-    text = table(runs)
+        begun = sum(map(len, runs.values()))
+        for name in map(str, np.random.default_rng([turn, begun]).permutation(names)):
+            runs.setdefault(name, []).append(launch(name, turn, its.seconds))
+        its.files[0].write_text(json.dumps(runs), encoding="utf-8")
+    text = table(files)
     if its.write:
         its.write.write_text(text, encoding="utf-8")
     print(text)

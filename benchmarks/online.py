@@ -57,6 +57,7 @@ class Cell(ctypes.Structure):
         ("out", ctypes.c_uint32),
         ("seconds", ctypes.c_double * SETTINGS),
         ("period_s", ctypes.c_double),
+        ("spent_s", ctypes.c_double),
         ("alpha", ctypes.c_double),
         ("log_e", ctypes.c_double * STRENGTHS),
         ("gain", ctypes.c_double),
@@ -150,6 +151,7 @@ def simulate(decide: ctypes.CDLL, job: Job, calls: int, seed: int, share: float 
         level += 0.2 * (0.05 * rng.standard_normal() - level)
         if order.what == CALLS:
             process.spent_s += LOOK_S
+            cell.spent_s += LOOK_S
         else:
             costs = np.ascontiguousarray(job.costs(rng, turn, settings, np.full(len(settings), level)))
             harm_s += float(np.maximum(0, true[settings] - true[0]).sum())

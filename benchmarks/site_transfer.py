@@ -8,6 +8,9 @@ above 1.64 standard deviations (a jackknife over trees; ACCLAiM uses it to choos
 
     python -m benchmarks.site_transfer DIR … [--part 8]
 
+Held out, the model's rules are chosen for each machine on all others: of all combinations of ``CANDIDATES``
+the one that loses least there, then the one nearest the best.
+
 A machine whose tables name no default, or of whose collectives no two counts are so far apart, is named and
 left out.
 """
@@ -15,16 +18,29 @@ left out.
 import argparse
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autotune.importers.table import read_rows
-from autotune.site import DEFAULT, Measured, Shape, bounds, calibrated, decide, fitted, outcomes
+from autotune.site import (
+    DEFAULT,
+    Measured,
+    Shape,
+    abstention,
+    bounds,
+    calibrated,
+    decide,
+    fitted,
+    outcomes,
+    transfer,
+)
 from autotune.site.abstention import LOSS, Outcome
-from autotune.site.transfer import PRIOR
 from benchmarks.left_out_machines import knobs_of, machine_of
 
 Truth = Mapping[Shape, Mapping[str, float]]
@@ -50,7 +66,8 @@ def load(folders: Sequence[Path]) -> dict[str, list[Measured]]:
             continue
         columns, rows = read_rows(path, "")
         default = {tuple(r[c] for c in knobs_of(columns)) for r in rows if r["is_default"] == "1"}
-        machine = machine_of(path) + ("" if default else " (no default)")
+        line = " 1d" if path.stem.endswith("_1d") else ""  # nodes in a line, not in a cube
+        machine = machine_of(path) + line + ("" if default else " (no default)")
         for row in rows:
             if row["latency_us"]:
                 words = tuple(row[c] for c in knobs_of(columns))
@@ -143,19 +160,74 @@ def jackknife(values: NDArray[np.float64]) -> float:
 
 def ours(shown: Sequence[Measured], truth: Truth, others: Sequence[Outcome]) -> Choices:
     model = fitted(shown)
-    z = calibrated([*outcomes(shown, model.scales), *others])
+    z = calibrated([*outcomes(shown), *others])
     said = bounds(model, list(truth))
     there = {s: [b for b in choices if b[0] in truth[s]] for s, choices in said.items()}
     return {d.shape: d.choice for d in decide(there, z)}
 
 
-def judged(name: str, choices: Choices, truth: Truth) -> str:
+CANDIDATES = {
+    "SHARED": (0.0, 0.25, 0.5, 0.75, 1.0),  # from equal messages to equal blocks
+    "OWN": (0.05, 0.1, 0.2),
+    "least z": (0.1, 0.5, 1.0, 1.645),  # a tenth asks for little more than a positive gain
+    "powers apart": (True, False),
+}
+Chosen = tuple[float, float, float, bool]
+
+
+@contextmanager
+def under(rules: Chosen) -> Iterator[None]:
+    """The model with other rules."""
+    shared, own, least, apart = rules
+    grid = tuple(np.geomspace(least, 16, 17).tolist())
+    power = transfer._power if apart else lambda _: True
+    with (
+        patch.multiple(transfer, SHARED=shared, OWN=own, _power=power),
+        patch.object(abstention, "GRID", grid),
+    ):
+        yield
+
+
+def held_out(machines: Mapping[str, list[Measured]], part: float) -> Iterator[str]:
+    """A row for each machine, by the rules that do best on all others; each at the same measurements."""
+    parts = {name: split(measured, part) for name, measured in machines.items()}
+    parts = {name: both for name, both in parts.items() if both[1]}
+    made: dict[Chosen, dict[str, Choices]] = {}
+    for rules in product(*CANDIDATES.values()):
+        with under(rules):
+            episodes = {name: outcomes(measured) for name, measured in machines.items()}
+            made[rules] = {
+                name: ours(*both, [o for x, seen in episodes.items() if kin(x) != kin(name) for o in seen])
+                for name, both in parts.items()
+            }
+    for name in parts:
+        rest = [other for other in parts if kin(other) != kin(name)]
+
+        def cost(rules: Chosen, rest: Sequence[str] = rest) -> tuple[int, float]:
+            figures = [figures_of(made[rules][other], parts[other][1]) for other in rest]
+            return sum(f[2] for f in figures), sum(
+                len(parts[o][1]) * f[0] for o, f in zip(rest, figures, strict=True)
+            )
+
+        best = min(made, key=cost)
+        yield judged(
+            f"{name}: held out, {dict(zip(CANDIDATES, best, strict=True))}", made[best][name], parts[name][1]
+        )
+
+
+def figures_of(choices: Choices, truth: Truth) -> tuple[float, int, int]:
+    """Mean ln of the time over the best, how many are decided, and how many of these lost."""
     chosen = {s: choices.get(s, DEFAULT) for s in truth}
     decided = [s for s in truth if chosen[s] != DEFAULT]
     lost = sum(truth[s][chosen[s]] > (1 + LOSS) * truth[s][DEFAULT] for s in decided)
-    excess = np.exp(np.mean([np.log(truth[s][chosen[s]] / min(truth[s].values())) for s in truth]))
-    share = len(decided) / len(truth)
-    return f"| {name} | {len(truth)} | {share:.0%} | {excess:.3f} | {lost} of {len(decided)} |"
+    excess = np.mean([np.log(truth[s][chosen[s]] / min(truth[s].values())) for s in truth])
+    return float(excess), len(decided), lost
+
+
+def judged(name: str, choices: Choices, truth: Truth) -> str:
+    excess, decided, lost = figures_of(choices, truth)
+    share = decided / len(truth)
+    return f"| {name} | {len(truth)} | {share:.0%} | {np.exp(excess):.3f} | {lost} of {decided} |"
 
 
 def main() -> None:
@@ -164,7 +236,7 @@ def main() -> None:
     parser.add_argument("--part", type=float, default=8)
     options = parser.parse_args()
     machines = load(options.folders)
-    episodes = {name: outcomes(measured, PRIOR) for name, measured in machines.items()}
+    episodes = {name: outcomes(measured) for name, measured in machines.items()}
     print(
         "| machine, by | shapes | decided | excess over best | lost of decided |\n|---|---:|---:|---:|---:|"
     )
@@ -181,6 +253,8 @@ def main() -> None:
         print(judged(f"{name}: random forest, jackknife", forest(shown, truth, sure=True), truth))
         print(judged(f"{name}: transfer", ours(shown, truth, others), truth))
         print(judged(f"{name}: transfer, own calibration alone", ours(shown, truth, ()), truth))
+    for row in held_out(machines, options.part):
+        print(row)
     print(f"\nleft out: {', '.join(left_out)}")
 
 

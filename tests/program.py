@@ -31,15 +31,21 @@ def autotune(*words, cwd, timeout_s=280, **env):
             "env": _environment(env),
             "streams": [str(out), str(err)],
         }
-        warm = _warm()
-        warm.stdin.write(json.dumps(request).encode() + b"\n")
-        pid, ended = int(warm.stdout.readline()), []
+        warm, pid, ended = _warm(), 0, []
         try:
+            warm.stdin.write(json.dumps(request).encode() + b"\n")
+            pid = int(warm.stdout.readline())
             ended = select.select([warm.stdout], [], [], timeout_s)[0]
-        finally:  # the next one is to find nothing of this one
             if not ended:
                 os.kill(pid, signal.SIGKILL)
             code = int(warm.stdout.readline())
+        except BaseException:  # a limit of the test, say: what is still to be told is not the next one's
+            _warm.cache_clear()
+            warm.kill()
+            with contextlib.suppress(ProcessLookupError):
+                if pid:
+                    os.kill(pid, signal.SIGKILL)
+            raise
         if not ended:
             raise subprocess.TimeoutExpired(words, timeout_s, out.read_bytes(), err.read_bytes())
         return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())

@@ -53,11 +53,14 @@ def prose_of_markdown(text: str) -> str:
     return kept.replace("\n\n", "\n·\n")  # no phrase goes on behind an empty line
 
 
+_LITERALS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}  # From Python 3.12 on.
+
+
 def prose_of_python(text: str) -> str:
     """Comments, docstrings, and literals with a blank in them; names and fields of f-strings are left out."""
     lines = [blank(line, " ") for line in text.splitlines(keepends=True)]
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        literal = token.type == tokenize.STRING and " " in token.string
+        literal = token.type in _LITERALS and " " in token.string
         if token.type != tokenize.COMMENT and not literal:
             continue
         kept = re.sub(r"``.*?``|\{[^{}\n]*\}|`[^`\n]+`", lambda found: blank(found[0]), token.string)

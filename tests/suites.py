@@ -1,6 +1,6 @@
 """mpi4py's own test suite as it is, and with another algorithm at each call: what fails in addition.
 
-    python -m tests.suites [--ranks 2 4] [--modules REGEX]
+    python -m tests.suites [--ranks 2 4] [--modules REGEX] [--stacks OPENMPI41 ...]
 
 The suite is that of the source archive of the mpi4py which is pinned here, fetched by pip. It runs on the MPI
 of this environment and on those of AUTOTUNE_PYTHON_OPENMPI41 and AUTOTUNE_PYTHON_MPICH where these are set.
@@ -20,13 +20,31 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 from tests.integration.mpirun import CROWDED, ROOT, launcher
 
 STACKS = ("", "OPENMPI41", "MPICH")
+ON_EACH = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("", marks=pytest.mark.mpi),
+        pytest.param("OPENMPI41", marks=pytest.mark.mpi41),
+        pytest.param("MPICH", marks=pytest.mark.mpich),
+    ],
+)
+"""A test on each of them."""
 SERIALIZED = {"MPI4PY_RC_THREAD_LEVEL": "serialized"}
 """With its default, MPI_THREAD_MULTIPLE, nothing is switched."""
-_FAILED = re.compile(r"(?m)^(?:FAIL|ERROR): (.+)$")
+YIELDING = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1"}
+"""More ranks than cores under MPICH, as ``CROWDED`` under Open MPI."""
+_FAILED = re.compile(r"(?m)^(?:FAIL|ERROR): (\w+ \([\w.]+\))")  # another rank's words may follow on the line
 _RAN = re.compile(r"(?m)^Ran (\d+) tests")
+
+
+def python_of(stack: str) -> str:
+    """The interpreter of one of ``STACKS``."""
+    return os.environ[f"AUTOTUNE_PYTHON_{stack}"] if stack else sys.executable
 
 
 @dataclass(frozen=True)
@@ -38,6 +56,8 @@ class Outcome:
     code: int
     calls: int = 0
     """That could be switched, on rank 0 of each communicator."""
+    said: str = ""
+    """Its last lines."""
 
 
 def fetched(folder: Path) -> Path:
@@ -57,7 +77,7 @@ def outcome(suite: Path, python: str, ranks: int, modules: str, switched: bool) 
     options = CROWDED if "mpich" not in launcher(python) else ()
     program = [python, "test/main.py", "--quiet", *(["-i", modules] if modules else [])]
     argv = [launcher(python), "-n", str(ranks), *options, *program]
-    environment = {**os.environ, **ROOT, **SERIALIZED, "AUTOTUNE_RUN_MODE": "random"}
+    environment = {**os.environ, **ROOT, **SERIALIZED, **YIELDING, "AUTOTUNE_RUN_MODE": "random"}
     document = suite / "run.json"
     if switched:
         verb = ["run", "--reductions", "--out", str(document), "--"]
@@ -66,7 +86,8 @@ def outcome(suite: Path, python: str, ranks: int, modules: str, switched: bool) 
     said = (done.stdout + done.stderr).decode(errors="replace")
     cells = json.loads(document.read_text())["cells"] if switched else []
     ran = min([int(n) for n in _RAN.findall(said)], default=0)
-    return Outcome(ran, frozenset(_FAILED.findall(said)), done.returncode, sum(c["calls"] for c in cells))
+    calls = sum(c["calls"] for c in cells)
+    return Outcome(ran, frozenset(_FAILED.findall(said)), done.returncode, calls, said[-2000:])
 
 
 def main() -> int:
@@ -74,11 +95,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--modules", default="")
+    parser.add_argument("--stacks", nargs="+", choices=STACKS, default=STACKS)
     asked = parser.parse_args()
     worse = False
     with tempfile.TemporaryDirectory() as folder:
         suite = fetched(Path(folder))
-        for name in STACKS:
+        for name in asked.stacks:
             python = os.environ.get(f"AUTOTUNE_PYTHON_{name}") if name else sys.executable
             for ranks in asked.ranks if python else ():
                 plain = outcome(suite, python, ranks, asked.modules, switched=False)
@@ -89,6 +111,7 @@ def main() -> int:
                     f"{name or 'this MPI'}, {ranks} ranks: {plain.ran} tests, {len(plain.failed)} fail; "
                     f"switched {other.ran}, {len(other.failed)} fail, {other.calls:,} calls\n"
                     + "".join(f"  only when switched: {one}\n" for one in sorted(more))
+                    + "".join(one.said for one in (plain, other) if not one.ran)
                 )
                 sys.stdout.flush()
     return int(worse)

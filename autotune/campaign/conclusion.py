@@ -8,7 +8,7 @@ from autotune.campaign.drift import corrected
 from autotune.campaign.plan import Plan
 from autotune.history.objectives import Envelope, envelope
 from autotune.history.trial import History, Phase
-from autotune.recommend.front import recommend
+from autotune.recommend.front import recommend, recommendations
 from autotune.recommend.recommendation import Checked, Provenance, Recommendation
 from autotune.recommend.summary import speedup_interval
 from autotune.screening import Effects, ScreeningResult
@@ -68,18 +68,19 @@ def conclude(campaign: Description, history: History, date: str) -> Conclusion:
     baseline = envelope(campaign.space, history.of(Phase.BASELINE))
     if found is None:
         return Conclusion(baseline, effects, screening, verdict, None)
-    listed = choices(
-        campaign.space,
-        campaign.objectives,
-        history,
-        found,
-        verdict,
-        one_row,
-        campaign.scenario.verify.max_loss,
-    )
+    max_loss = campaign.scenario.verify.max_loss
+    listed = choices(campaign.space, campaign.objectives, history, found, verdict, one_row, max_loss)
     texts = tuple(choice.text for choice in listed)
     signed = tuple(_signed(campaign, choice, verdict, date, texts) for choice in listed)
     return Conclusion(baseline, effects, screening, verdict, signed[0].recommendation, signed)
+
+
+def under(campaign: Description, history: History, point: Point, date: str) -> Recommendation | None:
+    """The search's recommendation under one job-wide setting; None: it was not measured completely."""
+    one_row = dialect(campaign.space.stack).one_row
+    listed = recommendations(campaign.objectives, campaign.space, corrected(history), one_row, also=(point,))
+    found = next((one for one in listed if one.point == point), None)
+    return found and replace(found, provenance=_provenance(campaign, found, date))
 
 
 def _signed(

@@ -25,9 +25,13 @@ class Share:
         """How many."""
         return str(self.launches) if self.launches == self.most else f"{self.launches} to {self.most}"
 
+    def hours(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[float, float]:
+        """Node-hours: all of them measuring alone … all of them timing out."""
+        return self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
+
     def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:
-        """Phase, launches and node-hours: all of them measuring alone … all of them timing out."""
-        least_h, most_h = self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
+        """Phase, launches and node-hours."""
+        least_h, most_h = self.hours(nodes, launch_s, timeout_s)
         return self.phase, self.count, f"{least_h:.2f} … {most_h:.2f}"
 
 
@@ -40,16 +44,11 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
     plan, scenario = strategy.plan(), strategy.campaign.scenario
     n_screening = plan.design.n_runs if plan.design and not strategy.discovery else 0
     search = max(0, plan.budget.launches - plan.n_baseline - n_screening)
-    n_discovery = strategy.discovery.course.launches if strategy.discovery else 0
-    counts = {
-        "baseline": plan.n_baseline,
-        "discovery": n_discovery,
-        "screening": n_screening,
-        "search": search,
-    }
+    course = strategy.discovery.course.launches if strategy.discovery else 0
+    counts = {"baseline": plan.n_baseline, "discovery": course, "screening": n_screening, "search": search}
     round_launches = plan.verifier.design.launches if plan.verifier else 0
     probe_s, discover_s = scenario.probe.budget_s, scenario.discover.probe_s
-    if not n_discovery:
+    if not course:
         del counts["discovery"]
     total_s = scenario.budget.total_seconds or math.inf
     limits = {"discovery": min(scenario.discover.seconds or math.inf, total_s / 2)}  # as ``Discovery`` has it
@@ -66,11 +65,8 @@ def planned(campaign: Description) -> tuple[Phase, ...]:
     """The phases that a campaign has, in order."""
     names = {share.phase for share in shares(Strategy(campaign)) if share.most}
     names |= {"discovery"} if campaign.discovered is not None else set()
-    order = (Phase.BASELINE, Phase.DISCOVERY, Phase.SCREENING, Phase.SEARCH)
-    return (
-        *(phase for phase in order if phase.value in names),
-        *((Phase.VERIFY,) if "verification" in names else ()),
-    )
+    order = {phase: phase.value for phase in Phase} | {Phase.VERIFY: "verification"}
+    return tuple(phase for phase, name in order.items() if name in names)
 
 
 def _most(plan: Plan, before: int) -> int:

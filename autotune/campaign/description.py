@@ -103,6 +103,7 @@ LATER = (
     ("discover", "levels"),
     ("baseline", "every"),
     ("launch", "patience_s"),
+    ("launch", "first_node"),
     ("campaign", "notify"),
 )
 """Keys that earlier versions did not know: where they are as by default, a journal does not name them."""
@@ -132,10 +133,7 @@ def campaign_event(campaign: Description) -> dict[str, Any]:
         "fingerprint": campaign.whole.fingerprint,
         "objectives": [
             {
-                "name": objective.name,
-                "min_bytes": objective.min_bytes,
-                "max_bytes": objective.max_bytes,
-                "goal": objective.goal,
+                **{name: getattr(objective, name) for name in ("name", "min_bytes", "max_bytes", "goal")},
                 "weights": [[*slot, weight] for slot, weight in objective.weights.items()],
             }
             for objective in campaign.objectives
@@ -151,24 +149,20 @@ def campaign_of(event: Mapping[str, Any]) -> Description:
         ScenarioError: a scenario of another version.
         JournalError: a site of another version, or a description that is damaged.
     """
+    site = Document("the journal's site", JournalError, own=True, newer=True)
     try:
-        return _campaign_of(event)
+        return Description(
+            restored(event["scenario"]),
+            space_of(event["space"]),
+            tuple(_objective(document) for document in event["objectives"]),
+            site.structured(SiteFacts, event["site"]),
+            space_of(event["knobs"]) if "knobs" in event else None,
+        )
     except AutotuneError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         what = f"{type(exc).__name__}: {exc}"
         raise JournalError(f"the journal's description of its campaign is damaged: {what}") from exc
-
-
-def _campaign_of(event: Mapping[str, Any]) -> Description:
-    site = Document("the journal's site", JournalError, own=True, newer=True)
-    return Description(
-        restored(event["scenario"]),
-        space_of(event["space"]),
-        tuple(_objective(document) for document in event["objectives"]),
-        site.structured(SiteFacts, event["site"]),
-        space_of(event["knobs"]) if "knobs" in event else None,
-    )
 
 
 def campaign_in(events: Sequence[Mapping[str, Any]]) -> Description | None:
@@ -193,6 +187,5 @@ def campaign_in(events: Sequence[Mapping[str, Any]]) -> Description | None:
 
 def _objective(document: Mapping[str, Any]) -> Objective:
     weights = {(c, n, m): w for c, n, m, w in document.get("weights", ())}
-    return Objective(
-        document["name"], document["min_bytes"], document["max_bytes"], weights, document.get("goal", "")
-    )
+    limits = (document["min_bytes"], document["max_bytes"])
+    return Objective(document["name"], *limits, weights, document.get("goal", ""))

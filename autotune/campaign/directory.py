@@ -80,13 +80,23 @@ def read_campaign(directory: Path) -> CampaignDirectory:
         UserError: there is no campaign.
         JournalError: its journal is damaged or of a newer format.
     """
+    if (found := find_campaign(directory)) is not None:
+        return found
+    hint = f"expected a directory with a {FILE}"
+    if (directory / WISHES).is_file():
+        hint = f"it is that of a whole site: its campaigns are in {directory / 'jobs'}"
+    raise UserError(f"{directory} holds no campaign", hint)
+
+
+def find_campaign(directory: Path) -> CampaignDirectory | None:
+    """The campaign in a directory; None: none was begun, or its process ended before it said which.
+
+    Raises:
+        JournalError: its journal is damaged or of a newer format.
+    """
     events = read_events(directory)
-    begun = campaign_in(events)
-    if begun is None:
-        hint = f"expected a directory with a {FILE}"
-        if (directory / WISHES).is_file():
-            hint = f"it is that of a whole site: its campaigns are in {directory / 'jobs'}"
-        raise UserError(f"{directory} holds no campaign", hint)
+    if (begun := campaign_in(events)) is None:
+        return None
     history, pending = replayed(events)
     about = Strategy(begun).plan(history).campaign
     return CampaignDirectory(directory, about, history, *_state(directory, events), pending, len(events))

@@ -15,6 +15,7 @@ import numpy as np
 
 from autotune.campaign.failures import enough_s
 from autotune.campaign.time_left import PLENTY, TimeLeft
+from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.measure.machine import cores_in, often_apart
 from autotune.scenario.sections import Discover
@@ -80,15 +81,11 @@ class Discovery:
         wanted = self.wanted
         strong = {p.name: 1 for p in self.space.job if p.strong}
         tiers = {**strong, **dict.fromkeys(self.named, 0)}
-        return DiscoveryDesign(
-            self.arms, wanted.launches, wanted.share, wanted.rounds, wanted.rate, self.seed, tiers
-        )
+        limits = (wanted.launches, wanted.share, wanted.rounds, wanted.rate)
+        return DiscoveryDesign(self.arms, *limits, self.seed, tiers)
 
     def next_trial(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Trial | None:
-        """The next trial; None when the discovery is complete.
-
-        The history has some good observations of the untouched stack among others.
-        """
+        """The next trial; None when it is complete. Some launches of the untouched stack are good by now."""
         made = history.of(Phase.DISCOVERY).observations
         if made and history.observations[-1].trial.phase is not Phase.DISCOVERY:
             return None  # it was followed by what comes after it, whatever time there is by now
@@ -199,10 +196,7 @@ class Discovery:
         return tuple(dict.fromkeys(p for p in every if p != space.default))
 
     def free(self, found: DiscoveryResult, space: Space) -> tuple[Point, ...]:
-        """In the default arm the best of those active levels that no size was seen to lose by, together.
-
-        Nothing has to be paid for what they gain, as far as fresh launches of each of them showed.
-        """
+        """In the default arm the best active levels by which no size was seen to lose, together."""
         point = space.complete(dict(e.change for e in self._harmless(found)))
         return (point,) if point != space.default else ()
 
@@ -232,9 +226,8 @@ class Discovery:
 
     def _needs(self, parameter: Parameter, base: Point) -> set[Change]:
         """Changes without which a parameter has no effect."""
-        missing = {
-            (parent, wanted[0]) for parent, wanted in parameter.when.items() if base.get(parent) not in wanted
-        }
+        unmet = {parent: of for parent, of in parameter.when.items() if base.get(parent) not in of}
+        missing = {(parent, next(v for v in of if v is not None)) for parent, of in unmet.items()}
         return missing.union(*(self._needs(self.space[parent], base) for parent, _ in missing))
 
     def _run(self, observation: Observation, sizes: int, often: bool) -> Run:
@@ -242,19 +235,14 @@ class Discovery:
         point = trial.point
         fits = [i for i, setting in enumerate(self.settings) if setting.items() <= dict(point).items()]
         base = self.bases[fits[-1]]
-        changes = frozenset(
-            (name, value)
-            for name, value in point.items()
-            if value != base.get(name, self.space[name].default)
-        )
+        defaults = {p.name: p.default for p in self.space.job} | dict(base)
+        changes = frozenset((name, value) for name, value in point.items() if value != defaults[name])
         if not observation.ok:  # a message that names the culprit saves looking for it
             named = frozenset(c for c in changes if re.search(rf"\b{re.escape(c[0])}\b", observation.reason))
             changes = named if len(named) == 1 else changes
-        curve, extra = curve_in(observation), observation.extra
-        apart = observation.apart and not often
-        return Run(
-            fits[-1], changes, trial.block, curve if len(curve) == sizes else (), cores_in(extra), apart
-        )
+        curve = curve_in(observation)
+        whole, apart = curve if len(curve) == sizes else (), observation.apart and not often
+        return Run(fits[-1], changes, trial.block, whole, cores_in(observation.extra), apart)
 
 
 def _spent_s(made: Sequence[Observation]) -> tuple[float, float]:
@@ -270,19 +258,15 @@ def _behind(found: DiscoveryResult, arm: int) -> list[float]:
 
 
 def _active(found: DiscoveryResult, arm: int) -> list[ChangeEffect]:
-    """Active effects in an arm, the best last."""
     return sorted((e for e in found.active if e.arm == arm), key=lambda e: -float(np.mean(e.log_ratio)))
 
 
 def adding_up(effects: Sequence[ChangeEffect], behind: Sequence[float] = ()) -> tuple[Change, ...]:
-    """The level that gains most over all sizes, then what gains where those before it do not.
+    """The level of an arm that gains most over all sizes, then what gains where those before it do not.
 
     Of levels that act at the same size the one that does more is expected to count, of gains and of losses.
-    What is lost at the worst size counts as much as what is gained on the whole, as it may undo that.
-
-    Args:
-        effects: Of an arm.
-        behind: Logarithm of the arm's time over the default's, at each size.
+    What is lost at the worst size counts as much as what is gained on the whole, as it may undo that;
+    ``behind``: ln of the arm's time over the default's at each size.
     """
     chosen: dict[str, Change] = {}
     base = np.array(behind or [0.0] * max((len(e.log_ratio) for e in effects), default=1))
@@ -314,13 +298,11 @@ def _tried(parameter: Parameter, most: int) -> tuple[Value, ...]:
 
 def curve_in(observation: Observation) -> tuple[float, ...]:
     """Logarithms of the times that a launch measured: by collective, communicator and message size."""
-    usable = sorted(
-        observation.usable, key=lambda e: (e.cell.collective, e.cell.comm_size, e.cell.message_bytes)
-    )
+    usable = sorted(observation.usable, key=lambda e: slot_of(e.cell))
     return tuple(float(np.log(e.median_s)) for e in usable)
 
 
-def sizes_of(history: History) -> tuple[int, ...]:
-    """The message sizes of the curves of a discovery, as its effects list them."""
-    made = (o for o in history.of(Phase.DISCOVERY) if o.ok)
-    return tuple(sorted({e.cell.message_bytes for e in chain.from_iterable(o.usable for o in made)}))
+def slots_of(history: History) -> tuple[Slot, ...]:
+    """Slots of the curves of a discovery, in the order of its effects."""
+    made = chain.from_iterable(o.usable for o in history.of(Phase.DISCOVERY))
+    return tuple(sorted({slot_of(estimate.cell) for estimate in made}))

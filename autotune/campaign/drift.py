@@ -87,7 +87,6 @@ def corrected(history: History) -> History:
 
 
 def _without(history: History, offsets: Mapping[int, float]) -> History:
-    """The history with times lower by these logarithms, by number of a trial."""
     if not offsets:
         return history
     moved = (_moved(o, round(offsets.get(o.trial.number, 0.0), 4)) for o in history)
@@ -140,10 +139,7 @@ def _slope(made: tuple[Observation, ...]) -> tuple[float, float]:
 
 
 def _steady(history: History) -> History:
-    """The history without launches of the search on distant cores, which count as lost.
-
-    Where it had many, they are what this machine is like.
-    """
+    """The history without launches of the search on distant cores, unless most of this machine's are."""
     searched = history.of(*_SEARCHED)
     moved = {o.trial.number for o in searched if o.ok and o.apart}
     if not moved or often_apart([o.extra for o in searched]):
@@ -203,7 +199,6 @@ def _undisturbed(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _estimated(made: Sequence[Observation], rows: Sequence[Row]) -> Drift:
-    """Estimate from these launches."""
     y = np.array([mean for _, _, mean in rows])
     same = np.array([[float(a == b) for _, b, _ in rows] for _, a, _ in rows])
     seen = [made[i] for i, _, _ in rows]
@@ -266,8 +261,7 @@ def _common(some: Sequence[Observation], others: Sequence[Observation]) -> Array
         for row, observation in zip(table, launches, strict=True):
             row[[number[host] for host in set(observation.hosts)]] = 1.0
         tables.append(table / np.sqrt(np.maximum(table.sum(axis=1, keepdims=True), 1.0)))
-    shared: Array = tables[0] @ tables[1].T
-    return shared
+    return np.asarray(tables[0] @ tables[1].T)
 
 
 def _likelihood(y: Array, covariance: Array) -> float:
@@ -279,7 +273,6 @@ def _likelihood(y: Array, covariance: Array) -> float:
 
 @remembered
 def _moved(observation: Observation, by: float) -> Observation:
-    """A launch whose times are lower by this logarithm."""
     factor = math.exp(-by)
     if not by:
         return observation

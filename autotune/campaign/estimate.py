@@ -20,18 +20,10 @@ Took = Mapping[Phase, Sequence[float]]
 def seconds_left(
     plan: Plan, discovery: Discovery | None, history: History, took: Took, time: TimeLeft, total_s: float
 ) -> float:
-    """Estimated time to the end of a campaign, all phases together.
+    """Estimated time to the end of a campaign, all phases together; infinite before anything was launched.
 
-    Args:
-        plan: What is planned by now.
-        discovery: What comes before the search, or came; None: nothing does.
-        history: All launches so far.
-        took: What they took.
-        time: What limits the phases before the verification.
-        total_s: What limits all phases; infinite: nothing does.
-
-    Returns:
-        Seconds; infinite before anything was launched, when nothing is known of what a launch takes.
+    ``discovery``: what comes before the search, or came; ``took``: seconds of all launches so far; ``time``:
+    what limits the phases before the verification, ``total_s`` all phases (infinite: nothing does).
     """
     if not any(took.values()):
         return math.inf
@@ -60,10 +52,7 @@ def granted_s(plan: Plan, history: History, elapsed_s: float) -> float:
 
 
 def divided(plan: Plan, history: History, left_s: float, searched_s: float) -> TimeLeft:
-    """Time before the verification, for whose launches a part of ``left_s`` is kept.
-
-    ``searched_s`` have passed without the discovery, whose budget is its own.
-    """
+    """Time before the verification, for which some is kept; ``searched_s`` passed without the discovery."""
     campaign = plan.campaign
     launch_s, fresh_s = expected_s(history, campaign.scenario), verified_s(history, campaign)
     raced = left_s // fresh_s if fresh_s else math.inf
@@ -94,7 +83,6 @@ def _verification(plan: Plan, history: History) -> int:
 
 
 def _each_s(phase: Phase, plan: Plan, took: Took) -> float:
-    """Duration of a launch of a phase: as its last ones took, before the first by what it measures more."""
     mine = took.get(phase, ())
     if len(mine) >= FEW:
         return fmean(mine[-RECENT:])

@@ -181,10 +181,7 @@ def enough_s(longest_s: float) -> float:
 
 
 def with_time_limit(trial: Trial, scenario: Scenario, space: Space, history: History) -> Trial:
-    """The trial with a time limit that follows from launches of its kind, unless the scenario names one.
-
-    A second try has twice the time, lest a slow point be taken for one that hangs.
-    """
+    """The trial with a limit by launches of its kind, unless the scenario names one; twice that once more."""
     alike = history.of_points(space) if trial.subject is Subject.SWEEP else history
     made = [o.duration_s for o in alike if o.ok and o.trial.phase is not Phase.DISCOVERY]
     if scenario.launch.timeout_s or trial.timeout_s or not made:
@@ -202,7 +199,6 @@ def _final(observation: Observation) -> bool:
 
 
 def _untouched(run: list[Observation]) -> int:
-    """How many of them are launches of the baseline."""
     return sum(o.trial.phase is Phase.BASELINE for o in run)
 
 

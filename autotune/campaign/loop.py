@@ -6,17 +6,17 @@ It knows ports only: how a trial is observed, stored, proposed and shown is give
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autotune.campaign.estimate import divided, granted_s, seconds_left
-from autotune.campaign.failures import broken
+from autotune.campaign.failures import broken, limit_s
 from autotune.campaign.plan import Plan
 from autotune.campaign.ports import Listener, Store
 from autotune.campaign.strategy import Strategy
 from autotune.campaign.time_left import TimeLeft
 from autotune.errors import CampaignError
 from autotune.history.events import observation_event, replayed, trial_event
-from autotune.history.trial import History, Observation, Phase, Trial
+from autotune.history.trial import History, Observation, Phase, Status, Trial
 from autotune.recommend.summary import Tally
 
 Clock = Callable[[], float]  # Seconds since some fixed moment.
@@ -40,15 +40,13 @@ class CampaignLoop:
     _discovery_s: float = 0.0  # What the discovery took, also between its launches; its budget is its own.
 
     def __post_init__(self) -> None:
-        """Begin with what is planned before any launch."""
         self.plan = self.strategy.plan()
 
     def run(self, history: History | None = None, begun: Sequence[Trial] = ()) -> History:
         """The history at the end of the budget, or when nothing more is worth a launch.
 
-        Args:
-            history: What the store holds, where the caller has read it; None: it is read.
-            begun: Trials in it that were never observed.
+        ``history`` is what the store holds, where the caller has read it, and ``begun`` its unobserved
+        trials.
 
         Raises:
             CampaignError: the stack's own defaults cannot be measured, or no longer: the machine is broken.
@@ -70,7 +68,8 @@ class CampaignLoop:
             announced = pending.pop(0) if pending else None
             time = self._time(started, history)
             trial = announced or self.strategy.next_trial(history, time)
-            self.cut = trial is not None and self._left_s(started, history) < time.launch_s
+            left_s = self._left_s(started, history)
+            self.cut = trial is not None and left_s < time.launch_s
             if trial is None or self.cut:
                 break
             searching = trial.phase is not Phase.DISCOVERY
@@ -80,7 +79,13 @@ class CampaignLoop:
             self._announce(trial, history, started, time)
             if announced is None:
                 self.store.append(trial_event(trial))
-            observation = self.observe(trial)
+            most_s = left_s + (time.launch_s or math.inf)  # one that began in time may end as others did
+            late = most_s < (trial.timeout_s or limit_s(self.plan.campaign.scenario))
+            observation = self.observe(replace(trial, timeout_s=most_s) if late else trial)
+            if late and observation.status is Status.TIMEOUT:
+                self.cut = True  # no fault of its point: where the campaign goes on it is made again
+                break
+            observation = replace(observation, trial=trial)
             self.store.append(observation_event(observation))
             history = history.plus([observation])
             self._took[trial.phase].append(self.clock() - began)
@@ -126,7 +131,6 @@ class CampaignLoop:
 
 
 def _broken(history: History) -> CampaignError:
-    """Why nothing more is launched."""
     last = history.observations[-1]
     what = "no longer be" if any(o.ok for o in history) else "not be"
     return CampaignError(

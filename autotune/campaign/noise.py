@@ -103,9 +103,8 @@ def _drift(history: History) -> Remark:
     if not found.offsets:
         return Remark("drift", f"not significant in {found.launches} repeated launches; {apart}")
     low, high = found.span
-    why = " and ".join(
-        text for text, by in (("the machine moved", found.walk), ("nodes differ", found.hosts)) if by
-    )
+    effects = (("the machine moved", found.walk), ("nodes differ", found.hosts))
+    why = " and ".join(text for text, by in effects if by)
     moved = f"times drifted by {_percent(low, '+')} to {_percent(high, '+')} ({why}); corrected"
     return Remark("drift", f"{moved}; {apart} after that", grave=True)
 

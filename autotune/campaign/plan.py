@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from autotune import screening
 from autotune.campaign import failures
 from autotune.campaign.description import Description, SiteKind
 from autotune.campaign.drift import corrected
@@ -20,25 +21,13 @@ from autotune.history.memory import remembered
 from autotune.history.objectives import Objective, scores, slots
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.scenario.sections import Budget, Screening
-from autotune.screening import (
-    Effects,
-    ScreeningDesign,
-    ScreeningResult,
-    analyse,
-    as_run,
-    factors_of,
-    foldover,
-    plackett_burman,
-    points_of,
-    screened,
-)
 from autotune.screening.decision import Goal
 from autotune.space import Point, Space
 from autotune.stacks import dialect
 from autotune.verification.rounds import Verifier
 from autotune.verification.sequential import SequentialDesign
 
-Screened = tuple[tuple[Effects, ...], ScreeningResult]
+Screened = tuple[tuple[screening.Effects, ...], screening.ScreeningResult]
 """A screening's analyses, one for each objective, and the decision on each factor."""
 
 
@@ -128,16 +117,8 @@ class Plan:
             raise ScenarioError(
                 f"verify.other_loop=counts, {site}", "only an MPI's calls are timed in two loops"
             )
-        return Verifier(
-            self.space,
-            self.objectives,
-            design,
-            scenario.seed,
-            one_row,
-            scenario.other_loop,
-            counts,
-            self.campaign.confirmed,
-        )
+        how = (one_row, scenario.other_loop, counts, self.campaign.confirmed)
+        return Verifier(self.space, self.objectives, design, scenario.seed, *how)
 
     def kept_launches(self, history: History, in_time: float = 0.0) -> int:
         """For the verification, where time is limited: a round; of all time those of two settings and more.
@@ -161,13 +142,13 @@ class Plan:
         return min(self.campaign.scenario.baseline.launches, max(1, self.budget.launches // 3))
 
     @property
-    def _whole_design(self) -> ScreeningDesign | None:
+    def _whole_design(self) -> screening.ScreeningDesign | None:
         """The screening's runs, whether they have room or not; None: not wanted, or nothing to screen."""
         scenario = self.campaign.scenario
         return None if self.campaign.discovered else _design(self.space, scenario.screening, scenario.seed)
 
     @property
-    def design(self) -> ScreeningDesign | None:
+    def design(self) -> screening.ScreeningDesign | None:
         """The screening's runs; None where there is none: not wanted, nothing to screen, or no room."""
         design = self._whole_design
         return design if design and design.n_runs < self.budget.launches - self.n_baseline else None
@@ -175,7 +156,7 @@ class Plan:
     @cached_property
     def design_points(self) -> Sequence[Point]:
         """The point of each run of the design."""
-        return points_of(self.space, self.design) if self.design else ()
+        return screening.points_of(self.space, self.design) if self.design else ()
 
     def screening(self, history: History) -> Screened | None:
         """Effects and decisions of the screening; None until it is complete, or where too much failed."""
@@ -222,16 +203,16 @@ class Plan:
 
 
 @remembered
-def _design(space: Space, wanted: Screening, seed: int) -> ScreeningDesign | None:
-    factors = factors_of(space)
+def _design(space: Space, wanted: Screening, seed: int) -> screening.ScreeningDesign | None:
+    factors = screening.factors_of(space)
     if not wanted.enabled or len(factors) < 2:
         return None
     rng = np.random.default_rng([seed, 1])
     centre = wanted.centre_points if any(f.centre is not None for f in factors) else 0
-    design = plackett_burman(
+    design = screening.plackett_burman(
         factors, rng, blocks=wanted.replicates, centre_points=centre, min_runs=wanted.runs
     )
-    return design.followed_by(foldover(design, rng)) if wanted.foldover else design
+    return design.followed_by(screening.foldover(design, rng)) if wanted.foldover else design
 
 
 @remembered
@@ -242,12 +223,11 @@ def _screened(
     objectives: tuple[Objective, ...],
     rows: tuple[Observation, ...],
 ) -> Screened | None:
-    """Analysis of a design's rows; None where too few have a result."""
     if (design := _design(space, wanted, seed)) is None:
         return None
     measured = slots(rows)
     judged = [scores(objectives, space, [row], measured) for row in rows]
-    taken = as_run(design, [row.trial.point for row in rows])
+    taken = screening.as_run(design, [row.trial.point for row in rows])
     effects = []
     try:
         for i, objective in enumerate(objectives):
@@ -255,8 +235,8 @@ def _screened(
             # One sample says nothing about its error; the design's own residuals then do.
             known = [any(e.n > 1 for e in row.usable) for row in rows]
             errors = [s[i].sem if s and k else np.nan for s, k in zip(judged, known, strict=True)]
-            effects.append(analyse(taken, values, name=objective.name, sem=errors))
+            effects.append(screening.analyse(taken, values, name=objective.name, sem=errors))
         goals: dict[str, Goal] = {o.name: "max" if o.maximise else "min" for o in objectives}
-        return tuple(effects), screened(design.factors, effects, goals)
+        return tuple(effects), screening.screened(design.factors, effects, goals)
     except UserError:  # nothing is fixed
         return None

@@ -60,7 +60,6 @@ class Proposer(Protocol):
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The next launch as a function of the arguments alone; None: nothing more is worth a launch."""
-        ...
 
 
 class Store(Protocol):
@@ -68,11 +67,9 @@ class Store(Protocol):
 
     def append(self, event: Mapping[str, Any]) -> None:
         """Add one event; when this returns it survives a crash."""
-        ...
 
     def read(self) -> Sequence[Mapping[str, Any]]:
         """All events so far, oldest first."""
-        ...
 
 
 class Exporter(Protocol):
@@ -87,7 +84,6 @@ class Exporter(Protocol):
         Raises:
             UserError: the recommendation holds something that the format cannot say.
         """
-        ...
 
     def use(self, recommendation: "Recommendation", directory: Path) -> str:
         """The line that applies the files in a directory, completely; empty: there is none.
@@ -95,7 +91,6 @@ class Exporter(Protocol):
         Raises:
             UserError: as ``export``.
         """
-        ...
 
 
 class Listener(Protocol):
@@ -103,24 +98,18 @@ class Listener(Protocol):
 
     def phase(self, phase: Phase, n_trials: int) -> None:
         """A phase begins, of so many launches as far as is known; 0: the budget decides."""
-        ...
 
     def designed(self, design: "ScreeningDesign") -> None:
         """The screening's design, in the order in which it will be run."""
-        ...
 
     def discovered(self, campaign: "Description", history: History) -> None:
         """The discovery is complete; the campaign's space is what is left to search."""
-        ...
 
     def screened(self, effects: "Sequence[Effects]", screening: "ScreeningResult") -> None:
         """The screening's analyses, one for each objective, and the decision on each factor."""
-        ...
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
         """A launch starts, so long after the campaign did; about ``left_s`` remain until all of it ends."""
-        ...
 
     def observed(self, step: Step) -> None:
         """A launch ended, whatever its status; ``step`` says what is known now."""
-        ...

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from autotune.campaign.description import SiteFacts, Stamp
 from autotune.campaign.observing import Launches, Observers
@@ -17,7 +17,7 @@ from autotune.measure.machine import disturbance
 from autotune.probe.machine import counters
 from autotune.resources import space_text
 from autotune.scenario import Scenario
-from autotune.space import Space, check_words
+from autotune.space import Parameter, Space, Value, check_words
 from autotune.space.given import fixed, text_of
 from autotune.space.joined import DISCOVER, joined
 from autotune.space.loader import load_space
@@ -27,6 +27,7 @@ from autotune.stacks.knobs import asked, discovered_space, facts_here, listings
 from autotune.stacks.ports import Launcher, Placement
 from autotune.stacks.stack import Stack
 
+_MEASURED = ("collective:", "pattern:")  # Facts of the scenario in place of the machine: what is measured.
 _LOOK_S = 0.25
 """For which a machine is looked at, before anything is launched."""
 Finding = tuple[str, str]  # What ``doctor`` shows: (what, finding).
@@ -59,32 +60,31 @@ class Site:
     @property
     def facts(self) -> SiteFacts:
         """Facts that a campaign keeps of the place."""
-        place = self.placement
-        return SiteFacts(
-            self.description,
-            self.findings,
-            self.stack.fixed if self.stack else {},
-            self.stack.coll if self.stack else (),
-            self.stamp,
-            self.launched_by,
-            place.ranks,
-            place.nodes,
-        )
+        stack, place = self.stack, self.placement
+        fixed, coll = (stack.fixed, stack.coll) if stack else ({}, ())
+        by = (self.launched_by, place.ranks, place.nodes)
+        return SiteFacts(self.description, self.findings, fixed, coll, self.stamp, *by)
 
     def asked(self, scenario: Scenario) -> Scenario:
         """The scenario with what the place decides."""
         asked = replace(
-            scenario,
-            collective=self.collective or scenario.collective,
-            sizes=self.sizes or scenario.sizes,
+            scenario, collective=self.collective or scenario.collective, sizes=self.sizes or scenario.sizes
         )
         if self.has_defaults:
             return asked
-        baseline, verify = (
-            replace(asked.baseline, launches=0, every=0),
-            replace(asked.verify, enabled=False),
-        )
-        return replace(asked, baseline=baseline, verify=verify)
+        baseline = replace(asked.baseline, launches=0, every=0)
+        return replace(asked, baseline=baseline, verify=replace(asked.verify, enabled=False))
+
+
+class Compose(Protocol):
+    """Makes a scenario and its place of a configuration."""
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        """The scenario's name and the launcher: all another process needs to make the same."""
+
+    def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Site]:
+        """``launches``: whether something will be launched there; else what is there is looked at alone."""
 
 
 def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Site:
@@ -106,11 +106,11 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
     words = dialect(installation.flavour)
     if reproducible := "reproducible" in scenario.require:
         env = {**words.reproducible, **env}
-    stack = words.detect(installation, mca, env, local)
-    name, knobs = scenario.space, None
-    if name == DISCOVER:
-        name, knobs = scenario.discover.space, _knobs(scenario, installation, stack, place.nodes)
-    offered = stack.available(load_space(space_text(name), name))
+    stack = replace(words.detect(installation, mca, env, local), nodes=place.nodes)
+    knobs = None
+    if scenario.space == DISCOVER:
+        knobs = _knobs(scenario, installation, stack, place.nodes)
+    offered = stack.available(named_space(scenario))
     space = fixed(words.sums_alike(offered) if reproducible else offered, scenario.fix)
     return Site(
         partial(Launches, stack, connect(installation), place),
@@ -121,6 +121,27 @@ def mpi_site(scenario: Scenario, connect: Callable[[Installation], Launcher]) ->
         (*stack.findings(), *(machine_now() if place.nodes == 1 and not place.hosts else ())),
         knobs=knobs,
     )
+
+
+def named_space(scenario: Scenario) -> Space:
+    """The space that a scenario names, without the parameters of patterns that it does not measure.
+
+    Raises:
+        SpaceError: it cannot be read.
+    """
+    name = scenario.discover.space if scenario.space == DISCOVER else scenario.space
+    measured = asked(scenario.cluster.nodes, scenario.collective)
+
+    def unasked(parameter: Parameter, value: Value | None) -> str:
+        needs = [t for t in parameter.requires if t.startswith(_MEASURED) and t not in measured]
+        return f"needs {', '.join(needs)}" if needs and value is None else ""
+
+    space = load_space(space_text(name), name).without(unasked)
+    return replace(space, parameters=tuple(map(_without_measured, space.parameters)))
+
+
+def _without_measured(parameter: Parameter) -> Parameter:
+    return replace(parameter, requires=tuple(t for t in parameter.requires if not t.startswith(_MEASURED)))
 
 
 def machine_now() -> tuple[Finding, ...]:

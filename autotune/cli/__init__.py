@@ -5,7 +5,9 @@ import logging
 import os
 import re
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
+from pathlib import Path
 
 import typer
 
@@ -24,6 +26,9 @@ def main(words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a sign that it lacks, a name that is no UTF-8: a ?
             stream.reconfigure(errors="replace")
+    with suppress(RuntimeError):  # Open MPI 5.0 does not start without it, and timers and epilogs have none
+        os.environ.setdefault("HOME", str(Path.home()))
+    os.environ.setdefault("HOME", "/")
     logging.raiseExceptions = False  # each of Hydra's lines for a pipe that is closed would be a traceback
     with plain_output():
         return _run(words)

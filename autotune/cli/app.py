@@ -95,6 +95,12 @@ Words = Annotated[
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="directory of a campaign")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Out = Annotated[Path | None, typer.Option("--out", help="where to write; default: see above")]
+Mpirun = Annotated[str | None, typer.Option(help="path of an mpirun")]
+CommSize = Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)]
+Collective = Annotated[str | None, typer.Option(help="operation, where a file does not say")]
+Command = Annotated[
+    list[str] | None, typer.Argument(metavar="-- COMMAND …", help="as you start it, behind --")
+]
 
 
 def _print_version(wanted: bool) -> None:

@@ -45,11 +45,9 @@ def listing() -> None:
 @composed()
 def plan(words: Words = None) -> int:
     """Say what a campaign would do and cost in launches and node-hours, and run nothing."""
-    from autotune.commands.hydra_bridge import run_task
-    from autotune.commands.plan import plan as task
-    from autotune.commands.site import plan_site
+    from autotune.commands.plan import plan_all
 
-    return run_task(task, words or (), whole=plan_site)
+    return plan_all(words or ())
 
 
 @composed()
@@ -63,8 +61,10 @@ def measure(
     """Launch one point once, by default the stack's own defaults, and print it like history (to stdout)."""
     from autotune.commands.hydra_bridge import run_task
     from autotune.commands.measure import measure as task
+    from autotune.commands.site_plan import measure_site
 
-    return run_task(partial(task, points=tuple(point or ()), out=out), words or (), launches=True)
+    one = partial(task, points=tuple(point or ()), out=out)
+    return run_task(one, words or (), launches=True, whole=measure_site)
 
 
 @composed()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.app import Json, Words, cli
+from autotune.cli.app import Json, Mpirun, Words, cli
 
 guard = typer.Typer(
     help="Say whether settings that were kept are still right, night after night.", no_args_is_help=True
@@ -18,7 +18,6 @@ Source = Annotated[
         metavar="DIR|PREFIX", help="what was kept; else $AUTOTUNE_GUARD, or the current directory"
     ),
 ]
-Mpirun = Annotated[str | None, typer.Option(help="path of an mpirun")]
 To = Annotated[
     Path | None, typer.Option("--to", help="folder of your own for nights, where the settings' is read-only")
 ]

@@ -233,9 +233,13 @@ def worth(
     verb.worth(directory, calls, application_s, as_json)
 
 
+_Site = Annotated[bool, typer.Option("--site", help="the files for all users of the MPI that is found")]
+
+
 @cli.command()
 def install(
     directory: Dir,
+    site: _Site = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="also what is simulated or unverified, without a question")
     ] = False,
@@ -243,12 +247,12 @@ def install(
     """Merge the recommendation into your own ~/.openmpi/mca-params.conf, with a dated backup."""
     from autotune.commands import install as verb
 
-    verb.install(directory, yes)
+    verb.install(directory, yes, site)
 
 
 @cli.command()
-def uninstall() -> None:
+def uninstall(site: _Site = False) -> None:
     """Take the recommendation out of ~/.openmpi/mca-params.conf again; the file is as it was before."""
     from autotune.commands import install as verb
 
-    verb.uninstall()
+    verb.uninstall(site)

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.app import Json, Out, cli
+from autotune.cli.app import Collective, Command, CommSize, Json, Mpirun, Out, cli
 
 
 @cli.command()
 def doctor(
     as_json: Json = False,
-    mpirun: Annotated[str | None, typer.Option(help="path of an mpirun")] = None,
+    mpirun: Mpirun = None,
     space: Annotated[str | None, typer.Option(help="also say what of this search space is available")] = None,
     nodes: Annotated[int, typer.Option(min=1, help="as a campaign on so many nodes finds it")] = 1,
 ) -> None:
@@ -29,7 +29,7 @@ def knobs(
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="print CSV")] = False,
     everything: Annotated[bool, typer.Option("--all", help="of every class, not performance alone")] = False,
-    mpirun: Annotated[str | None, typer.Option(help="path of an mpirun")] = None,
+    mpirun: Mpirun = None,
     sizes: Annotated[
         str, typer.Option(help="message sizes, at which thresholds get levels")
     ] = "8,64,512,4k,32k,256k,1m",
@@ -50,11 +50,14 @@ def lint(
         int | None,
         typer.Option(min=1, help="of the jobs that use the files; else as the files say, or several"),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="notes too: what depends on more than the files say")
+    ] = False,
 ) -> int:
     """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
     from autotune.commands import lint as verb
 
-    return verb.lint(tuple(files), mpi, nodes)
+    return verb.lint(tuple(files), mpi, nodes, everything)
 
 
 @cli.command()
@@ -81,8 +84,8 @@ def import_(
         list[Path], typer.Argument(metavar="FILE", help="logs and tables, or folders; - is standard input")
     ],
     out: Out = None,
-    comm_size: Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)] = None,
-    collective: Annotated[str | None, typer.Option(help="operation, where a file does not say")] = None,
+    comm_size: CommSize = None,
+    collective: Collective = None,
     from_name: Annotated[
         str, typer.Option(help="what names of files say: 'bcast_{algorithm}_{ranks}.out'")
     ] = "",
@@ -105,8 +108,8 @@ def guidelines(
     rate: Annotated[
         float, typer.Option(min=1e-6, max=0.5, help="chance of any false violation, all together")
     ] = 0.05,
-    comm_size: Annotated[int | None, typer.Option(help="ranks, where a file does not say", min=1)] = None,
-    collective: Annotated[str | None, typer.Option(help="operation, where a file does not say")] = None,
+    comm_size: CommSize = None,
+    collective: Collective = None,
 ) -> int:
     """Say where measurements contradict each other: a collective slower than others that do the same."""
     from autotune.commands import guidelines as verb
@@ -183,9 +186,7 @@ def model(
 
 @cli.command()
 def record(
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND …", help="as you start it, behind --")
-    ] = None,
+    command: Command = None,
     out: Annotated[Path, typer.Option(help="where to write")] = Path("calls.json"),
     campaign: Annotated[
         Path | None, typer.Option(help="a campaign: how much of the time is in tuning's reach")
@@ -209,9 +210,7 @@ def record(
 
 @cli.command()
 def run(
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND …", help="as you start it, behind --")
-    ] = None,
+    command: Command = None,
     reductions: Annotated[
         bool, typer.Option("--reductions", help="reductions too: the last bits of sums may change")
     ] = False,

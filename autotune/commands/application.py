@@ -30,11 +30,9 @@ from autotune.views.diagnosis import unlike_text
 
 K = TypeVar("K", bound=Hashable)
 
-_ENOUGH = 0.97
-"""Share of the time that the collectives, or the sizes, hold which are tuned."""
+_ENOUGH = 0.97  # Share of the time that the collectives, or the sizes, hold which are tuned.
 _MOST = {"collectives": 6, "communicators": 3, "sizes": 8}
-_ALIKE = 1.5
-"""Sizes within this factor are one."""
+_ALIKE = 1.5  # Sizes within this factor are one.
 _PLACED = {
     ("bind-to", False): "OMPI_MCA_hwloc_base_binding_policy",
     ("map-by", False): "OMPI_MCA_rmaps_base_mapping_policy",
@@ -43,8 +41,7 @@ _PLACED = {
 }
 """(option of Open MPI's launcher, whether of version 5 on) → the variable that says the same (prterun(1))."""
 _RULES = ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename")
-_ELEMENT = 4
-"""Bytes that a reduction works on at once."""
+_ELEMENT = 4  # Bytes that a reduction works on at once.
 
 
 def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,9 +78,8 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         )
     collectives = _largest(_sums(chosen, lambda c: c.name), _MOST["collectives"])
     chosen = [one for one in chosen if one.name in collectives]
-    comm_sizes = sorted(
-        _largest(_sums(chosen, lambda c: c.comm_size or recorded.ranks), _MOST["communicators"])
-    )
+    wanted = _sums(chosen, lambda c: c.comm_size or recorded.ranks)
+    comm_sizes = sorted(_largest(wanted, _MOST["communicators"]))
     cluster, mpi, objective = (dict(filled.get(name) or {}) for name in ("cluster", "mpi", "objective"))
     _fill(cluster, nodes=recorded.nodes, comm_sizes=comm_sizes)
     if cluster.get("ppn") is None:
@@ -146,9 +142,6 @@ def _own_launcher(recording: Path, word: str) -> str:
     """The launcher that a recording names, if it is the one that this user's shell would find by its name.
 
     A recording is a file of anybody's, and what it names would be run.
-
-    Raises:
-        ScenarioError: it is another program.
     """
     here = shutil.which(Path(word).name)
     if "/" not in word or (here and Path(here).resolve() == Path(word).resolve()):
@@ -179,17 +172,17 @@ def worth_text(about: Description, recommendation: Recommendation | None) -> str
         return f"what it is worth to the application cannot be said: {exc.message}"
 
 
-def predicted_share(about: Description, recommendation: Recommendation) -> tuple[Ends, int] | None:
-    """Which share of the recorded application's time the files save, and in how many runs that was recorded.
+def predicted_share(about: Description, recommendation: Recommendation) -> tuple[Ends, int, int] | None:
+    """The share of the recorded runs' time that the files save, how many runs, of how many ranks.
 
-    None: the campaign was for none that can be read.
+    None: nothing was recorded.
     """
     path = Path(about.scenario.objective.weights or "")
     if path.suffix != ".json" or not path.is_file():
         return None
     recorded = read_calls(path)
     found = savings(recorded, recommendation.gains)
-    return predicted(found.shares, found.draw_s / recorded.run_s), len(found.shares)
+    return predicted(found.shares, found.draw_s / recorded.run_s), len(found.shares), recorded.ranks
 
 
 def sentence(recorded: Recording, recommendation: Recommendation) -> str:
@@ -210,6 +203,12 @@ def sentence(recorded: Recording, recommendation: Recommendation) -> str:
     if over := overriding(recorded, recommendation):
         words = ", ".join(f"{name}={value}" for name, value in over.items())
         notes.append(f"the run was started with {words}, which override the files: leave these out")
+    layer = dict(recommendation.provenance.env).get("OMPI_MCA_pml")
+    if layer and layer != baseline(recorded).get("OMPI_MCA_pml"):
+        notes.append(
+            f"pml={layer} may also change what memory of the program's own costs, which no call shows: "
+            "verify --app measures it"
+        )
     said = (
         f"of {recorded.run_s:.3g} s of your run {recorded.collectives_s:.3g} s are in collectives, "
         f"{waiting}{_beside_collectives(recorded, recommendation)}; {files} save {saved:.3g} s "
@@ -252,10 +251,7 @@ def _sums(calls: Iterable[TunableCalls], by: Callable[[TunableCalls], K]) -> dic
 
 
 def sizes_of_calls(calls: Iterable[tuple[float, float]]) -> list[int]:
-    """Message sizes where the time is, out of size and time: neighbours become one.
-
-    That is at the mean of their logarithms by time.
-    """
+    """Message sizes where the time is, out of size and time; neighbours become one at their mean."""
     groups: dict[float, list[tuple[float, float]]] = {}
     start = -1.0
     for size, seconds in sorted(calls):

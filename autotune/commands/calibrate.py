@@ -116,11 +116,8 @@ def _timed(operation: str, sizes: Sequence[int]) -> Series:
     for size in measured:
         source, target = np.ones(size // 8), np.ones(size // 8)
         loops = max(3, int(2**24 // size))
-        work = (
-            partial(np.copyto, target, source)
-            if operation == "copy"
-            else partial(np.add, source, target, target)
-        )
+        copies = operation == "copy"
+        work = partial(np.copyto, target, source) if copies else partial(np.add, source, target, target)
         samples = timeit.repeat(work, number=loops, repeat=_REPEATS)
         seconds.append(float(np.median(samples)) / loops)
     return Series(operation, tuple(map(float, measured)), tuple(seconds))
@@ -134,7 +131,6 @@ def _written(
     out: Path | None,
     extra: Sequence[Series] = (),
 ) -> int:
-    """Fit on two thirds of the sizes, report the rest, then fit on everything and write."""
     training = [_part(s, keep=lambda i: i % 3 != 1) for s in series]
     held_out = [_part(s, keep=lambda i: i % 3 == 1) for s in series if len(s.sizes_bytes) > 1]
     trial = fit(machine, training, source)

@@ -62,7 +62,6 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
 
 
 def _said(calls: Sequence[Call]) -> str:
-    """Summary of the calls in a log, in a few words."""
     slots = [slot for slot, _ in calls]
     kinds = dict.fromkeys(f"{name} on {ranks or 'unknown'} ranks" for name, ranks, _ in slots)
     sizes = [size for _, _, size in slots]

@@ -79,7 +79,6 @@ def of_run(
         StackError: no MPI, or no compiler for the recorder.
         CampaignError: the default could not be measured.
         Interrupted: the user ended it; the recording is kept.
-        StorageError: the disk is full or read-only.
     """
     code: int = ExitCode.WELL
     spaces = [one for one in settings if one.suffix in (".yaml", ".yml")]
@@ -161,11 +160,7 @@ def _measured(
 
 
 def _given(path: Path) -> Recommendation | dict[str, str]:
-    """A recommendation, a campaign's or a document's, or the variables that a file sets.
-
-    Raises:
-        UserError: there are none, or they are unknown.
-    """
+    """A recommendation, a campaign's or a document's, or the variables that a file sets."""
     if path.is_dir():
         return read_campaign(path).recommended()
     text = user_text(path, raised=UserError)
@@ -177,7 +172,6 @@ def _given(path: Path) -> Recommendation | dict[str, str]:
 
 
 def _variables(given: Recommendation | dict[str, str], site: Site, folder: Path, name: str) -> dict[str, str]:
-    """Variables that apply it."""
     if isinstance(given, dict):
         return given
     if not Path(name).is_dir():
@@ -187,8 +181,6 @@ def _variables(given: Recommendation | dict[str, str], site: Site, folder: Path,
 
 @dataclass(frozen=True)
 class _Setting:
-    """One that is launched."""
-
     words: str
     subject: Subject
     point: Point
@@ -197,8 +189,6 @@ class _Setting:
 
 @dataclass
 class _Course:
-    """The launches of a floor."""
-
     recorded: Recording
     site: Site
     measured: Sequence[Measurement]
@@ -255,15 +245,9 @@ class _Course:
         for measurement in self.measured:
             check()
             number = len(self.launches) + 1
-            seen = self._observer(measurement, setting).observe(
-                Trial(
-                    number,
-                    Phase.BASELINE if setting.subject is Subject.UNTOUCHED else Phase.SEARCH,
-                    setting.point,
-                    setting.subject,
-                    seed=number,
-                )
-            )
+            phase = Phase.BASELINE if setting.subject is Subject.UNTOUCHED else Phase.SEARCH
+            trial = Trial(number, phase, setting.point, setting.subject, seed=number)
+            seen = self._observer(measurement, setting).observe(trial)
             how = "" if seen.ok else f"  {seen.status}: {seen.reason}"
             sys.stderr.write(f"launch {number}  {setting.words or 'default'}{how}\n")
             self.launches.append(FloorLaunch(setting.words, seen, again))
@@ -271,13 +255,11 @@ class _Course:
     def _observer(self, measurement: Measurement, setting: _Setting) -> Observer:
         if setting.env:
             measurement = replace(
-                measurement,
-                amended=lambda rendering: replace(rendering, env={**rendering.env, **setting.env}),
+                measurement, amended=lambda its: replace(its, env={**its.env, **setting.env})
             )
         return self.site.observer(measurement, self.site.whole, self.place)
 
     def _wins(self, setting: _Setting) -> float:
-        """Gain of a setting, by the launches so far."""
         wanted = {("", Subject.UNTOUCHED), (setting.words, setting.subject)}
         made = [one for one in self.launches if (one.setting, one.seen.trial.subject) in wanted]
         gains, best = gains_of(made)

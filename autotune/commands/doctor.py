@@ -2,13 +2,14 @@
 
 import os
 import sys
+from dataclasses import replace
 
 from autotune.campaign.site import machine_now
 from autotune.commands import doctor_checks
 from autotune.commands.lint import installed, names_of
 from autotune.commands.terminal import console
 from autotune.exporters.origin import other_version
-from autotune.exporters.user_files import in_force as in_effect
+from autotune.exporters.user_files import in_effect
 from autotune.lint import STACKS
 from autotune.resources import space_text, user_text
 from autotune.space import Parameter, Space
@@ -23,9 +24,11 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
     from autotune.stacks.knobs import decided
 
     here = find(mpirun)
-    stack = dialect(here.flavour).detect(here, {}, {}, len(os.sched_getaffinity(0)) if nodes == 1 else 0)
+    local = len(os.sched_getaffinity(0)) if nodes == 1 else 0
+    stack = replace(dialect(here.flavour).detect(here, {}, {}, local), nodes=nodes)
     findings = dict([*stack.findings(), *machine_now()])
-    for path, _ in in_effect() if here.flavour == "openmpi" else ():
+    files = tuple(in_effect(here))
+    for path in files if here.flavour == "openmpi" else ():
         if words := other_version(user_text(path, lenient=True), here.version):
             findings[str(path)] = words
     mpi = f"{here.flavour}{here.version.split('.')[0]}"
@@ -35,7 +38,7 @@ def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> 
         **dict(doctor_checks.of_the_machine(cores=len(os.sched_getaffinity(0)))),
         **dict(doctor_checks.of_the_search_path(here, os.get_exec_path())),
         **dict(doctor_checks.of_ucx(stack.facts, os.environ)),
-        **dict(doctor_checks.of_settings(asked, os.environ, names_of(knobs), knobs)),
+        **dict(doctor_checks.of_settings(asked, os.environ, names_of(knobs), knobs, files)),
     }
     declared = load_space(space_text(space), space) if space else Space("", ())
     offered = stack.available(declared)

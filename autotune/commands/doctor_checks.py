@@ -8,10 +8,9 @@ import os
 import resource
 import shlex
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from autotune.exporters.user_files import in_force
 from autotune.lint import lint
 from autotune.resources import user_text
 from autotune.stacks.installation import Installation
@@ -82,13 +81,17 @@ def of_ucx(facts: Collection[str], env: Mapping[str, str]) -> Iterator[Row]:
 
 
 def of_settings(
-    mpi: str, env: Mapping[str, str], names: Collection[str] | None, knobs: Mapping[str, Knob]
+    mpi: str,
+    env: Mapping[str, str],
+    names: Collection[str] | None,
+    knobs: Mapping[str, Knob],
+    settings: Iterable[Path] = (),
 ) -> Iterator[Row]:
     """Findings of ``lint`` in the variables that are exported here and the parameter files in effect."""
     exported = [name for name in sorted(env) if "\n" not in env[name]]  # a line each
     text = "".join(f"export {name}={shlex.quote(env[name])}\n" for name in exported)
     here = PurePath("environment.sh")
-    files = {here: text} | {PurePath(path): user_text(path, lenient=True) for path, _ in in_force()}
+    files = {here: text} | {PurePath(path): user_text(path, lenient=True) for path in settings}
     for finding in lint(files, mpi, names, lambda name: Path(name).exists(), None, knobs):
         what = exported[finding.line - 1] if finding.file == here else f"{finding.file}:{finding.line}"
         yield what, f"{finding.effect}; {finding.remedy}"
@@ -109,7 +112,6 @@ def _said(path: Path) -> str:
 
 
 def _file_system(mounts: Path, folder: str) -> str:
-    """The type of the file system that a folder is on."""
     lines = [line.split() for line in _said(mounts).splitlines()]
     kinds = {words[4]: words[words.index("-") + 1] for words in lines if "-" in words[:-1]}
     whole = Path(folder).resolve()

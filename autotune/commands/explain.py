@@ -64,7 +64,6 @@ def _read(name: str) -> str | None:
 
 
 def _words(answer: Answer, call: Asked) -> str:
-    """An answer as lines."""
     head = f"{call.collective} of {size_text(call.nbytes)} on {call.ranks} ranks"
     lines = [
         f"{head} (its size counts {call.counted}):",

@@ -40,9 +40,8 @@ def export(
     Raises:
         AutotuneError: it needs a confirmation, and nobody gave one.
         UserError: nothing to export, what a format cannot say, or no place for files.
-        StorageError: the disk is full or read-only.
     """
-    recommendation = merged([recommended(directory, ChoiceKind(kind)) for directory in directories])
+    recommendation = merged([recommended(one, ChoiceKind(kind)) for one in directories], directories)
     if prefix:
         if wanted or out:
             raise UserError(

@@ -17,11 +17,7 @@ _DOCUMENT = Document("the floor", TableError, own=True)
 
 
 def keep_floor(floor: Floor, calls: Path) -> None:
-    """Write it beside its recording.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-    """
+    """Write it beside its recording."""
     own = replace(floor, calls=_fingerprint(calls))
     write_files({floor_path(calls): json_text({"format": FORMAT, **asdict(own)})})
 

@@ -2,9 +2,10 @@
 
 import os
 import platform
+import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 
 from autotune.campaign.interruption import heeded
 from autotune.commands.guard_place import (
+    MissingFilesError,
     Place,
     in_turn,
     kept_anew,
@@ -25,7 +27,7 @@ from autotune.exporters.export_check import Proof, check_export
 from autotune.exporters.guard import guard_of
 from autotune.exporters.writing import write_files
 from autotune.guard.changes import Change, changes
-from autotune.guard.facts import facts_of
+from autotune.guard.facts import Facts, facts_of
 from autotune.guard.kept import (
     FOLDER,
     KEPT,
@@ -71,30 +73,35 @@ def keep(source: Path, words: Sequence[str], minutes: float | None, mpirun: str 
         StorageError: the disk is full or read-only.
     """
     place, folder = kept_anew(source, words, mpirun, unasked), source / FOLDER
-    facts = facts_of(place.installation, _files(place.files), steady=True)
+    sources = tuple(map(str, place.sources))
+    facts = facts_of(place.installation, _files(place.files, sources), steady=True)
     document = recommendation_document(place.recommendation)
-    kept = Kept(_now(), str(place.files.absolute()), document, facts, plain(place.scenario), place.launcher)
+    kept = Kept(
+        _now(), str(place.files.absolute()), document, facts, plain(place.scenario), place.launcher, sources
+    )
     before = read_nights(folder)
     same = bool(before) and (folder / KEPT).exists() and read_kept(folder).facts.identity == facts.identity
     write_kept(folder, kept)
-    with launching(folder) as into:
+    measured = minutes is None or minutes > 0
+    with launching(folder, alone=measured) as into:
         proof = _proof(place, into)
         launches: tuple[Launched, ...] = ()
         hosts: tuple[str, ...] = ()
-        if minutes is None or minutes > 0:
+        if measured:
             launches, hosts, _ = _night(place, into, MINUTES if minutes is None else minutes)
     said = (str(proof) if proof else "nothing could be launched under the files",)
     night = Night(
         _now(), facts.identity, launches, hosts, said, int(bool(proof and proof.refutes)), kept=not same
     )
     _append(folder, night)
-    nights = by_day(read_nights(folder))
+    nights = by_day(_until_now(read_nights(folder)))
     if nights:
         test = reframe_test(str(source.absolute()), judge(nights).seen, sys.executable)
         write_files({folder / REFRAME: test}, public=True)
     state = ", ".join(f"{name} {version}" for name, version in facts.stack.items() if "built" not in name)
     sys.stdout.write(f"kept in {folder}: {state}; {len(nights)} day(s) of launches\n  {said[0]}\n")
-    sys.stdout.write(f"check it with: python -m autotune guard check {source}\n")
+    words = [sys.executable, "-m", "autotune", "guard", "check", str(source.absolute())]
+    sys.stdout.write(f"check it with: {shlex.join(words)}\n")
     return ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
 
 
@@ -123,33 +130,25 @@ def check(
     folder = _guarded(source)
     kept = read_kept(folder)
     target = own or folder
-    place = kept_place(kept, mpirun)
-    facts = facts_of(place.installation, _files(place.files))
-    nights = read_nights(*dict.fromkeys((folder, target)))
-    differ = changes(
-        kept.facts, facts, dict(place.recommendation.provenance.env) | _swept(place), kept.settings
-    )
-    with launching(target if os.access(target, os.W_OK) else None) as into:
-        proof = _proof(place, into)
-        wrong = (*_not_in_effect(place, differ), *([str(proof)] if proof and proof.refutes else []))
-        report = CheckReport(
-            kept.date,
-            differ,
-            tuple(wrong),
-            str(proof) if proof else "",
-            how=place.words,
-            where=str(own or folder.parent),
-        )
-        launches: tuple[Launched, ...] = ()
-        hosts: tuple[str, ...] = ()
+    nights = _until_now(read_nights(*dict.fromkeys((folder, target))))
+    report = CheckReport(kept.date, (), where=str((own or folder.parent).absolute()))
+    night = Night(_now(), kept.facts.identity)
+    try:
+        place = kept_place(kept, mpirun)
+    except MissingFilesError as gone:
+        report = replace(report, not_in_effect=(gone.message,))
+    else:
         earlier = None if quick else _earlier(kept, place, against)
-        if earlier is not None:
-            report = _beside(report, kept, place, earlier, minutes, into)
-        elif not quick:
-            launches, hosts, problem = _night(place, into, minutes)
-            report = replace(report, not_in_effect=(*report.not_in_effect, *([problem] if problem else [])))
-    night = Night(_now(), facts.identity, launches, hosts)
-    if launches:
+        with launching(target, alone=not quick) as into:
+            report, night = _in_effect(report, night, kept, place, into)
+            if earlier is not None:
+                report = _beside(report, kept, place, earlier, minutes, into)
+            elif not quick:
+                launches, hosts, problem = _night(place, into, minutes)
+                night = replace(night, launches=launches, hosts=hosts)
+                wrong = (*report.not_in_effect, *filter(None, [problem]))
+                report = replace(report, not_in_effect=wrong)
+    if night.launches:
         report = replace(report, verdict=judge(by_day((*nights, night)), rate))
     lost = tuple((slot_text(f.slot), f.since) for f in report.verdict.found) if report.verdict else ()
     again = tuple(map(slot_text, report.worse))
@@ -184,24 +183,47 @@ def _guarded(source: Path | None) -> Path:
     named = source or Path(os.environ.get("AUTOTUNE_GUARD") or ".")
     folder = named / FOLDER
     if not (folder / KEPT).exists():
-        raise UserError(f"{named} was not kept", f"first: python -m autotune guard keep {named}")
+        words = shlex.join(["python", "-m", "autotune", "guard", "keep", str(named)])
+        raise UserError(f"{named} was not kept", f"first: {words}")
     return folder
 
 
-def _files(folder: Path) -> list[Path]:
-    """Files of the settings."""
-    return sorted(path for path in folder.glob("*") if path.is_file())[:64]
+def _files(folder: Path, sources: Iterable[str]) -> list[Path]:
+    """Files of the settings, and those that they are copies of."""
+    return [*sorted(path for path in folder.glob("*") if path.is_file())[:64], *map(Path, sources)]
 
 
-def _swept(place: Place) -> dict[str, str]:
-    """Variables by which files put rules into effect."""
-    return {"coll_tuned_use_dynamic_rules": "1"} if place.recommendation.rules else {}
+def _until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
+    """Nights but for those that the clock says are still to come: it was wrong then, or it is now."""
+    known = tuple(night for night in nights if night.date <= _now())
+    if later := len(nights) - len(known):
+        said = f"left out: {later} of {len(nights)} nights, for they are dated after now, {_now()}"
+        sys.stderr.write(f"{said}: see to the clock, or remove their lines\n")
+    return known
 
 
-def _not_in_effect(place: Place, differ: Sequence[Change]) -> Iterator[str]:
+def _in_effect(
+    report: CheckReport, night: Night, kept: Kept, place: Place, into: Path
+) -> tuple[CheckReport, Night]:
+    """The report with changes and the proof of a fresh launch, and the night with the state."""
+    files = _files(place.files, kept.sources)
+    facts = facts_of(place.installation, files)
+    values = {**dict.fromkeys(place.recipe(into).variables, ""), **dict(place.recommendation.provenance.env)}
+    differ = changes(kept.facts, facts, values, set(map(str, files)))
+    proof = _proof(place, into)
+    wrong = (*_not_in_effect(place, facts, differ), *([str(proof)] if proof and proof.refutes else []))
+    said = str(proof) if proof else ""
+    report = replace(report, changes=differ, not_in_effect=wrong, proof=said, how=place.words)
+    if proof and proof.unseen and not proof.variables_seen:  # no rank started: nothing is known
+        report = replace(report, proof="", other=(said,), open=True)
+    return report, replace(night, state=facts.identity)
+
+
+def _not_in_effect(place: Place, facts: Facts, differ: Sequence[Change]) -> Iterator[str]:
     """Why what is installed does nothing here, or something else."""
     asked, here = guard_of(place.recommendation), place.installation
-    if asked and (here.flavour, here.version) != ("openmpi", asked.openmpi):
+    other = asked and (here.flavour, here.version) != ("openmpi", asked.openmpi)
+    if asked and (other or (asked.ucx and facts.stack.get("UCX", asked.ucx) != asked.ucx)):
         yield f"the files hold for {asked.versions} alone, and {place.site.description} is here"
     yield from (one.text for one in differ if one.breaks)
 

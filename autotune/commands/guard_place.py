@@ -1,11 +1,14 @@
 """Settings that are guarded, on this machine: found, put into effect, launched in turn."""
 
+import fcntl
 import os
+import platform
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +19,14 @@ from autotune.campaign.directory import read_campaign
 from autotune.campaign.interruption import check as heed
 from autotune.campaign.observing import Measurement, measurement_of
 from autotune.campaign.site import Site
+from autotune.commands.guard_found import copied, found_files
 from autotune.commands.keys import quoted
 from autotune.commands.trust import check_trusted
-from autotune.errors import UserError
+from autotune.errors import LockedError, StorageError, UserError
 from autotune.exporters import exporter
 from autotune.exporters.document import JsonDocument, recommendation_of
 from autotune.exporters.export_check import Checkable, Recipe
-from autotune.guard.kept import (
-    KEPT,
-    Kept,
-)
+from autotune.guard.kept import FOLDER, KEPT, Kept
 from autotune.history.folder import FILE, make_empty
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.recommend.recommendation import Recommendation
@@ -39,6 +40,16 @@ from autotune.views.documents import json_text
 
 _CONF = {"openmpi": "allreduce_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
 """Flavour → the shipped scenario whose way of measuring is taken where a prefix is kept."""
+_SMALL_BYTES = 8
+"""Where a rule holds from the first byte on: the size of a number."""
+_ROOM_BYTES = 1 << 20
+"""There must be so much room for launches: requests, results and rules have a tenth of it."""
+_LEFT_S = 86400.0
+"""Folders of launches that are older were left by a check that was killed: a night is over by then."""
+
+
+class MissingFilesError(UserError):
+    """Files that put settings into effect are not there any more."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,8 @@ class Place:
     launcher: dict[str, Any]
     name: str
     """Name of the format by which they are put into effect."""
+    sources: tuple[Path, ...] = ()
+    """Files that somebody wrote, of which ``files`` has copies."""
 
     @property
     def installation(self) -> Installation:
@@ -101,47 +114,51 @@ def kept_anew(source: Path, words: Sequence[str], mpirun: str | None, unasked: b
             raise UserError(f"{source} is {stamp}: no MPI ran", "guard needs settings of a real MPI")
         launcher = dict(campaign.about.site.launcher)
         return _placed(campaign.recommended(), source / "export", campaign.about.scenario, launcher, mpirun)
-    files = _installed(source, mpirun)
-    recommendation = recommendation_of(user_text(files / "recommendation.json", raised=UserError))
+    files, sources = _installed(source, mpirun)
+    recommendation = _recommendation(files)
     if recommendation.provenance.stamp:
         raise UserError(
             f"{source} is {recommendation.provenance.stamp}: no MPI ran", "guard needs a real MPI"
         )
     slots = [g.slot for g in recommendation.gains] or [
-        (r.collective, r.comm_size, 1024) for r in recommendation.rules
+        (r.collective, r.comm_size, r.min_bytes or _SMALL_BYTES) for r in recommendation.rules
     ]
     source_ = recommendation.provenance
     asked = [
         f"conf={_CONF[find(mpirun).flavour]}",
-        f"collective=[{','.join(sorted({slot[0] for slot in slots}))}]",
-        f"sizes=[{','.join(str(size) for size in sorted({slot[2] for slot in slots}))}]",
+        *([f"collective=[{','.join(sorted({slot[0] for slot in slots}))}]"] if slots else []),
+        *([f"sizes=[{','.join(str(n) for n in sorted({slot[2] for slot in slots}))}]"] if slots else []),
         f"cluster.nodes={source_.nodes}",
         *([f"cluster.ranks={source_.ranks}"] if source_.ranks else []),
         "campaign.dir=guard",
     ]
-    if not slots:
+    if not (slots or sources):
         raise UserError(
             f"{files} sets nothing by size, and gains of no size are known", "export it with its gains"
         )
     scenario, launcher = answer_of(lambda one, site: (one, dict(site.launched_by)), [*asked, *words])
     both = dict(source_.both_sides)
     scenario = replace(scenario, mpi=replace(scenario.mpi, env={**scenario.mpi.env, **both}))
-    return _placed(recommendation, files, scenario, launcher, mpirun)
+    return replace(_placed(recommendation, files, scenario, launcher, mpirun), sources=sources)
 
 
-def _installed(source: Path, mpirun: str | None) -> Path:
-    """The folder of files, of the version that is here where there are several."""
+def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]]:
+    """The folder of files, of the version that is here where there are several, and what it has copies of."""
     if (source / "recommendation.json").exists():
-        return source
+        return source, ()
     trees = {path.parent.name: path.parent for path in sorted(source.glob("*/recommendation.json"))}
     here = f"openmpi-{find(mpirun).version}"
     if here in trees or len(trees) == 1:
-        return trees.get(here) or next(iter(trees.values()))
+        return trees.get(here) or next(iter(trees.values())), ()
+    if not trees and (files := found_files(source)):
+        copy = source.absolute() / FOLDER / "settings"
+        return copy, copied(files, mpirun, copy)
     said = (
         f"below it: {', '.join(trees)}; here is {here}" if trees else "no recommendation.json there or below"
     )
     raise UserError(
-        f"{source} holds no settings to keep", f"{said}; export --prefix PREFIX, or --format json, writes one"
+        f"{source} holds no settings to keep",
+        f"{said}, no parameter file of Open MPI or UCX; export --prefix PREFIX, or --format json, writes one",
     )
 
 
@@ -168,16 +185,29 @@ def _placed(
 
 
 def _format(recommendation: Recommendation, files: Path, flavour: str) -> str:
-    """The first format that can be checked of which all files are there."""
+    """The first format that can be checked of which all files are there.
+
+    Raises:
+        MissingFilesError: there is none.
+    """
+    lacking = []
     for name in dict.fromkeys((*dialect(flavour).formats, "env_sh")):
         made = exporter(name)
         if isinstance(made, Checkable):
             wanted = made.export(recommendation, files)
-            if wanted and all((files / file).is_file() for file in wanted):
+            gone = [file for file in wanted if not (files / file).is_file()]
+            if wanted and not gone:
                 return name
-    raise UserError(
-        f"{files} lacks the files that put the settings into effect", "export them again, and keep them"
+            lacking += [f"{', '.join(gone)} for {name}"] if gone else []
+    raise MissingFilesError(
+        f"{files} lacks files that put the settings into effect: {'; '.join(lacking)}",
+        "export them again, and keep them",
     )
+
+
+def _recommendation(folder: Path) -> Recommendation:
+    path = folder / "recommendation.json"
+    return recommendation_of(user_text(path, raised=UserError), str(path))
 
 
 def recommendation_document(recommendation: Recommendation) -> dict[str, Any]:
@@ -194,7 +224,7 @@ def settings_in(folder: Path, site: Site, into: Path) -> Callable[[Rendering], R
     Raises:
         UserError: they cannot be.
     """
-    recommendation = recommendation_of(user_text(folder / "recommendation.json", raised=UserError))
+    recommendation = _recommendation(folder)
     flavour = site.stack.installation.flavour if site.stack else ""
     return _recipe(recommendation, folder, _format(recommendation, folder, flavour), into).under
 
@@ -239,11 +269,52 @@ def in_turn(
 
 
 @contextmanager
-def launching(folder: Path | None) -> Iterator[Path]:
-    """A folder for launches, which every node sees and nobody keeps."""
-    above = folder or Path.home() / ".cache" / "autotune-guard"
-    into = make_empty(above / f"launches-{os.getpid()}")
+def launching(folder: Path | None, alone: bool = False) -> Iterator[Path]:
+    """A folder for launches, which nobody keeps; ``alone``: no other check measures there meanwhile.
+
+    Where ``folder`` cannot be written it is at home, else among temporary files, which not every node sees.
+
+    Raises:
+        LockedError: another check measures.
+        StorageError: nothing can be written anywhere.
+    """
+    with ExitStack() as stack:
+        yield _launches(folder, stack, alone)
+
+
+def _launches(folder: Path | None, stack: ExitStack, alone: bool) -> Path:
+    refused = []
+    for above in filter(None, (folder, Path.home() / ".cache" / "autotune-guard")):
+        try:
+            for left in above.glob("launches-*"):
+                with suppress(OSError):
+                    if time.time() - left.stat().st_mtime > _LEFT_S:
+                        shutil.rmtree(left, ignore_errors=True)
+            into = make_empty(above / f"launches-{platform.node()}-{os.getpid()}")
+            stack.callback(shutil.rmtree, into, ignore_errors=True)
+            (into / "room").write_bytes(bytes(_ROOM_BYTES))
+            (into / "room").unlink()
+            if alone:
+                _hold(above, stack)
+        except OSError as exc:
+            refused.append(f"{above}: {exc.strerror}")
+        else:
+            return into
     try:
-        yield into
-    finally:
-        shutil.rmtree(into, ignore_errors=True)
+        into = Path(tempfile.mkdtemp(prefix="autotune-guard-"))
+    except OSError as exc:
+        said = "; ".join((*refused, f"{tempfile.gettempdir()}: {exc.strerror}"))
+        raise StorageError(f"nowhere to launch: {said}", "make room, or name a folder of your own") from exc
+    stack.callback(shutil.rmtree, into, ignore_errors=True)
+    return into
+
+
+def _hold(folder: Path, stack: ExitStack) -> None:
+    """Hold what only one check that measures may hold; the kernel drops it however that ends."""
+    descriptor = os.open(folder / ".measuring", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        said = f"{folder}: another check measures now, and both would measure each other"
+        raise LockedError(said, "wait for it; --quick measures nothing") from exc

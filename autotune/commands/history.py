@@ -44,7 +44,6 @@ def print_or_write(frame: Frame, out: Path | None, table_format: str = "") -> No
 
     Raises:
         UserError: the file cannot be written.
-        StorageError: the disk is full or read-only.
     """
     table = table_bytes(frame, format_of(out, table_format))
     if out is None:

@@ -30,11 +30,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from autotune.campaign.interruption import check, heeded
-from autotune.campaign.site import Site
+from autotune.campaign.site import Compose, Site
 from autotune.commands.application import of_recording
 from autotune.commands.keys import groups, keys_of
 from autotune.commands.retune import retuned
-from autotune.errors import AutotuneError, ExitCode, ScenarioError, allowed
+from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.folder import FILE
 from autotune.resources import folder
@@ -51,10 +51,9 @@ _OPEN_SECTIONS = (
 )
 
 Task = Callable[[Scenario, Site], int]  # What to do with a composed scenario; returns the exit code.
-Compose = Callable[[dict[str, Any]], tuple[Scenario, Site]]
 WholeSite = Callable[[Mapping[str, Any], Compose], int]
 """The work of ``conf=site``: takes its configuration, and what makes a job of one; returns the exit code."""
-_Answer = TypeVar("_Answer")
+_T = TypeVar("_T")
 
 
 def run_task(task: Task, words: Sequence[str], launches: bool = False, whole: WholeSite | None = None) -> int:
@@ -96,11 +95,9 @@ def _composed(words: Sequence[str], job: "_Job") -> None:
         raise _translated(exc, words) from exc
 
 
-def answer_of(
-    ask: Callable[[Scenario, Site], _Answer], words: Sequence[str], launches: bool = False
-) -> _Answer:
+def answer_of(ask: Callable[[Scenario, Site], _T], words: Sequence[str], launches: bool = False) -> _T:
     """The answer to a question about the scenario that the words compose; raises as ``run_task``."""
-    answers: list[_Answer] = []
+    answers: list[_T] = []
 
     def kept(scenario: Scenario, site: Site) -> int:
         answers.append(ask(scenario, site))
@@ -108,6 +105,30 @@ def answer_of(
 
     run_task(kept, words, launches)
     return answers[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Composer:
+    """Makes a scenario and its place of a configuration that Hydra has composed."""
+
+    name: str  # Of the scenario.
+    launcher: Mapping[str, Any]
+    launches: bool = True  # Whether anything may be launched.
+    directories: list[Path] = field(default_factory=list)  # Of what was made, added to.
+
+    def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Site]:
+        """Both; ``launches``: whether they are for launches."""
+        scenario = scenario_of(of_recording(document) if "calls" in document else document, self.name)
+        for wanted in scenario.export:
+            exporter(wanted)  # refuses what it does not know, before anything is launched
+        if launches:
+            self.directories.append(scenario.directory)
+        return scenario, connected(self.launcher, scenario, launches and self.launches)
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        """The scenario's name and the launcher, for another process."""
+        return {"name": self.name, "launcher": dict(self.launcher)}
 
 
 @dataclass
@@ -121,15 +142,18 @@ class _Job:
     codes: list[int] = field(default_factory=list)  # Of the tasks that were done.
     directories: list[Path] = field(default_factory=list)  # Of the campaigns.
     failure: AutotuneError | None = None
-    """A single run's error: Hydra would write a line of its own about one that passes through it."""
+    """A single run's error, or that a job goes on with a multirun: Hydra would write a line of its own about
+    one that passes through it."""
 
     def __call__(self, config: DictConfig) -> None:
         self.called = True
         check()
+        if self.failure:
+            return
         try:
             self.codes.append(self._done(config))
         except AutotuneError as error:
-            if HydraConfig.get().mode is RunMode.MULTIRUN:
+            if HydraConfig.get().mode is RunMode.MULTIRUN and not isinstance(error, HandedOver):
                 raise
             self.failure = error
 
@@ -148,16 +172,11 @@ class _Job:
         named = str(chosen.runtime.choices["hydra/launcher"])
         launcher = {} if named == "basic" else OmegaConf.to_container(chosen.launcher, resolve=True)
 
-        def compose(document: dict[str, Any]) -> tuple[Scenario, Site]:
-            scenario = scenario_of(of_recording(document) if "calls" in document else document, name)
-            for wanted in scenario.export:
-                exporter(wanted)  # refuses what it does not know, before anything is launched
-            self.directories.append(scenario.directory)
-            return scenario, connected(launcher, scenario, self.launches)  # type: ignore[arg-type] # a mapping
+        compose = Composer(name, launcher, self.launches, self.directories)  # type: ignore[arg-type] # a mapping
 
         if "site" in document:
             if self.whole is None:
-                raise ScenarioError(f"conf={name} is of a whole site", "it goes with tune and plan")
+                raise ScenarioError(f"conf={name} is of a whole site", "it goes with tune, plan and measure")
             return self.whole(document, compose)
         scenario, site = compose(document)
         return self.task(site.asked(scenario), site)
@@ -176,7 +195,6 @@ def _check_secrets(node: object, above: str) -> None:
 
 
 def _do(words: Sequence[str], job: _Job) -> None:
-    """Do the same as ``hydra.main`` with a command line."""
     version.setbase("1.3")
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign] # argparse would print a usage of Hydra's and exit
@@ -223,7 +241,6 @@ def _refuse(message: str) -> Never:
 
 
 def _summarise(directories: Sequence[Path]) -> None:
-    """At the end of a multirun: its campaigns beside each other."""
     if len(directories) > 1:
         from autotune.commands.compare import compare
 

@@ -27,19 +27,12 @@ def import_files(
 
     ``-`` is standard input, a directory all files below it; ``*.parquet`` is written as Parquet, everything
     else as CSV, to standard output where no file is named. Ranks and operation are for rows that do not say.
-
-    Args:
-        paths: files and directories.
-        out: the table.
-        comm_size: ranks, where neither file nor name says.
-        collective: operation, the same.
-        from_name: template of the files' names; files of a directory that do not fit are left out.
-        complete: take the whole tables of a file in which others are not, and say what was left out.
+    ``from_name`` is the template of the files' names, which those of a directory have to fit; ``complete``
+    takes the whole tables of a file in which others are not, and says what was left out.
 
     Raises:
         TableError: a file that cannot be read, or that is not a complete log or table.
         UserError: a template that says nothing, no such operation, or the table cannot be written.
-        StorageError: the disk is full or read-only.
     """
     pattern = NamePattern.of(from_name) if from_name else None
     files, others = _files(paths, pattern)
@@ -49,14 +42,13 @@ def import_files(
         found, without = (read_complete if complete else read_noted)(text, name)
         left_out += without
         records += pattern.completed(found) if pattern else found
-    records = _completed(records, comm_size, collective)
+    records = _whole(records, comm_size, collective)
     from autotune.views.frames import measurement_frame
 
     print_or_write(measurement_frame(records), out)
     if out is not None:
-        sys.stderr.write(
-            f"{len(records)} rows of {len(files)} {'file' if len(files) == 1 else 'files'} in {out}\n"
-        )
+        what = "file" if len(files) == 1 else "files"
+        sys.stderr.write(f"{len(records)} rows of {len(files)} {what} in {out}\n")
     sys.stderr.writelines(f"left out: {what}\n" for what in left_out)
     return len(records)
 
@@ -94,7 +86,7 @@ def measurements(
         TableError: a file that cannot be read, or that is not a complete log or table.
         UserError: no such operation.
     """
-    return _completed((one for path in paths for one in read(*_text(path))), comm_size, collective)
+    return _whole((one for path in paths for one in read(*_text(path))), comm_size, collective)
 
 
 def _text(path: Path) -> tuple[str, str]:
@@ -107,10 +99,6 @@ def _text(path: Path) -> tuple[str, str]:
     return as_delimited(path) if path.suffix == ".parquet" else user_text(path, lenient=True), str(path)
 
 
-def _completed(
-    rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str | None
-) -> list[BenchmarkRow]:
+def _whole(rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str | None) -> list[BenchmarkRow]:
     named = collective_named(collective) if collective else ""
-    return [
-        replace(row, comm_size=row.comm_size or comm_size, collective=row.collective or named) for row in rows
-    ]
+    return [replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or named) for r in rows]

@@ -19,14 +19,10 @@ from autotune.history.folder import FILE, WISHES, check_ours
 from autotune.history.journal import content, is_locked, opened, sealed
 from autotune.views.text import duration_text
 
-KEPT = ".status.json"
-"""Its name in a campaign's directory."""
-LONG = 200
-"""Launches from which on it is worth a file."""
-JOBS = "slurm"
-"""Where the scripts and the output of a campaign's jobs are."""
-SCHEMA = 1
-"""Version of ``status --json``: keys are added within one; a key that changes or goes raises it."""
+KEPT = ".status.json"  # Its name in a campaign's directory.
+LONG = 200  # Launches from which on it is worth a file.
+JOBS = "slurm"  # Where the scripts and the output of a campaign's jobs are.
+SCHEMA = 1  # Version of ``status --json``: keys are added within one; a key that changes or goes raises it.
 _RUNNING, _APART = "running", ("verify", "discovery")
 
 
@@ -34,20 +30,14 @@ _RUNNING, _APART = "running", ("verify", "discovery")
 class Progress:
     """How far a campaign is."""
 
-    document: dict[str, Any]
-    """As JSON values."""
-    found: tuple[str, ...] = ()
-    """In words, what it has found after ``concluded`` launches."""
-    concluded: int = 0
-    """So many launches had been observed then."""
-    phases: dict[str, int] = field(default_factory=dict)
-    """Launches by phase."""
+    document: dict[str, Any]  # As JSON values.
+    found: tuple[str, ...] = ()  # In words, what it has found after ``concluded`` launches.
+    concluded: int = 0  # So many launches had been observed then.
+    phases: dict[str, int] = field(default_factory=dict)  # Launches by phase.
     under_way: tuple[tuple[int, str], ...] = ()
     """Number and phase of the trials that were begun and not observed."""
-    lines: int = 0
-    """Number of its journal's lines that were read."""
-    since_s: float = 0.0
-    """When the last one was written, in seconds since 1970."""
+    lines: int = 0  # Number of its journal's lines that were read.
+    since_s: float = 0.0  # When the last one was written, in seconds since 1970.
 
     @property
     def going_on(self) -> bool:

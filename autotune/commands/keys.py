@@ -33,9 +33,8 @@ def keys_of(section: str) -> list[str]:
     node: Any = {**dict.fromkeys(options), **defaults()}
     del node["hydra"]
     for name in filter(None, section.split(".")):
-        node = node.get(name) or (
-            name in options and yaml.safe_load(conf_text(f"{name}/{options[name][-1]}"))
-        )
+        option = name in options and conf_text(f"{name}/{options[name][-1]}")
+        node = node.get(name) or (option and yaml.safe_load(option))
         options = {}
         if not isinstance(node, dict):
             return []

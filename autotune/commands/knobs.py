@@ -54,7 +54,6 @@ def _document(listing: Listing, everything: bool, sizes: Sequence[int]) -> dict[
 
 
 def _rows(listing: Listing, everything: bool, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Each variable's row as JSON values."""
     for classed in listing.knobs:
         if everything or classed.klass is Class.PERFORMANCE:
             knob = classed.knob

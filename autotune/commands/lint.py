@@ -16,8 +16,10 @@ from autotune.stacks.knobs.listing import read
 from autotune.stacks.knobs.openmpi import components
 
 
-def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
+def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything: bool = False) -> int:
     """Print what the stack would ignore or misread; 1 where there is something, 5 for a kind not known.
+
+    What depends on more than the files say is a note: it decides no exit code, and is printed if asked for.
 
     Folders among files are left out and named: a pattern of the shell (``export/*``) names both.
 
@@ -41,11 +43,14 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None) -> int:
         sys.stderr.writelines(f"{path}: {words}\n" for path, words in said if words)
     nodes = measured_on(files.values()) if nodes is None else nodes
     knobs, parts = installed(mpi or DEFAULT)
-    findings = linted(files, mpi, names_of(knobs), lambda n: Path(n).exists(), nodes, knobs, parts)
-    for finding in findings:
+    found = linted(files, mpi, names_of(knobs), lambda n: Path(n).exists(), nodes, knobs, parts)
+    findings = [finding for finding in found if finding.sure]
+    for finding in found if everything else findings:
         sys.stdout.write(f"{finding}\n")
     judged, s = len(files) - len(others), "s" * (len(findings) != 1)
     sys.stdout.write(f"{len(findings)} finding{s} in {judged} file(s) for {mpi or DEFAULT}\n")
+    if notes := 0 if everything else len(found) - len(findings):
+        sys.stdout.write(f"{notes} note{'s' * (notes != 1)} not shown: --all, or --mpi for one version\n")
     return ExitCode.FINDING if findings else ExitCode.UNKNOWN if others else ExitCode.WELL
 
 

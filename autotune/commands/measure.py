@@ -20,7 +20,6 @@ def measure(scenario: Scenario, site: Site, points: tuple[str, ...], out: Path |
         ScenarioError, SpaceError: no such point.
         CampaignError: the launch failed.
         UserError: the table cannot be written, or its format's library is not installed.
-        StorageError: the disk is full or read-only.
     """
     from autotune.views.frames import history_frame
 

@@ -27,7 +27,6 @@ def model(path: Path, wanted: Formula, where: tuple[str, ...], plot: Path | None
     Raises:
         UserError: a condition without a value, a column named twice, or a file that cannot be written.
         TableError: a table that cannot be read or fitted.
-        StorageError: the disk is full or read-only.
     """
     table = Table(path.name, *read_rows(path, f"needed: {', '.join((wanted.response, *wanted.terms))}"))
     for condition in where:

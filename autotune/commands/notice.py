@@ -15,10 +15,8 @@ from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError
 class CampaignEnding:
     """How a campaign ended, as far as is known."""
 
-    text: str = ""
-    """In one line."""
-    code: int = ExitCode.WELL
-    """The exit code."""
+    text: str = ""  # In one line.
+    code: int = ExitCode.WELL  # The exit code.
 
 
 @contextmanager

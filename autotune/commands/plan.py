@@ -1,5 +1,9 @@
 """``plan conf=…``: what a campaign would do and cost, before anything runs."""
 
+import sys
+from collections.abc import Sequence
+from functools import partial
+
 from rich.table import Table
 
 from autotune.campaign.costs import Share, shares
@@ -8,6 +12,8 @@ from autotune.campaign.noise import resolution
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.campaign.strategy import Strategy
+from autotune.commands.hydra_bridge import run_task
+from autotune.commands.site_plan import plan_site
 from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
 from autotune.recommend.repeats import PRIOR
@@ -16,12 +22,22 @@ from autotune.views.tables import design_table, machine_table
 from autotune.views.text import cost_text
 
 
-def plan(scenario: Scenario, site: Site) -> int:
+def plan_all(words: Sequence[str]) -> int:
+    """Print the plan of what the words compose; of a multirun each one's, and their sum; the exit code."""
+    planned: list[tuple[float, float]] = []
+    code = run_task(partial(plan, planned=planned), words, whole=partial(plan_site, planned=planned))
+    if len(planned) > 1:
+        least_h, most_h = map(sum, zip(*planned, strict=True))
+        sys.stdout.write(f"{len(planned)} campaigns together: {least_h:.2f} … {most_h:.2f} node-hours\n")
+    return code
+
+
+def plan(scenario: Scenario, site: Site, planned: list[tuple[float, float]] | None = None) -> int:
     """Print what can be tuned, the launches of each phase, their node-hours and the screening's design.
 
     The lower figure of node-hours is the measuring itself, which the scenario sets; the upper one is reached
     when every launch runs into its time limit. Starting ranks, checking results and waiting for a scheduler
-    come on top of the lower one.
+    come on top of the lower one. Both of all launches are added to ``planned``.
     """
     asked = site.asked(scenario)
     strategy, measurement = strategy_of(asked, site), measurement_of(asked, site.placement.ranks)
@@ -32,6 +48,8 @@ def plan(scenario: Scenario, site: Site) -> int:
     total = Share("together", sum(one.launches for one in phases), sum(one.most for one in phases))
     for one in (*phases, total):
         table.add_row(*one.row(nodes, asked.probe.budget_s, measurement.timeout_s))
+    if planned is not None:
+        planned.append(total.hours(nodes, asked.probe.budget_s, measurement.timeout_s))
     screen = console(soft_wrap=False, highlight=False)
     if site.chosen:
         screen.print(site.chosen)
@@ -61,11 +79,9 @@ def _resolved(strategy: Strategy) -> str:
 
 
 def _discovering(discovery: Discovery) -> str:
-    """The discovery's plan in words."""
     course = discovery.course
-    counts = [
-        f"{len({name for name, _ in arm.changes})} knobs at {len(arm.changes)} levels" for arm in course.arms
-    ]
+    knobs = [len({name for name, _ in arm.changes}) for arm in course.arms]
+    counts = [f"{n} knobs at {len(arm.changes)} levels" for n, arm in zip(knobs, course.arms, strict=True)]
     names = [arm.name or "default" for arm in course.arms]
     arms = "; ".join(f"{name}: {count}" for name, count in zip(names, counts, strict=True))
     limit = f", at most {discovery.wanted.seconds:g} s" if discovery.wanted.seconds else ""

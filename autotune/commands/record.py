@@ -26,8 +26,7 @@ from autotune.stacks.installation import Installation
 from autotune.views.documents import json_text
 from autotune.views.text import size_text
 
-_TOP = 10
-"""Calls that the terminal shows."""
+_TOP = 10  # Calls that the terminal shows.
 
 
 def of_traces(
@@ -87,7 +86,7 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
                 raise UserError(*why_nothing(command, 0, unseen))
             if found is not None and (well or not every):
                 every.append(found)
-                beside_it = [_numbered(out, i) for i in range(2, len(jobs) + 1)]
+                beside_it = [out.with_name(f"{out.stem}-{i}{out.suffix}") for i in range(2, len(jobs) + 1)]
                 for path, job in zip(beside_it, jobs[1:], strict=True):
                     write_files({path: json_text(job.document())})
                     sys.stderr.write(f"another job of {job.ranks} rank(s) ran at the same time: {path}\n")
@@ -151,11 +150,6 @@ def _opened(paths: Iterable[Path]) -> Iterator[IO[bytes]]:
     for path in paths:
         with path.open("rb") as file:
             yield file
-
-
-def _numbered(out: Path, number: int) -> Path:
-    """Where another job's recording goes: ``calls-2.json`` beside ``calls.json``."""
-    return out.with_name(f"{out.stem}-{number}{out.suffix}")
 
 
 def _place(out: Path) -> Path:

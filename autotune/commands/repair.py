@@ -18,7 +18,6 @@ def repair(directory: Path) -> None:
         UserError: there is no journal.
         LockedError: the campaign is running.
         JournalError: what the campaign is cannot be read.
-        StorageError: the disk is full or read-only; nothing has changed.
     """
     if not content(directory):
         raise UserError(f"{directory} holds no campaign", f"expected a directory with a {FILE}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotune.campaign.directory import CampaignDirectory, read_campaign
-from autotune.campaign.discovery import sizes_of
+from autotune.campaign.discovery import slots_of
 from autotune.campaign.drift import corrected
 from autotune.campaign.noise import remarks
 from autotune.commands.application import read_calls, worth_text
@@ -40,12 +40,10 @@ from autotune.views.guidelines import guidelines_section
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
 
-_EVERY_S = 30.0
-"""A page that is open loads itself again as often."""
+_EVERY_S = 30.0  # A page that is open loads itself again as often.
 _LISTED = 25  # Kinds of calls of a recording whose cover is listed.
 _LOG_BYTES = 1 << 20  # Read of a log of UCX's: its tables come first.
-_SHARE = 10
-"""Drawing takes at most one part in so many of the time: the machine is measuring."""
+_SHARE = 10  # Drawing takes at most one part in so many of the time: the machine is measuring.
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,6 @@ def report(
     Raises:
         UserError: there is no campaign, or one where a collective is named; a file cannot be written, or
             matplotlib is not here.
-        StorageError: the disk is full or read-only.
     """
     if job is not None and (directory.is_file() or follow):
         raise UserError(
@@ -105,9 +102,8 @@ def report(
     else:
         known = job.ranks or job.nodes or job.sizes or job.calls
         asked = _covered(campaign, job) if known else ()
-        _write_page(
-            replace(report_input(campaign), asked=asked, ran=_ran_in(job.ran) if job.ran else None), target
-        )
+        ran = _ran_in(job.ran) if job.ran else None
+        _write_page(replace(report_input(campaign), asked=asked, ran=ran), target)
     sys.stdout.write(f"{target}\n")
     try:
         while follow and campaign.state is State.RUNNING:
@@ -124,11 +120,6 @@ def report(
 
 
 def _ran_in(path: Path) -> Mapping[str, Any]:
-    """The document of a run.
-
-    Raises:
-        TableError: a file of another kind, or damaged.
-    """
     document = document_in(user_text(path), str(path), (RUN,), "document of a run", "run -- …")
     try:
         return {
@@ -168,15 +159,13 @@ def _covered(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...
     return coverage(measured, about.site.nodes, [(s, job.nodes or about.site.nodes, None) for s in wanted])
 
 
-def _protocols(
-    campaign: CampaignDirectory, point: Point, subject: Subject | None = None
-) -> list[tuple[str, str]]:
+def _protocols(one: CampaignDirectory, point: Point, subject: Subject | None = None) -> list[tuple[str, str]]:
     """UCX's protocols in the last launch with these values that left a log: (message bytes, protocol)."""
-    for o in reversed(campaign.history.observations):
+    for o in reversed(one.history.observations):
         trial = o.trial
         if not o.ok or (trial.subject is not subject if subject else trial.point != point):
             continue
-        folder = campaign.path / "launches" / f"{trial.number:04}"
+        folder = one.path / "launches" / f"{trial.number:04}"
         for path in sorted(folder.glob("ucx.*.log"))[:1]:
             with path.open("rb") as file:
                 report = read_report(file.read(_LOG_BYTES).decode(errors="replace"))
@@ -193,7 +182,6 @@ def report_two(first: Path, second: Path, out: Path | None) -> None:
 
     Raises:
         UserError: one of them is no campaign.
-        StorageError: the disk is full or read-only.
     """
     from autotune.views.report import comparison
 
@@ -205,7 +193,6 @@ def report_two(first: Path, second: Path, out: Path | None) -> None:
 
 
 def _is_recording(path: Path) -> bool:
-    """Whether a file begins as what ``record`` writes."""
     with path.open("rb") as file:
         return b'"format": "autotune calls' in file.read(200)
 
@@ -307,7 +294,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         stamp=str(about.site.stamp),
         state=state,
         running=campaign.state is State.RUNNING,
-        discovery=discovery_section(about, sizes_of(campaign.history)),
+        discovery=discovery_section(about, slots_of(campaign.history)),
         worth=worth_text(about, concluded.recommendation),
         guidelines=guidelines_section(found, about.space, concluded.recommendation),
     )

@@ -31,9 +31,8 @@ def retuned(words: Sequence[str]) -> list[list[str]]:
     nights = read_nights(source / FOLDER if (source / FOLDER / NIGHTS).exists() else source)
     last = next((night for night in reversed(nights) if night.launches or night.lost), None)
     if last is None or not last.lost:
-        said = (
-            f"its check of {last.date} found nothing to be tuned again" if last else "no check was made there"
-        )
+        said = "no check was made there"
+        said = f"its check of {last.date} found nothing to be tuned again" if last else said
         raise ScenarioError(f"retune={source}: {said}", "DIR is what `guard check` was given, or its --to")
     groups = by_sizes(last.lost)
     if len(groups) > 1 and "campaign.dir" in keys:

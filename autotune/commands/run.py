@@ -116,18 +116,21 @@ def events(texts: Iterable[str]) -> Switching:
     seen = Switching()
     for text in texts:
         own: dict[str, Cell] = {}
+        spent_s = 0.0
         for line in text[: text.rfind("\n") + 1].splitlines():
             kind, *words = line.split()
             with contextlib.suppress(ValueError, IndexError):  # a full disk cuts lines anywhere
                 if kind == "job":
                     seen.ranks, seen.state = seen.ranks + int(words[0]), words[2]
                 elif kind == "end":
-                    seen.ended, seen.spent_s = words[0], seen.spent_s + float(words[2])
+                    seen.ended, spent_s = words[0], float(words[2])
                 elif kind == "cell":
                     own[words[0]] = Cell(words[1], int(words[2]), int(words[3]), words[4] == "1")
                 elif words[0] in own:
                     own[words[0]].obey(kind, words[1:])
+                    spent_s = float(words[4]) if kind == "calls" else spent_s
         seen.cells += own.values()
+        seen.spent_s += spent_s if text.startswith("job ") else 0.0
     seen.cells.sort(key=lambda c: -c.calls * (c.default_s + c.wait_s))
     return seen
 
@@ -169,10 +172,8 @@ def _kept(path: Path | None) -> dict[tuple[str, str, int, int], str]:
     )
     try:
         return {
-            (str(one["stack"]), str(one["collective"]), int(one["bin"]), int(one["ranks"])): str(
-                one["algorithm"]
-            )
-            for one in document["cells"]
+            (str(c["stack"]), str(c["collective"]), int(c["bin"]), int(c["ranks"])): str(c["algorithm"])
+            for c in document["cells"]
         }
     except (KeyError, TypeError, ValueError) as exc:
         raise TableError(
@@ -199,22 +200,25 @@ def run_job(
         Interrupted: the user ended it.
     """
     share = budget_of(budget)
+    out, learn = out.absolute(), learn and learn.absolute()
+    for option, path in {"--out": out, "--learn": learn}.items():
+        if path and (path.is_dir() or not path.parent.is_dir() or out == learn):
+            raise UserError(
+                f"{option} {path} is no place for a file", "name one of its own in a directory that is there"
+            )
     installation = installation_of(command)
-    out = out.absolute()
-    if out.is_dir() or not out.parent.is_dir():
-        raise UserError(f"--out {out} is no place for a file", "name a file in a directory that is there")
     stack = f"{installation.flavour} {installation.version}"
     former = learned_in(learn, stack)
     offered = offers(installation)
     ended: Ran | Interrupted
     with (
         passed_on(lambda number: None),
-        tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as kept,
+        tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as own,
     ):
         variables: dict[str, str] = {}
         if offered:
-            library = preload(installation, Path(kept), "switcher")
-            folder = Path(kept) / "run"
+            library = preload(installation, Path(own), "switcher")
+            folder = Path(own) / "run"
             folder.mkdir()
             (folder / "plan").write_text(plan(offered, share, dry, reductions, former), encoding="utf-8")
             variables = recording(library, folder, RUN_FOLDER)
@@ -228,15 +232,19 @@ def run_job(
         except (Interrupted, KeyboardInterrupt):
             ended = Interrupted("interrupted")
         seconds = (datetime.now(UTC) - begin).total_seconds()
-        seen = events(_texts(Path(kept)))
+        seen = events(_texts(Path(own)))
     seen.ended = seen.ended if isinstance(ended, Ran) and not ended.exit_code else "killed"
     document = _document(command, stack, seconds, share, dry, seen, offered, begin)
-    files: dict[Path, str | bytes | None] = {out: json_text(document)}
-    if learn is not None and not dry:
-        files[learn.absolute()] = json_text(_learned(learn, stack, seen, offered))
-    files |= _rules(out, installation, seen, offered, begin)
-    write_files(files)
-    sys.stdout.write(json_text(document) if as_json else summary(seen, offered, seconds, dry, list(files)))
+    files = {out: json_text(document), **_rules(out, installation, seen, offered, begin)}
+    kept: list[Path] = []
+    try:
+        write_files(files)
+        kept += files
+        if learn and not dry:
+            write_files({learn: json_text(_learned(learn, stack, seen, offered))})
+            kept.append(learn)
+    finally:  # a job of hours has said what it found out, whatever became of the place meanwhile
+        sys.stdout.write(json_text(document) if as_json else summary(seen, offered, seconds, dry, kept))
     if isinstance(ended, Interrupted):
         raise ended
     if ended.exit_code:
@@ -247,7 +255,6 @@ def run_job(
 def _beginning(
     installation: Installation, offered: Mapping[str, Offer], share: float, dry: bool, reductions: bool
 ) -> str:
-    """Summary before the application starts."""
     if not offered:
         stack = f"{installation.flavour} {installation.version}"
         return f"run: {stack} cannot be switched while it runs; the job runs as it is\n"
@@ -257,7 +264,7 @@ def _beginning(
         else "of reductions those of whole numbers, where no bit can change: --reductions adds the others"
     )
     what = "measures" if dry else "tunes"
-    return f"run: {what} {', '.join(offered)} ({sums}); trying may cost {share:.2g} of the time\n"
+    return f"run: {what} {', '.join(offered)} ({sums}); trying may cost {100 * share:.3g} % of the time\n"
 
 
 def _texts(folder: Path) -> Iterator[str]:
@@ -280,7 +287,6 @@ def _document(
     offered: Mapping[str, Offer],
     begin: datetime,
 ) -> dict[str, Any]:
-    """``run.json``."""
     cells = []
     for cell in seen.cells:
         at, low, high = cell.gain()
@@ -333,14 +339,8 @@ def _rules(
     decided = {(c.collective, c.ranks, c.bin): _word(c, offered) for c in reversed(seen.cells) if c.best}
     rules = []
     for collective, ranks, size_bin in sorted(decided):
-        rules.append(
-            Rule(
-                collective,
-                ranks,
-                1 << size_bin,
-                Point.of({"algorithm": decided[collective, ranks, size_bin]}),
-            )
-        )
+        point = Point.of({"algorithm": decided[collective, ranks, size_bin]})
+        rules.append(Rule(collective, ranks, 1 << size_bin, point))
         if (collective, ranks, size_bin + 1) not in decided:
             rules.append(Rule(collective, ranks, 2 << size_bin, Point()))
     if not rules:
@@ -362,22 +362,22 @@ def summary(
     seen: Switching, offered: Mapping[str, Offer], seconds: float, dry: bool, files: Sequence[Path]
 ) -> str:
     """The terminal's last lines."""
+    kept = f"kept in {', '.join(map(str, files))}" if files else "nothing is kept"
     if seen.state != "on":
         why = {
             "threads": "it uses MPI_THREAD_MULTIPLE",
             "tolerant": "it runs with fault tolerance",
             "": "no rank called MPI_Init of a shared library of this MPI",
         }[seen.state]
-        return f"nothing was switched: {why}; kept in {files[0]}\n"
+        return f"nothing was switched: {why}; {kept}\n"
     lines = []
     for cell in seen.cells:
         where = f"{cell.collective} of {size_text(cell.lowest_bytes)} on {cell.ranks} ranks"
         if dry:
             most = cell.calls * cell.default_s
             count = len(offered[cell.collective].tried)
-            lines.append(
-                f"{where}: {cell.calls:,} calls take {most:.3g} s; {count} algorithms would be tried"
-            )
+            takes = f"{cell.calls:,} calls take {most:.3g} s"
+            lines.append(f"{where}: {takes}; {count} algorithms would be tried")
         elif cell.best:
             at, low, high = cell.gain()
             lines.append(
@@ -388,9 +388,11 @@ def summary(
     stayed = len(seen.cells) - undecided - sum(1 for cell in seen.cells if cell.best)
     if not dry:
         lines.append(f"the default stays in {stayed} kinds of calls, {undecided} are not decided")
+    elif not lines:
+        lines.append("too few calls of those that can be switched: none was measured")
     waited = sum(cell.wait_s * cell.calls for cell in seen.cells)
     lines.append(
         f"saved {seen.saved_s:.2g} s of {seconds:.3g} s, spent {seen.spent_s:.2g} s trying; "
         f"{waited:.2g} s of waiting on rank 0 of each communicator, which no tuning reaches"
     )
-    return "\n".join([*lines, f"kept in {', '.join(map(str, files))}"]) + "\n"
+    return "\n".join([*lines, kept]) + "\n"

@@ -58,7 +58,6 @@ def write_design(
 
     Raises:
         UserError: no factors, an effect without the scatter of a run, or a file that cannot be written.
-        StorageError: the disk is full or read-only.
     """
     if not factors:
         raise UserError("a design needs its factors", "--factors FILE, a CSV with factor,low,high")

@@ -9,26 +9,39 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import astuple, fields
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
 
-from autotune.campaign.site import Site
+from autotune.campaign.site import Compose, Site
 from autotune.commands.kept_status import is_site
+from autotune.commands.site_beside import made_beside
 from autotune.commands.site_check import read_back
+from autotune.commands.site_costs import cost_h, hours
 from autotune.commands.site_directory import (
     SAMPLE,
     SAMPLED,
     Sample,
     SiteDirectory,
-    cells,
     job_folder,
     read_site,
 )
-from autotune.commands.site_next import cost_h, hours, upcoming
+from autotune.commands.site_load import UNDER_LOAD, Loads, load_text, observed
+from autotune.commands.site_next import (
+    allowed_h,
+    begun,
+    check_largest,
+    cut_short,
+    job_document,
+    job_text,
+    upcoming,
+    wishes_of,
+)
 from autotune.commands.status import progress
 from autotune.commands.tune import tune
 from autotune.errors import (
@@ -42,17 +55,16 @@ from autotune.errors import (
 )
 from autotune.exporters.files import export_files, how_to_use, unused
 from autotune.exporters.writing import write_files
-from autotune.history.folder import WISHES
+from autotune.history.events import State
+from autotune.history.folder import WISHES, make_empty
 from autotune.history.journal import is_locked, locked
 from autotune.recommend.recommendation import Recommendation
-from autotune.scenario import Scenario, sizes_of
-from autotune.scenario.whole_site import Job, Wishes, node_bytes
+from autotune.scenario import Scenario
+from autotune.scenario.whole_site import Job
 from autotune.site import DEFAULT
 from autotune.stacks import dialect
-from autotune.structure import Document, plain
+from autotune.structure import plain
 from autotune.views.site_map import site_page
-
-Compose = Callable[[dict[str, Any]], tuple[Scenario, Site]]  # A job's configuration → where it is made.
 
 
 def site_status(directory: Path, as_json: bool) -> None:
@@ -61,6 +73,8 @@ def site_status(directory: Path, as_json: bool) -> None:
     document = {
         "node_hours": site.node_hours,
         "z": site.z,
+        "setting": dict(site.common),
+        "apart": [list(job) for job in site.apart],
         "jobs": [
             {"nodes": n, "ppn": p, "state": c.state.value, "launches": len(c.history)}
             for (n, p), c in site.campaigns.items()
@@ -80,28 +94,26 @@ def site_progress(directory: Path) -> tuple[str, bool]:
         with suppress(AutotuneError):  # it was not begun
             now = progress(job_folder(directory, job))
             going_on |= now.going_on
-            text += f"{_name(job)} now:\n{now.text}" if now.going_on else ""
+            text += f"{job_text(job)} now:\n{now.text}" if now.going_on else ""
     return text, going_on
 
 
 def site_report(directory: Path, out: Path | None) -> None:
     """Write the page of a site with its map."""
     site, target = read_site(directory), out or directory / "report.html"
-    page = site_page(f"Site {directory.name}", status_text(site).splitlines(), cells(site))
+    page = site_page(f"Site {directory.name}", status_text(site).splitlines(), _cells(site))
     write_files({target: page}, links=out is not None)
     sys.stdout.write(f"{target}\n")
 
 
-def wishes_of(document: Mapping[str, Any]) -> Wishes:
-    """Read the wishes of a composed configuration.
-
-    Raises:
-        ScenarioError: an unknown key, a value that is not allowed, or a call that no node has memory for.
-    """
-    asked = {**document["site"], "sizes": sizes_of(document["sizes"])}
-    wishes = Document("site", ScenarioError).structured(Wishes, asked)
-    wishes.check_memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return wishes
+def _cells(site: SiteDirectory) -> Iterator[tuple[str, int, int, int, float, bool]]:
+    """Collective, nodes, ppn, bytes, default / tuned (1: the library decides), and whether predicted."""
+    by_slot = {(job, gain.slot): gain.ratio for job, one in site.chosen.items() for gain in one.gains}
+    for job in site.chosen:
+        for name, nodes, ppn, size in site.wishes.slots(job):
+            yield name, nodes, ppn, size, by_slot.get((job, (name, nodes * ppn, size)), 1.0), False
+    for made in site.decided:
+        yield *astuple(made.shape), math.exp(made.gain), made.choice != DEFAULT
 
 
 def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False) -> int:
@@ -111,17 +123,26 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
         The exit code, the worst of the jobs'.
 
     Raises:
-        ScenarioError: the directory holds a site with other wishes.
+        ScenarioError: the directory holds a site with other wishes, or a job does not fit this machine.
         LockedError: somebody else is making its jobs.
         CampaignError: no job could be measured.
     """
     wishes, root = wishes_of(document), Path(document["campaign"]["dir"])
     if document["campaign"].get("fresh"):
         raise ScenarioError("campaign.fresh=true is of a single campaign", "campaign.dir=… for another site")
+    site = begun(root, wishes)
+    kept = site.wishes
+    if other := [
+        f"{f.name}={json.dumps(plain(getattr(kept, f.name)))}"
+        for f in fields(kept)
+        if f.compare and getattr(kept, f.name) != getattr(wishes, f.name)
+    ]:
+        raise ScenarioError(
+            f"{root} holds a site with other wishes: {', '.join(other)}", "campaign.dir=… for another"
+        )
+    check_largest(document, compose, site)
     if not is_site(root):
         write_files({root / WISHES: json.dumps(plain(wishes)) + "\n"}, parents=True)
-    elif read_site(root).wishes != wishes:
-        raise ScenarioError(f"{root} holds a site with other wishes", "campaign.dir=… for another")
     lock = locked(root, WISHES)
     try:
         return _tuned(root, document, compose, quiet)
@@ -132,46 +153,111 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
 def _tuned(root: Path, document: Mapping[str, Any], compose: Compose, quiet: bool) -> int:
     codes, places = [int(ExitCode.WELL)], dict[Job, tuple[Scenario, Site]]()
 
-    def place_of(job: Job, **changed: Any) -> tuple[Scenario, Site]:
-        if job not in places or changed:
-            scenario, place = compose(_job({**document, **changed}, root, job, site.node_hours))
+    def asked(job: Job, beside: Collection[Job] = (), **changed: Any) -> dict[str, Any]:
+        return job_document({**document, **changed}, root, job, allowed_h(site, document, job, beside))
+
+    def place_of(job: Job, made: dict[str, Any] | None = None) -> tuple[Scenario, Site]:
+        if job not in places or made:
+            scenario, place = compose(made or asked(job))
             places[job] = place.asked(scenario), place
         return places[job]
 
     def make(job: Job, why: str, **changed: Any) -> None:
-        sys.stdout.write(f"\n{_name(job)}: {why}\n")
+        sys.stdout.write(f"\n{job_text(job)}: {why}\n")
         sys.stdout.flush()
         try:
-            codes.append(tune(*place_of(job, **changed), quiet, proving=False))
+            codes.append(tune(*place_of(job, asked(job, **changed)), quiet, proving=False))
         except (CampaignError, StackError) as exc:  # the other jobs may do
             if isinstance(exc, LockedError | StorageError):
                 raise
-            sys.stderr.write(f"{_name(job)}: {exc}\n")
+            sys.stderr.write(f"{job_text(job)}: {exc}\n")
             codes.append(int(exc.exit_code))
 
-    tried = list[Job]()
-    while (following := upcoming(site := read_site(root), document, tried)) is not None:
-        tried.append(following[0])
-        make(*following)
+    def make_beside(jobs: Mapping[Job, str]) -> None:
+        documents, first = dict[str, dict[str, Any]](), 1
+        for job, why in jobs.items():
+            sys.stdout.write(f"\n{job_text(job)}, beside others: {why}\n")
+            launch = {**document["launch"], "first_node": first}
+            documents[job_text(job)] = asked(job, jobs, launch=launch, campaign=campaign(job))
+            place_of(job, documents[job_text(job)])  # refused here, it is before anything is launched
+            first += job[0]
+        codes.extend(made_beside(documents, compose.origin, quiet, root / "beside"))
+
+    def campaign(job: Job) -> dict[str, Any]:  # of a sample everything is measured now
+        return {**document["campaign"], "fresh": job == site.sampled_job}
+
+    def write(recommendation: Recommendation, folder: Path, jobs: Collection[Job]) -> None:
+        formats = tuple(document.get("export") or ()) or dialect(recommendation.provenance.family).formats
+        export_files(recommendation, formats, folder)
+        codes.append(read_back(recommendation, formats, folder, jobs, place_of))
+        used.append(_use(recommendation, formats, folder))
+
+    used, tried = list[str](), list[Job]()
+    site = read_site(root)
+    if writing := [job_text(job) for job in site.wishes.jobs if is_locked(job_folder(root, job))]:
+        raise LockedError(f"{', '.join(writing)}: being written by another process", "wait for its end")
+    while jobs := upcoming(site, document, tried):
+        if len(jobs) > 1:
+            make_beside(jobs)
+        else:
+            make(*next(iter(jobs.items())), campaign=campaign(next(iter(jobs))))
+        before, site = site, read_site(root)
+        tried += [job for job in jobs if not cut_short(before, site, job, jobs)]
     if (drawn := _drawn(site, document)) is not None:
-        predicted = tuple(one for one in site.decided_for(drawn) if one.choice != DEFAULT)
-        write_files({root / SAMPLE: json.dumps(plain(Sample(drawn, site.z or 0.0, predicted))) + "\n"})
+        if site.sample is None:  # else it was begun, and handed to a job or interrupted
+            predicted = tuple(one for one in site.decided_for(drawn) if one.choice != DEFAULT)
+            write_files({root / SAMPLE: json.dumps(plain(Sample(drawn, site.z or 0.0, predicted))) + "\n"})
         budget, verify = {**document["budget"], "launches": SAMPLED}, {**document["verify"], "enabled": False}
-        make(drawn, "a sample of what is predicted", budget=budget, verify=verify)
+        fix = {**document["fix"], **site.common}  # of which alone anything is predicted
+        make(drawn, "a sample of what is predicted", budget=budget, verify=verify, fix=fix)
         site = read_site(root)
-    recommendation = site.recommendation()
-    formats = tuple(document.get("export") or ()) or dialect(site.first.about.space.stack).formats
-    export_files(recommendation, formats, root / "export")
-    codes.append(read_back(recommendation, formats, root / "export", site.recommended, place_of))
-    sys.stdout.write(f"{status_text(site)}{_use(recommendation, formats, root / 'export')}\n")
+    site = _under_load(site, document, place_of)
+    write(site.recommendation(), root / "export", [job for job in site.campaigns if job not in site.apart])
+    for job in wishes_of(document).jobs:
+        folder = job_folder(root / "export", job)
+        if job in site.apart:
+            write(site.apart[job], folder, [job])
+        else:  # which an earlier run may have written
+            rmtree(folder, ignore_errors=True)
+    sys.stdout.write(status_text(site) + "\n".join(used) + "\n")
     return max(codes)
 
 
+def _under_load(
+    site: SiteDirectory, document: Mapping[str, Any], place_of: Callable[[Job], tuple[Scenario, Site]]
+) -> SiteDirectory:
+    """Every chosen setting compared under load, as far as the node-hours pay for it; the site since."""
+    if not (command := site.wishes.under_load):
+        return site
+    launches = 2 * document["verify"]["launches"]
+    while following := next(site.not_loaded, None):
+        job, setting, one = following
+        if cost_h(site, document, job, launches) > hours(document) - site.node_hours:
+            sys.stdout.write(f"{job_text(job)}: no node-hours are left to compare it under load\n")
+            break
+        sys.stdout.write(f"\n{job_text(job)}: under load\n")
+        sys.stdout.flush()
+        folder = job_folder(site.path, job)
+        found = observed(command, setting, one, *place_of(job), make_empty(folder / "under_load"))
+        sys.stdout.write(f"{job_text(job)}: {load_text(found)}\n")
+        kept = Loads((*site.loads.get(job, Loads()).found, found))
+        write_files({folder / UNDER_LOAD: json.dumps(plain(kept)) + "\n"})
+        site = read_site(site.path)
+    return site
+
+
 def _drawn(site: SiteDirectory, document: Mapping[str, Any]) -> Job | None:
-    """A job of which something is predicted, at random, of those of which a sample can still be paid."""
+    """A job of which something is predicted, at random, of those of which a sample can still be paid.
+
+    Or the one that was drawn before, of which the sample is not complete.
+    """
+    if (earlier := site.sample) is not None:
+        begun = site.campaigns.get(earlier.job)
+        left = begun is None or (site.sampled_job is not None and begun.state is not State.COMPLETE)
+        return earlier.job if left else None
     left_h = hours(document) - site.node_hours
     paid = [job for job in site.predicted_jobs if cost_h(site, document, job, SAMPLED) <= left_h]
-    if site.sample is not None or not paid:
+    if not paid:
         return None
     return paid[int(np.random.default_rng(document["seed"]).integers(len(paid)))]
 
@@ -181,45 +267,24 @@ def _use(recommendation: Recommendation, formats: Sequence[str], folder: Path) -
     return f"use it with:\n  {line}" if line else unused(recommendation, folder)
 
 
-def plan_site(document: Mapping[str, Any], compose: Compose) -> int:
-    """Print the jobs of a site, what each takes, and which of them its node-hours reach.
-
-    The jobs' own order is decided as they are measured; planned is from small to large.
-    """
-    del compose  # nothing is launched, so that no place is asked for
-    wishes, root = wishes_of(document), Path(document["campaign"]["dir"])
-    site = read_site(root) if is_site(root) else SiteDirectory(root, wishes, {})
-    most, spent = hours(document), site.node_hours
-    lines = [f"{'nodes':>6} {'ppn':>4} {'ranks':>6} {'node-hours':>10} {'GiB/node':>8}"]
-    for job in wishes.jobs:
-        done = site.made(job)
-        cost = 0.0 if done else cost_h(site, document, job)
-        fits = spent + cost <= most
-        spent += cost if fits else 0.0
-        room = max(node_bytes(*slot) for slot in wishes.slots(job)) / 2**30
-        what = "measured already" if done else "measured" if fits else "predicted, or left to the library"
-        lines.append(f"{job[0]:6} {job[1]:4} {job[0] * job[1]:6} {cost:10.2f} {room:8.2f}  {what}")
-    slots = len(wishes.jobs) * len(wishes.slots(wishes.jobs[0]))
-    limit = f" of {most:g}" if math.isfinite(most) else ""
-    known = "launches as so far" if site.campaigns else "before any launch: less than it will be"
-    lines.append(f"together {spent:.2f}{limit} node-hours ({known}), {slots} slots in {root}")
-    sys.stdout.writelines(f"{line}\n" for line in lines)
-    return ExitCode.WELL
-
-
 def status_text(site: SiteDirectory) -> str:
     """How far a site is, a line for each job."""
     lines = []
+    apart = ", ".join(f"{job_text(job)} under {site.apart[job].point}" for job in site.apart)
     for job in site.wishes.jobs:
         if job in site.campaigns and job != site.sampled_job:
             campaign = site.campaigns[job]
-            lines.append(f"{_name(job)}: {campaign.state.value}, {len(campaign.history)} launches")
+            lines.append(f"{job_text(job)}: {campaign.state.value}, {len(campaign.history)} launches")
+            lines += [f"{job_text(job)}: {load_text(one)}" for one in site.loads.get(job, Loads()).found]
         else:
             mine = site.decided_for(job)
             n = sum(one.choice != DEFAULT for one in mine)
             lines.append(
-                f"{_name(job)}: not measured; {n} of {len(mine)} slots predicted, the library's else"
+                f"{job_text(job)}: not measured; {n} of {len(mine)} slots predicted, the library's else"
             )
+    if site.settings[1:]:
+        setting = f"under {site.common}" if site.common else "under the library's own job-wide values"
+        lines.append(f"one set of files {setting}; of their own: {apart or 'no job'}")
     doubt = (
         f"a prediction needs a gain above {site.z:g} standard deviations"
         if site.z
@@ -227,21 +292,3 @@ def status_text(site: SiteDirectory) -> str:
     )
     used = f"{site.node_hours:.2f} node-hours used; {doubt}"
     return "".join(f"{line}\n" for line in (*lines, site.sample_text, used) if line)
-
-
-def _job(document: Mapping[str, Any], root: Path, job: Job, spent_h: float) -> dict[str, Any]:
-    """The configuration of one job."""
-    budget = {**document["budget"]}
-    if math.isfinite(hours(document)):
-        budget["node_hours"] = max(hours(document) - spent_h, 1e-3)
-    own = {key: value for key, value in document.items() if key != "site"}
-    return own | {
-        "collective": list(document["site"]["collectives"]),
-        "cluster": {**document["cluster"], "nodes": job[0], "ppn": job[1], "ranks": job[0] * job[1]},
-        "campaign": {**document["campaign"], "dir": str(job_folder(root, job)), "fresh": False},
-        "budget": budget,
-    }
-
-
-def _name(job: Job) -> str:
-    return f"{job[0]} × {job[1]} ranks"

@@ -4,6 +4,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from autotune.campaign.observing import measurement_of
 from autotune.campaign.site import Site
 from autotune.errors import ExitCode, StackError, UserError
 from autotune.exporters.export_check import PROOF_FILE, check_export
+from autotune.exporters.files import sets_nothing
 from autotune.exporters.writing import write_files
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
@@ -48,17 +50,19 @@ def read_back(
             if place.stack is None:  # a model: files have no effect
                 continue
             measurement = measurement_of(scenario, place.placement.ranks)
-            proof = check_export(formats, recommendation, folder, place.observer, measurement, place.whole)
+            its = replace(recommendation, provenance=replace(recommendation.provenance, ranks=ranks))
+            proof = check_export(formats, its, folder, place.observer, measurement, place.whole)
         except StackError as exc:
             sys.stderr.write(f"{ranks} ranks: not read back: {exc}\n")
             continue
-        if proof is None:
+        if proof is None and not sets_nothing(recommendation):  # nothing applies these formats
             continue
-        sys.stdout.write(f"{ranks} ranks: {proof}\n")
-        if proof.refutes:
+        text = str(proof or "nothing is set: the library decides")
+        sys.stdout.write(f"{ranks} ranks: {text}\n")
+        if proof is not None and proof.refutes:
             return int(ExitCode.FINDING)  # this proof stays beside the files
-        if proof.holds:
-            said[str(ranks)] = str(proof)
+        if proof is None or proof.holds:
+            said[str(ranks)] = text
             write_files({folder / READ_BACK: json.dumps({"files": digest, "said": said}, indent=1) + "\n"})
     return int(ExitCode.WELL)
 

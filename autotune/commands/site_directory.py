@@ -3,17 +3,20 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
-from autotune.campaign.directory import CampaignDirectory, read_campaign
+from autotune.campaign.conclusion import Conclusion, under
+from autotune.campaign.directory import CampaignDirectory, find_campaign, read_campaign
 from autotune.commands.kept_status import is_site
+from autotune.commands.site_load import UNDER_LOAD, Loads, UnderLoad, robust
 from autotune.commands.site_rules import agreed, predicted_rules
-from autotune.errors import UserError
+from autotune.errors import SpaceError, UserError
 from autotune.history.events import State
-from autotune.history.folder import FILE, WISHES
+from autotune.history.folder import WISHES
 from autotune.history.trial import Phase, Rule, Subject
 from autotune.recommend.recommendation import Checked, Part, Recommendation
 from autotune.resources import user_text
@@ -23,10 +26,13 @@ from autotune.site import (
     LOSS,
     Decision,
     Measured,
+    Offered,
     Shape,
     Transfer,
+    apart,
     bounds,
     calibrated,
+    common,
     decide,
     fitted,
     of_sample,
@@ -36,6 +42,7 @@ from autotune.space import Point
 from autotune.stacks import dialect
 from autotune.structure import Document
 from autotune.verification.choices import ChoiceKind
+from autotune.verification.deployed import deploys
 
 T = TypeVar("T")
 SAMPLE = "sample.json"  # In a directory of a site: what was predicted of the job that was then measured.
@@ -68,32 +75,67 @@ class SiteDirectory:
     wishes: Wishes
     campaigns: Mapping[Job, CampaignDirectory]  # Those that were begun.
     sample: Sample | None = None
+    loads: Mapping[Job, Loads] = field(default_factory=dict)  # Of jobs that were launched under load.
 
     @property
     def node_hours(self) -> float:
         """Used so far."""
-        return sum(job[0] * sum(o.duration_s for o in c.history) for job, c in self.campaigns.items()) / 3600
+        alone_s = sum(job[0] * sum(o.duration_s for o in c.history) for job, c in self.campaigns.items())
+        loaded_s = sum(job[0] * one.took_s for job, by in self.loads.items() for one in by.found)
+        return (alone_s + loaded_s) / 3600
+
+    def _robust(self, job: Job, one: Recommendation) -> Recommendation:
+        return robust(one, self.under_load(job, one), dialect(self.campaigns[job].about.space.stack).one_row)
+
+    def under_load(self, job: Job, one: Recommendation) -> UnderLoad | None:
+        """How a job's setting did under load; None: it was not seen there."""
+        return self.loads.get(job, Loads()).of(self._setting(job, one))
+
+    def _setting(self, job: Job, one: Recommendation) -> str:
+        return str(self._changes(job, one.point) or "")
+
+    @property
+    def not_loaded(self) -> Iterator[tuple[Job, str, Recommendation]]:
+        """Jobs whose chosen setting was not seen under load, with its changes."""
+        for job, one in self.chosen.items():
+            if deploys(self.campaigns[job].about.space, one) and self.under_load(job, one) is None:
+                yield job, self._setting(job, one), one
+
+    @cached_property
+    def settings(self) -> tuple[Point, ...]:
+        """Job-wide changes that any job recommends; the first one is none."""
+        own = (self._changes(job, one.point) for job, one in self.recommended.items())
+        return tuple(dict.fromkeys((Point(), *own)))
+
+    def _changes(self, job: Job, point: Point) -> Point:
+        space = self.campaigns[job].about.space
+        return space.changes(point).restricted(space.job_wide)
+
+    def _meaning(self, job: Job, here: Point) -> list[Point]:
+        """The settings that are these changes in a job: what its space lacks has no effect there."""
+        known = self.campaigns[job].about.space.job_wide
+        return [setting for setting in self.settings if setting.restricted(known) == here]
 
     @cached_property
     def choices(self) -> dict[str, Point]:
-        """Settings by the names of choices."""
+        """Per-size values by the names of choices."""
         cells = (e.cell for c in self.campaigns.values() for o in c.history for e in o.usable)
-        return {str(cell.choice): cell.choice for cell in cells if cell.choice}
+        swept = {cell.choice for cell in cells if cell.choice}
+        return {_named(setting, choice): choice for choice in swept for setting in self.settings}
 
     @cached_property
     def measured(self) -> list[Measured]:
-        """All jobs' times, a row for each shape and choice, of job-wide values as the library has them."""
+        """All jobs' times, a row for each shape and choice, under these settings."""
         found: dict[tuple[Shape, str], list[float]] = {}
         for job, campaign in self.campaigns.items():
-            usual = campaign.about.space.default
-            for o in campaign.history:
+            for o in (o for o in campaign.history if o.trial.phase is not Phase.VERIFY):
                 untouched = o.trial.subject is Subject.UNTOUCHED
-                if o.trial.phase is Phase.VERIFY or not (untouched or o.trial.point == usual):
-                    continue
-                for e in o.usable:
-                    if e.cell.comm_size == job[0] * job[1] and untouched != bool(e.cell.choice):
-                        shape = Shape(e.cell.collective, *job, e.cell.message_bytes)
-                        choice = DEFAULT if untouched else str(e.cell.choice)
+                under = [Point()] if untouched else self._meaning(job, self._changes(job, o.trial.point))
+                cells = ((e, e.cell) for e in o.usable if e.cell.comm_size == job[0] * job[1])
+                for (e, cell), setting in product(cells, under):
+                    if untouched != bool(cell.choice):
+                        shape = Shape(cell.collective, *job, cell.message_bytes)
+                        choice = DEFAULT if untouched else _named(setting, cell.choice)
                         found.setdefault((shape, choice), []).append(math.log(e.median_s))
         return [_one(shape, choice, logs) for (shape, choice), logs in found.items()]
 
@@ -111,11 +153,70 @@ class SiteDirectory:
         return complete and job != self.sampled_job
 
     @cached_property
+    def _concluded(self) -> dict[Job, Conclusion]:
+        return {job: c.conclude() for job, c in self.campaigns.items() if job != self.sampled_job}
+
+    @cached_property
     def recommended(self) -> dict[Job, Recommendation]:
-        """Recommendations of the jobs that have one."""
-        jobs = {job: c for job, c in self.campaigns.items() if job != self.sampled_job}
-        found = ((job, c.conclude().recommendation) for job, c in jobs.items())
-        return {job: one for job, one in found if one is not None}
+        """Recommendations of the jobs that have one, each as if it were alone."""
+        found = ((job, one.recommendation) for job, one in self._concluded.items())
+        return {job: self._robust(job, one) for job, one in found if one is not None}
+
+    @cached_property
+    def offered(self) -> dict[Job, dict[Point, Recommendation]]:
+        """Recommendations of each job under each of the settings; under others' by its search alone."""
+        return {
+            job: {s: one for s in self.settings if (one := self._under(job, s))} for job in self.recommended
+        }
+
+    def _under(self, job: Job, setting: Point) -> Recommendation | None:
+        own, campaign = self.recommended[job], self.campaigns[job]
+        space = campaign.about.space
+        here = setting.restricted(space.job_wide)
+        if here == self._changes(job, own.point):
+            return own
+        if not here:  # the library decides, and needs no proof
+            source = replace(own.provenance, env=(), placement=(), boot=(), checked=Checked.REFUSED)
+            return Recommendation(space.untouched, (), (), source)
+        try:
+            point = space.complete(dict(here))
+        except SpaceError:  # a value that is not there
+            return None
+        found = under(campaign.about, campaign.history, point, own.provenance.date)
+        return found and self._robust(job, found)
+
+    @cached_property
+    def _offers(self) -> dict[Job, dict[Point, Offered]]:
+        return {
+            job: {s: Offered(_logs(one), self._loses(job, one)) for s, one in by.items()}
+            for job, by in self.offered.items()
+        }
+
+    def _loses(self, job: Job, one: Recommendation) -> bool:
+        if (seen := self.under_load(job, one)) and seen.refused:
+            return True
+        if one.provenance.checked.done:
+            return False
+        verdict = self._concluded[job].verdict
+        refused = any(r.loses for r in (verdict.rounds if verdict else ()) if r.setting.point == one.point)
+        return refused or any(gain.ratio < 1 - LOSS and gain.interval[1] < 1 for gain in one.gains)
+
+    @cached_property
+    def common(self) -> Point:
+        """The job-wide changes of all files: at jobs that were not measured they have to be predicted."""
+        reach = [s for s in self.settings[1:] if all(d.choice != DEFAULT for d in self._decided(s))]
+        return common(self._offers, Point(), reach)
+
+    @cached_property
+    def apart(self) -> dict[Job, Recommendation]:
+        """Recommendations of the jobs that get files of their own."""
+        found = apart(self._offers, self.common, math.log1p(self.wishes.split_gain))
+        return {job: self.offered[job][setting] for job, setting in found.items()}
+
+    @cached_property
+    def chosen(self) -> dict[Job, Recommendation]:
+        """Recommendations of the files for each measured job."""
+        return {job: self.apart.get(job, by[self.common]) for job, by in self.offered.items()}
 
     @cached_property
     def model(self) -> Transfer:
@@ -125,7 +226,7 @@ class SiteDirectory:
     @cached_property
     def z(self) -> float | None:
         """Standard deviations below the expected gain that a prediction needs; None: none is made."""
-        z = calibrated(outcomes(self.measured, self.model.scales)) if self.measured else None
+        z = calibrated(outcomes(self.measured)) if self.measured else None
         if z is None or self.sample is None:
             return z
         sampled = of_sample(self.judged, self.sample.z)
@@ -166,11 +267,19 @@ class SiteDirectory:
 
         Only what verified rules of a smaller job choose is predicted for a larger one.
         """
+        return self._decided(self.common)
+
+    def _decided(self, setting: Point) -> list[Decision]:
         left = [job for job in self.wishes.jobs if job not in self.recommended]
         asked = [Shape(*slot) for job in left for slot in self.wishes.slots(job)]
         if not self.measured or not asked:
             return [Decision(shape, DEFAULT) for shape in asked]
-        ruled = {(r.collective, str(r.choice)) for one in self.recommended.values() for r in one.rules}
+        ruled = {
+            (rule.collective, _named(setting, rule.choice))
+            for job, one in self.recommended.items()
+            if setting in self._meaning(job, self._changes(job, one.point))
+            for rule in one.rules
+        }
         said = bounds(self.model, asked)
         return decide({s: [b for b in said[s] if (s.collective, b[0]) in ruled] for s in asked}, self.z)
 
@@ -186,7 +295,7 @@ class SiteDirectory:
         """
         if not self.recommended:
             raise UserError(f"{self.path} recommends nothing yet", "its first job has to be measured")
-        parts = list(self.recommended.values())
+        parts = [by[self.common] for by in self.offered.values()]
         stacks = dict.fromkeys(one.provenance.stack for one in parts)
         if len(stacks) > 1:
             raise UserError(
@@ -194,15 +303,18 @@ class SiteDirectory:
                 "ids and defaults differ between versions: another campaign.dir for each",
             )
         tables: dict[tuple[str, int], list[Sequence[Rule]]] = {}
-        for job, one in self.recommended.items():
-            for collective in self.wishes.collectives:
-                mine = [r for r in one.rules if r.collective == collective]
-                tables.setdefault((collective, job[0] * job[1]), []).append(mine)
+        for job, one in zip(self.offered, parts, strict=True):
+            within = self.campaigns[job].about.scenario.cluster.comm_sizes
+            sizes = {job[0] * job[1], *within, *(r.comm_size for r in one.rules)}
+            for key in product(self.wishes.collectives, sizes):
+                mine = [r for r in one.rules if (r.collective, r.comm_size) == key]
+                tables.setdefault(key, []).append(mine)
         one_row = dialect(self.first.about.space.stack).one_row
         for shape, rules in predicted_rules(self.decided, self.choices, one_row).items():
             tables.setdefault((shape.collective, shape.ranks), []).append(rules)
-        rules = tuple(rule for _, several in sorted(tables.items()) for rule in agreed(several))
-        base = max(parts, key=lambda one: any(r.sets for r in one.rules)).provenance
+        rules = tuple(rule for _, several in sorted(tables.items()) for rule in agreed(several, one_row))
+        first = max(parts, key=lambda one: (len(one.provenance.env), any(r.sets for r in one.rules)))
+        base = first.provenance
         predicted = sum(one.choice != DEFAULT for one in self.decided)
         doubts = [one.provenance.checked for one in parts if not one.provenance.checked.done]
         holds = sum(one.provenance.checked is Checked.HOLDS for one in parts)
@@ -218,12 +330,20 @@ class SiteDirectory:
             parts=tuple(_part(one) for one in parts),
         )
         gains = tuple(gain for one in parts for gain in one.gains)
-        return Recommendation(Point.of(parts[0].point), rules, gains, provenance)
+        return Recommendation(Point.of(first.point), rules, gains, provenance)
 
     @property
     def first(self) -> CampaignDirectory:
         """The campaign of its smallest job."""
         return next(iter(self.campaigns.values()))
+
+
+def _named(setting: Point, choice: Point) -> str:
+    return f"{setting}; {choice}" if setting else str(choice)
+
+
+def _logs(one: Recommendation) -> list[float]:
+    return [math.log(gain.ratio) for gain in one.gains]
 
 
 def _one(shape: Shape, choice: str, logs: Sequence[float]) -> Measured:
@@ -258,9 +378,12 @@ def read_site(directory: Path) -> SiteDirectory:
         JournalError: a journal is damaged.
     """
     wishes = _read(directory / WISHES, Wishes)
-    begun = {job: read_campaign(job_folder(directory, job)) for job in wishes.jobs if _begun(directory, job)}
+    found = {job: find_campaign(job_folder(directory, job)) for job in wishes.jobs}
+    begun = {job: one for job, one in found.items() if one is not None}
     sample = _read(directory / SAMPLE, Sample) if (directory / SAMPLE).exists() else None
-    return SiteDirectory(directory, wishes, begun, sample)
+    paths = {job: job_folder(directory, job) / UNDER_LOAD for job in begun}
+    loads = {job: _read(path, Loads) for job, path in paths.items() if path.exists()}
+    return SiteDirectory(directory, wishes, begun, sample, loads)
 
 
 def _read(path: Path, kind: type[T]) -> T:
@@ -269,20 +392,6 @@ def _read(path: Path, kind: type[T]) -> T:
     except ValueError as exc:
         raise UserError(f"{path} cannot be read: {exc}", "the command that began the site writes it") from exc
     return Document(str(path), UserError, own=True).structured(kind, document)
-
-
-def cells(site: SiteDirectory) -> Iterator[tuple[str, int, int, int, float, bool]]:
-    """Collective, nodes, ppn, bytes, default / tuned (1: the library decides), and whether predicted."""
-    by_slot = {(job, gain.slot): gain.ratio for job, one in site.recommended.items() for gain in one.gains}
-    for job in site.recommended:
-        for name, nodes, ppn, size in site.wishes.slots(job):
-            yield name, nodes, ppn, size, by_slot.get((job, (name, nodes * ppn, size)), 1.0), False
-    for made in site.decided:
-        yield *astuple(made.shape), math.exp(made.gain), made.choice != DEFAULT
-
-
-def _begun(root: Path, job: Job) -> bool:
-    return (job_folder(root, job) / FILE).is_file()
 
 
 def job_folder(root: Path, job: Job) -> Path:

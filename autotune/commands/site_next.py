@@ -1,34 +1,49 @@
-"""Which job of a site is next, and what jobs cost: by the journals of those that were made."""
+"""Which job of a site is next, by the journals of those that were made, and its configuration."""
 
 import math
+import os
 from collections.abc import Collection, Mapping
-from statistics import fmean
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from autotune.commands.site_directory import SAMPLED, SiteDirectory
-from autotune.resources import space_text
-from autotune.scenario.whole_site import Job
+from autotune.campaign.site import Compose
+from autotune.commands.kept_status import is_site
+from autotune.commands.site_costs import cost_h, hours, moot, sizes_within, space_of
+from autotune.commands.site_directory import SAMPLED, SiteDirectory, job_folder, read_site
+from autotune.errors import ScenarioError
+from autotune.history.events import State
+from autotune.scenario import sizes_of
+from autotune.scenario.whole_site import Job, Wishes
 from autotune.site import loss_removed
-from autotune.space.loader import load_space
-from autotune.stacks.ports import START_S
+from autotune.structure import Document
 
 _FIRST = 2  # Node counts that are measured before a model is asked: one shows nothing of another.
 
 
-def upcoming(
-    site: SiteDirectory, document: Mapping[str, Any], tried: Collection[Job]
+def upcoming(site: SiteDirectory, document: Mapping[str, Any], tried: Collection[Job]) -> dict[Job, str]:
+    """Jobs to make next beside each other, and why each; empty: none is left that fits and would show more.
+
+    All are chosen by what was known before the first of them, so that none waits for what another shows.
+    """
+    found: dict[Job, str] = {}
+    while len(found) < document["site"]["at_once"] and (one := _following(site, document, tried, found)):
+        found[one[0]] = one[1]
+    return found
+
+
+def _following(
+    site: SiteDirectory, document: Mapping[str, Any], tried: Collection[Job], beside: Collection[Job]
 ) -> tuple[Job, str] | None:
-    """The job to make next, and why; None: none is left that fits the budget and would show more."""
-    left = [job for job in site.wishes.jobs if job not in tried and not site.made(job)]
-    left = [job for job in left if fits(site, document, job)]
+    left = [job for job in site.wishes.jobs if job not in {*tried, *beside} and not site.made(job)]
+    left = [job for job in left if fits(site, document, job, beside)]
     if begun := [job for job in left if job in site.campaigns and job != site.sampled_job]:
         return begun[0], "continued"
     if not left:
         return None
-    if len({nodes for nodes, _ in site.campaigns}) < _FIRST or not site.measured:
+    if len({nodes for nodes, _ in (*site.campaigns, *beside)}) < _FIRST:
         return left[0], "small jobs come first"
+    if not site.measured:  # these are made whatever the others show; of a further one that is not known yet
+        return None if beside else (left[0], "small jobs come first")
     mine = {job: site.decided_for(job) for job in left}
     worth = {job: loss_removed(site.model, mine[job]) for job in left}
     best = max(left, key=lambda job: worth[job] / cost_h(site, document, job))
@@ -37,48 +52,87 @@ def upcoming(
     return best, f"expected to gain {worth[best] / len(mine[best]):.1%} a slot, most for its node-hours"
 
 
-def fits(site: SiteDirectory, document: Mapping[str, Any], job: Job) -> bool:
-    """Whether the node-hours that are left pay for a job, and for a sample of what is predicted beside it."""
-    others = [one for one in site.predicted_jobs if one != job] if site.sample is None else []
+def fits(site: SiteDirectory, document: Mapping[str, Any], job: Job, beside: Collection[Job] = ()) -> bool:
+    """Whether nodes and node-hours that are left pay for a job, and for a sample of what is predicted.
+
+    There are as many nodes as the largest job has.
+    """
+    others = [one for one in site.predicted_jobs if one not in {job, *beside}] if site.sample is None else []
     kept_h = min((cost_h(site, document, one, SAMPLED) for one in others), default=0.0)
-    return cost_h(site, document, job) + kept_h <= hours(document) - site.node_hours
+    asked_h = sum(cost_h(site, document, one) for one in (job, *beside))
+    room = sum(nodes for nodes, _ in (job, *beside)) <= max(site.wishes.nodes)
+    return room and asked_h + kept_h <= hours(document) - site.node_hours
 
 
-def cost_h(site: SiteDirectory, document: Mapping[str, Any], job: Job, launches: float = 0.0) -> float:
-    """Node-hours that a job takes, or so many launches of it."""
-    done = len(site.campaigns[job].history) if job in site.campaigns and not launches else 0
-    left = max((launches or _launches(site, document)) - done, 1.0)
-    return left * job[0] * launch_s(site, document, job[0] * job[1]) / 3600
+def allowed_h(
+    site: SiteDirectory, document: Mapping[str, Any], job: Job, beside: Collection[Job] = ()
+) -> float:
+    """Node-hours that a job may use, those that it has used among them; of what is left its share."""
+    used_h = 0.0
+    if job in site.campaigns and job != site.sampled_job:
+        used_h = job[0] * sum(o.duration_s for o in site.campaigns[job].history) / 3600
+    costs = {one: cost_h(site, document, one) for one in {job, *beside}}
+    return used_h + (hours(document) - site.node_hours) * costs[job] / sum(costs.values())
 
 
-def launch_s(site: SiteDirectory, document: Mapping[str, Any], ranks: int) -> float:
-    """Expected duration of a launch: as so far, by a power of the ranks; before any as it measures."""
-    took: dict[int, list[float]] = {}
-    for (nodes, ppn), campaign in site.campaigns.items():
-        if mine := [o.duration_s for o in campaign.history if o.ok]:
-            took.setdefault(nodes * ppn, []).extend(mine)
-    if not took:
-        return START_S + float(document["probe"]["budget_s"])
-    x, y = np.log(list(took)), np.log([fmean(mine) for mine in took.values()])
-    # No part of a launch that was seen grows faster than the ranks, and none becomes shorter with them.
-    slope = float(np.clip(np.polyfit(x, y, 1)[0], 0, 1)) if len(took) > 1 else 0.0
-    return float(np.exp(y.mean() + slope * (math.log(ranks) - x.mean())))
+def cut_short(before: SiteDirectory, after: SiteDirectory, job: Job, beside: Collection[Job]) -> bool:
+    """Whether its share of the node-hours ended a job, which others may have left some."""
+    if len(beside) < 2 or job not in after.campaigns or after.campaigns[job].state is not State.INTERRUPTED:
+        return False
+    made = len(before.campaigns[job].history) if job in before.campaigns else 0
+    return len(after.campaigns[job].history) > made
 
 
-def hours(document: Mapping[str, Any]) -> float:
-    """The budget of all jobs together."""
-    most = document["budget"].get("node_hours")
-    return math.inf if most is None else float(most)
+def job_document(
+    document: Mapping[str, Any], root: Path, job: Job, most_h: float = math.inf
+) -> dict[str, Any]:
+    """The configuration of one job, which may use so many node-hours."""
+    budget = {**document["budget"]}
+    if math.isfinite(most_h):
+        budget["node_hours"] = max(most_h, 1e-3)
+    own, fix = {key: value for key, value in document.items() if key != "site"}, document["fix"]
+    if fix and job[0] == 1:
+        still = moot(space_of(document), job[0])
+        fix = {name: value for name, value in fix.items() if name not in still}
+    ranks, sizes = job[0] * job[1], list(sizes_within(document, job))
+    place = {"nodes": job[0], "ppn": job[1], "ranks": ranks, "comm_sizes": sizes if sizes != [ranks] else []}
+    return own | {
+        "fix": fix,
+        "collective": list(document["site"]["collectives"]),
+        "cluster": document["cluster"] | place,
+        "campaign": {**document["campaign"], "dir": str(job_folder(root, job))},
+        "budget": budget,
+    }
 
 
-def _launches(site: SiteDirectory, document: Mapping[str, Any]) -> float:
-    """Launches of a job: as complete ones had, before any as planned."""
-    if made := [len(c.history) for job, c in site.campaigns.items() if site.made(job)]:
-        return fmean(made)
-    budget, verify = document["budget"], document["verify"]
-    searched = max(budget["launches"], 1)
-    if document["proposer"]["name"] == "grid":  # which ends with its last point
-        job_wide = load_space(space_text(document["space"]), document["space"]).job
-        points = math.prod(len(p.values) for p in job_wide)
-        searched = min(searched, points + min(document["baseline"]["launches"], max(1, searched // 3)))
-    return float(searched + (verify["launches"] if verify["enabled"] else 0))
+def check_largest(document: Mapping[str, Any], compose: Compose, site: SiteDirectory) -> None:
+    """Look for a place for most ranks on a node, on the fewest nodes, before fewer are measured in vain.
+
+    Raises:
+        ScenarioError: they are more than its cores.
+    """
+    if left := [job for job in site.wishes.jobs if not site.made(job)]:
+        largest = max(job for job in left if job[0] == left[0][0])
+        compose(job_document(document, site.path, largest), launches=False)
+
+
+def wishes_of(document: Mapping[str, Any]) -> Wishes:
+    """Read the wishes of a composed configuration.
+
+    Raises:
+        ScenarioError: an unknown key, a value that is not allowed, or a call that no node has memory for.
+    """
+    asked = {**document["site"], "sizes": sizes_of(document["sizes"])}
+    wishes = Document("site", ScenarioError).structured(Wishes, asked, "site")
+    wishes.check_memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return wishes
+
+
+def begun(root: Path, wishes: Wishes) -> SiteDirectory:
+    """The site in a directory; a new one where there is none."""
+    return read_site(root) if is_site(root) else SiteDirectory(root, wishes, {})
+
+
+def job_text(job: Job) -> str:
+    """A job in words."""
+    return f"{job[0]} × {job[1]} ranks"

@@ -38,19 +38,22 @@ def predicted_rules(
     return tables
 
 
-def agreed(tables: Sequence[Sequence[Rule]]) -> tuple[Rule, ...]:
+def agreed(tables: Sequence[Sequence[Rule]], one_row: Iterable[str] = ()) -> tuple[Rule, ...]:
     """Merge the rules of one collective and communicator size: where jobs differ the library decides.
 
-    Rules know no nodes: 32 ranks are four nodes' or one's.
+    Rules know no nodes: 32 ranks are four nodes' or one's. Of a collective in ``one_row`` a table holds as a
+    whole, or not at all.
     """
     rows = [rule for table in tables for rule in table]
     if not rows:
         return ()
     merged = []
-    for start in sorted({rule.min_bytes for rule in rows}):
+    for start in sorted({0, *(rule.min_bytes for rule in rows)}):
         said = {last_up_to({r.min_bytes: r.choice for r in table}, start) or Point() for table in tables}
         choice = said.pop() if len(said) == 1 else Point()
         merged.append(Rule(rows[0].collective, rows[0].comm_size, start, choice))
+    if rows[0].collective in one_row and not all(rule.sets for rule in merged):
+        return ()
     return _short(merged)
 
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autotune.campaign.directory import last_written, read_campaign
-from autotune.campaign.discovery import sizes_of
+from autotune.campaign.discovery import slots_of
 from autotune.errors import UserError
 from autotune.screening.discovery import ChangeEffect
 from autotune.space.loader import space_text_of
-from autotune.views.discovery import headline, remarks
-from autotune.views.text import size_text
+from autotune.views.discovery import headline, named, remarks
 
 
 def space(directory: Path) -> None:
@@ -29,14 +28,13 @@ def space(directory: Path) -> None:
     effects: dict[str, list[ChangeEffect]] = {}
     for effect in result.active:
         effects.setdefault(effect.change[0], []).append(effect)
-    sizes = [size_text(size) for size in sizes_of(campaign.history)]
     above = [
         f"Discovered by {about.name} on {last_written(directory)}: {about.site.description}",
         f"{about.site.ranks} ranks, nodes: {about.site.nodes}; {', '.join(about.scenario.collective)}",
         *([str(about.site.stamp)] if about.site.stamp else []),
         headline(result),
         *remarks(result),
-        f"times faster than the default at {' '.join(sizes)}:",
+        f"times faster than the default at {', '.join(named(slots_of(campaign.history)))}:",
     ]
     beside = {name: [*_lines(mine)] for name, mine in effects.items()}
     sys.stdout.write(space_text_of(about.space, above, beside))

@@ -14,7 +14,7 @@ from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.costs import planned
 from autotune.campaign.description import Description
 from autotune.campaign.directory import CampaignDirectory, read_campaign
-from autotune.campaign.discovery import sizes_of
+from autotune.campaign.discovery import slots_of
 from autotune.campaign.estimate import remaining_s
 from autotune.commands.guidelines import campaign_findings
 from autotune.commands.kept_status import JOBS, LONG, Progress, keep, kept
@@ -94,7 +94,7 @@ def concluded(campaign: CampaignDirectory, found: Conclusion) -> Progress:
         document["left_s"] = round(left_s, 1)
     lines = []
     if about.discovered is not None:
-        document["discovery"] = discovery_document(about, sizes_of(campaign.history))
+        document["discovery"] = discovery_document(about, slots_of(campaign.history))
         lines.append(f"  discovery  {headline(about.discovered)}")
     if recommendation:
         gain = f", {found.speedup[0]:.2f}× the default" if recommendation.gains else ""
@@ -136,11 +136,7 @@ class Keeper:
 
 
 def _waiting(directory: Path) -> Progress:
-    """Status of a campaign whose job has not begun it.
-
-    Raises:
-        UserError: no job will.
-    """
+    """Status of a campaign whose job has not begun it."""
     queue = _queue(directory)
     if not queue:
         raise UserError(
@@ -170,7 +166,6 @@ def _verdict(found: Conclusion) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    """One choice as JSON values."""
     chosen = choice.recommendation
     return {
         "kind": choice.kind,

@@ -30,13 +30,11 @@ def check_trusted(directory: Path, about: Description, unasked: bool) -> None:
     request = f"this user has not run the campaign; {request}"
     if not agreed_to(f"{request}start it?", sys.stderr):
         raise JournalError(
-            f"nothing was started: {request}".rstrip(),
-            "look at it; --yes (yes=True) starts it all the same",
+            f"nothing was started: {request}".rstrip(), "look at it; --yes (yes=True) starts it all the same"
         )
 
 
 def _words(about: Description) -> str:
-    """The commands in a journal, a line each."""
     scenario = about.scenario
     launcher = {k: v for k, v in about.site.launcher.items() if k != "_target_" and v}
     asked = {

@@ -203,9 +203,6 @@ def _begin(journal: Journal, campaign: Description) -> tuple[Description, Histor
     Returns:
         The campaign as the journal describes it, its history, and trials that were begun and not observed;
         None where it is complete. A long journal is read once.
-
-    Raises:
-        ScenarioError: the journal is of a campaign with other settings.
     """
     events = journal.read()
     begun = campaign_in(events)
@@ -236,11 +233,7 @@ def _same(campaign: Description, begun: Description) -> bool:
 
 
 def _changes(campaign: Description, begun: Description) -> dict[str, Any]:
-    """Changes from the begun campaign's description to the one asked for, where changes are allowed.
-
-    Raises:
-        ScenarioError: something else differs.
-    """
+    """Changes from the begun campaign's description to the one asked for, where changes are allowed."""
     here = campaign.scenario.directory
     # As the journal keeps them: what means nothing to a campaign is not written, and not compared.
     asked, was = map(scenario_document, (campaign, begun))
@@ -261,12 +254,7 @@ def _changes(campaign: Description, begun: Description) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _endings(journal: Journal, directory: Path) -> Iterator[None]:
-    """Write how the work ended into the journal, and say how to go on.
-
-    Raises:
-        Interrupted: in place of KeyboardInterrupt.
-        StorageError: in place of an OSError that means a full or read-only disk.
-    """
+    """Write how the work ended into the journal, and say how to go on."""
     try:
         yield
     except HandedOver as exc:
@@ -289,12 +277,7 @@ def _endings(journal: Journal, directory: Path) -> Iterator[None]:
 def _finish(
     campaign: Description, history: History, formats: Sequence[str], directory: Path, screen: CampaignConsole
 ) -> Recommendation:
-    """Show the result and write its files.
-
-    Raises:
-        CampaignError: there is none, because no setting could be measured completely, or the budget ended
-            before any was searched.
-    """
+    """Show the result and write its files."""
     found = conclude(campaign, history, last_written(directory))
     recommendation = found.recommendation
     if recommendation is None:

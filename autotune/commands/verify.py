@@ -1,7 +1,7 @@
 """``verify``: a recommendation against the defaults, or against another tuning, on fresh launches."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,11 +31,9 @@ from autotune.views.text import ratio_text, size_text
 if TYPE_CHECKING:
     from autotune.campaign.site import Site
 
-RESULT = "verification.json"
-"""Result of a verification, in its directory."""
+RESULT = "verification.json"  # Result of a verification, in its directory.
 
-_PLACES = ("mpirun", "library")
-"""Findings that may differ where nothing else does."""
+_PLACES = ("mpirun", "library")  # Findings that may differ where nothing else does.
 
 _SAID = {"still better": "still ", "no longer": "no longer ", "better": "", "not better": "not "}
 """Decision → its words in a sentence."""
@@ -43,11 +41,7 @@ _SAID = {"still better": "still ", "no longer": "no longer ", "better": "", "not
 
 @heeded()
 def verify(
-    directory: Path,
-    launches: int | None,
-    against: tuple[Path, ...],
-    as_json: bool,
-    unasked: bool = False,
+    directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool, unasked: bool = False
 ) -> int:
     """Compare, print slot by slot, and say 1 where a gain is gone, anything loses, or more launches fail.
 
@@ -58,7 +52,6 @@ def verify(
         JournalError: others could have written what would be started, or nobody said yes to it.
         CampaignError: no launches of both sides could be compared.
         Interrupted: the user ended it.
-        StorageError: the disk is full or read-only.
     """
     from autotune.commands.hydra_bridge import connected
 
@@ -75,19 +68,15 @@ def verify(
     here = _changed(str(directory), campaign, site)
     tuned_side = _Side(str(directory), ours, Subject.DEPLOYED, recommendation, here)
     reference = _reference(against, site, measurement, about, target, unasked)
-    sides: tuple[list[Observation], list[Observation]] = ([], [])
-    failures = NO_FAILURES
-    judged: tuple[Comparison, ...] = ()
-    for number, block, tuned, seed, complete in in_turn(design):
+
+    def launched(number: int, block: int, tuned: bool, seed: int) -> Observation:
         side = tuned_side if tuned else reference
         observation = side.observe(number, block, seed)
-        sides[tuned].append(observation)
         how = "ok" if observation.ok else f"{observation.status}: {observation.reason}"
         sys.stderr.write(f"launch {number} of at most {design.launches}  {side.name}  {how}\n")
-        if complete:
-            failures, judged = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
-            if judged and decided(judged) and not failures.more:
-                break
+        return observation
+
+    sides, failures, judged = both_sides(design, launched)
     if not (judged or failures.more):
         reasons = {o.reason for side in sides for o in side if not o.ok}
         raise CampaignError(f"no launches of both sides could be compared: {'; '.join(sorted(reasons)[:3])}")
@@ -111,6 +100,25 @@ def verify(
     counting = [*judged, *(otherwise.values() if asked.other_loop == "counts" else ())]
     worse = gone or failures.more or any(c.loses for c in counting)
     return ExitCode.FINDING if worse else ExitCode.WELL
+
+
+def both_sides(
+    design: SequentialDesign, launched: Callable[[int, int, bool, int], Observation]
+) -> tuple[tuple[list[Observation], list[Observation]], Failures, tuple[Comparison, ...]]:
+    """Launches of reference and setting in turn until every slot is decided, their failures, and the slots.
+
+    ``launched``: the launch with a number, a block, whether it is the setting's, and a seed.
+    """
+    sides: tuple[list[Observation], list[Observation]] = ([], [])
+    failures = NO_FAILURES
+    judged: tuple[Comparison, ...] = ()
+    for number, block, tuned, seed, complete in in_turn(design):
+        sides[tuned].append(launched(number, block, tuned, seed))
+        if complete:
+            failures, judged = Failures.between(*reversed(sides)), compare(blocks_of(*sides), design)
+            if judged and decided(judged) and not failures.more:
+                break
+    return sides, failures, judged
 
 
 def design_of(about: Description, launches: int | None) -> SequentialDesign:
@@ -154,8 +162,7 @@ class _Side:
     observer: Observer
     subject: Subject
     setting: Recommendation
-    notes: tuple[str, ...] = ()
-    """Differences from the time when it was measured."""
+    notes: tuple[str, ...] = ()  # Differences from the time when it was measured.
 
     def observe(self, number: int, block: int, seed: int) -> Observation:
         """One launch."""
@@ -173,12 +180,7 @@ def _reference(
     target: Path,
     unasked: bool,
 ) -> _Side:
-    """The other side: the defaults, another campaign's recommendation, or somebody's files.
-
-    Raises:
-        UserError: a campaign without a recommendation or of a model where the other is real, files that set
-            nothing, or both together.
-    """
+    """The other side: the defaults, another campaign's recommendation, or somebody's files."""
     from autotune.commands.hydra_bridge import connected
 
     nothing = Recommendation(about.space.default, ())

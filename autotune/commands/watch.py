@@ -12,8 +12,7 @@ from autotune.commands.status import progress
 from autotune.commands.terminal import console
 
 _EVERY_S = 1.0
-_SHARE = 10
-"""Looking takes at most one part in so many of the time: the machine is measuring."""
+_SHARE = 10  # Looking takes at most one part in so many of the time: the machine is measuring.
 
 
 def watch(directory: Path) -> None:

@@ -21,7 +21,6 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
     Raises:
         UserError: no campaign, two of them that measured the same slots, nothing measured yet, or a file
             that cannot be written.
-        StorageError: the disk is full or read-only.
     """
     table: list[Entry] = []
     whose: dict[tuple[int, tuple[str, int, int]], Path] = {}

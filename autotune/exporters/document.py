@@ -26,8 +26,6 @@ _TIMES = ("tuned_s", "tuned_sem_s", "default_s", "default_sem_s")
 
 
 class _Unread:
-    """A document that no stack reads."""
-
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """None."""
         return ""
@@ -82,9 +80,8 @@ class Summary(_Unread):
         lines += ["", "## For the whole job", ""]
         settings = [f"{name}={value}" for name, value in recommendation.provenance.env]
         settings += [f"mpirun {option}" for option in placed(recommendation)]
-        settings += [
-            f"{name}={value} (firmware, a precondition)" for name, value in recommendation.provenance.boot
-        ]
+        boot = recommendation.provenance.boot
+        settings += [f"{name}={value} (firmware, a precondition)" for name, value in boot]
         lines += [f"- `{setting}`" for setting in settings] or ["- nothing is set"]
         lines += ["", "## By message size", ""]
         lines += _size_lines(recommendation) or ["No rule: the stack decides."]
@@ -139,7 +136,6 @@ def _known(other: Sequence[float | None] | None) -> tuple[float, float, float] |
 
 
 def _size_lines(recommendation: Recommendation) -> list[str]:
-    """A table for each collective and communicator size."""
     lines: list[str] = []
     heading, both = "", any(gain.other_loop for gain in recommendation.gains)
     for gain in recommendation.gains:

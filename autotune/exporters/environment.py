@@ -31,11 +31,7 @@ class Script:
     beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file and, where sizes differ, the rules file.
-
-        Raises:
-            UserError: rules that ``coll_tuned`` cannot say.
-        """
+        """The file and, where sizes differ, the rules file."""
         deployed = settings(recommendation, directory.absolute())
         how = self.how(recommendation, directory.absolute())
         use = [f"{'or' if i else 'use'}: {text}" for i, text in enumerate(how)]
@@ -86,13 +82,7 @@ class ShellScript(Script):
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
         """By its variables; rules are made invalid by an id that no collective has."""
-        return recipe(
-            recommendation,
-            directory,
-            invalid,
-            self.export,
-            lambda place: values_in(place / self.file),
-        )
+        return recipe(recommendation, directory, invalid, self.export, lambda at: values_in(at / self.file))
 
 
 class CShellScript(Script):

@@ -27,14 +27,13 @@ from autotune.history.trial import Observation, Phase, Status, Subject, Trial
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.resources import user_text
 from autotune.space import Space
+from autotune.stacks.knobs.openmpi import NEVER_SET
 from autotune.stacks.ports import Rendering
 
 Amended = Callable[[Rendering], Rendering]  # What becomes of a rendering.
+_Look = Callable[[Trial, Amended], Observation]  # A launch under amended settings.
 
 PROOF_FILE = "proof.json"  # Name of the outcome beside the exported files.
-
-NEVER_SET = frozenset({"mpi_ft_verbose"})
-"""Parameters that Open MPI 5.0 leaves as memory was: they differ between launches in which nothing does."""
 
 SPARED_BYTES = 1024  # What a library sets itself up by is smaller: a few numbers of each rank.
 
@@ -90,11 +89,7 @@ class Checkable(Protocol):
     """A format whose files can be checked on fresh launches."""
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe | None:
-        """The check of the files in a directory; those of the second launch will be in ``invalid``.
-
-        None: they cannot be applied where they are.
-        """
-        ...
+        """The check of files; ``invalid``: where the second launch's go. None: they cannot be applied."""
 
 
 def check_export(
@@ -123,7 +118,10 @@ def check_export(
     recipe = next((found for found in recipes if found is not None), None)
     if recipe is None or not recipe.variables:
         return None
-    probe = replace(measurement.probe, reach=True)
+    probe = measurement.probe
+    # Patterns obey no rules and are not called; a launch that calls nothing would have seen nothing.
+    more = () if recommendation.rules or "barrier" in probe.collectives else ("barrier",)
+    probe = replace(probe, reach=True, collectives=(*probe.collectives, *more))
 
     def look(trial: Trial, amended: Amended) -> Observation:
         return observers(replace(measurement, probe=probe, amended=amended), space, place).observe(trial)
@@ -169,12 +167,7 @@ def check_export(
 
 
 def _others(
-    proof: Proof,
-    look: Callable[[Trial, Amended], Observation],
-    place: Path,
-    files: Trial,
-    recipe: Recipe,
-    source: Provenance,
+    proof: Proof, look: _Look, place: Path, files: Trial, recipe: Recipe, source: Provenance
 ) -> Proof:
     """The proof with what becomes of all other parameters, on all ranks, after the launch that saw the files.
 
@@ -236,7 +229,5 @@ def _words(wanted: set[Slot], refused: set[Slot]) -> str:
     for slots, words in ((wanted - refused, "does not reach its rule"), (refused - wanted, "reaches a rule")):
         if slots:
             collective, comm_size, size = min(slots)
-            parts.append(
-                f"{collective} of {size} bytes on {comm_size} ranks {words} ({len(slots)} such sizes)"
-            )
+            parts += [f"{collective} of {size} bytes on {comm_size} ranks {words} ({len(slots)} such sizes)"]
     return "; ".join(parts)

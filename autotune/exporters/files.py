@@ -49,16 +49,12 @@ def unused(recommendation: Recommendation, directory: Path) -> str:
 
 
 def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:
-    """The line of the first format that has one, which applies its files.
-
-    Empty: nothing is set, or no MPI reads what was written.
-    """
+    """The line of the first format that has one; empty: nothing is set, or no MPI reads what was written."""
     source = recommendation.provenance
     lines = (exporter(name).use(recommendation, directory.absolute()) for name in formats)
     line = "" if sets_nothing(recommendation) else next(filter(None, lines), "")
     if not line:
         return ""
     firmware = (f"{name}={value}" for name, value in source.boot)
-    return "\n  ".join(
-        [line, *(f"on nodes with {it}, which is firmware: no file sets it" for it in firmware)]
-    )
+    also = [f"on nodes with {it}, which is firmware: no file sets it" for it in firmware]
+    return "\n  ".join([line, *also])

@@ -94,7 +94,6 @@ def checksum(content: bytes) -> str:
 
 
 def _sum(line: str) -> str:
-    """Checksum of a line between the markers, without its line end."""
     return checksum(line.rstrip("\r").encode("latin-1"))[:4]
 
 

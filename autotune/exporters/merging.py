@@ -14,8 +14,8 @@ from autotune.space import Point
 Pairs = Sequence[tuple[str, str]]  # Names with their values.
 
 
-def merged(recommendations: Sequence[Recommendation]) -> Recommendation:
-    """One recommendation with the rules of all.
+def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = ()) -> Recommendation:
+    """One recommendation with the rules of all; messages call them by ``names``, else by their campaigns'.
 
     Raises:
         UserError: none is given, they were measured in different environments or on different stacks, or two
@@ -23,21 +23,21 @@ def merged(recommendations: Sequence[Recommendation]) -> Recommendation:
     """
     if not recommendations:
         raise UserError("nothing to merge", "name at least one campaign")
+    called = [str(n) for n in names] or [one.provenance.campaign for one in recommendations]
     first, *others = recommendations
     if not others:
         return first
-    for other in others:
-        _check_same(first, other)
+    for other, name in zip(others, called[1:], strict=True):
+        _check_same(first, other, called[0], name)
     owners: dict[tuple[str, int], str] = {}
-    for one in recommendations:
+    for one, name in zip(recommendations, called, strict=True):
         for key in dict.fromkeys((rule.collective, rule.comm_size) for rule in one.rules):
             if key in owners:
                 raise UserError(
-                    f"{owners[key]} and {one.provenance.campaign} both have rules for "
-                    f"{key[0]} on {key[1]} ranks",
+                    f"{owners[key]} and {name} both have rules for {key[0]} on {key[1]} ranks",
                     "leave one of them out",
                 )
-            owners[key] = one.provenance.campaign
+            owners[key] = name
     rules = sorted(
         (rule for one in recommendations for rule in one.rules),
         key=lambda r: (r.collective, r.comm_size, r.min_bytes),
@@ -66,34 +66,33 @@ def _part(one: Recommendation) -> Part:
     return Part(source.campaign, source.date, source.nodes, tuple(tables))
 
 
-def _check_same(first: Recommendation, other: Recommendation) -> None:
+def _check_same(first: Recommendation, other: Recommendation, mine: str, yours: str) -> None:
     ours, theirs = first.provenance, other.provenance
     if ours.stack != theirs.stack:
         raise UserError(
-            f"{ours.campaign} was measured on {ours.stack!r}, {theirs.campaign} on {theirs.stack!r}",
+            f"{mine} was measured on {ours.stack!r}, {yours} on {theirs.stack!r}",
             "ids and defaults differ between versions: export them separately",
         )
     if firmware := _differences(ours.boot, theirs.boot):
         raise UserError(
-            f"{ours.campaign} and {theirs.campaign} were measured with different firmware ({firmware})",
+            f"{mine} and {yours} were measured with different firmware ({firmware})",
             "a node has one: export them separately, or repeat one campaign on the other's",
         )
     if values := _differences((*ours.env, *ours.placement), (*theirs.env, *theirs.placement)):
         raise UserError(
-            f"{ours.campaign} and {theirs.campaign} recommend different job-wide values ({values})",
+            f"{mine} and {yours} recommend different job-wide values ({values})",
             "a job has one environment: repeat one campaign with the other's values fixed, "
-            f"which are verified like any: {_fixing(first) or 'none'} for {theirs.campaign}, "
-            f"or {_fixing(other) or 'none'} for {ours.campaign}",
+            f"which are verified like any: {_fixing(first) or 'none'} for {yours}, "
+            f"or {_fixing(other) or 'none'} for {mine}",
         )
     if values := _differences(ours.both_sides, theirs.both_sides):
         raise UserError(
-            f"{ours.campaign} and {theirs.campaign} were measured under different variables ({values})",
+            f"{mine} and {yours} were measured under different variables ({values})",
             "a job has one environment: repeat one campaign with the other's mpi.mca and mpi.env",
         )
 
 
 def _differences(ours: Pairs, theirs: Pairs) -> str:
-    """Differences of two environments in words; empty: none."""
     mine, yours = dict(ours), dict(theirs)
     return "; ".join(
         f"{name}: {mine.get(name, '(unset)')} and {yours.get(name, '(unset)')}"

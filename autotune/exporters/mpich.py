@@ -7,13 +7,7 @@ from autotune.errors import StackError
 from autotune.exporters.export_check import Recipe
 from autotune.exporters.launch_line import PROGRAM, sourced
 from autotune.exporters.script_check import by_script_recipe
-from autotune.exporters.settings import (
-    EVERYWHERE,
-    VariableScript,
-    by_script,
-    check_family,
-    exports,
-)
+from autotune.exporters.settings import EVERYWHERE, VariableScript, by_script, check_family, exports
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import mpich, mpich_tree
 from autotune.stacks.installation import find
@@ -53,12 +47,7 @@ class MpichSelection:
         self._generic = generic
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The tree and a script that points to it.
-
-        Raises:
-            UserError: an algorithm that a tree cannot name, or a collective that this MPICH's tree lacks.
-            StackError: no MPICH is installed here whose tree could be taken.
-        """
+        """The tree and a script that points to it."""
         check_family(recommendation, "mpich")
         tree = mpich_tree.tuned(self._tree(recommendation), tables(recommendation.rules))
         variables = {mpich_tree.FILE_VARIABLE: str(directory.absolute() / TREE_FILE)}
@@ -74,7 +63,6 @@ class MpichSelection:
         return by_script_recipe(directory / SCRIPT, directory / TREE_FILE, invalid)
 
     def _tree(self, recommendation: Recommendation) -> mpich.Tree:
-        """The tree of the library that was measured, where it lies here, else of the MPICH that is found."""
         if self._generic:
             return self._generic()
         measured = recommendation.provenance.library
@@ -95,11 +83,7 @@ class IntelMpi:
     )
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """A script for each communicator size with rules, named after it where there are several.
-
-        Raises:
-            UserError: an algorithm that Intel MPI has no id for, or sizes that are left to the library.
-        """
+        """A script for each communicator size with rules, named after it where there are several."""
         check_family(recommendation, "intelmpi")
         by_comm_size = adjustments(recommendation.rules)
         files: dict[str, str] = {}
@@ -110,14 +94,16 @@ class IntelMpi:
         return files or exports(recommendation, directory / "intel-mpi-env.sh", {})
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
-        """By sourcing the script; of several the one for most ranks, whose number the line says."""
-        names = list(self.export(recommendation, directory))
-        path = directory / names[-1]
-        if len(names) == 1:
-            return by_script(path)
+        """By sourcing the script; of several the one for the job's ranks, else for most, as the line says."""
+        path = self._script(recommendation, directory)
         ranks = path.stem.rpartition("-")[2]
-        return sourced(path, f"mpiexec -n {ranks} {PROGRAM}")
+        return sourced(path, f"mpiexec -n {ranks} {PROGRAM}") if ranks.isdigit() else by_script(path)
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
-        """The script for most ranks, as each rank sees it."""
-        return by_script_recipe(directory / list(self.export(recommendation, directory))[-1])
+        """The script for the job's ranks, else for most, as each rank sees it."""
+        return by_script_recipe(self._script(recommendation, directory))
+
+    def _script(self, recommendation: Recommendation, directory: Path) -> Path:
+        names = list(self.export(recommendation, directory))
+        own = f"intel-mpi-env-{recommendation.provenance.ranks}.sh"
+        return directory / (own if own in names else names[-1])

@@ -14,9 +14,10 @@ from autotune.exporters.script_check import values_in
 from autotune.exporters.settings import RULES_FILE, settings
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks import coll_tuned
+from autotune.stacks.openmpi import PARAMETERS
 from autotune.stacks.ports import Rendering
 
-CONF_FILE = "openmpi-mca-params.conf"  # Name of the parameter file.
+CONF_FILE = PARAMETERS  # Name of the parameter file.
 
 
 class _ByWords:
@@ -43,11 +44,7 @@ class OpenMpiMca(_ByWords):
     beside = (RULES_FILE, UCX_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The parameter file and, where sizes differ, the rules file; UCX's file where it is needed.
-
-        Raises:
-            UserError: a value that a parameter file cannot hold, or rules that ``coll_tuned`` cannot say.
-        """
+        """The parameter file and, where sizes differ, the rules file; UCX's file where it is needed."""
         deployed = settings(recommendation, directory)
         notes = []
         if deployed.ucx:
@@ -58,7 +55,7 @@ class OpenMpiMca(_ByWords):
                 "openmpi_mca_list)",
             ]
         notes += [f"in the environment of the job: {n}={v}" for n, v in deployed.environment_only.items()]
-        text = _parameter_file(recommendation, deployed.mca, self.use(recommendation, directory), notes)
+        text = _conf_file(recommendation, deployed.mca, self.use(recommendation, directory), notes)
         ucx = {UCX_FILE: ucx_text(recommendation, deployed, "")} if deployed.ucx else {}
         return {CONF_FILE: text, **deployed.files, **ucx}
 
@@ -81,11 +78,7 @@ class OpenMpiMcaList(_ByWords):
     beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The parameter file and, where sizes differ, the rules file.
-
-        Raises:
-            UserError: a value that a parameter file cannot hold, or rules that ``coll_tuned`` cannot say.
-        """
+        """The parameter file and, where sizes differ, the rules file."""
         deployed = settings(recommendation, directory)
         mca, notes = dict(deployed.mca), []
         if deployed.other:
@@ -93,7 +86,7 @@ class OpenMpiMcaList(_ByWords):
             notes = [
                 "mca_base_env_list overrides what users export; on 4.1 every mpirun with -x beside it aborts"
             ]
-        text = _parameter_file(recommendation, mca, self.use(recommendation, directory), notes)
+        text = _conf_file(recommendation, mca, self.use(recommendation, directory), notes)
         return {CONF_FILE: text, **deployed.files}
 
 
@@ -104,19 +97,13 @@ class CollTuned(_ByWords):
     summary = f"{RULES_FILE}: per-size rules of coll_tuned, classic format (Open MPI 4.1, 5.0)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The rules file; one without any rule where the stack decides everything.
-
-        Raises:
-            UserError: rules that ``coll_tuned`` cannot say.
-        """
+        """The rules file; one without any rule where the stack decides everything."""
         head = [*remarks(recommendation), "", f"use: {self.use(recommendation, directory)}"]
         text = coll_tuned.rules_file(recommendation.rules, head)
         return {RULES_FILE: text or "\n".join([*commented(head), "0  # collectives"]) + "\n"}
 
 
-def _parameter_file(
-    recommendation: Recommendation, mca: Mapping[str, str], use: str, notes: Sequence[str]
-) -> str:
+def _conf_file(recommendation: Recommendation, mca: Mapping[str, str], use: str, notes: Sequence[str]) -> str:
     guard = guard_of(recommendation)
     head = [
         *remarks(recommendation),
@@ -151,15 +138,7 @@ def recipe(
     export: Callable[[Recommendation, Path], Mapping[str, str]],
     variables: Callable[[Path], Mapping[str, str]],
 ) -> Recipe:
-    """How a format of Open MPI is checked.
-
-    Args:
-        recommendation: What was exported.
-        directory: Where to.
-        invalid: Directory of the files with algorithms that do not exist.
-        export: The format's files.
-        variables: The environment that applies the files in a directory.
-    """
+    """How a format of Open MPI is checked; ``invalid``: where files with algorithms that do not exist go."""
     deployed, tables = settings(recommendation, directory), coll_tuned.table(recommendation.rules)
 
     def refusing(spared_bytes: int) -> Mapping[str, str]:

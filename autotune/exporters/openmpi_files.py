@@ -31,11 +31,7 @@ class Tune:
     beside = (RULES_FILE,)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file and, where sizes differ, the rules file.
-
-        Raises:
-            UserError: a value with spaces, or rules that ``coll_tuned`` cannot say.
-        """
+        """The file and, where sizes differ, the rules file."""
         deployed = settings(recommendation, directory)
         for name, value in {**deployed.mca, **deployed.other}.items():
             if not value or any(c.isspace() or c in "'\"" for c in value):
@@ -63,20 +59,15 @@ class HanRules:
     summary = f"{HAN_FILE}: per-size rules of coll_han (Open MPI 4.1, 5.0)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The rules file.
-
-        Raises:
-            UserError: no rule names a component, or one that HAN does not know.
-        """
+        """The rules file."""
         blocks: dict[str, list[str]] = {}
         for collective, by_size in tables(recommendation.rules).items():
             levels = {k for table in by_size.values() for r in table for k in r.choice if k in HAN_LEVELS}
             if not levels:
                 continue
             if collective not in coll_tuned.HAN:
-                raise UserError(
-                    f"coll_han has no rules for {collective}", f"it has: {', '.join(sorted(coll_tuned.HAN))}"
-                )
+                known = ", ".join(sorted(coll_tuned.HAN))
+                raise UserError(f"coll_han has no rules for {collective}", f"it has: {known}")
             ordered = sorted(levels, key=HAN_LEVELS.__getitem__)
             lines = [f"{len(ordered)}  # levels"]
             for level in ordered:
@@ -108,11 +99,7 @@ class UcxConf:
     summary = f"{UCX_FILE}: UCX variables, read from $UCX_CONFIG_DIR, $HOME or the working directory"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The file; without any variable where the recommendation sets none.
-
-        Raises:
-            UserError: rules that ``coll_tuned`` cannot say.
-        """
+        """The file; without any variable where the recommendation sets none."""
         deployed = settings(recommendation, directory)
         return {UCX_FILE: ucx_text(recommendation, deployed, self.use(recommendation, directory))}
 

@@ -24,16 +24,9 @@ def remarks(recommendation: Recommendation) -> tuple[str, ...]:
     """Where the numbers come from."""
     source = recommendation.provenance
     stamp = (source.stamp,) if source.stamp else ()
-    place = (
-        f"measured with {option}, which belongs on the command line" for option in placed(recommendation)
-    )
-    boot = (
-        f"measured with {name}={value}, a precondition: firmware, no file sets it"
-        for name, value in source.boot
-    )
-    both = (
-        f"measured with {name}={value} on both sides, not part of this" for name, value in source.both_sides
-    )
+    place = (f"measured with {word}, which belongs on the command line" for word in placed(recommendation))
+    boot = (f"measured with {n}={v}, a precondition: firmware, no file sets it" for n, v in source.boot)
+    both = (f"measured with {n}={v} on both sides, not part of this" for n, v in source.both_sides)
     parts = (
         f"{', '.join(f'{collective} on {ranks} ranks' for collective, ranks in part.tables) or 'no rule'}: "
         f"from {part.campaign}, {_nodes(part.nodes)}, last launch {part.date}"

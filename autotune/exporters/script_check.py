@@ -37,18 +37,11 @@ def by_script_recipe(script: Path, tree: Path | None = None, place: Path | None 
 
     if tree is None or place is None:
         return Recipe(tuple(variables), under, lambda _: {}, under, lambda _: False)
-    invalid = user_text(tree).replace("algorithm=MPIR_", "algorithm=NO_")
+    invalid = {tree.name: user_text(tree).replace("algorithm=MPIR_", "algorithm=NO_")}
 
     def under_invalid(rendering: Rendering) -> Rendering:
         env = under(rendering).env
         named = {FILE_VARIABLE: str(place / tree.name)} if env.get(FILE_VARIABLE) else {}
         return replace(rendering, env={**env, **named})
 
-    return Recipe(
-        tuple(variables),
-        under,
-        lambda _: {tree.name: invalid},
-        under_invalid,
-        lambda _: False,
-        as_a_whole=True,
-    )
+    return Recipe(tuple(variables), under, lambda _: invalid, under_invalid, lambda _: False, as_a_whole=True)

@@ -89,9 +89,8 @@ def one_algorithm(collective: str, by_size: Mapping[int, list[Rule]]) -> str:
     names = {algorithm_of(rule) for table in by_size.values() for rule in table}
     if len(names) > 1:
         said = ", ".join(sorted(name or "the stack's own" for name in names))
-        raise UserError(
-            f"{collective} has different algorithms by size: {said}", "a variable forces one for all sizes"
-        )
+        what = f"{collective} has different algorithms by size: {said}"
+        raise UserError(what, "a variable forces one for all sizes")
     return names.pop()
 
 
@@ -134,11 +133,7 @@ class VariableScript:
         raise NotImplementedError
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """The script.
-
-        Raises:
-            UserError: measured on another MPI, sizes that differ in their algorithm, or an unknown one.
-        """
+        """The script."""
         check_family(recommendation, self.family)
         variables: dict[str, str] = {}
         for collective, by_size in tables(everywhere(recommendation)).items():

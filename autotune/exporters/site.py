@@ -119,20 +119,19 @@ def replacing(tree: SiteTree, stamp: str) -> Changes:
     )
 
 
-def differences(changes: Changes) -> Iterator[str]:
-    """Changes to each existing file, and to its lines that set something."""
+def differences(changes: Changes, new: bool = False) -> Iterator[str]:
+    """Changes to each existing file, or also new ones, and to its lines that set something."""
     for path, text in changes.contents.items():
-        if (old := content(path)) is None:
+        if (old := content(path)) is None and not new:
             continue
-        yield f"{path}: {'goes' if text is None else 'changes'}"
+        yield f"{path}: {'goes' if text is None else 'is new' if old is None else 'changes'}"
         if path.suffix in (".sh", ".conf"):
-            before = _telling(old.decode("utf-8", "replace"))
-            after = _telling(text if isinstance(text, str) else "")
-            lines = [*unified_diff(before, after, n=0, lineterm="")][2:]
+            lines = [*unified_diff(_telling(old), _telling(text), n=0, lineterm="")][2:]
             yield from (f"  {line}" for line in lines if not line.startswith("@@"))
 
 
-def _telling(text: str) -> list[str]:
+def _telling(content: bytes | str | None) -> list[str]:
+    text = content.decode("utf-8", "replace") if isinstance(content, bytes) else content or ""
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 

@@ -1,8 +1,9 @@
-"""A recommendation in the files that Open MPI and UCX read in a home, and out again (after step 12)."""
+"""A recommendation in Open MPI's and UCX's files of a user or a site, and out again (after step 12)."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from autotune.errors import StackError, UserError
@@ -16,8 +17,62 @@ from autotune.exporters.origin import verified_in
 from autotune.exporters.settings import RULES_FILE, check_family, settings
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_bytes
-from autotune.stacks.installation import find
+from autotune.stacks import openmpi
+from autotune.stacks.installation import Installation, find
 from autotune.stacks.ucx import detect, site_file
+
+
+@dataclass(frozen=True)
+class ParameterFiles:
+    """The parameter files of one user, or those for everybody."""
+
+    conf: Path  # Open MPI's.
+    ucx: Path | None  # UCX's; None: it is not known which one it reads.
+    everybody: bool = False
+
+    @property
+    def rules(self) -> Path:
+        """The rules, where no file of anybody's is in the way."""
+        return self.conf.parent / "autotune" / RULES_FILE
+
+    @cached_property
+    def targets(self) -> dict[str, Path]:
+        """Exported file → the file of the same kind here."""
+        return {CONF_FILE: self.conf} | ({UCX_FILE: self.ucx} if self.ucx else {})
+
+    @property
+    def back(self) -> str:
+        """The line that takes ours out."""
+        return f"python -m autotune uninstall{' --site' if self.everybody else ''}"
+
+    def edited_rules(self) -> list[Path]:
+        """The rules, if they are not those that were installed."""
+        rules, beside = content(self.rules), content(self.conf) or b""
+        return [self.rules] if rules is not None and _said(rules).encode() not in beside else []
+
+    def remove_empty_folders(self) -> None:
+        """Those that only our files were in."""
+        above_ucx = (self.ucx.parent, self.ucx.parent.parent) if self.everybody and self.ucx else ()
+        for folder in (self.rules.parent, self.conf.parent, *above_ucx):
+            with suppress(OSError):  # somebody's files are in it
+                folder.rmdir()
+
+
+def own() -> ParameterFiles:
+    """The files in the user's home."""
+    return ParameterFiles(Path.home() / ".openmpi" / "mca-params.conf", Path.home() / UCX_FILE)
+
+
+def everybodys(here: Installation | None = None) -> ParameterFiles:
+    """The files of an Open MPI, or of the one that is found, for all who use it.
+
+    Raises:
+        StackError: there is none.
+    """
+    here = here or find(stack="openmpi")
+    return ParameterFiles(
+        openmpi.site_folder(here.mpirun) / CONF_FILE, site_file(here.library), everybody=True
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +85,38 @@ class Changes:
     doubts: tuple[str, ...] = ()  # Why to ask before they are made: what they replace, and what is here.
 
 
-def additions(recommendation: Recommendation) -> Changes | None:
-    """Changes that add a recommendation to the user's files; None where the stack's own defaults stay.
+def additions(recommendation: Recommendation, place: ParameterFiles) -> Changes | None:
+    """Changes that add a recommendation to these files; None where the stack's own defaults stay.
 
     Raises:
-        UserError: a campaign of another MPI, or files that cannot be read.
+        UserError: a campaign of another MPI, files that cannot be read, or no known one of UCX.
     """
     check_family(recommendation, "openmpi")
-    deployed = settings(recommendation, _rules().parent)
+    deployed = settings(recommendation, place.rules.parent)
     if not deployed.mca and not deployed.other and not placed(recommendation):
         return None
-    files = dict(exporter("openmpi_mca").export(recommendation, _rules().parent))
+    if deployed.ucx and place.ucx is None:
+        raise UserError(
+            f"UCX's settings ({', '.join(deployed.ucx)}) have no known place: it is not beside Open MPI",
+            "export --prefix writes modules, which need no file of UCX's",
+        )
+    files = dict(exporter("openmpi_mca").export(recommendation, place.rules.parent))
     rules = files.get(RULES_FILE)
     if rules:
         files[CONF_FILE] += f"{_said(rules.encode())}\n"
-    contents: dict[Path, bytes | str | None] = {_rules(): rules}
-    keep = _edited_rules()
+    after: dict[Path, bytes | None] = {place.rules: rules.encode() if rules else None}
+    keep = place.edited_rules()
     sets = {CONF_FILE: deployed.mca, UCX_FILE: deployed.ucx}
-    for name, target in _targets().items():
+    for name, target in place.targets.items():
         before = content(target)
         rest = without(before)
-        after = merged(before, files[name]) if sets[name] else rest.content
-        if after != before:
-            contents[target] = after
+        after[target] = merged(before, files[name]) if sets[name] else rest.content
         if rest.content is not None:
             keep.append(target)
-    changed = [before for target in _targets().values() if target in contents and (before := content(target))]
+    contents = {path: text for path, text in after.items() if text != content(path)}
+    changed = [
+        before for target in place.targets.values() if target in contents and (before := content(target))
+    ]
     said = {verified_in(before.decode("utf-8", "replace")) for before in changed if installed(before)}
     replaced = [f"they replace others, {words}" for words in sorted(said) if words]
     return Changes(contents, tuple(keep), doubts=(*replaced, *_other_versions(recommendation)))
@@ -75,71 +136,50 @@ def _other_versions(recommendation: Recommendation) -> Iterator[str]:
             yield f"they were measured over UCX {guard.ucx}, and {over.version} is here"
 
 
-def removals() -> Changes:
-    """Changes that remove it from the user's files.
+def removals(place: ParameterFiles) -> Changes:
+    """Changes that remove it from these files.
 
     Raises:
         UserError: there is none, or files that cannot be read.
     """
-    contents = {target: content(target) for target in _targets().values()}
+    contents = {target: content(target) for target in place.targets.values()}
     rests = {target: without(content) for target, content in contents.items() if installed(content)}
     if not rests:
-        raise UserError(f"{_targets()[CONF_FILE]} holds nothing of autotune's", "nothing was changed")
-    edited = (*(target for target, rest in rests.items() if not rest.as_before), *_edited_rules())
+        raise UserError(f"{place.conf} holds nothing of autotune's", "nothing was changed")
+    edited = (*(target for target, rest in rests.items() if not rest.as_before), *place.edited_rules())
     changes = {target: rest.content for target, rest in rests.items()}
-    return Changes({**changes, _rules(): None}, edited, tuple(rests))
+    return Changes({**changes, place.rules: None}, edited, tuple(rests))
 
 
-def remove_empty_folders() -> None:
-    """Those that only our files were in."""
-    for folder in (_rules().parent, _folder()):
-        with suppress(OSError):  # somebody's files are in it
-            folder.rmdir()
-
-
-def in_force() -> Iterator[tuple[Path, int]]:
-    """The user's files that hold parameters of ours, and how many."""
-    for target in _targets().values():
+def in_force(place: ParameterFiles) -> Iterator[tuple[Path, int]]:
+    """Files that hold parameters of ours, and how many."""
+    for target in place.targets.values():
         if number := len(installed(content(target))):
             yield target, number
 
 
-def elsewhere(recommendation: Recommendation) -> Iterator[str]:
-    """Settings that no file of the user can hold, a line each, and the place of a file for everybody."""
-    environment = settings(recommendation, _rules().parent).environment_only
-    for what in (*placed(recommendation), *environment):
+def in_effect(here: Installation) -> Iterator[Path]:
+    """Files that hold parameters of ours and are read by what the user starts with this MPI."""
+    places = (own(), everybodys(here)) if here.flavour == "openmpi" else (own(),)
+    yield from (path for place in places for path, _ in in_force(place))
+
+
+def elsewhere(recommendation: Recommendation, place: ParameterFiles) -> Iterator[str]:
+    """Settings that no file can hold, a line each, how to take ours out, and the files for everybody."""
+    deployed = settings(recommendation, place.rules.parent)
+    for what in (*placed(recommendation), *deployed.environment_only):
         yield f"not in any file: {what}, which belongs on the command line or into the environment"
     for name, value in recommendation.provenance.boot:
         yield f"measured on nodes with {name}={value}, which is firmware"
-    yield "take them out again with: python -m autotune uninstall"
+    yield f"take them out again with: {place.back}"
+    if place.everybody:
+        return
     with suppress(StackError):
-        here = find(stack="openmpi")
-        file = here.mpirun.resolve().parent.parent / "etc" / CONF_FILE
-        yield f"for all users of this machine: {file} (not written)"
-        if settings(recommendation, _rules().parent).ucx:
-            own = site_file(here.library) or "etc/ucx/ucx.conf of the prefix that UCX was built for"
-            yield f"and together with it UCX's: {own} (not written)"
-
-
-def _folder() -> Path:
-    """Where Open MPI looks for a user's own files."""
-    return Path.home() / ".openmpi"
-
-
-def _rules() -> Path:
-    """The rules, where no file of the user's is in the way."""
-    return _folder() / "autotune" / RULES_FILE
-
-
-def _targets() -> dict[str, Path]:
-    """Exported file → the user's own file of the same kind."""
-    return {CONF_FILE: _folder() / "mca-params.conf", UCX_FILE: Path.home() / UCX_FILE}
-
-
-def _edited_rules() -> list[Path]:
-    """The rules, if they are not those that were installed."""
-    rules, beside = content(_rules()), content(_targets()[CONF_FILE]) or b""
-    return [_rules()] if rules is not None and _said(rules).encode() not in beside else []
+        others = everybodys()
+        yield f"for all users of this machine: {others.conf} (not written; install --site)"
+        if deployed.ucx:
+            its = others.ucx or "etc/ucx/ucx.conf of the prefix that UCX was built for"
+            yield f"and together with it UCX's: {its} (not written)"
 
 
 def _said(rules: bytes) -> str:

@@ -34,7 +34,8 @@ def write_files(
         parents: Make the directories that are missing.
         mode: Of files that are new, less the process's mask.
         links: Follow those in the place of a file, which the user has named; never inside of a campaign.
-        public: For everybody to read, whatever the mask and what was there: 0644, and new directories 0755.
+        public: For everybody to read, whatever the mask and what was there: 0644 and what it had, and new
+            directories 0755.
 
     Returns:
         File → the copy that was kept.
@@ -90,7 +91,6 @@ def write_files(
 
 
 def _followed(path: Path) -> Path:
-    """The file that a name stands for."""
     target = Path(os.path.realpath(path))
     if path.is_symlink() and not target.exists():
         raise OSError(errno.ENOENT, f"it is a link to {target}, which does not exist")
@@ -148,7 +148,7 @@ def _create(
                 os.fchown(descriptor, its.st_uid, its.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(its.st_mode))
         if public:
-            os.fchmod(descriptor, 0o644)
+            os.fchmod(descriptor, 0o644 | (stat.S_IMODE(like.stat().st_mode) if like else 0))
         file.flush()
         os.fsync(descriptor)
 
@@ -166,7 +166,6 @@ def _quietly_removed(path: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Have the names in a directory survive a crash."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

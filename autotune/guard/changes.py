@@ -1,6 +1,6 @@
 """Differences of a machine from the day it was kept, and their meaning for the settings, in words."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ _PREFIX = "OMPI_MCA_"
 _NO_KNOBS = ("_version", "_configure_params")
 """Ends of names of MCA parameters that describe a component."""
 _NAMED = 3
-"""Changed variables that nobody set: so many are named in a line, the rest are counted."""
+"""Changed variables that nobody set: so many are named in a line, the rest are counted there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +21,42 @@ class Change:
     """In words."""
     breaks: bool = False
     """Whether a value of the settings cannot be in effect any more."""
+    names: tuple[str, ...] = ()
+    """All that the text counts, for programs."""
+
+    @classmethod
+    def of(cls, what: str, names: Sequence[str]) -> "Change":
+        """Several of a kind: the first ones are named, the rest counted."""
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return cls(f"{what}: {', '.join(names[:_NAMED])}{more}", names=tuple(names))
 
 
-def changes(kept: Facts, now: Facts, settings: Mapping[str, str], folder: str = "") -> tuple[Change, ...]:
-    """Everything that differs; ``settings`` are the variables that are set, ``folder`` has their files."""
+def changes(
+    kept: Facts, now: Facts, settings: Mapping[str, str], files: Collection[str] = ()
+) -> tuple[Change, ...]:
+    """Everything that differs; ``settings`` are the variables that are set, ``files`` say so."""
     return (
         *_pairs(kept.stack, now.stack),
+        *(_pairs(kept.offers, now.offers, words=True) if kept.offers else ()),
         *_pairs(kept.machine, now.machine),
-        *_files(kept, now, folder),
+        *_files(kept, now, files),
         *_variables(kept, now, {name.removeprefix(_PREFIX): value for name, value in settings.items()}),
     )
 
 
-def _pairs(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
+def _pairs(old: Mapping[str, str], new: Mapping[str, str], words: bool = False) -> Iterator[Change]:
     for name in dict.fromkeys((*old, *new)):
         before, after = old.get(name, ""), new.get(name, "")
-        if before and after and "built with" in name and before != after:
-            words = [set(text.split()) for text in (before, after)]
-            said = [f"{sign}{word}" for sign, n in (("−", 0), ("+", 1)) for word in words[n] - words[1 - n]]
-            yield Change(f"{name}: {_listed(sorted(said))}")
+        if before and after and (words or "built with" in name):
+            were, are = set(before.split()), set(after.split())
+            for what, said in (("no longer there", were - are), ("new", are - were)):
+                if said:
+                    yield Change.of(f"{name}: {what}", sorted(said))
         elif before != after:
             yield Change(f"{name}: {before or 'not there'} → {after or 'not there any more'}")
 
 
-def _files(kept: Facts, now: Facts, folder: str) -> Iterator[Change]:
+def _files(kept: Facts, now: Facts, ours: Collection[str]) -> Iterator[Change]:
     """Libraries by their names, for a new version lies elsewhere; other files by their paths."""
 
     def libraries(of: Facts) -> dict[str, str]:
@@ -54,11 +66,11 @@ def _files(kept: Facts, now: Facts, folder: str) -> Iterator[Change]:
 
     old, new = libraries(kept), libraries(now)
     if differ := sorted(name for name in old.keys() & new.keys() if old[name] != new[name]):
-        yield Change(f"other contents: {_listed(differ)}")
+        yield Change.of("other contents", differ)
     for path, value in now.files.items():
         if ".so" not in path and path in kept.files and kept.files[path] != value:
             became = "is gone" if not value else "was edited" if kept.files[path] else "is new"
-            yield Change(f"{path} {became}", str(Path(path).parent) == folder)
+            yield Change(f"{path} {became}", path in ours)
 
 
 def _variables(kept: Facts, now: Facts, settings: Mapping[str, str]) -> Iterator[Change]:
@@ -76,11 +88,11 @@ def _variables(kept: Facts, now: Facts, settings: Mapping[str, str]) -> Iterator
         others = [n for n in sorted(old.keys() & new.keys()) if n not in settings]
         changed = (n for n in others if _otherwise(old[n], new[n]) and not n.endswith(_NO_KNOBS))
         if defaults := [f"{n}={old[n].default} → {new[n].default}" for n in changed]:
-            yield Change(f"{layer}: other defaults: {_listed(defaults)}")
+            yield Change.of(f"{layer}: other defaults", defaults)
         if gone := sorted(old.keys() - new.keys() - settings.keys()):
-            yield Change(f"{layer}: no longer there: {_listed(gone)}")
+            yield Change.of(f"{layer}: no longer there", gone)
         if fresh := sorted(new.keys() - old.keys()):
-            yield Change(f"{layer}: new: {_listed(fresh)}")
+            yield Change.of(f"{layer}: new", fresh)
 
 
 def _one(name: str, value: str, old: Said, new: Said) -> Iterator[Change]:
@@ -111,9 +123,3 @@ def _renamed(name: str, old: Mapping[str, Said], new: Mapping[str, Said]) -> str
     about = old[name].about
     same = [other for other in new.keys() - old.keys() if about and new[other].about == about]
     return same[0] if len(same) == 1 else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -11,7 +11,8 @@ from zlib import crc32
 from autotune.errors import StackError
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.knobs import Knob, listings
-from autotune.stacks.ucx import site_file
+from autotune.stacks.knobs.openmpi import NEVER_SET, components
+from autotune.stacks.ucx import detect, site_file
 
 _LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}
 """Layer → what its makers call it."""
@@ -51,7 +52,15 @@ class Said:
         """Take it from a listing."""
         about = f"{crc32(knob.documentation.encode()):08x}" if knob.documentation else ""
         others = (*knob.inherits, *knob.children)
-        return cls(str(knob.kind), knob.default, knob.allowed, others, knob.deprecated, about)
+        return cls(str(knob.kind), _of_nobody(knob.default), knob.allowed, others, knob.deprecated, about)
+
+
+def _of_nobody(default: str) -> str:
+    """A list of folders without those of whoever asks, home and current: Open MPI's defaults name them."""
+    if ":" not in default:
+        return default
+    home, here = f"{Path.home()}/.openmpi", str(Path.cwd())
+    return ":".join("." if part == here else part.replace(home, "~/.openmpi") for part in default.split(":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,8 @@ class Facts:
     """The launcher."""
     variables: Mapping[str, Mapping[str, Said]] = field(default_factory=dict)
     """Layer → variable → what the layer says of it."""
+    offers: Mapping[str, str] = field(default_factory=dict)
+    """Components of the MPI, and UCX's transports that have a device here."""
 
     @property
     def identity(self) -> str:
@@ -93,23 +104,38 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
     stack |= {_LAYERS[one.layer]: one.version for one in listed if one.layer in _LAYERS}
     if built := _built(installation):
         stack[f"{_MAKERS[installation.flavour]} built with"] = built
-    folders = (installation.library.parent, installation.library.parent / "openmpi")
+    beside = installation.library.parent  # libraries below an MPI are in a folder of its own, or beside it
+    folders = (beside, beside / "openmpi", beside / "mpich")
     libraries = {f.resolve() for folder in folders for name in _LIBRARIES for f in folder.glob(name)}
     prefix = installation.mpirun.resolve().parent.parent
-    ucx = site_file(installation.library)
+    ucx_file = site_file(installation.library)
     parameters = [
         Path.home() / ".openmpi" / "mca-params.conf",
         *(prefix / "etc" / name for name in ("openmpi-mca-params.conf", "prte-mca-params.conf")),
-        *(path for path in (ucx, Path.home() / "ucx.conf") if path),
+        *(path for path in (ucx_file, Path.home() / "ucx.conf") if path),
     ]
     files = {str(path): _hash(path) for path in (*sorted(libraries), *parameters, *settings)}
-    variables = {one.layer: {c.knob.name: Said.by(c.knob) for c in one.knobs} for one in listed}
+    variables = {
+        one.layer: {c.knob.name: Said.by(c.knob) for c in one.knobs if c.knob.name not in NEVER_SET}
+        for one in listed
+    }
     for again in listings(installation) if steady else ():
         known = variables[again.layer]
         for knob in (c.knob for c in again.knobs):
-            if knob.name in known and known[knob.name].default != knob.default:
+            if knob.name in known and known[knob.name].default != Said.by(knob).default:
                 known[knob.name] = replace(known[knob.name], default="")
-    return Facts(stack, dict(_machine()), files, str(installation.mpirun), variables)
+    offers = dict(_offers(installation))
+    return Facts(stack, dict(_machine()), files, str(installation.mpirun), variables, offers)
+
+
+def _offers(installation: Installation) -> Iterator[tuple[str, str]]:
+    """Components and transports that can be chosen, as far as the libraries name them."""
+    if installation.flavour == "openmpi":
+        frameworks = components(installation.mpirun).items()
+        yield "components", " ".join(f"{name}/{c}" for name, its in frameworks for c in its)
+    with suppress(StackError):
+        if ucx := detect(installation.library):
+            yield "transports of UCX", " ".join(ucx.transports)
 
 
 def _built(installation: Installation) -> str:

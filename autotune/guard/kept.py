@@ -49,6 +49,8 @@ class Kept:
     """How launches are made."""
     launcher: Mapping[str, Any] = field(default_factory=dict)
     """Node of ``hydra.launcher``; empty: ``mpirun``."""
+    sources: tuple[str, ...] = ()
+    """Files that somebody wrote, of which ``settings`` has copies."""
     version: int = VERSION
     """Version of this document."""
 

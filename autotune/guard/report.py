@@ -78,7 +78,7 @@ class CheckReport:
     def _missing(self) -> str:
         """Measurements that would resolve it."""
         verdict = self.verdict
-        if verdict is None:
+        if self.open or verdict is None:
             return self.other[0] if self.other else "nothing was compared"
         if not verdict.seen:
             return "no launch of each side worked"
@@ -92,8 +92,8 @@ class CheckReport:
             known = f"{verdict.nights} earlier nights are known"
             return f"{known}, and about {worst.wanted:.0f} would resolve a loss of {_PERCENT * LOSS:.0f} %"
         return (
-            f"{slot_words(worst.slot)} differs by {_PERCENT * worst.day:.0f} % between days and "
-            f"{_PERCENT * worst.launch:.0f} % between launches: more launches a night would resolve it"
+            f"{slot_words(worst.slot)} differs by {_between(worst)} between launches: "
+            f"{'further nights' if math.isnan(worst.day) else 'more launches a night'} would resolve it"
         )
 
     def text(self) -> str:
@@ -128,7 +128,9 @@ class CheckReport:
             "headline": self.headline,
             "kept": self.kept,
             "not_in_effect": list(self.not_in_effect),
-            "changes": [{"text": one.text, "breaks": one.breaks} for one in self.changes],
+            "changes": [
+                {"text": c.text, "breaks": c.breaks, "names": list(c.names)} for c in self.changes
+            ],
             "proof": self.proof,
             "other": list(self.other),
             "found": [{**_place(one.slot), "kind": str(one.kind), "since": one.since, "ratio": one.ratio,
@@ -311,11 +313,16 @@ def _seen(one: Seen) -> str:
         if math.isfinite(one.most)
         else "before: not known"
     )
-    day = "" if math.isnan(one.day) else f"{_PERCENT * one.day:.1f} % between days, "
     return (
         f"{slot_words(one.slot)}: {times}, {one.default_s / one.settings_s:.2f}× the default's speed, {most} "
-        f"({day}{_PERCENT * one.launch:.1f} % between launches)"
+        f"({_between(one)} between launches)"
     )
+
+
+def _between(one: Seen) -> str:
+    """Spread of days, where several are known, and of launches."""
+    day = "" if math.isnan(one.day) else f"{_PERCENT * one.day:.1f} % between days and "
+    return f"{day}{_PERCENT * one.launch:.1f} %"
 
 
 def _place(slot: Slot) -> dict[str, Any]:

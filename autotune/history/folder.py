@@ -85,8 +85,7 @@ def check_ours(directory: Path) -> None:
             continue
         if found.st_uid != os.geteuid():
             raise JournalError(
-                f"{path} belongs to another user",
-                "its commands would run in your name: copy what you trust",
+                f"{path} belongs to another user", "its commands would run in your name: copy what you trust"
             )
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             whom = "everybody" if found.st_mode & stat.S_IWOTH else "its group"

@@ -46,11 +46,6 @@ class Objective:
     goal: str = ""  # Of a program's response: ``min`` or ``max``; empty for the objectives of MPI.
 
     def __post_init__(self) -> None:
-        """Check the name and the limits.
-
-        Raises:
-            ScenarioError: an unknown objective, or limits that leave nothing.
-        """
         if self.goal:
             if self.goal not in ("min", "max"):
                 raise ScenarioError(f"response {self.name}: goal {self.goal!r}", "allowed: min, max")
@@ -130,9 +125,7 @@ def job_setting(space: Space, point: Point) -> Point:
 
 def slots(observations: Iterable[Observation]) -> tuple[Slot, ...]:
     """All slots that any of the observations measured, sorted."""
-    cells = {
-        (e.cell.collective, e.cell.comm_size, e.cell.message_bytes) for o in observations for e in o.usable
-    }
+    cells = {slot_of(e.cell) for o in observations for e in o.usable}
     return tuple(sorted(cells))
 
 

@@ -219,7 +219,6 @@ class Observation:
 
 
 def _span(seconds: float) -> float:
-    """A duration; nothing where a clock that jumped made it impossible."""
     return seconds if 0 <= seconds < _LONGEST_S else 0.0
 
 

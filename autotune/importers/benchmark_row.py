@@ -8,19 +8,14 @@ from dataclasses import dataclass, fields
 class BenchmarkRow:
     """A benchmark's figures for one message size. None: the table lacks it."""
 
-    source: str
-    """Name of the file."""
-    line: int
-    """Line in it, from 1."""
-    benchmark: str
-    """The benchmark's title, e.g. `OSU MPI Allreduce Latency Test`; empty for a plain table."""
-    version: str
-    """The benchmark's; empty where not printed."""
+    source: str  # Name of the file.
+    line: int  # Line in it, from 1.
+    benchmark: str  # The benchmark's title, e.g. `OSU MPI Allreduce Latency Test`; empty for a plain table.
+    version: str  # The benchmark's; empty where not printed.
     collective: str
     """Operation: a name of `collectives.COLLECTIVES` where it is one, else the benchmark's own
     in lower case; empty where the table does not say."""
-    comm_size: int | None
-    """Ranks that took part."""
+    comm_size: int | None  # Ranks that took part.
     message_bytes: int
     """Message size as the benchmark counts it; 0 for a barrier. (OSU and Intel count the whole vector of a
     reduce-scatter, the block of one rank for other collectives that divide their data.)"""
@@ -29,10 +24,8 @@ class BenchmarkRow:
     a bandwidth or a message rate that of one message of a pair, each way, as the probe counts it."""
     min_us: float | None = None
     """Smallest of what the benchmark took the extremes of (ranks for OSU and Intel, calls for ReproMPI)."""
-    max_us: float | None = None
-    """Largest of the same."""
-    iterations: int | None = None
-    """Calls behind the row."""
+    max_us: float | None = None  # Largest of the same.
+    iterations: int | None = None  # Calls behind the row.
     bandwidth_MBps: float | None = None  # noqa: N815 (MB and Mb are different units)
     """Bandwidth as printed, in 10⁶ bytes per second."""
     labels: tuple[tuple[str, str], ...] = ()

@@ -22,30 +22,23 @@ from autotune.resources import MOST_COLUMNS, facts
 _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b in ("", "b", "ib")}
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
-DELIMITERS = (",", ";", "\t", "|")
-"""Column separators."""
+DELIMITERS = (",", ";", "\t", "|")  # Column separators.
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
     """A quantity that a column can hold, and its usual titles."""
 
-    names: str
-    """Lower case, words joined by underscores, separated by blanks."""
-    units: Mapping[str, float] = field(default_factory=dict)
-    """Unit → factor to this project's."""
-    whole: bool = False
-    """Whole numbers only."""
-    text: bool = False
-    """No number at all."""
-    unit_needed: str = ""
-    """Those of the names that mean nothing without a unit."""
+    names: str  # Lower case, words joined by underscores, separated by blanks.
+    units: Mapping[str, float] = field(default_factory=dict)  # Unit → factor to this project's.
+    whole: bool = False  # Whole numbers only.
+    text: bool = False  # No number at all.
+    unit_needed: str = ""  # Those of the names that mean nothing without a unit.
 
 
 _TABLE = facts("importers/columns")
 _UNITS: Mapping[str, Mapping[str, float]] = _TABLE["units"] | {"bytes": _BYTES, "": {}}
-TIME_US = _UNITS["time_us"]
-"""Unit of time → µs."""
+TIME_US = _UNITS["time_us"]  # Unit of time → µs.
 
 
 def _kinds(table: str) -> dict[str, ColumnKind]:
@@ -55,8 +48,7 @@ def _kinds(table: str) -> dict[str, ColumnKind]:
 
 SHARED: Mapping[str, ColumnKind] = _kinds("shared")
 """Columns that tables of measurements and of calls have in common."""
-MEASURED: Mapping[str, ColumnKind] = {**SHARED, **_kinds("measured")}
-"""Columns of a table of measurements."""
+MEASURED: Mapping[str, ColumnKind] = {**SHARED, **_kinds("measured")}  # Columns of a table of measurements.
 _OURS: Mapping[str, ColumnKind] = _kinds("imported")
 """Columns that a table which was imported before begins with; its further ones have the names of fields."""
 
@@ -66,13 +58,9 @@ _HISTORY = ("trial", "phase", "subject", "status", "reason")
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of one table."""
-
     title: str
-    name: str = ""
-    """Name of its kind; empty for a label."""
-    unit: float = 1.0
-    """Factor to this project's unit; not a number where the title should say one."""
+    name: str = ""  # Name of its kind; empty for a label.
+    unit: float = 1.0  # Factor to this project's unit; not a number where the title should say one.
 
 
 def meaning(title: str) -> str:
@@ -97,10 +85,8 @@ def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
 def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
     """A campaign's history without the rows of what did not end well; any other log as it is.
 
-    Such a row says that it is no measurement, and its reason may quote what a failed launch printed.
-
-    Returns:
-        The log, in which these lines are empty, and in words how many they are.
+    Such a row says that it is no measurement, and its reason may quote what a failed launch printed. These
+    lines are empty in the log that is returned; the words say how many they are.
     """
     start, delimiter, columns = _header(log, MEASURED)
     if tuple(c.title for c in columns[: len(_HISTORY)]) != _HISTORY:
@@ -149,14 +135,7 @@ def _imported_before(log: Log) -> list[BenchmarkRow]:
 def rows(
     log: Log, kinds: Mapping[str, ColumnKind]
 ) -> Iterator[tuple[int, dict[str, str | float], tuple[tuple[str, str], ...]]]:
-    """The rows of a table.
-
-    Args:
-        log: The text.
-        kinds: Name → what its column can hold.
-
-    Yields:
-        Line, values by name (numbers in this project's units, absent where empty), labels.
+    """The rows of a table: line, values by name (in this project's units, absent where empty), labels.
 
     Raises:
         TableError: As `read` says.
@@ -262,7 +241,6 @@ def split(line: str, delimiter: str) -> list[str]:
 
 
 def _column(title: str, kinds: Mapping[str, ColumnKind]) -> _Column:
-    """Meaning of a title, with or without a unit."""
     words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
     whole, stem = "_".join(words).lower(), "_".join(words[:-1]).lower()
     for name, kind in kinds.items():

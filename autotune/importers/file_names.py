@@ -21,10 +21,8 @@ _OF_A_RECORD = ("comm_size", "message_bytes", "collective")
 class NamePattern:
     """A template of names as a regular expression."""
 
-    text: str
-    """As the user wrote it."""
-    expression: re.Pattern[str]
-    """Matches the last parts of a path, as many as the template has."""
+    text: str  # As the user wrote it.
+    expression: re.Pattern[str]  # Matches the last parts of a path, as many as the template has.
 
     @classmethod
     def of(cls, text: str) -> Self:

@@ -9,8 +9,7 @@ from autotune.importers.benchmark_row import BenchmarkRow
 from autotune.importers.runlog import Log, measurement
 from autotune.importers.table import named_in
 
-_MANY = 3
-"""Records left out that a refusal names; the rest are counted."""
+_MANY = 3  # Records left out that a refusal names; the rest are counted.
 
 
 @dataclass(slots=True)
@@ -20,8 +19,7 @@ class RowsFound:
     log: Log
     records: list[BenchmarkRow] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    line: int = 0
-    """That is being read; 0: of a document, whose records are numbered."""
+    line: int = 0  # That is being read; 0: of a document, whose records are numbered.
 
     def add(self, labels: Mapping[str, object], **fields: object) -> None:
         """Take a record; what is no number, word or truth of the labels is dropped."""

@@ -31,8 +31,6 @@ _USER_LENGTHS = re.compile(r"# Message lengths were user defined|# .* -msg(?:len
 
 @dataclass(slots=True)
 class _Suite:
-    """Facts of the suite whose lines are being read."""
-
     line: int = 0
     version: str = ""
     part: str = ""
@@ -40,8 +38,7 @@ class _Suite:
     benchmark: str = ""
     comm_size: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    announced: int = 0
-    """Line of a title or mode whose table has not come yet; else 0."""
+    announced: int = 0  # Line of a title or mode whose table has not come yet; else 0.
 
 
 def begins_run(line: str) -> bool:
@@ -130,7 +127,6 @@ def _columns(log: Log, number: int, text: str) -> tuple[str, ...]:
 
 
 def _rows(run: _Suite, table: LogTable | None) -> list[BenchmarkRow]:
-    """The records of a finished table."""
     if table is None:
         return []
     _check(run, table)

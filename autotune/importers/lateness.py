@@ -23,10 +23,8 @@ from autotune.importers.recorded_time import PATTERNS, Lateness, LateRank
 
 SAMPLE = np.dtype([("call", "<i8"), ("begin_s", "<f8"), ("end_s", "<f8"), ("root", "<i4"), ("weight", "<i4")])
 """One call that a rank kept: number, entry, exit, world rank of its root, how many it was drawn of."""
-_MOST = 16
-"""Late ranks that are named."""
-_LITTLE = 0.1
-"""Share of the time in calls: with less waiting nobody counts as late."""
+_MOST = 16  # Late ranks that are named.
+_LITTLE = 0.1  # Share of the time in calls: with less waiting nobody counts as late.
 _MAINLY = 0.6
 """Share of the waiting: a rank that causes as much is late, and a period must hold as much of it."""
 _REGULAR = 0.25
@@ -39,10 +37,8 @@ class KeptCalls:
 
     rank: int
     calls: float
-    thinned: float
-    """One of so many drawn calls is still there."""
-    cut_s: float
-    """Calls that took as long are among the longest."""
+    thinned: float  # One of so many drawn calls is still there.
+    cut_s: float  # Calls that took as long are among the longest.
     drawn: Any
     longest: Any
 
@@ -51,26 +47,18 @@ class KeptCalls:
 class Waited:
     """Waiting of one stream, seconds as means over the ranks of the run."""
 
-    long_s: float
-    """In its longest calls."""
-    of_long_s: float
-    """Waited, of these."""
-    share: float
-    """Share of waiting in all other calls."""
+    long_s: float  # In its longest calls.
+    of_long_s: float  # Waited, of these.
+    share: float  # Share of waiting in all other calls.
     share_se: float
     caused: Mapping[int, tuple[float, float]]
     """Rank → waiting that it caused in the longest calls; in those drawn, as a share of it all."""
-    waited: Mapping[int, tuple[float, float]]
-    """Rank → its own, likewise."""
-    last: Mapping[int, float]
-    """Rank → late calls, those with more waiting than the mean, that it was last in."""
-    late: int
-    """Such calls."""
+    waited: Mapping[int, tuple[float, float]]  # Rank → its own, likewise.
+    last: Mapping[int, float]  # Rank → late calls, those with more waiting than the mean, that it was last in
+    late: int  # Such calls.
     examined: int
-    at_s: tuple[tuple[float, float], ...]
-    """When the longest calls were entered, and what was waited in each."""
-    n_calls: float
-    """Calls of the stream."""
+    at_s: tuple[tuple[float, float], ...]  # When the longest calls were entered, and what was waited in each.
+    n_calls: float  # Calls of the stream.
 
 
 def waited(name: str, comm_size: int, kept: Sequence[KeptCalls], size: int) -> Waited | None:
@@ -161,10 +149,8 @@ def lateness(
 ) -> tuple[float, float, Lateness | None]:
     """Share of waiting in calls alike, its standard error, and who was late.
 
-    Args:
-        found: Of each stream of them.
-        in_all_s: Seconds in all calls of these streams, mean over the ranks of the run.
-        in_calls_s: Of these, in the calls alike.
+    ``found``: of each stream of them; ``in_all_s``: seconds in all calls of these streams, mean over the
+    ranks of the run; ``in_calls_s``: of these, in the calls alike.
     """
     if not found or in_all_s <= 0:
         return 0.0, 0.0, None
@@ -202,8 +188,11 @@ def _pattern(
     if waiting_s < _LITTLE * in_all_s or not named:
         return PATTERNS[0], None
     main = max(found, key=lambda one: one.of_long_s)
-    most = max((total for _, total in main.at_s), default=0.0)
-    times = np.array([at for at, total in main.at_s if total > most / 2])
+    # Half of the waiting was in calls of so much of it or more: one wild call raises their maximum, not this.
+    at_s, total_s = np.array(main.at_s).reshape(-1, 2).T
+    falling = np.sort(total_s)[::-1]
+    usual_s = falling[np.searchsorted(np.cumsum(falling), falling.sum() / 2)] if falling.size else 0.0
+    times = at_s[total_s > usual_s / 2]
     gaps = np.diff(times)
     rare = times.size < main.n_calls / 4 and main.of_long_s > _MAINLY * waiting_s
     if gaps.size >= 4 and rare:

@@ -56,10 +56,8 @@ class LauncherWords:
 
 
 _TABLE = facts("importers/launchers")
-RUNNERS = frozenset(_TABLE["runners"].split())
-"""Commands that run the rest of their line."""
-WRAPPERS = frozenset(_TABLE["wrappers"].split())
-"""Commands that do so behind options and values of their own."""
+RUNNERS = frozenset(_TABLE["runners"].split())  # Commands that run the rest of their line.
+WRAPPERS = frozenset(_TABLE["wrappers"].split())  # Commands that do so behind options and values of their own
 
 LAUNCHERS: Mapping[str, LauncherWords] = {
     name: LauncherWords(**{key: tuple(options.split()) for key, options in its.items() if key != "names"})
@@ -70,8 +68,7 @@ LAUNCHERS: Mapping[str, LauncherWords] = {
 
 _NAMES = "|".join(re.escape(name) for name in LAUNCHERS if name != "flux")
 _MENTIONED = re.compile(rf"(?:^|[\s/;&|(\"'`])(?:{_NAMES}|flux +(?:mini +)?(?:run|submit|exec))(?=\s)")
-_UNSAID = re.compile(r"^TACC: +Starting parallel tasks")
-"""`ibrun`'s message for a launch of its own."""
+_UNSAID = re.compile(r"^TACC: +Starting parallel tasks")  # `ibrun`'s message for a launch of its own.
 
 
 def is_command(line: str) -> bool:

@@ -28,8 +28,6 @@ _TOTAL = (Size.BLOCK, Size.PEER)
 
 @dataclass(slots=True)
 class _Run:
-    """Facts of the run whose lines are being read."""
-
     name: str = ""
     ranks: int = 0
     header: int = 0

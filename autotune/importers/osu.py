@@ -30,8 +30,7 @@ _BARE = re.compile(rf"^\s*(?:(?:{_COLUMN.pattern})(?:\s+|$))+$")
 """The header of 5.8's table of a non-blocking barrier, which is no comment."""
 _SETTING = re.compile(r"^# (Datatype|Window creation|Synchronization): (.*?)\.?\s*$")
 _PAIRS = re.compile(r"^# \[ pairs: (\d+) \] \[ window size: (\w+) \]")
-_WINDOW = "64"
-"""Messages in a row of all versions by default, and of the probe."""
+_WINDOW = "64"  # Messages in a row of all versions by default, and of the probe.
 _LATENCY = ("Pure Comm.(us)", "Avg Latency(us)", "Latency(us)")
 _MIN, _MAX = ("Min Latency(us)", "Min Comm.(us)"), ("Max Latency(us)", "Max Comm.(us)")
 _BANDWIDTH = ("Bandwidth(MB/s)", "MB/s")
@@ -47,15 +46,12 @@ _NOISE = re.compile(
 
 @dataclass(slots=True)
 class _Section:
-    """Facts of the run whose lines are being read."""
-
     line: int = 0
     title: str = ""
     version: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     pairs: int | None = None
-    announced: bool = False
-    """A title or a data type stood there, its table has not come yet."""
+    announced: bool = False  # A title or a data type stood there, its table has not come yet.
 
 
 def announces(log: Log) -> bool:
@@ -117,7 +113,6 @@ def _columns(log: Log, number: int, line: str) -> tuple[str, ...]:
 
 
 def _rows(section: _Section, table: LogTable | None) -> list[BenchmarkRow]:
-    """The records of a finished table."""
     if table is None:
         return []
     table.check_sizes("Size")

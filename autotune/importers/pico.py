@@ -22,8 +22,7 @@ _NAME = re.compile(r"(?P<count>\d+)_(?P<algorithm>.+?)(?:_(?P<segment>\d+))?_(?P
 _BYTES = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "int": 4, "float": 4, "double": 8, "char": 1}
 _RAW = re.compile(r"highest(?:,rank\d+)*")
 _SUMMARY = {"collective_type", "buffer_size", "algo_name", "median", "n_iter"}
-_WARM_UP = 5
-"""One part in so many."""
+_WARM_UP = 5  # One part in so many.
 
 
 def announces(log: Log) -> bool:
@@ -104,7 +103,6 @@ def _summary(log: Log) -> list[BenchmarkRow]:
 
 
 def _ranks(nodes: str, per_node: str) -> int:
-    """Ranks of `4x4x4` nodes, or `16`."""
     ranks = int(per_node)
     for extent in nodes.split("x"):
         ranks *= int(extent)

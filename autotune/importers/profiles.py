@@ -47,18 +47,13 @@ _MONITORED = {"O2A": "one_to_all", "A2O": "all_to_one", "A2A": "all_to_all"}
 class Calls:
     """Calls alike in size."""
 
-    message_bytes: float
-    """Size of one call as in `trial.Cell`; a mean where the profiler kept no more."""
-    count: float
-    """Calls of one rank, mean over ranks."""
+    message_bytes: float  # Size of one call as in `trial.Cell`; a mean where the profiler kept no more.
+    count: float  # Calls of one rank, mean over ranks.
     collective: str = ""
     """Its name, or one of `CLASSES`; empty: the profile does not say, any collective is meant."""
-    comm_size: int | None = None
-    """Ranks of the communicator; None: not known."""
-    line: int = 0
-    """Line of the file."""
-    seconds: float | None = None
-    """Seconds of one rank in them, without waiting; None: not known."""
+    comm_size: int | None = None  # Ranks of the communicator; None: not known.
+    line: int = 0  # Line of the file.
+    seconds: float | None = None  # Seconds of one rank in them, without waiting; None: not known.
 
     def __post_init__(self) -> None:
         """Check.
@@ -82,12 +77,9 @@ class Calls:
 class CallProfile:
     """Calls of one rank of an application in one run."""
 
-    source: str
-    """Name of the file."""
-    calls: tuple[Calls, ...]
-    """In the order of the file."""
-    application_s: float | None = None
-    """Wall time of the run, in seconds; None: the profile does not say."""
+    source: str  # Name of the file.
+    calls: tuple[Calls, ...]  # In the order of the file.
+    application_s: float | None = None  # Wall time of the run, in seconds; None: the profile does not say.
 
     def weights(self, slots: Iterable[Slot], time_s: Mapping[Slot, float] | None = None) -> dict[Slot, float]:
         """How much of the profile falls on each measured slot, summing to one.
@@ -96,10 +88,8 @@ class CallProfile:
         to the smallest or largest beyond the ends; of communicator sizes the nearest counts. Calls whose
         collective is not known are spread evenly over those that they may mean.
 
-        Args:
-            slots: What was measured.
-            time_s: Time of one call in each slot. With it weights are shares of time, without it of calls;
-                calls whose own time the profile knows have that.
+        With the time of one call in each slot weights are shares of time, without it of calls; calls whose
+        own time the profile knows have that.
 
         Raises:
             TableError: The profile calls nothing of what was measured, or only in no time.
@@ -299,7 +289,6 @@ def _monitored(log: Log) -> CallProfile:
 
 
 def _curves(measured: Iterable[Slot], calls: Calls) -> dict[tuple[str, int], list[int]]:
-    """Sizes of all (collective, communicator size) that the calls fall on."""
     curves: dict[tuple[str, int], list[int]] = defaultdict(list)
     for collective, comm_size, size in measured:
         if calls.means(collective):

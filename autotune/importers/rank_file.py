@@ -38,13 +38,11 @@ _STREAM = np.dtype(
     + [(name, "<i4") for name in ("bin", "ranks", "n", "longest")]
     + [("calls", "<i8"), ("cut", "<i8"), ("limit", "<u8")]
 )
-CELL_KEY, STREAM_KEY = 44, 40
-"""Bytes at the beginning of a cell, and of a stream, that say which it is."""
+CELL_KEY, STREAM_KEY = 44, 40  # Bytes at the beginning of a cell, and of a stream, that say which it is.
 _ABOUT = ["rank", "size", "ended", "kept_out", "nodes", "callers", "spawned"]
 _ABOUT += ["begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "host", "library"]
 _RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128
-LOWER_S = 2.0 ** (np.arange(8, 8 + _CLASSES) / 2) * 1e-9
-"""Where the classes of durations begin."""
+LOWER_S = 2.0 ** (np.arange(8, 8 + _CLASSES) / 2) * 1e-9  # Where the classes of durations begin.
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,7 @@ class Rank:
     environment: str
     cells: Any
     streams: Any
-    samples: Sequence[tuple[Any, Any]]
-    """For each stream the calls that were drawn, and its longest."""
+    samples: Sequence[tuple[Any, Any]]  # For each stream the calls that were drawn, and its longest.
 
     @property
     def tick_s(self) -> float:

@@ -36,8 +36,7 @@ from autotune.importers.recording import ENDS, KINDS, RecordedCalls, Recording, 
 _OF_LAUNCHERS = ("OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_PREFIXES")
 _OF_DAEMONS = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
 """Variables, and beginnings of such, that Open MPI's launchers set for each rank, whatever the user said."""
-_Z95 = 1.959963984540054
-"""Quantile of the normal distribution for intervals of 95 %."""
+_Z95 = 1.959963984540054  # Quantile of the normal distribution for intervals of 95 %.
 
 
 @dataclass(slots=True)
@@ -52,16 +51,11 @@ class _RecordedJob:
     """(name, bin, communicator size) → waiting, of streams of which all ranks have been read."""
     limits: dict[bytes, int] = field(default_factory=dict)
     """Stream → calls with no larger hash are still there."""
-    n_kept: int = 0
-    """Samples in ``kept``."""
-    heads: list[Any] = field(default_factory=list)
-    """``Rank.about`` of each."""
-    added_s: float = 0.0
-    """In wrappers of calls that were timed."""
-    squares: float = 0.0
-    """Sum of the squares of each, in s²."""
-    timeline: Any = None
-    """Longest slices, in seconds, and seconds by family and slice."""
+    n_kept: int = 0  # Samples in ``kept``.
+    heads: list[Any] = field(default_factory=list)  # ``Rank.about`` of each.
+    added_s: float = 0.0  # In wrappers of calls that were timed.
+    squares: float = 0.0  # Sum of the squares of each, in s².
+    timeline: Any = None  # Longest slices, in seconds, and seconds by family and slice.
     environment: str = ""
 
     def add(self, rank: Rank) -> None:
@@ -126,8 +120,7 @@ class _RecordedJob:
             self.kept[key][i] = KeptCalls(one.rank, one.calls, _thinned(limit), cut_s, drawn, longest)
 
 
-_MOST = 1 << 22
-"""Samples held at once: 128 MiB, a quarter of what 10,000 ranks may take."""
+_MOST = 1 << 22  # Samples held at once: 128 MiB, a quarter of what 10,000 ranks may take.
 
 
 def _thinned(limit: int) -> float:
@@ -216,7 +209,6 @@ def joined(
 
 
 def _at_once(one: _RecordedJob, other: _RecordedJob) -> bool:
-    """Whether two jobs ran at the same time."""
     spans = [
         (min(h["begin_s"] for h in job.heads), max(h["end_s"] if h["ended"] else math.inf for h in job.heads))
         for job in (one, other)

@@ -32,10 +32,8 @@ PROBED: Mapping[str, str] = {
 class Histogram:
     """Durations of calls, of all ranks together, in logarithmic classes."""
 
-    lower_s: tuple[float, ...] = ()
-    """Where each class that is not empty begins; it ends at √2 times that."""
-    calls: tuple[float, ...] = ()
-    """In each; where not all were timed those that were stand for the others."""
+    lower_s: tuple[float, ...] = ()  # Where each class that is not empty begins; it ends at √2 times that.
+    calls: tuple[float, ...] = ()  # In each; where not all were timed those that were stand for the others.
 
     def __post_init__(self) -> None:
         """Check.
@@ -53,28 +51,20 @@ class Histogram:
 class LateRank:
     """A rank that others waited for."""
 
-    rank: int
-    """In MPI_COMM_WORLD."""
-    last: float
-    """Share of the calls that it was the last to come to."""
-    caused_s: float
-    """Waiting of the others which it caused by that, mean over the ranks of the run."""
-    waited_s: float
-    """Its own waiting, as a share of its time in collectives."""
+    rank: int  # In MPI_COMM_WORLD.
+    last: float  # Share of the calls that it was the last to come to.
+    caused_s: float  # Waiting of the others which it caused by that, mean over the ranks of the run.
+    waited_s: float  # Its own waiting, as a share of its time in collectives.
 
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
     """For whom ranks waited in calls alike."""
 
-    examined: int
-    """Calls of which the times of all ranks are known."""
-    pattern: str
-    """One of ``PATTERNS``."""
-    period_s: float | None
-    """Seconds between late calls where they come at a period; None: they do not."""
-    ranks: tuple[LateRank, ...]
-    """Those that caused most first, at most 16."""
+    examined: int  # Calls of which the times of all ranks are known.
+    pattern: str  # One of ``PATTERNS``.
+    period_s: float | None  # Seconds between late calls where they come at a period; None: they do not.
+    ranks: tuple[LateRank, ...]  # Those that caused most first, at most 16.
 
     def __post_init__(self) -> None:
         """Check.
@@ -90,30 +80,21 @@ class Lateness:
 class OtherCalls:
     """Calls that are no collectives, alike in operation, distance and power of two of the message size."""
 
-    family: str
-    """One of ``FAMILIES`` but the first."""
+    family: str  # One of ``FAMILIES`` but the first.
     operation: str
     """MPI's name, lower case without ``mpi_``: ``waitall``, ``win_fence``, ``file_write_at_all``."""
-    distance: str
-    """One of ``DISTANCES``."""
-    message_bytes: float
-    """Mean size, of waits that of the largest message; 0 where there is none."""
-    calls: int
-    """Number over all ranks, exact; of several runs the mean, rounded."""
-    calls_per_rank: float
-    """Mean over all ranks of the run."""
+    distance: str  # One of ``DISTANCES``.
+    message_bytes: float  # Mean size, of waits that of the largest message; 0 where there is none.
+    calls: int  # Number over all ranks, exact; of several runs the mean, rounded.
+    calls_per_rank: float  # Mean over all ranks of the run.
     seconds: float
     """In these calls and in the waits for what they began, mean over all ranks; of a completion all of it."""
-    seconds_low: float
-    """With ``seconds_high`` the interval (95 %) that holds ``seconds``."""
-    seconds_high: float
-    """Its other end."""
+    seconds_low: float  # With ``seconds_high`` the interval (95 %) that holds ``seconds``.
+    seconds_high: float  # Its other end.
     completing_s: float = 0.0
     """Part of ``seconds`` in MPI_Wait and its kin; of a completion, seconds already in other entries."""
-    timed: int = 0
-    """Calls that were timed, of ``calls``."""
-    histogram: Histogram | None = None
-    """Durations of the calls themselves."""
+    timed: int = 0  # Calls that were timed, of ``calls``.
+    histogram: Histogram | None = None  # Durations of the calls themselves.
 
     def __post_init__(self) -> None:
         """Check.
@@ -145,8 +126,7 @@ class OtherCalls:
 class Timeline:
     """Time of a mean rank in MPI in each slice of the run, as timed."""
 
-    slice_s: float
-    """Length of a slice; the first begins at the end of MPI_Init."""
+    slice_s: float  # Length of a slice; the first begins at the end of MPI_Init.
     seconds: Mapping[str, tuple[float, ...]]
     """Family → ``(n_slices,)`` seconds. Time in completions is that of the requests' own families."""
 
@@ -164,8 +144,7 @@ class Timeline:
 class Started:
     """How a run was started, as far as it changes what MPI does."""
 
-    launcher: str = ""
-    """Name of the launcher; empty: none that is known."""
+    launcher: str = ""  # Name of the launcher; empty: none that is known.
     options: tuple[tuple[str, ...], ...] = ()
     """Its options with their values, without dashes: ``("mca", "btl", "self,tcp")``; those that say how many
     ranks, and where its files are, among them."""

@@ -25,14 +25,12 @@ from autotune.importers.recorded_time import (
 )
 from autotune.structure import Document, document_in, plain
 
-FORMAT = "autotune calls 4"
-"""How such a document names itself."""
+FORMAT = "autotune calls 4"  # How such a document names itself.
 _BEFORE = ("autotune calls 1", "autotune calls 2", "autotune calls 3")
 """The first lacks what was timed and how exact times are, both of one run; none has calls of other kinds."""
 _DOCUMENT = Document("the recording", TableError, own=True, newer=True)
 
-KINDS = ("blocking", "non-blocking", "persistent")
-"""As ``enum kind`` of the recorder numbers them."""
+KINDS = ("blocking", "non-blocking", "persistent")  # As ``enum kind`` of the recorder numbers them.
 ENDS = ("killed", "finalized", "aborted")
 """As ``head.ended`` of the recorder numbers them; a run has the first of these that any rank has."""
 
@@ -55,38 +53,26 @@ class CallsOfRun:
 class RecordedCalls:
     """Calls alike in collective, kind, communicator size and power of two of the message size."""
 
-    collective: str
-    """MPI's name, lower case."""
-    kind: str
-    """One of ``KINDS``."""
-    comm_size: int
-    """Ranks of the communicator."""
-    message_bytes: float
-    """Mean message size, as in ``collectives``."""
-    calls: int
-    """Number over all ranks; of several runs the mean, rounded."""
-    calls_per_rank: float
-    """Mean over all ranks of the run."""
-    seconds: float
-    """In these calls and in the waits for them, mean over all ranks."""
-    waiting_s: float
-    """Part of ``seconds`` until the ranks that are needed had come; 0 where it is not known."""
+    collective: str  # MPI's name, lower case.
+    kind: str  # One of ``KINDS``.
+    comm_size: int  # Ranks of the communicator.
+    message_bytes: float  # Mean message size, as in ``collectives``.
+    calls: int  # Number over all ranks; of several runs the mean, rounded.
+    calls_per_rank: float  # Mean over all ranks of the run.
+    seconds: float  # In these calls and in the waits for them, mean over all ranks.
+    waiting_s: float  # Part of ``seconds`` until the ranks that are needed had come; 0 where it is not known.
     timed: int | None = None
     """Calls that were timed, of ``calls``; the others were drawn by lot not to be. None: not known."""
-    seconds_se: float | None = None
-    """Standard error of ``seconds`` by that draw; None: not known."""
-    waiting_se: float | None = None
-    """Standard error of ``waiting_s``; None: not known."""
+    seconds_se: float | None = None  # Standard error of ``seconds`` by that draw; None: not known.
+    waiting_se: float | None = None  # Standard error of ``waiting_s``; None: not known.
     runs: tuple[CallsOfRun, ...] = ()
     """Each run's numbers where there were several, in the order of ``Recording.runs``."""
     seconds_low: float | None = None
     """With ``seconds_high`` the interval (95 %) that holds the ``seconds``; None: not known."""
     seconds_high: float | None = None
     """Its other end: well above ``seconds`` where a long call may hide between those that were timed."""
-    histogram: Histogram | None = None
-    """Durations of the calls themselves; None: not known."""
-    lateness: Lateness | None = None
-    """For whom they waited; None: not known."""
+    histogram: Histogram | None = None  # Durations of the calls themselves; None: not known.
+    lateness: Lateness | None = None  # For whom they waited; None: not known.
 
     @property
     def tunable(self) -> bool:

@@ -21,8 +21,7 @@ from autotune.importers.runlog import Log
 _MBPS = MEASURED["bandwidth_MBps"].units
 _SIZE_IN_NAME = re.compile(r"(?:^|_)(\d+)\s*([kmg]?)i?(?:b|bytes?)?(?=_|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r"%([\w.]+)=(\S+)")
-_PROPERTIES = ("message_size", "num_tasks")
-"""A test's properties, where they are no parameters."""
+_PROPERTIES = ("message_size", "num_tasks")  # A test's properties, where they are no parameters.
 _LINE = re.compile(
     r"[^|]*\|reframe (?P<version>[^|]+)\|(?P<display_name>[^|]+)\|(?:jobid=[^|]*\|)?"
     r"(?:num_tasks=(?P<num_tasks>\d+)\|)?(?P<variable>[^|=]+)=(?P<value>[^|]+)\|ref=[^|]*\|(?P<unit>[^|]*)"

@@ -37,26 +37,17 @@ _END = "# Execution time"
 
 @dataclass(slots=True)
 class _TimesTable:
-    """A table with what stood before it."""
-
     settings: dict[str, str]
-    line: int
-    """Number of the header's line."""
+    line: int  # Number of the header's line.
     columns: tuple[str, ...]
-    rows: list[tuple[int, Row]] = field(default_factory=list)
-    """Line and values by column."""
-    complete: bool = False
-    """The log came to its last line."""
+    rows: list[tuple[int, Row]] = field(default_factory=list)  # Line and values by column.
+    complete: bool = False  # The log came to its last line.
 
 
 @dataclass(slots=True)
 class _Cell:
-    """One call and size."""
-
-    line: int
-    """Number of the first row's line."""
-    nrep: int = 0
-    """Repetitions, valid or not."""
+    line: int  # Number of the first row's line.
+    nrep: int = 0  # Repetitions, valid or not.
     valid_us: list[float] = field(default_factory=list)
 
 
@@ -87,7 +78,6 @@ def read(log: Log) -> list[BenchmarkRow]:
 
 
 def _columns(line: str) -> tuple[str, ...]:
-    """Columns of a header; none if the line is not a header."""
     names = tuple(line.split())
     is_header = not line.startswith("#") and len(set(names)) == len(names)
     known = any(needed <= set(names) for needed in _KINDS) and any(s in names for s in _SIZES)

@@ -22,8 +22,7 @@ _WHO = r"\[[^\],]*\d,\d+\]|\[[^\]\s]+:\d+\]|\[\d+\]"
 _MARK = re.compile(
     rf"^(?:(?:(?:{_STAMP})?(?:{_WHO}){{0,2}}<std\w+>: ?)+|\[\d+\] |\s*\d+: |\s*> ?)?(?:\s+(?=#))?"
 )
-_COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")
-"""A decimal comma: what the suites print has two decimals."""
+_COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")  # A decimal comma: what the suites print has two decimals.
 
 _TOLD = 4_000
 """So much of a line is looked at: these expressions take up to the square of it. Commands are shorter."""
@@ -33,17 +32,13 @@ _TOLD = 4_000
 class Log:
     """Lines of a file, without what the launcher put in front of them."""
 
-    name: str
-    """The file's name in messages."""
-    lines: tuple[str, ...]
-    """The lines; `lines[i]` is line i + 1."""
-    terminated: bool = True
-    """Whether the last line is complete, that is, ended by a line feed."""
+    name: str  # The file's name in messages.
+    lines: tuple[str, ...]  # The lines; `lines[i]` is line i + 1.
+    terminated: bool = True  # Whether the last line is complete, that is, ended by a line feed.
     commands: tuple[int, ...] = field(init=False, compare=False)
     """The lines with a launcher's command: looking for them at each table takes the square of lines."""
 
     def __post_init__(self) -> None:
-        """Look for commands."""
         found = tuple(number for number, line in enumerate(self.lines, 1) if is_command(line))
         object.__setattr__(self, "commands", found)
 
@@ -86,34 +81,23 @@ class Log:
 class LogTable:
     """A table while its rows come in."""
 
-    log: Log
-    """Where it stands."""
-    line: int
-    """Number of its header's line."""
-    columns: tuple[str, ...]
-    """Names of its columns."""
-    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
-    """Line and values by column."""
+    log: Log  # Where it stands.
+    line: int  # Number of its header's line.
+    columns: tuple[str, ...]  # Names of its columns.
+    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)  # Line and values by column.
     width: int = field(init=False)
     """Length of the last row's line, or the header's: columns are right-aligned."""
-    blank: bool = False
-    """Whether an empty line follows the last row."""
-    words: str = ""
-    """The last line of words behind it."""
+    blank: bool = False  # Whether an empty line follows the last row.
+    words: str = ""  # The last line of words behind it.
     box: int | None = None
     """Lines so far of a message that Open MPI puts between two rules of dashes; None outside of one."""
-    over: bool = False
-    """Whether what follows belongs to somebody else's table."""
+    over: bool = False  # Whether what follows belongs to somebody else's table.
 
     def __post_init__(self) -> None:
-        """Begin with the header's width."""
         self.width = len(self.log.lines[self.line - 1])
 
     def take(self, number: int, text: str) -> bool:
-        """Add a line if it is a row.
-
-        Returns:
-            Whether it was one; other lines are somebody's chatter.
+        """Add a line if it is a row, and say whether it was; other lines are somebody's chatter.
 
         Raises:
             TableError: It begins as a row and is not complete, or has a value that is none.
@@ -181,9 +165,7 @@ class LogTable:
     def check_sizes(self, column: str, *, doubling: bool = True) -> None:
         """Look for rows that are not there.
 
-        Args:
-            column: Where the message sizes stand.
-            doubling: Each size should be twice the one before; else they only have to grow.
+        ``doubling``: each size should be twice the one before; else they only have to grow.
 
         Raises:
             TableError: No rows, sizes that go back, or a gap.

@@ -25,8 +25,7 @@ _STARTS = {
     "ucc_perftest": re.compile(r"^\s*Collective: "),
 }
 """Module of a format → the line that a table begins with."""
-_BLOCKS = ("reprompi", "nccl_tests")
-"""Those of which a block of such lines is one beginning."""
+_BLOCKS = ("reprompi", "nccl_tests")  # Those of which a block of such lines is one beginning.
 
 
 _MOST_WORK = 100_000_000

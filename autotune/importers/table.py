@@ -14,16 +14,13 @@ from autotune.resources import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, decoded, us
 
 _HINT = "a table is a CSV or a Parquet file"
 
-Row = Mapping[str, str]
-"""One line of a table as text, by column; empty = missing."""
+Row = Mapping[str, str]  # One line of a table as text, by column; empty = missing.
 
 
 def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
     """Columns and rows of a CSV or Parquet file (``*.parquet``); the first row is number 2, as in an editor.
 
-    Args:
-        path: the file.
-        needed: the hint for a table without rows.
+    ``needed``: the hint for a table without rows.
 
     Raises:
         TableError: a file that cannot be read, is larger than what is read, without rows, with a column named
@@ -67,11 +64,7 @@ def as_delimited(path: Path) -> str:
 
 
 def _check_room(n_columns: int, n_cells: int = 0) -> None:
-    """Refuse a table that would fill the memory, before it is made.
-
-    Raises:
-        ValueError: in words.
-    """
+    """Refuse a table that would fill the memory, before it is made, by a ``ValueError`` in words."""
     if n_columns > MOST_COLUMNS:
         raise ValueError(f"it has {n_columns:,} columns; at most {MOST_COLUMNS:,} are read")
     if n_cells > MOST_CELLS:

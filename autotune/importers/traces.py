@@ -48,10 +48,7 @@ def read_trace(path: Path) -> Recording:
 
 
 class _Trace:
-    """Sums and lists over the events of a trace."""
-
     def __init__(self) -> None:
-        """Nothing read yet."""
         self.places: dict[Any, dict[Any, int]] = {}
         self.totals: dict[tuple[str, int, int, int], Any] = defaultdict(lambda: np.zeros(3))
         self.lists: dict[tuple[str, int, int, int], dict[int, list[Any]]] = defaultdict(

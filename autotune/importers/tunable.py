@@ -11,16 +11,11 @@ from autotune.importers.recording import Recording
 class TunableCalls:
     """Calls that settings can make faster, as the probe measures them."""
 
-    name: str
-    """One of ``collectives.MEASURED``."""
-    comm_size: int | None
-    """Ranks of the communicator; None: of messages it does not matter."""
-    message_bytes: float
-    """Mean message size."""
-    count: float
-    """Calls of one rank; of a halo as many as its messages make."""
-    busy_s: float
-    """Seconds of a mean rank; of messages with what it waited, which is not separable."""
+    name: str  # One of ``collectives.MEASURED``.
+    comm_size: int | None  # Ranks of the communicator; None: of messages it does not matter.
+    message_bytes: float  # Mean message size.
+    count: float  # Calls of one rank; of a halo as many as its messages make.
+    busy_s: float  # Seconds of a mean rank; of messages with what it waited, which is not separable.
 
 
 def tunable(recorded: Recording) -> tuple[TunableCalls, ...]:

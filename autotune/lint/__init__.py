@@ -21,6 +21,8 @@ module             kind of file
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path, PurePath
 
@@ -30,7 +32,7 @@ from autotune.lint.parameters import mca_file, tune_file
 from autotune.lint.recipes import docker_file, easybuild_file, module_file, yaml_file
 from autotune.lint.rules import rules_file
 from autotune.lint.runtime import prte_file
-from autotune.lint.scripts import shell_file, stated_version
+from autotune.lint.scripts import shell_file, stated_versions
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import settings, together
 from autotune.lint.traps import traps, unusable
@@ -65,7 +67,8 @@ _LAUNCH = re.compile(
     re.MULTILINE,
 )
 _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec|alias|if|unset) ")
-_INTERPRETED = re.compile(r"#!.*\b(?:python|perl|ruby|node|Rscript|julia|awk|make|lua|tclsh|expect)")
+_INTERPRETED = re.compile(r"#!(?!.*(?:\b(?:ba|da|z|a|m?k|t?c)?sh\d*\b|[$@{<%])).*\w")
+"""No shell, nor a word that something else puts in."""
 _MODULE = re.compile(
     r"^\s*(?:(?:pushenv|setenv|prepend_path|whatis|help|load|depends_on)\s*\(|module-whatis\s)", re.M
 )
@@ -82,15 +85,28 @@ _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_B
 _VARIABLE = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_\w+=")
 """A line of a file of variables, as containers and CI take them: not of Open MPI's own files."""
 
+_OF_PRRTE = re.compile(r"prte_\w+\s*=")
+"""A line that Open MPI's own parameter files have no use for."""
+
 _SAYING = ("shell", "module", "docker", "yaml", "easybuild")
 """Kinds of file that may say for which Open MPI they are."""
 
+_OF_ANY = (*_SAYING, "mca", "tune")
+"""Those that are for any, if they do not; ``mca-params`` is for the one that is judged for."""
+
+_OLDER = (4, 1)
+"""The oldest version whose reading is known; a file that names none, or an older one, may be for any."""
+
+_OUTCOME = re.compile(r"ignore|abort|refuse")
+_LACKED = re.compile(rf"no (?:{'|'.join(FRAMEWORKS)}) '?[^\s:']+")
+
+_COLLECTIVES = 22  # COLLCOUNT of Open MPI's coll_base_functions.h: neither their number nor an id is larger.
 _RULES_NAMES = ("", ".conf", ".rules", ".dat")
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
 """Ends of names of files in which commands only stand as a text, or in another reader's words."""
 _TEXTS = re.compile(
     r"(?i:readme|install|changes|changelog|news|todo|copying|license|(?:gnu)?makefile|cmakelists)(?:\.\w+)?$|"
-    r".*\.readme$"
+    r".*\.(?:readme|mk)$"
 )
 """How texts for people, and files of ``make``, are called."""
 _PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
@@ -138,13 +154,20 @@ def lint(
     words = {name: knob for name, knob in recorded().items() if name.startswith("FI_") and knob.allowed}
     knobs = {**recorded(), **(knobs or {}), **words}
     findings: list[Finding] = []
-    launches: list[tuple[Reach, tuple[int, int]]] = []
+    launches: list[tuple[Reach, tuple[tuple[int, int], ...], bool]] = []
     around = [Reach()]
     own: dict[str, list[str]] = {}
+    meant: list[tuple[tuple[tuple[int, int], ...], bool]] = []
     for path, said in files.items():
         kind = kind_of(path, said)
         text = said.replace("\r\n", "\n")
-        version = asked or stated_version(text if kind in _SAYING else str(path)) or usual
+        says = (text, str(path)) if kind in _SAYING else (str(path),)
+        told = (asked,) if asked else next(filter(None, map(stated_versions, says)), ())
+        named = min(told) >= _OLDER if told else kind not in _OF_ANY or "mca-params" in path.name
+        every = () if named else (usual, _OLDER)
+        versions = tuple(dict.fromkeys((*(max(one, _OLDER) for one in told), *every))) or (usual,)
+        meant.append((versions, named))
+        version = versions[0]
         findings += _carried(path, said, kind)
         if kind == "rules":
             here_is = _release(knobs) if version == usual else ()
@@ -154,22 +177,57 @@ def lint(
             findings += traps()[kind].file(path, text)
             own.setdefault(kind, []).append(said)
             continue
-        read = _READERS[kind](path, text, version)
-        here = (known, exists, knobs, components) if version == usual else (None, exists, _but_openmpi(knobs))
-        findings += [*read.findings, *settings(read.assigned, version, *here), *vendors(read.assigned)]
+        reads = {one: _READERS[kind](path, text, one) for one in versions}
+        read = reads[version]
+
+        def judged(version: tuple[int, int], its: Mapping[tuple[int, int], Read] = reads) -> list[Finding]:
+            here = (known, exists, knobs, components)
+            others = (None, exists, _but_openmpi(knobs))
+            return [
+                *its[version].findings,
+                *settings(its[version].assigned, version, *(here if version == usual else others)),
+            ]
+
+        findings += [*_in_all(versions, judged, named), *vendors(read.assigned, text)]
         findings += variables(read.assigned, ucx)
-        launches += [(reach, version) for reach in read.launches]
+        launches += [(reach, versions, named) for reach in read.launches]
         if not read.launches:
             left = read.left or (Reach(tuple(read.assigned)),)
             around = [one.beside(other) for one in around for other in left][:MOST_PATHS]
     if not launches:
-        launches = [(Reach(), usual)]
-    for one, (reach, version) in product(around, launches):
+        launches = [(Reach(), *max(meant, key=lambda its: its[1], default=((usual,), True)))]
+    for one, (reach, versions, named) in product(around, launches):
         both = one.beside(reach)
-        findings += together(both, version, nodes == 1)
+        findings += _in_all(versions, partial(together, both, one_node=nodes == 1), named)
         findings += beside(both.assigned, files.values(), own)
     order = list(files)
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
+
+
+def _in_all(
+    versions: Sequence[tuple[int, int]],
+    judged: Callable[[tuple[int, int]], Sequence[Finding]],
+    named: bool,
+) -> list[Finding]:
+    """Findings for the first of the versions that a file may be for, which hold for all of them.
+
+    Where the file does not name these, the others are kept as what is not sure.
+    """
+    first, *others = map(judged, versions)
+    same = [{_said(finding) for finding in its} for its in others]
+    holds = [all(_said(finding) in its for its in same) for finding in first]
+    return [
+        finding if so else replace(finding, sure=False)
+        for finding, so in zip(first, holds, strict=True)
+        if so or not named
+    ]
+
+
+def _said(finding: Finding) -> tuple[int, str, str]:
+    """The outcome of a line, in whatever words a version has it, and the component that this one lacks."""
+    outcome, lacked = _OUTCOME.search(finding.effect), _LACKED.search(finding.effect)
+    what = outcome[0] if outcome else re.sub(r"\d+", "", finding.effect)
+    return finding.line, what, lacked[0] if lacked else ""
 
 
 def _but_openmpi(knobs: Mapping[str, Knob]) -> Mapping[str, Knob]:
@@ -187,7 +245,8 @@ def _carried(path: PurePath, said: str, kind: str) -> Iterator[Finding]:
     if "\r\n" in said and kind in _CARRIED:
         line = 1 + said[: said.index("\r\n")].count("\n")
         effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
-        effect += ", and the interpreter in the first line is not found" if said.startswith("#!") else ""
+        if first := re.match(r"#!.*?(\s-\S+)?\r\n", said):
+            effect += f", and the {'option' if first[1] else 'interpreter'} in the first line is not found"
         yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
 
 
@@ -201,7 +260,7 @@ def kind_of(path: PurePath, text: str) -> str:
     if _TEXTS.match(path.name):
         return "other"
     if path.suffix in _SCRIPTS:
-        return "shell"
+        return "other" if _INTERPRETED.match(text) else "shell"
     if path.name == "ucx.conf" or (re.match(r"UCX_\w+=", first) and "mca" not in path.name):
         return "ucx"
     if kind := next((name for name, one in traps().items() if one.reads(path, first)), ""):
@@ -221,6 +280,8 @@ def kind_of(path: PurePath, text: str) -> str:
     if path.parent.name == ".prte" or re.match(r"prte-mca-params|prte\.conf", path.name):
         return "prte" if path.name != "prte.conf" else "other"
     conf = path.suffix == ".conf"
+    if "mca-params" not in path.name and _assigns(said, "=") and any(map(_OF_PRRTE.match, said)):
+        return "prte"
     if (
         not conf
         and "mca-params" not in path.name
@@ -232,7 +293,8 @@ def kind_of(path: PurePath, text: str) -> str:
     if path.suffix in _RULES_NAMES and first[:1].isdigit() and _has_numbers(said):
         return "rules"
     prose = sum(bool(_PROSE.match(line)) for line in said)
-    return "shell" if _LAUNCH.search(text) and 4 * prose < len(said) else "other"
+    told = path.suffix != ".txt" and 4 * prose < len(said)
+    return "shell" if told and _LAUNCH.search(text) else "other"
 
 
 def _recipe(path: PurePath, text: str, first: str) -> str:
@@ -249,8 +311,15 @@ def _recipe(path: PurePath, text: str, first: str) -> str:
 
 def _has_numbers(said: Sequence[str]) -> bool:
     """Whether most lines are numbers, but for a comment or one word: rules that somebody got wrong."""
+    if not _counts(said):
+        return False
     numbers = [re.fullmatch(r"(?:\w+\s+)?[-+\dxa-fA-F,\s]+\w?", line.partition("#")[0]) for line in said]
     return 2 * sum(map(bool, numbers)) > len(said)
+
+
+def _counts(said: Sequence[str]) -> bool:
+    """Whether the first two numbers can be how many collectives there are, and the id of one."""
+    return all(int(n) <= _COLLECTIVES for n in re.findall(r"\d+", " ".join(said[:2]))[:2])
 
 
 def _is_rules(said: Sequence[str]) -> bool:
@@ -261,7 +330,11 @@ def _is_rules(said: Sequence[str]) -> bool:
     rows = [line.partition("#")[0].split() for line in said]
     numbers = [token for row in rows for token in row]
     whole = len(numbers) > 7 and all(re.fullmatch(r"\d+|0x[0-9a-f]+", token) for token in numbers)
-    return whole and (len(rows) == 1 or (len(rows[0]) == 1 and {len(row) for row in rows} <= {1, 4, 5}))
+    return (
+        whole
+        and _counts(said)
+        and (len(rows) == 1 or (len(rows[0]) == 1 and {len(row) for row in rows} <= {1, 4, 5}))
+    )
 
 
 def _assigns(said: Sequence[str], sign: str) -> bool:

@@ -38,9 +38,9 @@ class Assignment:
     literal: bool = True
     """Whether ``value`` is what the stack sees; False where a shell puts something in its place first."""
 
-    def finding(self, effect: str, remedy: str) -> Finding:
+    def finding(self, effect: str, remedy: str, *, sure: bool = True) -> Finding:
         """A finding at this line."""
-        return Finding(self.file, self.line, effect, remedy)
+        return Finding(self.file, self.line, effect, remedy, sure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,14 @@ class Reach:
     """Names that another path to the same launch sets, and ``USES_UCX``."""
     closed: bool = True
     """Whether all is known that it is given."""
+    alone: bool = True
+    """Whether no other script has set variables before, or launches what this one prepares."""
 
     def beside(self, other: "Reach") -> "Reach":
         """Both, where what is another file's comes with it."""
-        return Reach(
-            self.assigned + other.assigned, self.perhaps | other.perhaps, self.closed and other.closed
-        )
+        names = self.perhaps | other.perhaps
+        closed, alone = self.closed and other.closed, self.alone and other.alone
+        return Reach(self.assigned + other.assigned, names, closed, alone)
 
 
 class Read(NamedTuple):

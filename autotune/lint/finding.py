@@ -26,9 +26,12 @@ class Finding:
     """The stack's reaction."""
     remedy: str
     """The correct spelling or setting."""
+    sure: bool = True
+    """Whether it holds wherever the file may be used; what depends on more than the file says is a note."""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.effect}\n    {self.remedy}"
+        note = "" if self.sure else "note: "
+        return f"{self.file}:{self.line}: {note}{self.effect}\n    {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)

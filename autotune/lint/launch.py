@@ -28,6 +28,7 @@ _NAMED_SO = re.compile(r"\$\{?\w*(?:mpi_?(?:run|exec)|orterun)\w*\}?", re.IGNORE
 """A variable that can only hold a launcher."""
 _HYDRA = frozenset(KNOWN["hydra"]["options"].split())
 """Options that Hydra's launcher has and Open MPI's has not."""
+_HYDRA_PLACES = frozenset(KNOWN["hydra"]["places"].split())
 _CONTAINERS = frozenset({"singularity", "apptainer", "docker", "podman", "shifter"})
 _UNKNOWN = re.compile(r"\$(?!\{?[@*])")
 """A variable that may hold options; what a script was called with is a program."""
@@ -189,8 +190,11 @@ def _place(path: PurePath, line: int, option: str, said: str, version: tuple[int
     word = parts[2] if parts[0] == "ppr" and len(parts) > 2 else parts[0]
     known = PLACES[option][min(version[0], 5)]
     stem = word.partition("=")[0]
-    # As mpirun compares.
-    if not any(k.startswith(stem) or (k == "socket" and stem == "sockets") for k in known):
+    # As mpirun compares; that of 5.0 takes ``cores`` for ``core``, but for places of ``ppr``.
+    longer = version >= (5, 0) and parts[0] != "ppr"
+    if word not in _HYDRA_PLACES and not any(
+        k.startswith(stem) or (longer and stem.startswith(k)) for k in known
+    ):
         effect = f"mpirun aborts: --{option} knows no {word!r} in Open MPI {version[0]}.{version[1]}"
         yield Finding(path, line, effect, "socket" if word == "package" else allowed(word, sorted(known)))
 
@@ -213,19 +217,24 @@ def _together(
 def _misplaced(path: PurePath, line: int, words: Sequence[Word], options: list[str]) -> Iterator[Finding]:
     """Options that 5.0 refuses: old ones, two of the same, a binding above the mapping."""
     for name in (name for name in options if name in KNOWN["refused"]):
-        effect = f"mpirun aborts: Open MPI 5 has no option {'-' if len(name) == 2 else '--'}{name}"
+        effect = f"mpirun of Open MPI 5 aborts: it has no option {'-' if len(name) == 2 else '--'}{name}"
         yield Finding(path, line, effect, KNOWN["refused"][name])
     mapped = [name for name in options if name in _MAPS]
     if mapped and (len(mapped) > 1 or "map-by" in options):
         place = "package" if "socket" in mapped[0] else "node"
-        effect = f"mpirun aborts: -{mapped[0]} means --map-by ppr:N:{place}, so --map-by is given twice"
+        means = f"-{mapped[0]} means --map-by ppr:N:{place}, so --map-by is given twice"
+        effect = f"mpirun of Open MPI 5 aborts: {means}"
         yield Finding(path, line, effect, f"--map-by ppr:N:{place} alone")
     for word in words:
         if match := re.match(r"--?((?:map|rank)-by|bind-to)=(.+)", word.text):
-            yield Finding(path, line, f"mpirun aborts at {word.text}", f"--{match[1]} {match[2]}")
+            yield Finding(
+                path, line, f"mpirun of Open MPI 5 aborts at {word.text}", f"--{match[1]} {match[2]}"
+            )
     said = {a.text.lstrip("-"): b.text.lower().partition(":")[0] for a, b in pairwise(words)}
     if said.get("map-by") in ("core", "hwthread") and said.get("bind-to", "").endswith(_ABOVE):
-        effect = f"mpirun aborts: --bind-to {said['bind-to']} lies above --map-by {said['map-by']}"
+        effect = (
+            f"mpirun of Open MPI 5 aborts: --bind-to {said['bind-to']} lies above --map-by {said['map-by']}"
+        )
         yield Finding(path, line, effect, "bind to what ranks are mapped by, or to a part of it")
 
 

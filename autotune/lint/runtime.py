@@ -57,9 +57,9 @@ def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
         return
     if a.source is Source.COMMAND and (not old or a.name.startswith("plm_rsh_")):
         return  # mpirun of 5.0 translates plm_rsh_* there
-    effect = f"{a.name} in {a.source} is silently ignored: the launcher of Open MPI 5 is PRRTE"
+    effect = f"in Open MPI 5 {a.name} in {a.source} is silently ignored: its launcher is PRRTE"
     if old and a.source is Source.COMMAND:
-        effect = f"{a.name} is silently ignored: it is of Open MPI 4"
+        effect = f"in Open MPI 5 {a.name} is silently ignored: it is of Open MPI 4"
     yield a.finding(effect, _after(a))
 
 
@@ -73,7 +73,7 @@ def _after(a: Assignment) -> str:
     if a.name in COMPONENTS and not {*a.value.lstrip("^").split(",")} <= {*COMPONENTS[a.name].split()}:
         name = ""  # of 4.x (``plm = isolated``): PRRTE would abort
     option = OPTIONS.get(a.name, "")
-    off = "{}" not in option and a.value.lower() in ("0", "false", "no", "f", "n")
+    off = a.value == "" or ("{}" not in option and a.value.lower() in ("0", "false", "no", "f", "n"))
     if option and ("\n" in a.value or off):
         return "leave it out"
     value = shlex.quote(a.value) if a.literal else f'"{a.value}"'
@@ -102,7 +102,8 @@ def launcher(a: Assignment) -> Iterator[Finding]:
     if policy := _POLICIES.get(name):
         word = a.value.lower().partition(":")[0]
         known = [one for one in KNOWN["places"][f"{policy}"]["5"].split() if a.literal]
-        if word and known and not any(one.startswith(word.partition("=")[0]) for one in known):
+        stem = word.partition("=")[0]
+        if word and known and not any(one.startswith(stem) or stem.startswith(one) for one in known):
             effect = f"{name} = {a.value}: PRRTE does not know {word!r}, and mpirun aborts"
             yield a.finding(effect, allowed(word, known))
     elif name in COMPONENTS:

@@ -1,26 +1,30 @@
 """Scripts for a shell: what they export, and each launch with what reaches it."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import PurePath
 
 from autotune.lint.assignment import ENV_LIST, MCA, USES_UCX, Assignment, Reach, Read, of_environment
 from autotune.lint.csh import is_csh, translated
 from autotune.lint.finding import Notes
 from autotune.lint.launch import LaunchLine, place_of
+from autotune.lint.selection import component_of
 from autotune.lint.shell import DECLARES, Call, Followed, follow
 from autotune.lint.traps import traps
 from autotune.lint.ucx import COMMON
 from autotune.lint.vendors import PREFIXES
 from autotune.lint.words import Word
 from autotune.lint.worlds import World
+from autotune.stacks.knobs.recorded import recorded
 
 _OPTIONS = re.compile(r"(?:^|\s)-|mpirun|mpiexec|srun")
 """Recognises a variable that holds options of a launch."""
 _SLIP = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
 """Misspellings of ``OMPI_MCA_`` and ``PRTE_MCA_``."""
+_BARE = re.compile(r"(?:btl|coll|mtl|osc|pml)_\w+")
+"""Recognises a variable that is called as a parameter, of frameworks whose names nothing else has."""
 _USES_UCX = re.compile(r"(?:^|[/_$.{])(?:ucx|ucp|uct|ucc|n?v?shmem|oshmem)|gtest|[nr]ccl|_perf\b", re.I)
 """A word of a launch whose program uses UCX, whatever ``pml`` is."""
 _OWN = re.compile(
@@ -31,49 +35,82 @@ _OWN = re.compile(
 _LIST_BEGINS = re.compile(rf"{ENV_LIST}[= ]?[^\s=]+=\S*$")
 _FOREIGN = re.compile(
     r"^\s*(?:export|setenv) +(?:I_MPI_|MPICH_|MV2_|MPIR_CVAR_)"
-    r"|^\s*(?:module|ml)\b.*(?:impi|intel-?mpi|mpich|mvapich|oneapi)",
+    r"|^\s*(?:module|ml|source|\.|spack)\b.*(?:impi|intel-?mpi|mpich|mvapich|oneapi|mpivars|setvars|"
+    r"mpi-?(?:hpe|sgi)|(?:hpe|sgi|platform|nec)-?mpi)|^\s*(?:module|ml)\b.*\bmpt\b|"
+    r"\binstall\b.*\bmpich|\bBUILD_MPICH=",
     re.MULTILINE | re.IGNORECASE,
 )
 """Evidence of another MPI."""
 _SPECTRUM = re.compile(r"spectrum-?mpi|^\s*jsrun\s|\bcoll_ibm_", re.MULTILINE)
+_SOURCES = re.compile(r"^\s*(?:source|\.)\s", re.MULTILINE)
+"""A line that takes variables from another script."""
+_SPREAD = 4
+"""Lines after the first one of a command among which the launcher is looked for, behind its wrappers."""
 _STACK = re.compile(
-    r"(?<![a-z])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)[-/@=:]+[\"']?v?(\d+)\.(\d+)", re.IGNORECASE
+    r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
+    r"(?:/(?:gcc|intel|icc|oneapi|nvhpc|pgi|aocc|clang|llvm)[-\d.]*(?:/64)?)?[-/@=:_]+[\"']?v?([1-6])\.[\dx]",
+    re.IGNORECASE,
 )
 """Open MPI with its version, as modules, folders and packages are called."""
 _IMAGE = re.compile(
-    r"nvcr\.io/nvidia/|^FROM \S*(?:ubuntu[:-]?(?:1\d|2[0-4])\.|debian:1[0-2]|buster|bullseye|bookworm)|"
+    r"nvcr\.io/nvidia/|^FROM \S*(?:ubuntu[:-]?(?:1\d|2[0-4])\.|debian:1[0-2]|buster|bullseye|bookworm|"
+    r"fedora:(?:[23]\d|40))|"
     r"^\s*runs-on: ubuntu-(?:1\d|2[0-4]|latest)(?![\s\S]*^\s*container:)|"
     r"^\s*dist: (?:trusty|xenial|bionic|focal|jammy|noble)",
     re.M,
 )
 """Images whose Open MPI is 4.1 or older: NVIDIA's have HPC-X, the others what their distribution has."""
-_FUJITSU = re.compile(r"^#PJM |\bmpiF?CC(?:px)?\b|\bmpi(?:fcc|frt)(?:px)?\b|\bfugaku\b", re.M | re.I)
+_FUJITSU = re.compile(r"^#PJM |\bmpif(?:cc|rt)(?:px)?\b|\bfugaku\b", re.M | re.I)
 """Fujitsu's MPI: made from Open MPI 4, with parameters of its own."""
-_NAMED = re.compile(r"(?<![a-z])(?:openmpi|ompi)-?([1-6])(?![\w.])", re.IGNORECASE)
+_NAMED = re.compile(r"(?<![a-z])(?:openmpi|ompi)[-/@=]*([1-6])(?![\w.])", re.IGNORECASE)
 """Open MPI with its main version alone, as environments and modules are called."""
+_BROUGHT = re.compile(
+    r"(?<![a-z])(?:foss|gompi|gompic|gomkl)[-/]20(?:1\d|2[0-3])[ab]|/amazon/openmpi(?![\w])|"
+    r"\bnvhpc[-_/](?:\w+[-_/])?2[0-5]\.|\b(?:nvmpi|hpcx-ompi)\b|\bmpi/openmpi-x86_64\b",
+    re.IGNORECASE,
+)
+"""Signs of an Open MPI 4.1 or older: EasyBuild's toolchains before 2024, EFA, NVIDIA's compilers."""
 
 _TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
 """A version of Open MPI that a module asks for."""
+_ANY = re.compile(r"(\d)")
+_TOLD = re.compile(r"\bopen[- ]?mpi[ -]+v?([1-6])\b(?!\.\d+\.\d+\.)", re.IGNORECASE)
+"""A version of Open MPI as people write it."""
+_OF_OLD = re.compile(rf"{MCA}(?:orte_|plm_rsh_|rmaps_base_|hwloc_base_)")
+"""A variable of the launcher of 4.x: beside one of PRRTE's the file is for both."""
 
 
-def stated_version(text: str) -> tuple[int, int] | None:
-    """The version of Open MPI that a script loads or calls; None: it does not say, or says several."""
+def stated_versions(text: str) -> tuple[tuple[int, int], ...]:
+    """The versions of Open MPI that a file is for, the newest first; none: it does not say.
+
+    Comments count where no command says it.
+    """
     if _SPECTRUM.search(text) or _FUJITSU.search(text):
-        return (4, 1)  # what both are made from
-    said = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    found = {match[1] if "x" not in match[0].lower() else "4" for match in _STACK.finditer(said)}
-    found = found or {max(_TESTED.findall(said), default="")} - {""} or set(_NAMED.findall(said))
-    if len(found) != 1:
-        return (4, 1) if not found and _IMAGE.search(said) else None
-    return {4: (4, 1), 5: (5, 0), 6: (6, 0)}.get(int(found.pop()), (4, 1))
+        return ((3, 1),)  # made from Open MPI, with parameters of their own
+    lines = text.splitlines()
+    said = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    found = _versions(said, _STACK, _NAMED) or _versions(max(_TESTED.findall(said), default=""), _ANY)
+    if not found and (_IMAGE.search(said) or _BROUGHT.search(said)):
+        found = {(4, 1)}
+    found = found or _versions("\n".join(lines), _STACK, _TOLD)
+    if (_OF_OLD.search(said) and "PRTE_MCA_" in said) or (not found and _FOREIGN.search(said)):
+        found |= {(4, 1), (5, 0)}  # for another MPI: what no Open MPI takes
+    return tuple(sorted(found, reverse=True))
+
+
+def _versions(text: str, *forms: re.Pattern[str]) -> set[tuple[int, int]]:
+    """Versions in a text by what stands for them there; HPC-X has a number of its own, and Open MPI 4."""
+    found = [match for form in forms for match in form.finditer(text)]
+    majors = {4 if "hpc" in match[0].lower() else int(match[1]) for match in found}
+    return {{4: (4, 1), 5: (5, 0), 6: (6, 0)}.get(major, (3, 1)) for major in majors}
 
 
 def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """A script: what a stack could see of it, and each launch."""
     source = translated(text) if is_csh(path, text) else text
-    script = follow(source, _matters(), lambda words: place_of(words) is not None)
-    foreign = bool(_FOREIGN.search(text)) and stated_version(text) is None
-    notes = Notes(path)
+    script = _followed(source)
+    foreign = bool(_FOREIGN.search(text)) and len(stated_versions(text)) != 1
+    notes, lines, alone = Notes(path), source.splitlines(), not _SOURCES.search(source)
     assigned: dict[Assignment, None] = {}
     launches: dict[tuple[int, int], list[Reach]] = {}
     for call in script.calls:
@@ -86,16 +123,28 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             one.read(call.words)
             own = [a for name, value in call.sets for a in of_a_library(path, call.line, name, value)]
             others = frozenset([USES_UCX] if any(_USES_UCX.search(word.text) for word in call.words) else ())
-            reach = Reach((*_environment(path, call.world), *own, *one.assigned), others, one.closed)
+            seen = (*_environment(path, call.world), *own, *one.assigned)
+            reach = Reach(seen, others, one.closed, alone)
             launches.setdefault(call.at, []).append(reach)
-            notes.findings.extend(one.findings)
+            names = {name: value.line for name, value in call.world.variables.items() if value.exported}
+            names |= {name: call.line for name, _ in call.sets}
+            _bare(names | {a.name: a.line for a in one.assigned if a.variable}, source, notes)
+            near = "\n".join(lines[call.line - 1 : call.line + _SPREAD])
+            written = call.words[place_of(call.words) or 0].text in near
+            notes.findings.extend(replace(found, sure=found.sure and written) for found in one.findings)
             assigned |= dict.fromkeys(a for a in reach.assigned if _isof_a_library(a))
-    left = dict.fromkeys(Reach(tuple(_environment(path, world))) for world in script.ends)
+    left = dict.fromkeys(Reach(tuple(_environment(path, world)), alone=False) for world in script.ends)
     assigned |= dict.fromkeys(a for reach in left for a in reach.assigned)
     _slips(script, notes)
     _unseen(script, source, notes)
     reached = tuple(one for paths in launches.values() for one in _known_of_each_other(paths))
     return Read(tuple(assigned), tuple(dict.fromkeys(notes.findings)), reached, tuple(left))
+
+
+@lru_cache(maxsize=1)
+def _followed(source: str) -> Followed:
+    """A script as its commands; it is kept, for a file may be judged for two versions."""
+    return follow(source, _matters(), lambda words: place_of(words) is not None)
 
 
 def _prefixes() -> tuple[str, ...]:
@@ -135,6 +184,14 @@ def _known_of_each_other(paths: Sequence[Reach]) -> Iterator[Reach]:
         yield replace(reach, perhaps=reach.perhaps | every - own)
 
 
+def _bare(lines: Mapping[str, int], source: str, notes: Notes) -> None:
+    """Variables of a launch that are called as a parameter, without what Open MPI's variables begin with."""
+    for name, line in lines.items():
+        its = component_of(name) if _BARE.fullmatch(name) else None
+        if its and name.startswith(f"{its[0]}_{its[1]}_") and not re.search(rf"\$\{{?{name}\b", source):
+            notes.note(line, f"nothing reads {name}", f"did you mean {MCA}{name}?")
+
+
 def _slips(script: Followed, notes: Notes) -> None:
     """Names that nothing reads, lists that the shell ends, quotes that are not closed."""
     before: Call | None = None
@@ -147,8 +204,7 @@ def _slips(script: Followed, notes: Notes) -> None:
                 notes.note(call.line, effect, "put the value in quotes")
         before = call
     for line, said in script.broken:
-        opened = re.search(rf"(?:{'|'.join((MCA, *_prefixes()))})\w+=([\"'])", said)
-        if opened and len(re.findall(rf"(?<!\\){opened[1]}", said)) % 2:
+        if re.search(rf"(?:{'|'.join((MCA, *_prefixes()))})\w+=([\"'])(?!.*\1)", said, re.DOTALL):
             notes.note(line, "a quote is not closed", "close it")
 
 
@@ -185,4 +241,6 @@ def _is_own(name: str) -> bool:
     """Whether a name is a script's own word and none of a library's variables."""
     if name in COMMON or name.startswith(MCA) or any(name in one.known for one in traps().values()):
         return False
+    if name.startswith("FI_"):
+        return name not in recorded()
     return bool(_OWN.fullmatch(name)) or name.startswith(("MPICH_", "NCCL_"))

@@ -99,9 +99,9 @@ def _component(
         remedy = "leave it out" if "," in a.value else f"leave {a.name} out"
         yield a.finding(f"{which}: {effect}", "vader" if name == "sm" else remedy)
     elif here.get(a.name) and known and name not in known:
-        where = "in the Open MPI that is installed here" if name in of_any else "in Open MPI"
-        yield a.finding(
-            f"there is no {a.name} {name!r} {where}: {effect}", allowed(name, sorted(here[a.name]))
-        )
+        release = f"Open MPI {version[0]}.{version[1]}"
+        where = f"in the {release} that is installed here" if name in of_any else f"in {release}"
+        said = f"there is no {a.name} {name!r} {where}: {effect}"
+        yield a.finding(said, allowed(name, sorted(here[a.name])), sure=name not in of_any)
     elif name not in of_any and (close := plain if plain in of_any else meant(plain, of_any)):
         yield a.finding(f"there is no {a.name} {name!r}: {effect}", f"did you mean {close}?")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
 from autotune.errors import UserError
 from autotune.lint.assignment import ENV_LIST, USES_UCX, Assignment, Reach, Source
@@ -40,6 +41,12 @@ _REPLACED: Mapping[str, str] = KNOWN["replaced"]
 
 _TOLD = re.compile(r"UCX_(?:LOG|HANDLE|WARN|STATS|ERROR|PROFILE|MEMTYPE)")
 """Variables of UCX that tune nothing."""
+
+_USERS_OF_UCX = re.compile(
+    r"(?:osc|spml|coll|btl)=(?!\^).*(?:ucx|uct|ucc|hcoll)|coll_(?:hcoll|ucc)_enable=[1tyTY$]|UCC_|HCOLL_|"
+    r"NCCL_(?:NET_)?PLUGIN|NCCL_NET=UCX"
+)
+"""Settings of what uses UCX beside ``pml``: its variables reach it there."""
 
 _NETWORKS = frozenset({"ofi", "openib", "sm", "tcp", "usnic", "vader"})
 """Components of ``btl`` that are named to choose a network: ``self`` alone only keeps the others out."""
@@ -93,7 +100,7 @@ def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> 
     unsaid = reach.closed and not reach.perhaps & {_DYNAMIC, "coll", "coll_han_priority"}
     if chosen and (switch := last.get(_DYNAMIC)) is None and unsaid:
         effect = f"without {_DYNAMIC} = 1 rules and forced algorithms are silently ignored"
-        findings.append(chosen[0].finding(effect, f"add {_DYNAMIC} = 1"))
+        findings.append(chosen[0].finding(effect, f"add {_DYNAMIC} = 1", sure=reach.alone))
     elif chosen and switch is not None and switch.literal and switch.value not in _ON:
         effect = f"{_DYNAMIC} = {switch.value}: rules and forced algorithms are silently ignored"
         findings.append(switch.finding(effect, f"write {_DYNAMIC} = 1"))
@@ -102,7 +109,9 @@ def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> 
         effect = f"beside a rules file: {winner} wins on this version, the other one on another"
         findings += [one.finding(f"{one.name} {effect}", "keep one of them") for one in forced]
     if chosen and version >= (5, 0) and not one_node and unsaid and not _han_is_below(last):
-        effect = "coll_han (priority 35) outranks coll_tuned (30): on several nodes it decides first"
+        effect = (
+            "coll_han (priority 35) outranks coll_tuned (30) in Open MPI 5: on several nodes it decides first"
+        )
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
         findings.append(chosen[0].finding(effect, remedy))
     findings += [finding for a in forced for finding in _segments(a, last)]
@@ -124,13 +133,16 @@ def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
     btl = next((a for a in reversed(reach.assigned) if a.name == "btl" and a.literal), None)
     if pml.value == "ucx" and btl and btl.value[:1] != "^" and _NETWORKS & set(btl.value.split(",")):
         effect = f"pml = ucx sends no message over a BTL: btl = {btl.value} changes nothing"
-        yield btl.finding(effect, "leave btl out (UCX_TLS chooses the transports), or pml = ob1")
+        remedy = "leave btl out (UCX_TLS chooses the transports), or pml = ob1"
+        yield btl.finding(effect, remedy, sure=False)  # osc may
     if "ucx" in pml.value.split(",") or USES_UCX in reach.perhaps:
+        return
+    if any(_USERS_OF_UCX.match(f"{a.name}={a.value}") for a in reach.assigned):
         return
     for ucx in reach.assigned:
         if ucx.variable and ucx.name.startswith("UCX_") and not _TOLD.match(ucx.name):
             effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
-            yield ucx.finding(effect, "pml = ucx, or leave the variables out")
+            yield ucx.finding(effect, "pml = ucx, or leave the variables out", sure=False)  # a program may
             return
 
 
@@ -144,7 +156,7 @@ def _one(
         yield from runtime(a, version)
         return
     if a.literal and re.fullmatch(r"(?:opal_common|pml|osc)_ucx_tls", a.name) and (said := _transports(a)):
-        yield a.finding(*said)
+        yield a.finding(*said, sure=False)  # osc = ucx may want them
         return
     if which := lacks(a.name, version):
         yield a.finding(f"{which}: it is silently ignored", "leave it out")
@@ -155,6 +167,8 @@ def _one(
         return
     if _OF_ALL.fullmatch(a.name) or (known and _of_another_build(a.name, known)):
         return
+    if re.match(r"(?:spml|scoll|atomic|memheap|sshmem|oshmem)(?:_|$)", a.name):
+        return  # OpenSHMEM's frameworks, which builds without it do not list
     names = known or _TUNED | _COMMON
     # Without the stack's own list only what resembles a name, or begins as those of coll_tuned do, is judged.
     listed = {name.split("_")[0] for name in known} if known else set()
@@ -166,10 +180,17 @@ def _one(
     if a.name not in FRAMEWORKS and a.name.lower() in FRAMEWORKS:
         yield a.finding(f"nothing reads {a.name}: names are in small letters", f"write {a.name.lower()}")
         return
+    if whole := _whole(a.name, names, _COMMON, KNOWN["runtime"]["prte"].split()):
+        effect = f"nothing reads {a.name}: a parameter's name begins with its framework"
+        yield a.finding(effect, f"did you mean {whole}?")
+        return
     slip = meant(a.name, names)
     if a.name not in names and (slip or judged):
-        remedy = f"did you mean {slip}?" if slip else "ompi_info --all lists the names"
-        yield a.finding(f"there is no parameter {a.name}: it is silently ignored", remedy)
+        close = slip and not (slip in FRAMEWORKS and a.value.isdigit())  # which takes names of components
+        remedy = f"did you mean {slip}?" if close else "ompi_info --all lists the names"
+        release = f"Open MPI {version[0]}.{version[1]}"
+        sure = bool(slip) or a.name.startswith("coll_tuned_")  # builds have further components
+        yield a.finding(f"{release} has no parameter {a.name}: it is silently ignored", remedy, sure=sure)
         return
     if a.name == ENV_LIST:
         yield from _env_list(a, version)
@@ -180,6 +201,15 @@ def _one(
     collective = _forced(a.name)
     if collective:
         yield from _algorithm(a, collective, version)
+
+
+def _whole(name: str, *known: Collection[str]) -> str:
+    """The one known name that another is the end of, without its framework; empty: none, or several."""
+    begins = name.partition("_")[0]
+    if begins == name or begins in FRAMEWORKS or begins in KNOWN["common"]["beginnings"].split():
+        return ""
+    whole = {one for one in chain(*known) if one.endswith(f"_{name}")}
+    return whole.pop() if len(whole) == 1 else ""
 
 
 def _transports(a: Assignment) -> tuple[str, str] | None:
@@ -210,11 +240,14 @@ def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
 
 
 def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator[Finding]:
-    if not a.value.startswith("/"):
+    # A job runs where its script says, and what it names there is there; others run anywhere.
+    anywhere = a.source in (Source.FILE, Source.TUNE) or a.value.startswith(("~", "$"))
+    if not a.value.startswith("/") and anywhere:
         effect = "is looked up in the working directory of each rank, and ignored if it is not there"
         yield a.finding(f"{a.value!r} {effect}", "write an absolute path; ~ and $HOME are not expanded")
-    elif exists is not None and not exists(a.value):
-        yield a.finding(f"{a.value} is missing: silently ignored", "correct the path")
+    elif a.value.startswith("/") and exists is not None and not exists(a.value):
+        here = a.source in (Source.FILE, Source.TUNE)
+        yield a.finding(f"{a.value} is missing: silently ignored", "correct the path", sure=here)
 
 
 def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iterator[Finding]:

@@ -84,5 +84,5 @@ def variables(assigned: Sequence[Assignment], known: Collection[str] = ()) -> li
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]
             if unknown:
                 effect = f"UCX knows no transport {', '.join(unknown)}: it warns and leaves it out"
-                findings.append(a.finding(effect, "ucx_info -d lists them"))
+                findings.append(a.finding(effect, "ucx_info -d lists them", sure=False))  # another build
     return findings

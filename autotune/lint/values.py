@@ -31,6 +31,8 @@ _UNITS = {
     ),
 }
 """UCX's quantities, and how each is written."""
+_MEANS_0 = (*_TRUE_FALSE[5:], "off")
+"""Words that are meant as the 0 for which a number's parameter takes them."""
 _SUFFIX = re.compile(rf"{_WHOLE.pattern}[kmg]?b?", re.IGNORECASE)
 """Open MPI's numbers."""
 
@@ -62,6 +64,11 @@ def values(a: Assignment, knob: Knob) -> Iterator[Finding]:
         yield from judge(a, knob)
 
 
+def _is_wrong(value: str, knob: Knob) -> bool:
+    """Whether no version takes a value: it is no word, or a slip in one. Others may have further words."""
+    return knob.kind is not KnobKind.ENUMERATOR or bool(meant(value.lower(), knob.allowed))
+
+
 def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
     parts = [a.value]
     if knob.keys or (knob.kind in _UNITS and ":" in a.value):
@@ -91,7 +98,8 @@ def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
                     continue
                 hint = "" if begins else "a number"
         if hint:
-            yield a.finding(f"{a.name} = {a.value}: UCX {knob.version} refuses the value", hint)
+            effect = f"{a.name} = {a.value}: UCX {knob.version} refuses the value"
+            yield a.finding(effect, hint, sure=_is_wrong(part, knob))
 
 
 def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -108,7 +116,8 @@ def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
         if not form.fullmatch(a.value):
             begins = form.match(a.value)
             taken = begins[0] if begins else "0"
-            yield a.finding(f"{a.name} = {a.value} is silently taken for {taken}", "a whole number")
+            if a.value.lower() not in _MEANS_0:
+                yield a.finding(f"{a.name} = {a.value} is silently taken for {taken}", "a whole number")
 
 
 def _of_mpich(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -120,7 +129,8 @@ def _of_mpich(a: Assignment, knob: Knob) -> Iterator[Finding]:
     else:
         return
     if hint:
-        yield a.finding(f"{a.name} = {a.value}: MPICH {knob.version} refuses it, and MPI_Init aborts", hint)
+        effect = f"{a.name} = {a.value}: MPICH {knob.version} refuses it, and MPI_Init aborts"
+        yield a.finding(effect, hint, sure=_is_wrong(a.value, knob))
 
 
 def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -128,7 +138,8 @@ def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
     if knob.kind is KnobKind.BOOLEAN and a.value.lower() not in _BOOL_OF_LIBFABRIC:
         yield a.finding(f"{a.name} = {a.value} is no boolean of {where}: the default holds", "0 or 1")
     elif knob.kind is KnobKind.ENUMERATOR and a.value.lower() not in knob.allowed:
-        yield a.finding(f"{where} knows no {a.name} = {a.value}", allowed(a.value, knob.allowed))
+        hint = allowed(a.value, knob.allowed)
+        yield a.finding(f"{where} knows no {a.name} = {a.value}", hint, sure=_is_wrong(a.value, knob))
     elif knob.kind is KnobKind.LIST:
         sign = ";" if a.name == "FI_HMEM" else r"[,;]"
         parts = [part.partition(":")[0].lower() for part in re.split(sign, a.value.lstrip("^")) if part]

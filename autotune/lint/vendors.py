@@ -24,12 +24,23 @@ _ALGORITHM = re.compile(r"MVP_(\w+)_INTRA_ALGORITHM")
 _BESIDE = ("nb", "ccl", "pairwise_sendrecv_replace")
 """Algorithms of MPICH that no campaign tries: nonblocking ones, those of accelerators, those in place."""
 
+_OLD_INTEL = re.compile(
+    r"(?:impi|intel-?mpi|parallel_studio_xe|compilers_and_libraries|\bintel)[-_/=]+(?:[45]\.|201[0-8])", re.I
+)
+"""An Intel MPI before 2019, whose variables were others."""
+
+_NEW_INTEL = re.compile(r"oneapi|(?:impi|intel-?mpi|\bintel)[-_/=@]+(?:2019|202\d)", re.I)
+"""An Intel MPI with the variables of today."""
+
 _LARGEST_INTEL = 2**31 - 1
 
 
-def vendors(assigned: Sequence[Assignment]) -> list[Finding]:
-    """Findings in variables, each by itself."""
-    judges = [_one, *(one.variable for one in traps().values())]
+def vendors(assigned: Sequence[Assignment], text: str = "") -> list[Finding]:
+    """Findings in variables, each by itself; ``text`` is what sets them, and may say for which library."""
+    if _OLD_INTEL.search(text):
+        assigned = [a for a in assigned if not a.name.startswith("I_MPI_")]
+    new = bool(_NEW_INTEL.search(text))
+    judges = [lambda a: _one(a, new), *(one.variable for one in traps().values())]
     return [finding for a in assigned if a.variable and a.literal for judge in judges for finding in judge(a)]
 
 
@@ -51,16 +62,16 @@ def beside(
     return findings
 
 
-def _one(a: Assignment) -> Iterator[Finding]:
-    """Findings on one variable."""
+def _one(a: Assignment, new: bool) -> Iterator[Finding]:
+    """Findings on one variable; ``new``: the file names an Intel MPI since 2019."""
     if a.name in _GONE:
         effect, remedy = _GONE[a.name]
-        yield a.finding(f"{a.name}: {effect}", remedy)
+        yield a.finding(f"{a.name}: {effect}", remedy, sure=new and a.name.startswith("I_MPI_"))
     elif a.name.startswith("FI_") and (slip := meant(a.name, recorded())):
         yield a.finding(f"libfabric knows no {a.name}: it is silently ignored", f"did you mean {slip}?")
     if a.name == "I_MPI_FABRICS" and (old := {"dapl", "tcp", "tmi", "ofa"} & set(re.split("[:,]", a.value))):
         effect = f"I_MPI_FABRICS = {a.value}: Intel MPI has no {min(old)} since 2019"
-        yield a.finding(effect, "shm, ofi or shm:ofi; FI_PROVIDER chooses the network")
+        yield a.finding(effect, "shm, ofi or shm:ofi; FI_PROVIDER chooses the network", sure=new)
     if a.name.startswith("MV2_INTER_") and a.name.endswith("_TUNING") and not a.value.isdecimal():
         yield a.finding(f"{a.name} takes the number of an algorithm, not {a.value!r}", "see its user guide")
     if match := _ALGORITHM.fullmatch(a.name):

@@ -87,10 +87,7 @@ def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN
 
 
 def bounded_mean(samples_s: ArrayLike) -> float:
-    """The mean of samples `(n,)`, of which none counts for more than ten medians.
-
-    A fifth of the calls that take three times as long is seen.
-    """
+    """The mean of samples `(n,)`, of which none counts for more than ten medians."""
     x = np.asarray(samples_s, dtype=np.float64)
     return float(np.minimum(x, RULE.most_medians * np.median(x)).mean())
 
@@ -125,8 +122,7 @@ def normal_scale(deviations: ArrayLike) -> FloatArray:
     The one robust scale of the package; `scipy.stats.median_abs_deviation` is the same, but `status` would
     have to pay for its import.
     """
-    scale: FloatArray = np.median(np.asarray(deviations, dtype=np.float64), axis=0) / NORMAL.inv_cdf(0.75)
-    return scale
+    return np.asarray(np.median(np.asarray(deviations, dtype=np.float64), axis=0) / NORMAL.inv_cdf(0.75))
 
 
 def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
@@ -145,8 +141,7 @@ def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
         scale = math.sqrt(math.pi / 2) * float(np.mean(deviation))
     if scale == 0.0:
         return np.zeros(x.shape, dtype=np.bool_)
-    marked: NDArray[np.bool_] = deviation > RULE.outlier_score * scale
-    return marked
+    return np.asarray(deviation > RULE.outlier_score * scale)
 
 
 def design_effect(values: FloatArray, n: NDArray[np.int64]) -> FloatArray:
@@ -203,12 +198,10 @@ def _median(x: FloatArray) -> _Figures:
 
 
 def _effective(x: FloatArray) -> float:
-    """Effective number of the samples of one row."""
     return len(x) / float(design_effect(x, np.array([len(x)]))[0])
 
 
 def _mean(x: FloatArray) -> _Figures:
-    """Mean with Student's interval."""
     from scipy.special import stdtrit
 
     value = float(np.mean(x))

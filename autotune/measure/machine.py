@@ -21,6 +21,7 @@ class CoreLimits:
     near: float = 2.0  # Core-to-core latency over the usual one, up to which cores are as near as usual.
     fast: float = 1.15  # Duration of the core loop over the usual one, up to which cores are fast.
     slow: float = 1.3  # The ratio from which on it is reported: sharing a core takes so long at times.
+    shared_s: float = 1e-5  # Cores lie a microsecond apart at most: where a line takes longer, one is shared.
     often: float = 0.5  # Share of launches on distant cores from which on it is no exception.
     moment_s: float = 0.5  # How long a launch of the search waits for fast cores: most can be taken out.
     longer_s: float = 5.0  # The same of the verification: on slow cores times vary ten times as much.
@@ -89,7 +90,9 @@ class Disturbance:
             said.append(f"a core at {100 * self.clock_share:.0f} % of its frequency")
         if self.crowded_ranks:
             said.append(f"{self.crowded_ranks:g} ranks more than cores")
-        if self.cores_apart > LIMITS.near:
+        if self.core_latency_s >= LIMITS.shared_s:
+            said.append("ranks that waited for a core")
+        elif self.cores_apart > LIMITS.near:
             said.append(f"cores {self.cores_apart:.1f} times as far apart as usual")
         if self.cores_slow > LIMITS.slow:
             said.append(f"cores {self.cores_slow:.2f} times as slow as usual")
@@ -102,8 +105,12 @@ def _figure(name: str) -> str:
 
 
 def far_apart(figures: Mapping[str, float]) -> bool:
-    """Whether a launch's cores were further apart than usual."""
-    return figures.get("cores_apart", 1.0) > LIMITS.near
+    """Whether a launch's cores were further apart than usual, and none was shared.
+
+    Where the host put the cores says nothing of a setting; who shares one does: a setting may not bind ranks.
+    """
+    shared = figures.get("core_latency_s", 0.0) >= LIMITS.shared_s
+    return figures.get("cores_apart", 1.0) > LIMITS.near and not shared
 
 
 def often_apart(launches: Sequence[Mapping[str, float]]) -> bool:
@@ -112,10 +119,7 @@ def often_apart(launches: Sequence[Mapping[str, float]]) -> bool:
 
 
 def cores_in(figures: Mapping[str, float]) -> tuple[float, ...]:
-    """Core-to-core latency and duration of the core loop of a launch, logarithms; missing ones left out.
-
-    No knob moves these.
-    """
+    """Logarithms of a launch's core-to-core latency and core loop, which no knob moves, as far as known."""
     seconds = (figures.get(name, 0.0) for name in ("core_latency_s", "core_loop_s"))
     return tuple(float(np.log(s)) for s in seconds if s > 0)
 
@@ -175,7 +179,6 @@ class UsualCores:
     """The usual figures of each placement of the ranks, by the launches made so far."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._owed_s, self._hope = 0.0, 1.0
         self._seen: dict[tuple[str, ...], deque[tuple[float, float]]] = defaultdict(
             lambda: deque(maxlen=LIMITS.remembered)

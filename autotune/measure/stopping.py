@@ -75,11 +75,6 @@ class StoppingRule:
     """
 
     def __post_init__(self) -> None:
-        """Check.
-
-        Raises:
-            UserError: A constant out of its range.
-        """
         for name, ok, allowed_values in (
             ("budget_s", 0 < self.budget_s < math.inf, "above 0"),
             ("half_width", 0 < self.half_width < 1, "between 0 and 1"),
@@ -114,11 +109,7 @@ class SamplingRound:
 
 
 def next_round(
-    rule: StoppingRule,
-    samples_s: Sequence[ArrayLike],
-    cost_s: ArrayLike,
-    group: ArrayLike,
-    elapsed_s: float,
+    rule: StoppingRule, samples_s: Sequence[ArrayLike], cost_s: ArrayLike, group: ArrayLike, elapsed_s: float
 ) -> SamplingRound:
     """Status of every cell and how many samples each gets next.
 

@@ -116,4 +116,4 @@ def _linked(shared: Path, unknown: Path) -> set[Path]:
     if ldd is None:
         return {unknown}
     done = subprocess.run([ldd, str(shared)], capture_output=True, text=True, check=False)
-    return {Path(place).resolve() for place in re.findall(r"=> (/\S+)", done.stdout)}
+    return {Path(place).resolve() for place in re.findall(r"(?m)=> (/.+) \(0x[0-9a-f]+\)$", done.stdout)}

@@ -109,7 +109,6 @@ def _shared(node: MPI.Comm) -> mmap.mmap | None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode; None where there is no such file."""
     with suppress(OSError):
         found = path.stat()
         return found.st_dev, found.st_ino

@@ -28,6 +28,7 @@ from autotune.probe.proof import missing_environment, ucx_contradiction, unset_v
 from autotune.probe.protocol import (
     BESIDE_BYTES,
     BESIDE_CALLS,
+    OTHER_SHARE,
     REQUEST,
     CellSamples,
     Expectation,
@@ -41,7 +42,6 @@ from autotune.probe.synchronisation import BarrierSynchronisation, Synchronisati
 from autotune.probe.tight import TightSweep
 from autotune.probe.ucx import unread
 
-_OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
 _BESIDE_SHARE = 0.02  # Of a launch's time, for what is measured beside: less than launches differ by.
 _OVERHEAD_CALLS = 500  # Whose median is the cost of timing; all of them take about a millisecond.
 _SWEEPS: Mapping[str, type[Sweep]] = {"interleaved": Sweep, "tight": TightSweep}
@@ -229,7 +229,7 @@ def _sweeps(
             notes += filter(None, [sweep.note])
             if request.other_loop:
                 again = _SWEEPS[request.other_loop](request, collective, sync, *alike)
-                found = _beside(found, again.measure(share_s * _OTHER_SHARE, rng))
+                found = _beside(found, again.measure(share_s * OTHER_SHARE, rng))
                 again.close()
             cells += found
             sync.Free()

@@ -69,8 +69,6 @@ def since(world: "MPI.Intracomm", before: Look) -> Disturbance | None:
 
 @dataclass(frozen=True, slots=True)
 class _SeenByRank:
-    """One rank's counters and times."""
-
     before: Counters | None
     after: Counters | None
     own_s: float

@@ -308,8 +308,6 @@ def _number(variable: ControlVariable, value: int | str) -> Any:
 
 
 class _SymbolInfo(ctypes.Structure):
-    """dladdr(3)'s result."""
-
     _fields_ = (
         ("file_name", ctypes.c_char_p),
         ("base", ctypes.c_void_p),

@@ -31,8 +31,6 @@ _LIBRARYS_OWN, _IN_A_ROW = -1, -2  # Rounds of a barrier that is ``MPI_Barrier``
 
 
 class _Exchange(ctypes.Structure):
-    """``struct exchange`` of kernel.c."""
-
     _fields_ = (
         *((name, ctypes.c_int) for name in ("operation", "rank", "size", "count")),
         *((name, ctypes.c_void_p) for name in ("send", "recv", "counts", "places")),
@@ -44,8 +42,6 @@ class _Exchange(ctypes.Structure):
 
 
 class _Barrier(ctypes.Structure):
-    """``struct barrier`` of kernel.c."""
-
     _fields_ = (
         ("comm", ctypes.c_void_p),
         ("rounds", ctypes.c_int),

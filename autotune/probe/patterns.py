@@ -25,11 +25,7 @@ def element_type(message_bytes: int) -> np.dtype[Any]:
 
 
 def block(sources: Iterable[int], destination: int, message_bytes: int) -> NDArray[Any]:
-    """The sum over sources of the blocks that they send to a destination.
-
-    Returns:
-        Shape ``(n_elements,)``, of ``element_type``.
-    """
+    """The sum over sources of the blocks sent to a destination, ``(n_elements,)``, of ``element_type``."""
     ranks = np.fromiter(sources, np.int64)
     pair = int(((31 * ranks + 17 * destination) % _PAIR).sum())
     places = _places(message_bytes, ranks.size)

@@ -30,13 +30,16 @@ _MOST_RESULT, _MOST_SAMPLES = 64 << 20, 1 << 30
 """Bytes: a cell has a few hundred in the first, and a minute of calls of 1 µs, 60 million of them, 480 MB."""
 
 
+WARM_UP = 2
+"""Calls of each cell before the first that counts: connections and buffers are made in the first ones."""
+UNTIMED = 2 + WARM_UP  # Calls of a cell that no time is kept for: two checks of results, and these.
+OTHER_SHARE = 0.5  # Of the time for the campaign's own loop, what the other one gets on top.
 LOOPS = ("interleaved", "tight")
 """In which order calls are timed: blocks of all cells in turn, or one cell's calls back to back."""
 BESIDE_BYTES = (8, 8192, 262144)
 """Sizes of ``ProbeRequest.beside``: a small message, the first power of two beyond Open MPI's eager limit in
 shared memory, and one beyond every eager limit of the shipped spaces."""
-BESIDE_CALLS = 20
-"""Calls of each of them, at least: launches differ by more than their medians are unsure."""
+BESIDE_CALLS = 20  # Calls of each of them, at least: launches differ by more than their medians are unsure.
 
 
 @dataclass(frozen=True, slots=True)

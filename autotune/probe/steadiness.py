@@ -7,8 +7,7 @@ import numpy as np
 
 from autotune.measure.machine import UsualCore
 
-_PART_S = 0.02
-"""Measured time between two looks: cores are as usual for a few tenths of a second at a time."""
+_PART_S = 0.02  # Measured time between two looks: cores are as usual for a few tenths of a second at a time.
 
 
 class Steadiness:

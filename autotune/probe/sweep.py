@@ -29,13 +29,11 @@ from autotune.probe.cores import Cores
 from autotune.probe.exchange import Exchange, Pool
 from autotune.probe.mpit import ControlVariables
 from autotune.probe.operations import OPERATIONS
-from autotune.probe.protocol import CellSamples, ProbeRequest, SweptChoice
+from autotune.probe.protocol import WARM_UP, CellSamples, ProbeRequest, SweptChoice
 from autotune.probe.steadiness import Steadiness
 from autotune.probe.synchronisation import Synchronisation, Timed
 
 BLOCK = 50  # Samples in a row at most.
-_WARM_UP = 2
-"""Calls of each cell before the first that counts: connections and buffers are made in the first ones."""
 _MOST_BYTES = 2**31 - 1  # What the ``int`` counts and displacements of MPI hold.
 _Setting: TypeAlias = tuple[tuple[str, int | str], ...]
 _Verdict: TypeAlias = tuple[str, str]
@@ -256,9 +254,9 @@ class Sweep:
             if cell.exchange is not None and cell.verdict == _OK:
                 self._variables.enforce(cell.choice.cvars)
                 begin = time.perf_counter()
-                self._synchronisation.loop.run(cell.exchange, _WARM_UP)
+                self._synchronisation.loop.run(cell.exchange, WARM_UP)
                 cell.spent_s += time.perf_counter() - begin
-                cell.spent_on += _WARM_UP
+                cell.spent_on += WARM_UP
 
     def _buffers(self, largest_bytes: int) -> Pool | None:
         """The buffers; none on any rank, and all cells refused, where one rank cannot have them."""
@@ -302,7 +300,6 @@ class Sweep:
 
 
 def _setting(choice: SweptChoice) -> _Setting:
-    """The settings in which communicators differ."""
     return tuple(sorted(choice.cvars.items()))
 
 

@@ -233,6 +233,5 @@ class WindowSynchronisation(Synchronisation[_Block]):
 
 
 def _parts(blocks: list[Times]) -> list[slice]:
-    """The slice of each block in all of them together."""
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]

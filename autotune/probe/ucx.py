@@ -97,10 +97,7 @@ class UcxReport:
 def listen(directory: Path) -> Path | None:
     """Have UCX write its log where this process can read it, unless the request wants no check of UCX.
 
-    Called before MPI is initialised, for that is when UCX reads its environment.
-
-    Returns:
-        The log; None: nothing was changed.
+    Called before MPI is initialised, for that is when UCX reads its environment. None: nothing was changed.
     """
     try:
         wanted = bool(json.loads((directory / REQUEST).read_text(encoding="utf-8"))["expect"]["ucx"])

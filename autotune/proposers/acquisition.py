@@ -9,27 +9,20 @@ is better: cost = weights @ ln t + constant. ``weights`` has shape ``(o, m)``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from autotune.history.objectives import by_setting, job_setting
-from autotune.history.trial import Subject
-from autotune.proposers.curve_model import Curves
+from autotune.campaign.ports import Problem
+from autotune.history.objectives import Envelope, Slot, by_setting, job_setting
+from autotune.history.trial import Observation, Subject
+from autotune.proposers.curve_model import CurveModel, Curves, Prediction
+from autotune.proposers.priors import Floats
 from autotune.recommend.front import curve_of
 from autotune.recommend.repeats import optimism
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from autotune.campaign.ports import Problem
-    from autotune.history.objectives import Envelope, Slot
-    from autotune.history.trial import Observation
-    from autotune.proposers.curve_model import CurveModel, Prediction
-    from autotune.space import Point, Space
+from autotune.space import Point, Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +49,12 @@ class SearchState:
 
     space: Space  # Of the campaign.
     slots: tuple[Slot, ...]  # Those that some objective counts.
-    weights: NDArray[np.float64]  # Share of each slot in each objective, shape ``(o, m)``.
+    weights: Floats  # Share of each slot in each objective, shape ``(o, m)``.
     curves: Curves  # Of the launches that succeeded.
-    envelopes: dict[Point, NDArray[np.float64]]
+    envelopes: dict[Point, Floats]
     """Job-wide setting → ln t of its envelope, shape ``(m,)``; infinite where nothing was measured."""
-    limit: NDArray[np.float64]  # ln t that no launch may exceed, shape ``(m,)``; infinite where none is known
-    untouched: NDArray[np.float64]
+    limit: Floats  # ln t that no launch may exceed, shape ``(m,)``; infinite where none is known
+    untouched: Floats
     """ln t of the stack's own defaults, which the limit is made of, shape ``(m,)``; infinite as there."""
     losers: frozenset[Point]  # Settings that are sure to lose somewhere.
 
@@ -109,8 +102,8 @@ class SearchState:
         if len(self.envelopes) == 1:
             return self
         points = list(dict.fromkeys(self.curves.points))
-        means: dict[Point, NDArray[np.float64]] = {}
-        least: dict[Point, NDArray[np.float64]] = {}
+        means: dict[Point, Floats] = {}
+        least: dict[Point, Floats] = {}
         predicted = model.predict(points)
         for point, mean, sd in zip(points, predicted.mean, predicted.sd, strict=True):
             setting = job_setting(self.space, point)
@@ -134,32 +127,17 @@ class SearchState:
     @property
     def lost(self) -> NDArray[np.bool_]:
         """Whether each launch was slower somewhere than is allowed, shape ``(n,)``."""
-        lost: NDArray[np.bool_] = np.any(self.curves.logs > self.limit + RULE.slack, axis=1)
-        return lost
+        return np.asarray(np.any(self.curves.logs > self.limit + RULE.slack, axis=1))
 
     def gains(
-        self,
-        points: Sequence[Point],
-        predicted: Prediction,
-        samples: int,
-        seed: int,
-        likely: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Value of a launch of each point: the rank by which to choose, and the relative gain expected.
+        self, points: Sequence[Point], predicted: Prediction, samples: int, seed: int, likely: Floats
+    ) -> tuple[Floats, Floats]:
+        """Value of a launch of each of q points: the rank by which to choose, and the relative gain expected.
 
         For one objective both are the expected improvement of the best setting's cost. For several the rank
         is the expected hypervolume improvement, and the gain the largest expected improvement of any
-        objective or of their mean.
-
-        Args:
-            points: Length q.
-            predicted: Their curves.
-            samples: Curves drawn of each.
-            seed: Of these.
-            likely: Chance of each to lose nowhere by whether others like it did, shape ``(q,)``.
-
-        Returns:
-            Two arrays of shape ``(q,)``.
+        objective or of their mean. ``samples`` curves are drawn of each; ``likely``, ``(q,)``: its chance to
+        lose nowhere by whether others like it did.
         """
         settings = [job_setting(self.space, p) for p in points]
         if MEMORY not in self.slots and len(self.envelopes) == 1 and set(settings) == set(self.envelopes):
@@ -168,7 +146,7 @@ class SearchState:
             known = np.where(np.isfinite(best), best, predicted.mean.max(axis=0))
             gain = expected_improvement(known, predicted.mean, predicted.sd) @ self.weights.mean(axis=0)
             return gain, gain
-        after = self._after(settings, predicted.draw(samples, seed))
+        after = self._cost(self._joined(settings, predicted.draw(samples, seed)))
         allowed = np.minimum(likely, self._chance_to_lose_nowhere(settings, predicted, samples, seed))
         now = self._costs()
         if not len(now):
@@ -220,7 +198,7 @@ class SearchState:
 
     def _chance_to_lose_nowhere(
         self, settings: Sequence[Point], predicted: Prediction, samples: int, seed: int
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Probability for each candidate's setting, shape ``(q,)``, by the smooth part of drawn curves.
 
         What curves do at single sizes cannot be predicted and would rule out everything alike.
@@ -229,33 +207,25 @@ class SearchState:
             return np.ones(len(settings))
         smooth = replace(predicted, residual_sd=np.zeros_like(predicted.residual_sd))
         loses = (self._joined(settings, smooth.draw(samples, seed)) > self.limit + RULE.slack).any(axis=-1)
-        chance: NDArray[np.float64] = np.maximum(1.0 - loses.mean(axis=0), RULE.hope)
-        return chance
+        return np.asarray(np.maximum(1.0 - loses.mean(axis=0), RULE.hope))
 
-    def _costs(self) -> NDArray[np.float64]:
-        """Costs of the complete settings that are not sure to lose anywhere, shape ``(n_settings, o)``.
-
-        The stack's own defaults are one of them.
-        """
+    def _costs(self) -> Floats:
+        """Costs ``(n_settings, o)`` of complete settings not sure to lose, the stack's defaults too."""
         rivals = [curve for setting, curve in self.envelopes.items() if setting not in self.losers]
         costs = [self._cost(curve) for curve in (self.untouched, *rivals)]
         complete = [c for c in costs if np.isfinite(c).all()]
         return np.array(complete).reshape(len(complete), len(self.weights))
 
-    def _cost(self, curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _cost(self, curves: Floats) -> Floats:
         """Costs of curves, shape ``(…, o)`` from ``(…, m)``; slots without weight may be infinite."""
         counted = np.where((self.weights > 0).any(axis=0), curves, 0.0)
         return np.stack([counted[..., w > 0] @ w[w > 0] for w in self.weights], axis=-1)
 
-    def _after(self, settings: Sequence[Point], draws: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Costs of each candidate's setting once the candidate shows a drawn curve, shape ``(S, q, o)``."""
-        return self._cost(self._joined(settings, draws))
-
-    def _joined(self, settings: Sequence[Point], draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _joined(self, settings: Sequence[Point], draws: Floats) -> Floats:
         """Each candidate's setting once the candidate shows a drawn curve, shape ``(S, q, m)``."""
         nothing = np.full(len(self.slots), np.inf)
         before = np.array([self.envelopes.get(setting, nothing) for setting in settings])
-        joined: NDArray[np.float64] = np.minimum(before, draws)
+        joined: Floats = np.minimum(before, draws)
         if MEMORY in self.slots:
             j = self.slots.index(MEMORY)
             joined[..., j] = np.where(
@@ -264,25 +234,18 @@ class SearchState:
         return joined
 
 
-def expected_improvement(
-    best: NDArray[np.float64], mean: NDArray[np.float64], sd: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def expected_improvement(best: Floats, mean: Floats, sd: Floats) -> Floats:
     """E[(best − y)₊] for y ~ N(mean, sd²), elementwise."""
     from scipy.special import ndtr
 
     with np.errstate(divide="ignore", invalid="ignore"):
         z = (best - mean) / sd
-        improvement: NDArray[np.float64] = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi))
+        improvement: Floats = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi))
     return improvement
 
 
-def _hypervolume_gain(now: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean gain of dominated hypervolume, shape ``(q,)``.
-
-    Args:
-        now: Costs of the settings so far, shape ``(n, o)``.
-        after: Sampled costs of the candidates' settings, shape ``(S, q, o)``.
-    """
+def _hypervolume_gain(now: Floats, after: Floats) -> Floats:
+    """Mean gain of dominated hypervolume ``(q,)``: costs ``now (n, o)``, sampled ones ``after (S, q, o)``."""
     import torch
     from botorch.utils.multi_objective.box_decompositions.non_dominated import FastNondominatedPartitioning
 
@@ -292,13 +255,12 @@ def _hypervolume_gain(now: NDArray[np.float64], after: NDArray[np.float64]) -> N
     gained = torch.as_tensor(-after)
     for low, high in zip(*cells, strict=True):
         gains += (torch.minimum(gained, high) - low).clamp_min(0).prod(-1)
-    mean: NDArray[np.float64] = gains.mean(0).numpy()
-    return mean
+    return np.asarray(gains.mean(0).numpy())
 
 
 def _limit(
     problem: Problem, untouched: Sequence[Observation], seen: Sequence[Observation], slots: Sequence[Slot]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """The limit on a launch's times in each slot, and the untouched stack's times; memory has no limit.
 
     By as much as the best of a launch's choices looks better than it is, a launch has to be faster.
@@ -325,9 +287,7 @@ def _apart(space: Space, launches: Sequence[Observation]) -> float:
     return math.sqrt(squares / (RULE.trusted + sum(len(of) - 1 for of in means.values())))
 
 
-def _arrays(
-    curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _arrays(curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]) -> tuple[Floats, Floats]:
     """The envelope of these launches: ln t and its standard error, each of shape ``(m,)``; NaN = missing."""
     logs, sems = np.full(len(slots), np.nan), np.full(len(slots), np.nan)
     memory = [o.extra["memory_bytes"] for o in group if o.extra.get("memory_bytes", 0) > 0]
@@ -341,7 +301,7 @@ def _arrays(
     return logs, sems
 
 
-def _weights(problem: Problem, slots: Sequence[Slot]) -> NDArray[np.float64]:
+def _weights(problem: Problem, slots: Sequence[Slot]) -> Floats:
     """The share of each slot in each objective, shape ``(o, m)``."""
     rows = []
     for objective in problem.objectives:

@@ -7,15 +7,16 @@ abandoned trials. Importing Ax takes seconds and happens at the first call.
 import logging
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.random import Generator
 
 from autotune.campaign.ports import Problem, Suggestion
 from autotune.history.trial import History
-from autotune.proposers.observations import LaunchCosts, launch_costs, nearest, pool
-from autotune.space import Parameter, Point, Space, Value
+from autotune.proposers.observations import LaunchCosts, asked, free_in, indices
+from autotune.space import Point
 
 if TYPE_CHECKING:
     from ax.api.client import Client
@@ -30,14 +31,13 @@ class Ax:
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The suggestion of a client that saw this history; None when every point was tried."""
-        rng = np.random.default_rng([seed, len(history)])
-        seen = launch_costs(problem, history)
-        tried = {s.point for s in seen}
-        left = pool(problem.space, rng, 1, tried)
-        if len(left) < 2:
-            return Suggestion(left[0], "the last one") if left else None
-        if not tried:
-            return Suggestion(problem.space.default, "default first")
+
+        def ask(seen: list[LaunchCosts], left: list[Point], rng: Generator) -> Mapping[str, int] | str:
+            return self._asked(problem, seen, seed) if len(left) > 1 else "the last one"
+
+        return asked(problem, history, seed, ask, "Ax")
+
+    def _asked(self, problem: Problem, seen: list[LaunchCosts], seed: int) -> Mapping[str, int] | str:
         with warnings.catch_warnings(action="ignore"):  # Ax and what it builds on warn about themselves
             _compile_nothing()
             client = self._client(problem, seed)
@@ -50,10 +50,8 @@ class Ax:
             try:
                 [(_, wanted)] = client.get_next_trials(max_trials=1).items()
             except SearchSpaceExhausted:  # it knows no conditions: what is left is all the same to it
-                return Suggestion(left[int(rng.integers(len(left)))], "drawn: Ax has nothing more to suggest")
-        values = {p.name: p.values[int(wanted[p.name])] for p in _free(problem.space)}
-        point = nearest(problem.space, values, rng, tried)
-        return None if point is None else Suggestion(point, "suggested by Ax")
+                return "drawn: Ax has nothing more to suggest"
+        return {name: int(index) for name, index in wanted.items()}
 
     def _client(self, problem: Problem, seed: int) -> "Client":
         from ax.api.client import Client
@@ -70,7 +68,7 @@ class Ax:
                     parameter_type="int",
                     is_ordered=len(p.scale) == len(p.values),
                 )
-                for p in _free(problem.space)
+                for p in free_in(problem.space)
             ]
         )
         client.configure_optimization(", ".join(f"-{name}" for name in _metrics(problem)))
@@ -96,7 +94,7 @@ def _compile_nothing() -> None:
 
 
 def _tell(client: "Client", problem: Problem, s: LaunchCosts, known: bool) -> None:
-    trial = client.attach_trial(_indices(problem.space, s.point))
+    trial = client.attach_trial({**indices(problem.space, s.point)})
     if s.costs is None:
         client.mark_trial_abandoned(trial)
         return
@@ -107,15 +105,4 @@ def _tell(client: "Client", problem: Problem, s: LaunchCosts, known: bool) -> No
 
 
 def _metrics(problem: Problem) -> list[str]:
-    """Names of the costs for Ax, all minimised; an objective may occur twice with other limits."""
     return [f"cost_{i}_{o.name}" for i, o in enumerate(problem.objectives)]
-
-
-def _free(space: Space) -> list[Parameter]:
-    """The parameters that Ax decides; it refuses those with a single value."""
-    return [p for p in space.job if len(p.values) > 1]
-
-
-def _indices(space: Space, point: Point) -> dict[str, Value]:
-    """A point as Ax sees it: the index of each value, the default's where not active."""
-    return {p.name: p.values.index(point.get(p.name, p.default)) for p in _free(space)}

@@ -6,26 +6,20 @@ worth what it is expected to take off that envelope at each size. ``curve_model`
 nothing more.
 """
 
-from __future__ import annotations
-
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autotune.campaign.ports import Problem, Suggestion
+from autotune.history.trial import History, Observation
+from autotune.proposers.acquisition import SearchState
+from autotune.proposers.curve_model import CurveModel, Curves
 from autotune.proposers.observations import informative, launches, pool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from autotune.history.trial import History, Observation
-    from autotune.proposers.acquisition import SearchState
-    from autotune.proposers.warm_start import FinishedCampaign
-    from autotune.space import Point, Space
+from autotune.proposers.warm_start import FinishedCampaign, with_finished
+from autotune.space import Point, Space
 
 ROUNDS = 2
 """How often the best candidates of a large space are replaced by their neighbours."""
@@ -66,14 +60,9 @@ class Curve:
         rng: np.random.Generator,
         seed: int,
     ) -> Suggestion | None:
-        from autotune.proposers.acquisition import SearchState
-        from autotune.proposers.curve_model import CurveModel
-
         state = SearchState.of(problem, seen, untouched)
         curves = state.curves
         if self.warm_start:
-            from autotune.proposers.warm_start import with_finished
-
             curves = with_finished(curves, self.warm_start, problem.known, state.slots)
         model = CurveModel(problem.known, state.slots, curves)
         believed = state.believed(model)
@@ -88,10 +77,8 @@ class Curve:
         for _ in range(1 + ROUNDS):
             if not points:
                 break
-            ranks, gains = believed.gains(
-                points, model.predict(points), self.samples, seed, loses_nowhere(points)
-            )
-            chances = works(points)
+            predicted, likely, chances = model.predict(points), loses_nowhere(points), works(points)
+            ranks, gains = believed.gains(points, predicted, self.samples, seed, likely)
             order = np.argsort(-ranks * chances, kind="stable")
             best = int(order[0])
             if suggestion is None or ranks[best] * chances[best] > worth:
@@ -124,8 +111,6 @@ def _chances(
     space: Space, shown: Sequence[Point], bad: Sequence[bool]
 ) -> Callable[[Sequence[Point]], NDArray[np.float64]]:
     """From points to the chance that a launch of them is not bad: a curve of one slot, 0 or 1."""
-    from autotune.proposers.curve_model import CurveModel, Curves
-
     if not any(bad):
         return lambda points: np.ones(len(points))
     rate = np.array(bad, dtype=float)[:, None]

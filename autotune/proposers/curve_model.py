@@ -24,21 +24,18 @@ Notation: n launches, q points, m slots, R coefficients, D parameters with V val
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autotune.proposers.priors import coded, dissimilarity, expected_excess
+from autotune.history.objectives import Slot
+from autotune.proposers.priors import Floats, coded, dissimilarity, expected_excess
+from autotune.space import Parameter, Point, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import torch
-    from numpy.typing import NDArray
-
-    from autotune.history.objectives import Slot
-    from autotune.space import Parameter, Point, Space
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +65,13 @@ class Curves:
     """The measurements, as arrays."""
 
     points: Sequence[Point]  # Of the launches, length n; the same point may occur several times.
-    logs: NDArray[np.float64]  # ln t, shape ``(n, m)``; NaN where a cell is missing.
-    sems: NDArray[np.float64]  # Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown.
-    doubts: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    logs: Floats  # ln t, shape ``(n, m)``; NaN where a cell is missing.
+    sems: Floats  # Standard errors of ``logs``, shape ``(n, m)``; NaN where unknown.
+    doubts: Floats = field(default_factory=lambda: np.zeros(0))
     """Standard deviation by which the curve as a whole may be off, shape ``(n,)``; empty: by nothing."""
     apart: float = 0.0  # Standard deviation by which whole launches of one setting lie apart.
 
     def __post_init__(self) -> None:
-        """Fill in what was left empty."""
         if not len(self.doubts):
             object.__setattr__(self, "doubts", np.zeros(len(self.points)))
 
@@ -84,40 +80,31 @@ class Curves:
 class Prediction:
     """Normal marginals of the curves of some points."""
 
-    mean: NDArray[np.float64]  # Of ln t, shape ``(q, m)``.
-    coefficient_sd: NDArray[np.float64]  # Standard deviation of each coefficient, shape ``(q, R)``.
-    basis: NDArray[np.float64]  # φ, shape ``(m, R)``.
-    residual_sd: NDArray[np.float64]  # Of ln t that the coefficients leave over, shape ``(q, m)``.
+    mean: Floats  # Of ln t, shape ``(q, m)``.
+    coefficient_sd: Floats  # Standard deviation of each coefficient, shape ``(q, R)``.
+    basis: Floats  # φ, shape ``(m, R)``.
+    residual_sd: Floats  # Of ln t that the coefficients leave over, shape ``(q, m)``.
 
     @property
-    def sd(self) -> NDArray[np.float64]:
+    def sd(self) -> Floats:
         """Standard deviation of ln t, shape ``(q, m)``."""
-        sd: NDArray[np.float64] = np.sqrt(self.coefficient_sd**2 @ (self.basis**2).T + self.residual_sd**2)
-        return sd
+        return np.asarray(np.sqrt(self.coefficient_sd**2 @ (self.basis**2).T + self.residual_sd**2))
 
-    def draw(self, samples: int, seed: int) -> NDArray[np.float64]:
+    def draw(self, samples: int, seed: int) -> Floats:
         """Curves, shape ``(samples, q, m)``: the same quasi-random numbers for every point."""
         from botorch.utils.sampling import draw_sobol_normal_samples
 
         m, r = self.basis.shape
         normals = draw_sobol_normal_samples(r + m, samples, seed=seed).double().numpy()
         smooth = (normals[:, None, :r] * self.coefficient_sd) @ self.basis.T
-        curves: NDArray[np.float64] = self.mean + smooth + normals[:, None, r:] * self.residual_sd
-        return curves
+        return np.asarray(self.mean + smooth + normals[:, None, r:] * self.residual_sd)
 
 
 class CurveModel:
     """The posterior after some launches."""
 
     def __init__(self, space: Space, slots: Sequence[Slot], seen: Curves, steps: int = 25) -> None:
-        """Fit the hyperparameters.
-
-        Args:
-            space: Whose points are modelled.
-            slots: The m slots, in the order of the columns of ``seen``.
-            seen: The launches, at least one.
-            steps: Of the optimiser.
-        """
+        """Fit the hyperparameters to launches, one at least, with a column for each of the slots."""
         import torch
 
         self._slots = slots
@@ -177,7 +164,7 @@ class CurveModel:
             np.sqrt((self._left + PRIORS.rough**2) * doubt.clamp_min(0).numpy()[:, None]),
         )
 
-    def _single_sizes(self, seen: Curves) -> tuple[torch.Tensor, torch.Tensor]:
+    def _single_sizes(self, seen: Curves) -> tuple[Tensor, Tensor]:
         """Predictors of ρ by the shape of the kernel, ``(n, m)``, and the inverse of the launches' own.
 
         A cell that was not measured counts as one where nothing was left over.
@@ -195,9 +182,7 @@ class CurveModel:
         precision = torch.cholesky_inverse(_cholesky(shape, doubt))
         return precision @ torch.as_tensor(left), precision
 
-    def _project(
-        self, seen: Curves, excess: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _project(self, seen: Curves, excess: Floats) -> tuple[Floats, Floats, Floats]:
         """Expectations, targets and noise variances of the coefficients, each of shape ``(n, R)``."""
         residual = seen.logs - self._reference - PRIORS.trust * excess
         noise = np.nan_to_num(seen.sems, nan=0.0) ** 2
@@ -216,7 +201,7 @@ class CurveModel:
         off = (seen.doubts[:, None] ** 2 + seen.apart**2) * self._weights
         return excess @ self._basis, np.array(targets), np.array(variances) + off
 
-    def _shape(self, a: torch.Tensor, b: torch.Tensor, hyper: _Hyper) -> torch.Tensor:
+    def _shape(self, a: Tensor, b: Tensor, hyper: _Hyper) -> Tensor:
         """Correlations by what the parameters do, shape ``(n_1, n_2)``.
 
         Sums over parameters are products of one-hot codes with one table of all values: with many parameters
@@ -233,17 +218,15 @@ class CurveModel:
         for its in self._families:
             singly = singly + torch.exp(-a[:, its] @ exponents[its][:, its] @ b[:, its].T)
         jointly = torch.exp(-a @ exponents @ b.T)
-        shape: torch.Tensor = (1 - PRIORS.additive) * jointly + PRIORS.additive * singly / len(self._free)
+        shape: Tensor = (1 - PRIORS.additive) * jointly + PRIORS.additive * singly / len(self._free)
         return shape
 
-    def _covariance(
-        self, shape: torch.Tensor, e: torch.Tensor, f: torch.Tensor, hyper: _Hyper
-    ) -> torch.Tensor:
+    def _covariance(self, shape: Tensor, e: Tensor, f: Tensor, hyper: _Hyper) -> Tensor:
         """Covariances of the coefficients, shape ``(R, n_1, n_2)``."""
         import torch
 
         weights = torch.as_tensor(self._weights)[:, None, None]
-        covariance: torch.Tensor = weights * (PRIORS.level**2 + hyper.amplitude[:, None, None] * shape)
+        covariance: Tensor = weights * (PRIORS.level**2 + hyper.amplitude[:, None, None] * shape)
         return covariance + PRIORS.doubt**2 * e[:, :, None] * f[:, None, :]
 
     def _fit(self, data: _Data, steps: int) -> _Hyper:
@@ -255,7 +238,7 @@ class CurveModel:
         medians = [PRIORS.unlike_on_scale if p.positions() else PRIORS.unlike for p in self._free]
         scale = torch.as_tensor(np.log(medians) - 0.5 * math.log(max(d, 1)))
 
-        def unpack(v: torch.Tensor) -> _Hyper:
+        def unpack(v: Tensor) -> _Hyper:
             """Log-normal priors: ``v`` is standard normal.
 
             A line search may try anything: what is beyond all reason would make covariances singular.
@@ -267,15 +250,15 @@ class CurveModel:
                 PRIORS.nugget**2 * torch.exp(v[d + r :]),
             )
 
-        def closure() -> torch.Tensor:
+        def closure() -> Tensor:
             optimiser.zero_grad()
             hyper = unpack(raw)
             shape = self._shape(data.codes, data.codes, hyper)
             k = self._covariance(shape, data.e, data.e, hyper)
             chol = _cholesky(k, data.noise + hyper.nugget[:, None])
-            half: torch.Tensor = torch.linalg.solve_triangular(chol, data.targets[..., None], upper=False)
+            half: Tensor = torch.linalg.solve_triangular(chol, data.targets[..., None], upper=False)
             logdet = torch.diagonal(chol, dim1=-2, dim2=-1).log().sum()
-            loss: torch.Tensor = 0.5 * (half**2).sum() + logdet + 0.5 * (raw**2).sum()
+            loss: Tensor = 0.5 * (half**2).sum() + logdet + 0.5 * (raw**2).sum()
             loss.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
             return loss
 
@@ -289,22 +272,18 @@ class CurveModel:
 
 @dataclass(frozen=True)
 class _Hyper:
-    """Hyperparameters that are fitted."""
-
-    theta: torch.Tensor  # Shape ``(D,)``.
-    amplitude: torch.Tensor  # a, shape ``(R,)``.
-    nugget: torch.Tensor
+    theta: Tensor  # Shape ``(D,)``.
+    amplitude: Tensor  # a, shape ``(R,)``.
+    nugget: Tensor
     """Variance of the coefficients from launch to launch beyond the standard errors, shape ``(R,)``."""
 
 
 @dataclass(frozen=True)
 class _Data:
-    """The launches as the coefficients see them."""
-
-    codes: torch.Tensor  # One-hot, shape ``(n, V)``.
-    e: torch.Tensor  # Expectations, shape ``(R, n)``.
-    targets: torch.Tensor  # Coefficients of what the expectations leave over, shape ``(R, n)``.
-    noise: torch.Tensor  # Their variances, shape ``(R, n)``.
+    codes: Tensor  # One-hot, shape ``(n, V)``.
+    e: Tensor  # Expectations, shape ``(R, n)``.
+    targets: Tensor  # Coefficients of what the expectations leave over, shape ``(R, n)``.
+    noise: Tensor  # Their variances, shape ``(R, n)``.
 
     def some(self, most: int) -> _Data:
         """At most so many launches, evenly taken in order."""
@@ -312,12 +291,7 @@ class _Data:
         if n <= most:
             return self
         chosen = np.linspace(0, n - 1, most).round().astype(int)
-        return _Data(
-            self.codes[chosen],
-            self.e[:, chosen],
-            self.targets[:, chosen],
-            self.noise[:, chosen],
-        )
+        return _Data(self.codes[chosen], self.e[:, chosen], self.targets[:, chosen], self.noise[:, chosen])
 
 
 def _above(space: Space, parameter: Parameter) -> set[str]:
@@ -326,23 +300,21 @@ def _above(space: Space, parameter: Parameter) -> set[str]:
     return {q.name for q in parents}.union(*(_above(space, q) for q in parents))
 
 
-def _cholesky(k: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+def _cholesky(k: Tensor, noise: Tensor) -> Tensor:
     import torch
 
-    lower: torch.Tensor = torch.linalg.cholesky(k + torch.diag_embed(noise + 1e-6))
+    lower: Tensor = torch.linalg.cholesky(k + torch.diag_embed(noise + 1e-6))
     return lower
 
 
-def _reference(seen: Curves, excess: NDArray[np.float64]) -> NDArray[np.float64]:
+def _reference(seen: Curves, excess: Floats) -> Floats:
     """The best family's time in each slot if the priors by name were right, shape ``(m,)``."""
     guesses = seen.logs - PRIORS.trust * excess
     columns = [column[~np.isnan(column)] for column in guesses.T]
     return np.array([float(np.mean(c)) if len(c) else 0.0 for c in columns])
 
 
-def _slot_basis(
-    slots: Sequence[Slot],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _slot_basis(slots: Sequence[Slot]) -> tuple[Floats, Floats, Floats]:
     """Leading eigenvectors of the kernel over slots, their eigenvalues, and the variance that they leave.
 
     Eigenvalues are scaled so that a weight of one is a standard deviation of one in each slot.

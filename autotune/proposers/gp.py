@@ -53,8 +53,7 @@ def _scalarised(good: list[LaunchCosts], rng: np.random.Generator) -> NDArray[np
     span = np.ptp(costs, axis=0)
     scaled = (costs - costs.min(axis=0)) / np.where(span > 0, span, 1.0)
     weighted = scaled * rng.dirichlet(np.ones(costs.shape[1]))
-    norm: NDArray[np.float64] = weighted.max(axis=1) + 0.05 * weighted.sum(axis=1)
-    return norm
+    return np.asarray(weighted.max(axis=1) + 0.05 * weighted.sum(axis=1))
 
 
 def _improvement(
@@ -72,10 +71,8 @@ def _improvement(
 
         model = SingleTaskGP(torch.as_tensor(x), torch.as_tensor(targets)[:, None])
         fit_gpytorch_mll(
-            ExactMarginalLogLikelihood(model.likelihood, model),
-            optimizer_kwargs={"options": {"maxiter": 50}},
+            ExactMarginalLogLikelihood(model.likelihood, model), optimizer_kwargs={"options": {"maxiter": 50}}
         )
         improvement = LogExpectedImprovement(model, best_f=float(targets.max()))
         with torch.no_grad():
-            gain: NDArray[np.float64] = improvement(torch.as_tensor(candidates)[:, None, :]).numpy()
-            return gain
+            return np.asarray(improvement(torch.as_tensor(candidates)[:, None, :]).numpy())

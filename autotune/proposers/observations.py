@@ -6,16 +6,17 @@ standard error.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
-from autotune.campaign.ports import Problem
+from autotune.campaign.ports import Problem, Suggestion
 from autotune.history.objectives import Objective, Score, job_setting, scores, slots
 from autotune.history.trial import History, Observation
 from autotune.recommend.front import candidates
-from autotune.space import Point, Space, Value, encode
+from autotune.space import Parameter, Point, Space, Value, encode
 
 ENUMERABLE = 4096
 """Spaces up to this size are enumerated; larger ones are sampled."""
@@ -90,16 +91,9 @@ def cost(objective: Objective, score: Score) -> float:
 
 
 def pool(
-    space: Space,
-    rng: np.random.Generator,
-    n: int,
-    tried: Collection[Point] = (),
-    around: Collection[Point] = (),
+    space: Space, rng: Generator, n: int, tried: Collection[Point] = (), around: Collection[Point] = ()
 ) -> list[Point]:
-    """Points that were not tried: all of a small space, else up to ``n`` drawn ones.
-
-    In a large space the neighbours of the points ``around`` are added.
-    """
+    """Points not tried: all of a small space, else ``n`` drawn ones and neighbours of ``around``."""
     if space.size <= max(n, ENUMERABLE):
         candidates = dict.fromkeys(space.points())
     else:
@@ -110,7 +104,7 @@ def pool(
 
 
 def nearest(
-    space: Space, wanted: Mapping[str, Value], rng: np.random.Generator, tried: Collection[Point] = ()
+    space: Space, wanted: Mapping[str, Value], rng: Generator, tried: Collection[Point] = ()
 ) -> Point | None:
     """The untried point of the space that is closest to what a third-party sampler asked for.
 
@@ -118,7 +112,7 @@ def nearest(
     are left out, and a combination that does not exist (or was tried) gives way to the one that differs from
     it in the fewest features of ``encode``; ties are drawn.
     """
-    free = _active_part(space, wanted)
+    free = space.complete({p.name: wanted.get(p.name, p.default) for p in space.job})
     if free in space and free not in tried:
         return free
     left = pool(space, rng, 512, tried, around=[free] if space.listed is None else [])
@@ -129,6 +123,38 @@ def nearest(
     return left[int(closest[rng.integers(len(closest))])]
 
 
-def _active_part(space: Space, wanted: Mapping[str, Value]) -> Point:
-    """The wanted values of the parameters that are active among them."""
-    return space.complete({p.name: wanted.get(p.name, p.default) for p in space.job})
+def asked(
+    problem: Problem,
+    history: History,
+    seed: int,
+    ask: Callable[[list[LaunchCosts], list[Point], Generator], Mapping[str, int] | str],
+    name: str,
+) -> Suggestion | None:
+    """The point that a third-party sampler asks for, or one like it that exists; None when all were tried.
+
+    ``ask`` is given the launches, what is left, and a source of randomness. It answers by an index into the
+    values of each of the ``free_in`` parameters, or says in words why a point is drawn.
+    """
+    rng, seen = np.random.default_rng([seed, len(history)]), launch_costs(problem, history)
+    tried = {s.point for s in seen}
+    left = pool(problem.space, rng, 1, tried)
+    if not left:
+        return None
+    if problem.space.default not in tried:
+        return Suggestion(problem.space.default, "the default first")
+    wanted = ask(seen, left, rng)
+    if isinstance(wanted, str):
+        return Suggestion(left[int(rng.integers(len(left)))], wanted)
+    values = {p.name: p.values[int(wanted[p.name])] for p in free_in(problem.space)}
+    point = nearest(problem.space, values, rng, tried)
+    return None if point is None else Suggestion(point, f"asked for by {name}")
+
+
+def free_in(space: Space) -> list[Parameter]:
+    """The parameters that a third-party sampler decides; some refuse those with a single value."""
+    return [p for p in space.job if len(p.values) > 1]
+
+
+def indices(space: Space, point: Point) -> dict[str, int]:
+    """A point as such a sampler sees it: the index of each value, the default's where it is not active."""
+    return {p.name: p.values.index(point.get(p.name, p.default)) for p in free_in(space)}

@@ -9,11 +9,11 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.random import Generator
 
 from autotune.campaign.ports import Problem, Suggestion
 from autotune.errors import ScenarioError, allowed
-from autotune.proposers.observations import LaunchCosts, launch_costs, nearest, pool
+from autotune.proposers.observations import LaunchCosts, asked, free_in, indices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
     from autotune.history.trial import History
-    from autotune.space import Parameter, Value
+    from autotune.space import Parameter, Point
 
 SAMPLERS = ("tpe", "gp")
 
@@ -35,47 +35,32 @@ class Optuna:
     initial: int = 5  # Launches before the sampler's model takes over, the default among them.
 
     def __post_init__(self) -> None:
-        """Check the name.
-
-        Raises:
-            ScenarioError: a sampler that is not one of ``SAMPLERS``.
-        """
         if self.sampler not in SAMPLERS:
             raise ScenarioError(f"unknown sampler {self.sampler!r}", allowed(self.sampler, SAMPLERS))
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The point that a study with this history asks for; None when every point was tried."""
-        rng = np.random.default_rng([seed, len(history)])
-        seen = launch_costs(problem, history)
-        tried = {s.point for s in seen}
-        left = pool(problem.space, rng, 1, tried)
-        if not left:
-            return None
-        if problem.space.default not in tried:
-            return Suggestion(problem.space.default, "the default first")
-        with warnings.catch_warnings(action="ignore"):  # Optuna marks what we use as experimental
-            values = self._ask(problem, seen, int(rng.integers(2**31)))
-        point = nearest(problem.space, values, rng, tried)
-        return None if point is None else Suggestion(point, f"asked for by Optuna ({self.sampler})")
 
-    def _ask(self, problem: Problem, seen: Sequence[LaunchCosts], seed: int) -> dict[str, Value]:
+        def ask(seen: Sequence[LaunchCosts], left: Sequence[Point], rng: Generator) -> dict[str, int]:
+            with warnings.catch_warnings(action="ignore"):  # Optuna marks what we use as experimental
+                return self._ask(problem, seen, int(rng.integers(2**31)))
+
+        return asked(problem, history, seed, ask, f"Optuna ({self.sampler})")
+
+    def _ask(self, problem: Problem, seen: Sequence[LaunchCosts], seed: int) -> dict[str, int]:
         from optuna import create_study, logging
         from optuna.trial import TrialState, create_trial
 
         logging.set_verbosity(logging.ERROR)
-        free = [p for p in problem.space.job if len(p.values) > 1]
-        distributions = {p.name: _distribution(p) for p in free}
+        distributions = {p.name: _distribution(p) for p in free_in(problem.space)}
         sampler = self._sampler(seed)
         study = create_study(directions=["minimize"] * len(problem.objectives), sampler=sampler)
         for s in seen:
             # An inactive parameter has its default: Optuna's joint samplers skip trials with gaps.
-            indices = {p.name: p.values.index(s.point.get(p.name, p.default)) for p in free}
             state = TrialState.FAIL if s.costs is None else TrialState.COMPLETE
-            study.add_trial(
-                create_trial(params=indices, distributions=distributions, values=s.costs, state=state)
-            )
-        asked = study.ask(distributions)
-        return {p.name: p.values[asked.params[p.name]] for p in free}
+            at = indices(problem.space, s.point)
+            study.add_trial(create_trial(params=at, distributions=distributions, values=s.costs, state=state))
+        return {name: int(index) for name, index in study.ask(distributions).params.items()}
 
     def _sampler(self, seed: int) -> BaseSampler:
         from optuna.samplers import GPSampler, TPESampler
@@ -90,6 +75,5 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
     from optuna.distributions import CategoricalDistribution, IntDistribution
 
     n = len(parameter.values)
-    return (
-        IntDistribution(0, n - 1) if len(parameter.scale) == n else CategoricalDistribution(tuple(range(n)))
-    )
+    on_scale = len(parameter.scale) == n
+    return IntDistribution(0, n - 1) if on_scale else CategoricalDistribution(tuple(range(n)))

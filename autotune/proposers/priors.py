@@ -21,6 +21,8 @@ from autotune.collectives import COLLECTIVES
 from autotune.history.objectives import Slot
 from autotune.space import Parameter, Point, Value
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class NamePriors:
@@ -83,7 +85,7 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
 }
 
 
-def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> NDArray[np.float64]:
+def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> Floats:
     """Which value each parameter has, the last one "not active", one-hot, shape ``(n_points, V)``."""
     codes = np.zeros((len(points), sum(len(p.values) + 1 for p in parameters)))
     rows, values, start = np.arange(len(points)), [dict(point.items_) for point in points], 0
@@ -94,7 +96,7 @@ def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> NDArray[n
     return codes
 
 
-def expected_excess(parameters: Sequence[Parameter], slots: Sequence[Slot]) -> NDArray[np.float64]:
+def expected_excess(parameters: Sequence[Parameter], slots: Sequence[Slot]) -> Floats:
     """How far above the best family each value should be, shape ``(V, n_slots)``, on the log scale.
 
     What a point should be is the sum over its values: ``coded(parameters, points) @`` this.
@@ -106,7 +108,7 @@ def expected_excess(parameters: Sequence[Parameter], slots: Sequence[Slot]) -> N
     return np.vstack([np.zeros((0, len(slots))), *tables])
 
 
-def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.float64]:
+def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> Floats:
     """Rows of ``expected_excess`` of one parameter, shape ``(n_values + 1, n_slots)``."""
     inactive, default = np.zeros(len(slots)), parameter.default
     by_value = [_family_costs(parameter, v, slots) for v in parameter.values]
@@ -130,12 +132,10 @@ def _reached(parameter: Parameter, slots: Sequence[Slot]) -> NDArray[np.bool_]:
     """Slots at which values of a parameter can differ, as far as numbers of bytes show, ``(n_slots,)``."""
     numbers = [n for n in parameter.numbers if n]
     least = min(numbers, default=0.0)
-    return np.array(
-        [message_bytes >= least or least < NAMES.smallest_threshold for _, _, message_bytes in slots]
-    )
+    return np.array([size >= least or least < NAMES.smallest_threshold for _, _, size in slots])
 
 
-def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> NDArray[np.float64]:
+def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> Floats:
     """How unlike two values are, in [0, 1], shape ``(n_values + 1, n_values + 1)``, symmetric.
 
     Values on a scale: their distance on it. Others: one minus the weighted share of words that their names
@@ -150,9 +150,7 @@ def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> ND
     families = [{f for c in collectives if (f := _family(parameter, v, c)) is not None} for v in values]
     count = Counter(word for mine in words for word in mine)
     weight: dict[object, float] = {word: math.log((1 + len(values)) / n) for word, n in count.items()}
-    weight.update(
-        (family, NAMES.family_weight * math.log(1 + len(values))) for mine in families for family in mine
-    )
+    weight.update((f, NAMES.family_weight * math.log(1 + len(values))) for mine in families for f in mine)
     traits: list[set[object]] = [{*mine, *kin} for mine, kin in zip(words, families, strict=True)]
     for i, a in enumerate(values):
         for j, b in enumerate(values):
@@ -171,7 +169,6 @@ def _words(value: Value) -> set[str]:
 
 
 def _family(parameter: Parameter, value: Value, collective: str) -> _Family | None:
-    """The family of an algorithm; None where the name belongs to none."""
     known = COLLECTIVES.get(collective)
     ids = ("default", *known.openmpi.algorithms) if known and known.openmpi else ()
     numbered = isinstance(value, int) and "algorithm" in parameter.name and 0 <= value < len(ids)
@@ -180,7 +177,7 @@ def _family(parameter: Parameter, value: Value, collective: str) -> _Family | No
     return next((family for family in families if re.search(family[0], name)), None)
 
 
-def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> NDArray[np.float64] | None:
+def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> Floats | None:
     """Logarithm of the modelled time in each slot; None where the name belongs to no family.
 
     Slots of operations that have no families (one-sided ones, or memory) count as zero.

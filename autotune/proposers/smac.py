@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.random import Generator
 
 from autotune.campaign.ports import Problem, Suggestion
-from autotune.proposers.observations import LaunchCosts, launch_costs, nearest, pool
+from autotune.proposers.observations import LaunchCosts, asked, free_in, indices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from smac.facade.abstract_facade import AbstractFacade
 
     from autotune.history.trial import History
-    from autotune.space import Parameter, Space, Value
+    from autotune.space import Point, Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,19 @@ class Smac:
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """The point that an optimiser with this history asks for; None when every point was tried."""
-        rng = np.random.default_rng([seed, len(history)])
-        seen = launch_costs(problem, history)
-        tried = {s.point for s in seen}
-        left = pool(problem.space, rng, 1, tried)
-        if not left:
-            return None
-        if problem.space.default not in tried:
-            return Suggestion(problem.space.default, "the default first")
-        good = [s for s in seen if s.costs is not None]
-        if len(seen) < self.initial or not good:
-            return Suggestion(left[int(rng.integers(len(left)))], "drawn")
-        with tempfile.TemporaryDirectory(prefix="autotune-smac-") as directory:
-            values = _ask(problem, good, int(rng.integers(2**31)), Path(directory))
-        if values is None:
-            return Suggestion(left[int(rng.integers(len(left)))], "drawn: SMAC has nothing more to ask for")
-        point = nearest(problem.space, values, rng, tried)
-        return None if point is None else Suggestion(point, "asked for by SMAC")
+
+        def ask(seen: Sequence[LaunchCosts], left: Sequence[Point], rng: Generator) -> dict[str, int] | str:
+            good = [s for s in seen if s.costs is not None]
+            if len(seen) < self.initial or not good:
+                return "drawn"
+            with tempfile.TemporaryDirectory(prefix="autotune-smac-") as directory:
+                return _ask(problem, good, int(rng.integers(2**31)), Path(directory))
+
+        return asked(problem, history, seed, ask, "SMAC")
 
 
-def _ask(
-    problem: Problem, good: Sequence[LaunchCosts], seed: int, directory: Path
-) -> dict[str, Value] | None:
-    """The values that SMAC asks for; None where it has tried all that differ for it."""
+def _ask(problem: Problem, good: Sequence[LaunchCosts], seed: int, directory: Path) -> dict[str, int] | str:
+    """The indices that SMAC asks for; words where it has tried all that differ for it."""
     with warnings.catch_warnings(action="ignore"):  # of the libraries that SMAC builds on
         optimiser, space = _optimiser(problem, seed, directory)
         for s in good:
@@ -66,10 +56,9 @@ def _ask(
         from smac.main.exceptions import ConfigurationSpaceExhaustedException
 
         try:
-            asked = optimiser.ask().config
+            return {name: int(index) for name, index in dict(optimiser.ask().config).items()}
         except ConfigurationSpaceExhaustedException:
-            return None
-    return {p.name: p.values[int(asked[p.name])] for p in _free(problem.space)}
+            return "drawn: SMAC has nothing more to ask for"
 
 
 def _optimiser(problem: Problem, seed: int, directory: Path) -> tuple[AbstractFacade, ConfigurationSpace]:
@@ -96,9 +85,7 @@ def _tell(optimiser: AbstractFacade, space: ConfigurationSpace, problem: Problem
     from ConfigSpace import Configuration
     from smac.runhistory.dataclasses import TrialInfo, TrialValue
 
-    free = _free(problem.space)
-    values = {p.name: p.values.index(s.point.get(p.name, p.default)) for p in free}
-    costs = list(s.costs or ())
+    values, costs = indices(problem.space, s.point), list(s.costs or ())
     value = TrialValue(cost=costs if len(costs) > 1 else costs[0])
     optimiser.tell(TrialInfo(Configuration(space, values=values), seed=0), value, save=False)
 
@@ -108,14 +95,10 @@ def _configuration_space(space: Space) -> ConfigurationSpace:
     from ConfigSpace import Categorical, ConfigurationSpace, Integer
 
     configurations = ConfigurationSpace(seed=0)
-    for p in _free(space):
+    for p in free_in(space):
         n, default = len(p.values), p.values.index(p.default)
         if len(p.scale) == n:
             configurations.add(Integer(p.name, (0, n - 1), default=default))
         else:
             configurations.add(Categorical(p.name, list(range(n)), default=default))
     return configurations
-
-
-def _free(space: Space) -> list[Parameter]:
-    return [p for p in space.job if len(p.values) > 1]

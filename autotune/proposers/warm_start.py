@@ -47,10 +47,7 @@ class FinishedCampaign:
 def with_finished(
     seen: Curves, earlier: Sequence[FinishedCampaign], space: Space, slots: Sequence[Slot]
 ) -> Curves:
-    """The launches of this campaign, and those of earlier ones as far as they carry over.
-
-    They do once this campaign has measured its default.
-    """
+    """This campaign's launches and, once it has measured its default, earlier ones that carry over."""
     defaults = [row for point, row in zip(seen.points, seen.logs, strict=True) if point == space.default]
     if not defaults:
         return seen

@@ -29,10 +29,7 @@ class Contours:
 
 
 def strongest(space: Space, effects: Sequence[Effects], screening: ScreeningResult) -> tuple[Parameter, ...]:
-    """The two ordered parameters with the largest effects among those that stay in the search, or none.
-
-    Effects are compared in standard errors.
-    """
+    """The two ordered parameters with the largest effects, in standard errors, still searched, or none."""
     sizes = {
         name: max((_size(analysis, name) for analysis in effects), default=0.0)
         for name in screening.active
@@ -45,10 +42,7 @@ def strongest(space: Space, effects: Sequence[Effects], screening: ScreeningResu
 def contours(
     objective: Objective, index: int, parameters: tuple[Parameter, ...], steps: Sequence[Step]
 ) -> Contours | None:
-    """The launches that have both parameters on their scales, with a surface; None where they are too few.
-
-    ``index`` is the objective's place among the scores of a step.
-    """
+    """Launches with both parameters on their scales, and the surface of an objective; None: too few."""
     swept = [
         (its.observation.trial.point, its.scores[index].value)
         for its in steps
@@ -67,7 +61,6 @@ def contours(
 
 
 def _size(analysis: Effects, factor: str) -> float:
-    """An effect in standard errors; 0 where it is not known."""
     effects = [effect for effect in analysis.effects if effect.factor == factor]
     ratios = [abs(its.effect) / its.std_err for its in effects if its.std_err > 0]
     return max((ratio for ratio in ratios if math.isfinite(ratio)), default=0.0)

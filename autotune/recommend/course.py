@@ -10,6 +10,7 @@ drawn at random is Σᵢ v₍ᵢ₎ C(n − i, k − 1) / C(n, k).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -90,11 +91,8 @@ class Moment:
 
 def moments(observations: Sequence[Observation]) -> tuple[Moment, ...]:
     """When each launch was asked for."""
-    made, clock_s = [], 0.0
-    for observation in observations:
-        made.append(Moment(observation, clock_s))
-        clock_s += observation.queue_s + observation.duration_s
-    return tuple(made)
+    spent_s = accumulate((o.queue_s + o.duration_s for o in observations), initial=0.0)
+    return tuple(map(Moment, observations, spent_s))
 
 
 def _later(space: Space, steps: Sequence[Step], setting: Point, number: int) -> list[Observation]:

@@ -35,9 +35,7 @@ def coverage(
     measured: Collection[Slot], nodes: int, asked: Iterable[tuple[Slot, int, float | None]]
 ) -> tuple[Covered, ...]:
     """The coverage of calls, each as (slot, nodes, seconds), by measurements on ``nodes``."""
-    return tuple(
-        Covered(slot, on, *_cover(measured, nodes, slot, on), seconds) for slot, on, seconds in asked
-    )
+    return tuple(Covered(slot, n, *_cover(measured, nodes, slot, n), seconds) for slot, n, seconds in asked)
 
 
 def _cover(measured: Collection[Slot], nodes: int, slot: Slot, on: int) -> tuple[Cover, str]:

@@ -183,14 +183,12 @@ def _late(rows: Sequence[RecordedCalls]) -> Late | None:
     for lateness in late:
         for rank in lateness.ranks:
             sums[rank.rank].append(rank)
-    ranks = sorted(
-        (
-            LateRank(rank, max(one.last for one in alike), *(math.fsum(column) for column in zip(
-                *((one.caused_s, one.waited_s) for one in alike), strict=True)))
-            for rank, alike in sums.items()
-        ),
-        key=lambda one: -one.caused_s,
-    )  # fmt: skip
+
+    def summed(rank: int, alike: Sequence[LateRank]) -> LateRank:
+        caused_s, waited_s = (math.fsum(map(attrgetter(name), alike)) for name in ("caused_s", "waited_s"))
+        return LateRank(rank, max(one.last for one in alike), caused_s, waited_s)
+
+    ranks = sorted((summed(*of) for of in sums.items()), key=lambda one: -one.caused_s)
     total = math.fsum(one.caused_s for one in ranks)
     named: list[LateRank] = []
     for one in ranks[:_MOST_LATE]:
@@ -237,8 +235,5 @@ def _transfers(
         return None, None, False
     saved, _, high = (end / default_s for end in ends)
     value = min(total_s, default_s) * saved
-    return (
-        (value, 0.0, min(total_s, UNLIKE * default_s) * high),
-        total_s / best_s,
-        total_s > UNLIKE * default_s,
-    )
+    high_s = min(total_s, UNLIKE * default_s) * high
+    return (value, 0.0, high_s), total_s / best_s, total_s > UNLIKE * default_s

@@ -58,11 +58,8 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
                 tried[slot][words].append((estimate, launch.again))
     spread = _spread(defaults)
     pairs = [(slot, *_best(own, tried[slot], spread)) for slot, own in sorted(defaults.items())]
-    gains = []
-    for slot, _, tuned in pairs:
-        default = _pooled(defaults[slot], spread)
-        gains.append(Gain(slot, *tuned, *default))
-    return tuple(gains), tuple(words for _, words, _ in pairs)
+    gains = tuple(Gain(slot, *tuned, *_pooled(defaults[slot], spread)) for slot, _, tuned in pairs)
+    return gains, tuple(words for _, words, _ in pairs)
 
 
 def _best(

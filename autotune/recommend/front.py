@@ -74,10 +74,7 @@ def _slots(launch: Observation) -> tuple[Slot, ...]:
 
 @remembered
 def _candidate(
-    objectives: tuple[Objective, ...],
-    space: Space,
-    group: tuple[Observation, ...],
-    wanted: tuple[Slot, ...],
+    objectives: tuple[Objective, ...], space: Space, group: tuple[Observation, ...], wanted: tuple[Slot, ...]
 ) -> Candidate | None:
     """The candidate of these launches of one setting; asked again after each launch of any setting."""
     curve = curve_of(space, group)
@@ -89,9 +86,8 @@ def pareto_front(objectives: Sequence[Objective], judged: Sequence[Candidate]) -
     """The candidates that no other one dominates, best first in the first objective."""
 
     def costs(candidate: Candidate) -> tuple[float, ...]:
-        return tuple(
-            -s.value if o.maximise else s.value for o, s in zip(objectives, candidate.scores, strict=True)
-        )
+        pairs = zip(objectives, candidate.scores, strict=True)
+        return tuple(-s.value if o.maximise else s.value for o, s in pairs)
 
     front: list[tuple[tuple[float, ...], Candidate]] = []
     # In this order whoever dominates comes first, and is dominated by none or by one of the front.

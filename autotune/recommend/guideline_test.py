@@ -87,8 +87,6 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """d of one guideline."""
-
     mean: float
     left_s: float
     right_s: float

@@ -28,14 +28,9 @@ from autotune.space import Point, Space
 
 DEFAULT, EXPORTED = "default", "exported"
 """Settings of a campaign: the untouched stack, and the exported files."""
-
-
 _CALL = re.compile(r"(\w+)(\*p|/p)?")
 _POWERS = {None: 0, "*p": 1, "/p": -1}
-
-
-_Way = Mapping[tuple[str, int], int]
-"""Collective and its size by powers of p → how often it is called."""
+_Way = Mapping[tuple[str, int], int]  # Collective and its size by powers of p → how often it is called.
 
 _OVERLAP = "_overlap"
 """Ending of names of calls that compute before the wait, which may hide more of a larger message."""

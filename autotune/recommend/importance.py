@@ -97,8 +97,7 @@ def _total_effects(
     def believed(queries: Sequence[Point]) -> Array:
         """The mean there; a block of one parameter at a time, as all of them together need gigabytes."""
         apart = distances(space, [*points, *queries], len(points))
-        means: Array = Process(apart, known.y, known.launches).prior(v) @ alpha
-        return means
+        return np.asarray(Process(apart, known.y, known.launches).prior(v) @ alpha)
 
     here = believed(drawn)
     steps = np.array([

@@ -59,21 +59,13 @@ class Posterior:
         shift = self.sd**2 / np.sqrt(self.sd**2 + self.noise**2)
         first, second = np.partition(self.mean, 1)[:2]
         gap = np.where(self.mean == first, second - first, self.mean - first) / np.maximum(shift, 1e-12)
-        worth: Array = shift * (np.exp(-0.5 * gap**2) / math.sqrt(2 * math.pi) - gap * ndtr(-gap))
-        return worth
+        return np.asarray(shift * (np.exp(-0.5 * gap**2) / math.sqrt(2 * math.pi) - gap * ndtr(-gap)))
 
 
 def posterior(
     space: Space, points: Sequence[Point], costs: Sequence[float], launches: Sequence[int]
 ) -> Posterior:
-    """Posterior of these settings.
-
-    Args:
-        space: Of the settings.
-        points: One of each setting.
-        costs: Logarithms of their scores, less is better.
-        launches: How many are behind each.
-    """
+    """Posterior of these settings, each by a point, ln of its score (less is better) and its launches."""
     mean, n = np.array(costs, dtype=float), np.array(launches, dtype=float)
     sd, noise = PRIORS.noise / np.sqrt(n), PRIORS.noise
     best = np.argsort(mean, kind="stable")[: PRIORS.judged]
@@ -90,15 +82,8 @@ def pooled(
 ) -> tuple[Array, Array]:
     """Posterior of whole curves, in each slot by itself, with hyperparameters that are not fitted.
 
-    Args:
-        space: Of the settings.
-        points: One of each setting, length n.
-        curves: Logarithms of times, shape ``(n, m)``.
-        launches: How many are behind each.
-        noise: Standard deviation of one launch.
-
-    Returns:
-        Means, shape ``(n, m)``, and standard deviations, shape ``(n,)``.
+    Of n settings are given a point, ln of times ``(n, m)``, launches behind each, and the standard deviation
+    of one launch. Returns means ``(n, m)`` and standard deviations ``(n,)``.
     """
     n = np.array(launches, dtype=float)
     mean, sd = np.array(curves, dtype=float), noise / np.sqrt(n)
@@ -131,11 +116,9 @@ class Process:
         some = np.linspace(0, n - 1, min(n, PRIORS.fitted)).round().astype(int)
         part = Process(self.distances[:, some][:, :, some], self.y[some], self.launches[some])
         start = np.zeros(len(self.distances) + 2)
-        bounds = [(-3 * s, 3 * s) for s in self._spreads()]
-        found: Array = minimize(
-            part.loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40}
-        ).x
-        return found
+        ends = [(-3 * s, 3 * s) for s in self._spreads()]
+        found = minimize(part.loss, start, jac=True, method="L-BFGS-B", bounds=ends, options={"maxiter": 40})
+        return np.asarray(found.x)
 
     def loss(self, v: Array) -> tuple[float, Array]:
         """Negative logarithm of the posterior density of v, and its gradient."""
@@ -158,8 +141,7 @@ class Process:
         theta, variance, _ = self.unpacked(v)
         exponents = theta[:, None, None] * self.distances
         shape = 0.5 * np.exp(-exponents.sum(axis=0)) + 0.5 * np.exp(-exponents).mean(axis=0)
-        covariance: Array = PRIORS.level**2 + variance * shape
-        return covariance
+        return np.asarray(PRIORS.level**2 + variance * shape)
 
     def judged(self, v: Array) -> tuple[Array, Array, float]:
         """Mean and standard deviation of each setting, and the noise of a launch."""

@@ -32,9 +32,8 @@ def predicted(runs: Sequence[Ends], draw_se: float) -> Ends:
 
     ``draw_se``: standard error of a single run by the draw of what was timed, in the unit of ``runs``.
     """
-    (mean, variance, left), (least, *_), (most, *_) = (
-        trimmed(np.asarray(side)) for side in zip(*runs, strict=True)
-    )
+    sides = map(np.asarray, zip(*runs, strict=True))
+    (mean, variance, left), (least, *_), (most, *_) = map(trimmed, sides)
     if left > 1:
         error = float(stdtrit(left - 1, _LEVEL)) * math.sqrt(variance / left)
     else:

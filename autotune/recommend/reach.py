@@ -75,13 +75,9 @@ def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
         walls, busy = [recorded.run_s], [[one.busy_s for one, _ in parts]]
         draw_s = math.hypot(*(s[0] * math.hypot(c.seconds_se or 0.0, c.waiting_se or 0.0) for c, s in parts))
     messages = _total([(1.0, _of_messages(one, gains)) for one in tunable(recorded) if one.name in PATTERNS])
-    seconds = [
-        _total([(1.0, messages), *((s, share) for s, (_, share) in zip(run, parts, strict=True))])
-        for run in busy
-    ]
-    shares = [
-        (s / run_s, low / run_s, high / run_s) for (s, low, high), run_s in zip(seconds, walls, strict=True)
-    ]
+    saved = [share for _, share in parts]
+    seconds = [_total([(1.0, messages), *zip(run, saved, strict=True)]) for run in busy]
+    shares = [(s / run, low / run, high / run) for (s, low, high), run in zip(seconds, walls, strict=True)]
     return Savings(tuple(seconds), tuple(shares), draw_s, unlike)
 
 
@@ -106,7 +102,6 @@ def _share_saved(beside: Sequence[tuple[Gain, float]], theirs: float) -> Ends:
 
 
 def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:
-    """Weighted sums, end by end."""
     value, low, high = (math.fsum(weight * ends[k] for weight, ends in parts) for k in range(3))
     return value, low, high
 

@@ -8,7 +8,7 @@ launches (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2).
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,10 @@ class LaunchNoise:
         """Standard deviation of ln t of one launch."""
         return math.sqrt((PRIOR.freedom * PRIOR.launch_sd**2 + self.squares) / self.freedom)
 
+    def at_most(self, sd: float) -> "LaunchNoise":
+        """The same where as many other launches lay no further apart than this."""
+        return replace(self, squares=min(self.squares, sd**2 * self.repeats))
+
     @property
     def freedom(self) -> int:
         """Degrees of freedom behind it."""
@@ -55,10 +59,7 @@ class LaunchNoise:
 
 
 def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
-    """The noise that the baseline and whatever else was launched more than once show.
-
-    Launches of the baseline are spread over the campaign, so slow drift is in it.
-    """
+    """The noise that the baseline, spread over the campaign, and all else launched more than once show."""
     squares, repeats = 0.0, 0
     for _, logs in repeated(observations):
         squares += float(((logs - logs.mean(axis=0)) ** 2).sum(axis=0).mean())
@@ -73,11 +74,7 @@ def two_that_differ(launches: Iterable[Observation]) -> bool:
 
 
 def repeated(observations: Iterable[Observation]) -> Iterator[tuple[list[int], NDArray[np.float64]]]:
-    """Each setting launched more than once: where its launches stand, and the logarithms of their times.
-
-    Returns:
-        Pairs of positions among the observations, and an array of shape ``(launches, common cells)``.
-    """
+    """Each setting launched again: where its launches stand, ln of their times ``(launches, cells)``."""
     groups: dict[tuple[Subject, Point], dict[int, dict[object, float]]] = defaultdict(dict)
     for i, observation in enumerate(observations):
         logs: dict[object, float] = {e.cell: math.log(e.median_s) for e in observation.usable}
@@ -108,7 +105,6 @@ def optimism(space: Space, launches: Iterable[Observation]) -> Mapping[Slot, flo
 
 @remembered
 def _behind(space: Space, one: Observation) -> Mapping[Slot, NDArray[np.float64]]:
-    """How far each choice of a launch is behind the best, on the log scale, in each slot."""
     logs = {
         slot: np.log([winner.median_s for winner in choices.values()])
         for slot, choices in alternatives(space, [one]).items()

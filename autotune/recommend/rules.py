@@ -18,6 +18,7 @@ from autotune.space import Point
 
 _WORTH = 0.01
 """Least gain of a rule, on the log scale."""
+Choices = Mapping[Point, Winner]  # Of one slot.
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def rules_of(
     which files have one row: one choice for all, or as many as a mapping says; their
     tables have no ends, as the stack cannot be left to decide beyond them.
     """
-    tables: dict[tuple[str, int], dict[int, Mapping[Point, Winner]]] = defaultdict(dict)
+    tables: dict[tuple[str, int], dict[int, Choices]] = defaultdict(dict)
     for (collective, comm_size, message_bytes), choices in sorted(curves.items()):
         if collective not in PATTERNS:  # no rule reaches one
             tables[collective, comm_size][message_bytes] = choices
@@ -82,9 +83,8 @@ def rules_of(
             if j and choice == path[j - 1]:
                 continue
             if j:
-                start = crossing(
-                    sizes[j - 1], sizes[j], by_size[sizes[j - 1]], by_size[sizes[j]], path[j - 1], choice
-                )
+                here, there = sizes[j - 1], sizes[j]
+                start = crossing(here, there, by_size[here], by_size[there], path[j - 1], choice)
             rules.append(Rule(collective, comm_size, start, choice))
         if ends and says(path[-1]):
             rules.append(Rule(collective, comm_size, beyond, Point()))
@@ -92,12 +92,7 @@ def rules_of(
 
 
 def crossing(
-    low_bytes: int,
-    high_bytes: int,
-    at_low: Mapping[Point, Winner],
-    at_high: Mapping[Point, Winner],
-    before: Point,
-    after: Point,
+    low_bytes: int, high_bytes: int, at_low: Choices, at_high: Choices, before: Point, after: Point
 ) -> int:
     """The first message size between two measured ones from which ``after`` is the better choice.
 
@@ -117,7 +112,7 @@ def crossing(
 
 
 def _assign(
-    sizes: Sequence[Mapping[Point, Winner]], allowance: float, most: int, says: Callable[[Point], bool]
+    sizes: Sequence[Choices], allowance: float, most: int, says: Callable[[Point], bool]
 ) -> tuple[Point, ...]:
     """One choice for each size: the fewest rules, at most ``most``, whose loss beyond noise is allowed.
 
@@ -140,11 +135,8 @@ def _assign(
                 if cheapest.choices[-1] != choice:
                     _improve(following[changes + 1], cheapest.then(*cost, choice))
         by_changes = following
-    optima = [
-        min(paths.values(), key=lambda p: p.cost)
-        for changes, paths in sorted(by_changes.items())
-        if changes < most
-    ]
+    allowed = [paths.values() for changes, paths in sorted(by_changes.items()) if changes < most]
+    optima = [min(paths, key=lambda p: p.cost) for paths in allowed]
     if not optima:
         return (Point(),) * len(sizes)
     affordable = (path for path in optima if path.excess <= allowance)
@@ -165,5 +157,5 @@ def _costs(mine: Winner, best: Winner, worth: float) -> tuple[float, float]:
     return max(loss - Z95 * spread, 0.0), loss
 
 
-def _best(choices: Mapping[Point, Winner]) -> Winner:
+def _best(choices: Choices) -> Winner:
     return min(choices.values(), key=lambda w: w.median_s)

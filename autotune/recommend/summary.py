@@ -74,12 +74,10 @@ class Tally:
         )
 
 
-def steps(
-    objectives: Sequence[Objective], space: Space, observations: Iterable[Observation]
-) -> tuple[Step, ...]:
+def steps(objectives: Sequence[Objective], space: Space, made: Iterable[Observation]) -> tuple[Step, ...]:
     """Every launch in the order in which it was made, with the best so far."""
     tally = Tally(objectives, space)
-    return tuple(tally.add(observation) for observation in observations)
+    return tuple(tally.add(observation) for observation in made)
 
 
 def size_rows(recommendation: Recommendation) -> tuple[SizeRow, ...]:

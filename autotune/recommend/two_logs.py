@@ -69,13 +69,10 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
     left, right = _times(first), _times(second)
     pairs = [_pair(call, left[call], right[call]) for call in sorted(left.keys() & right.keys())]
     ordered = sorted((pair for pair in pairs if pair.p_value == pair.p_value), key=lambda pair: pair.p_value)
-    held = next(
-        (i for i, pair in enumerate(ordered) if pair.p_value > RATE / (len(ordered) - i)), len(ordered)
-    )
-    verdicts = {
-        pair.call: LogVerdict.INCONCLUSIVE if i >= held else _direction(pair)
-        for i, pair in enumerate(ordered)
-    }
+    n = len(ordered)
+    held = next((i for i, pair in enumerate(ordered) if pair.p_value > RATE / (n - i)), n)
+    verdicts = {pair.call: _direction(pair) for pair in ordered[:held]}
+    verdicts |= dict.fromkeys((pair.call for pair in ordered[held:]), LogVerdict.INCONCLUSIVE)
     return TwoLogs(
         tuple(replace(pair, verdict=verdicts.get(pair.call, pair.verdict)) for pair in pairs),
         tuple(sorted(left.keys() - right.keys())),
@@ -95,9 +92,7 @@ def _times(rows: Iterable[BenchmarkRow]) -> dict[Call, list[float]]:
         labels = {name.lower(): value for name, value in one.labels}
         if not time_us or labels.get("status", "ok") != "ok":
             continue
-        setting = sorted(
-            (name, value) for name, value in labels.items() if value and not is_figure(name, value)
-        )
+        setting = sorted((n, v) for n, v in labels.items() if v and not is_figure(n, v))
         times[(one.collective, one.comm_size or 0, one.message_bytes), tuple(setting)].append(time_us)
     return times
 

@@ -52,10 +52,7 @@ def winners(
     judged: Sequence[Candidate],
     recommendation: Recommendation | None,
 ) -> tuple[SlotWinner, ...]:
-    """The map of the recommended setting, or of the best that was swept where that was not; none without one.
-
-    Empty too where there is nothing to choose per size.
-    """
+    """The map of the recommended setting, else of the best that was swept; empty: nothing to choose."""
     groups = by_setting(space, history.sweeps)
     wanted = [recommendation.point] if recommendation else []
     wanted += [candidate.point for candidate in ranked(objectives, judged)[:1]]
@@ -76,9 +73,7 @@ def winners(
     return tuple(places)
 
 
-def _by_launch(
-    space: Space, group: Iterable[Observation]
-) -> Mapping[tuple[Slot, Point], Mapping[int, Estimate]]:
+def _by_launch(space: Space, group: Iterable[Observation]) -> dict[tuple[Slot, Point], dict[int, Estimate]]:
     """Slot and choice → launch → what was measured."""
     per_size = {p.name for p in space.job if p.per_size}
     seen: dict[tuple[Slot, Point], dict[int, Estimate]] = defaultdict(dict)

@@ -56,10 +56,7 @@ class RecordedTable:
 
 
 def read_recorded(
-    path: Path,
-    call_level: Collection[str] = (),
-    per_job: Collection[str] = (),
-    collective: str | None = None,
+    path: Path, call_level: Collection[str] = (), per_job: Collection[str] = (), collective: str | None = None
 ) -> RecordedTable:
     """The recorded campaign in a CSV or Parquet file.
 
@@ -211,9 +208,8 @@ def _condition(
     best: dict[str, tuple[Value, ...]] = {}
     fewest = len(points)
     for parent in earlier:
-        wanted = tuple(
-            v for v in parent.values if any(p.get(parent.name) == v and column in p for p in points)
-        )
+        having = [p for p in points if column in p]
+        wanted = tuple(v for v in parent.values if any(p.get(parent.name) == v for p in having))
         wrong = sum(p.get(parent.name) in wanted and column not in p for p in points)
         if all(parent.name in p for p in points if column in p) and wrong < fewest:
             best, fewest = {parent.name: wanted}, wrong

@@ -1,5 +1,6 @@
 """Finds ``conf/`` and ``search_spaces/`` in an installed wheel or in a checkout, and reads users' files."""
 
+import codecs
 import os
 import re
 import stat
@@ -95,13 +96,14 @@ def user_text(
 
 
 def decoded(content: bytes, *, lenient: bool = False) -> str:
-    """The text that bytes are in UTF-8.
+    """The text that bytes are in UTF-8; ``lenient``: with its mark, or in the UTF-16 of PowerShell, too.
 
     Raises:
         ValueError: they are none, or have more lines, or a number of more digits, than are read; in words.
     """
     try:
-        text = content.decode(errors="replace" if lenient else "strict")
+        marked = "utf-16" if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+        text = content.decode(*((marked, "replace") if lenient else ()))
     except UnicodeDecodeError as exc:
         raise ValueError(f"byte {exc.start + 1} is no UTF-8") from exc
     if sum(map(text.count, _LINE_ENDS)) > MOST_LINES:
@@ -142,5 +144,4 @@ def user_bytes(
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Open without waiting for anybody."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)

@@ -55,10 +55,8 @@ def offers(group: str, taken: Collection[str] = ()) -> Offers:
 def plugged(point: EntryPoint, needs: Collection[str], **checks: Callable[[Any], Any]) -> Any:
     """An object of the class behind an entry point; its exceptions name its distribution.
 
-    Args:
-        point: The entry point.
-        needs: Attributes that it must have.
-        checks: Method → what its result goes through; an exception says what is wrong with it.
+    ``needs``: attributes that it must have; ``checks``: method → what its result goes through, where an
+    exception says what is wrong with it.
 
     Raises:
         UserError: it cannot be loaded or made, or lacks an attribute; its methods raise it too.

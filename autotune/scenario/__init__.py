@@ -19,25 +19,8 @@ from autotune.collectives import MEASURED, PATTERNS
 from autotune.errors import ScenarioError, allowed
 from autotune.history.objectives import UNITS, Objective
 from autotune.resources import conf_text
+from autotune.scenario import sections
 from autotune.scenario.pattern import check_pattern
-from autotune.scenario.sections import (
-    Baseline,
-    Budget,
-    CampaignPlace,
-    Cluster,
-    Confirm,
-    Discover,
-    Launch,
-    Limits,
-    Mpi,
-    Probe,
-    Program,
-    ProposerChoice,
-    Screening,
-    Stop,
-    Verify,
-    Weighing,
-)
 from autotune.space import size_in_bytes
 from autotune.structure import Document, plain
 
@@ -59,7 +42,8 @@ _RANGES: Mapping[str, float] = {
 LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"  # Of a message: more than all memory of any node.
 _POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
              "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
-             "launch": ("timeout_s",), "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),
+             "launch": ("timeout_s", "first_node"),
+             "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),
 }  # fmt: skip
 """Keys that are above zero, where they are set."""
 
@@ -72,24 +56,24 @@ class Scenario:
     collective: tuple[str, ...]
     sizes: tuple[int, ...]
     space: str
-    campaign: CampaignPlace
-    cluster: Cluster
-    mpi: Mpi
+    campaign: sections.CampaignPlace
+    cluster: sections.Cluster
+    mpi: sections.Mpi
     require: tuple[str, ...]
     fix: Mapping[str, Any]
     objectives: tuple[str, ...]
-    objective: Weighing
+    objective: sections.Weighing
     responses: Mapping[str, Any]
-    budget: Budget
-    baseline: Baseline
-    screening: Screening
-    discover: Discover
-    proposer: ProposerChoice
-    stop: Stop
-    confirm: Confirm
-    verify: Verify
-    probe: Probe
-    launch: Launch
+    budget: sections.Budget
+    baseline: sections.Baseline
+    screening: sections.Screening
+    discover: sections.Discover
+    proposer: sections.ProposerChoice
+    stop: sections.Stop
+    confirm: sections.Confirm
+    verify: sections.Verify
+    probe: sections.Probe
+    launch: sections.Launch
     export: tuple[str, ...]
     machine: Mapping[str, Any]
     simulate: Mapping[str, Any]
@@ -98,11 +82,6 @@ class Scenario:
     seed: int
 
     def __post_init__(self) -> None:
-        """Check what the types do not say.
-
-        Raises:
-            ScenarioError: a value out of its range; the message names the key.
-        """
         for name in self.collective:
             _among("collective", name, MEASURED)
         for name in self.require:
@@ -176,14 +155,14 @@ class Scenario:
         """Directory of the campaign."""
         return Path(self.campaign.dir)
 
-    def program(self) -> Program:
+    def program(self) -> sections.Program:
         """The program of ``probe=command`` and its options.
 
         Raises:
             ScenarioError: an unknown key, or a value that is not allowed.
         """
         document = Document("the scenario", ScenarioError)
-        its = document.structured(Program, self.probe.options, "probe.options")
+        its = document.structured(sections.Program, self.probe.options, "probe.options")
         _among("probe.options.pass", its.way, ("arguments", "environment", "template"))
         _among("probe.options.answer", its.answer, ("json", "patterns"))
         if not its.run or not its.run[0]:
@@ -205,11 +184,9 @@ class Scenario:
             return tuple(Objective(name, goal=str(goal)) for name, goal in self.responses.items())
         counting = []
         for name in self.objectives:
-            limits: Limits = getattr(self.objective, name)
+            limits: sections.Limits = getattr(self.objective, name)
             one = Objective(name, limits.min_bytes, limits.max_bytes)
-            if name == "memory" or any(
-                one.covers((its, 0, size)) for its in self.collective for size in self.sizes
-            ):
+            if name == "memory" or any(one.covers((c, 0, n)) for c in self.collective for n in self.sizes):
                 counting.append(one)
         if not counting:
             raise ScenarioError(
@@ -318,7 +295,6 @@ def _among(key: str, value: str, choices: Iterable[str]) -> None:
 
 
 def _path(key: str, text: str) -> None:
-    """Refuse what no file system takes, before anything looks for it."""
     longest = max((len(part.encode(errors="replace")) for part in Path(text).parts), default=0)
     if "\0" in text or len(text) > 4095 or longest > 255:
         raise ScenarioError(f"{key}={text}", "expected a path, each name in it of at most 255 bytes")

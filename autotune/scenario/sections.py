@@ -166,6 +166,7 @@ class Launch:
     timeout_s: float | None
     queue_timeout_s: float
     patience_s: float
+    first_node: int | None
     tool: str = field(metadata={"key": "with"})
 
 

@@ -1,13 +1,13 @@
 """The wishes of ``conf=site``: the jobs of a site, and the memory that their calls take of a node."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import ScenarioError, allowed
 
 Job = tuple[int, int]  # Nodes, and ranks on each.
-Slot = tuple[str, int, int, int]
-"""Collective, nodes, ranks on a node, bytes."""
+Slot = tuple[str, int, int, int]  # Collective, nodes, ranks on a node, bytes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +19,12 @@ class Wishes:
     ppn: tuple[int, ...]
     memory_gib: float | None  # Of a node; None: as much as the machine that asks has.
     sizes: tuple[int, ...]
+    split_gain: float = 0.05  # What a job must gain a slot beyond the common setting, to get one of its own.
+    under_load: str = ""  # A line of shell beside which settings are compared once more; empty: none.
+    within: bool = False  # Whether jobs also measure communicators of a part of their ranks.
+    at_once: int = field(default=1, compare=False)  # Jobs beside each other; a resumed site may have others.
 
     def __post_init__(self) -> None:
-        """Check what the types do not say.
-
-        Raises:
-            ScenarioError: an unknown collective, or no number above zero.
-        """
         for name in self.collectives:
             if name not in MEASURED:
                 raise ScenarioError(f"site.collectives={name}", allowed(name, MEASURED))
@@ -33,6 +32,10 @@ class Wishes:
             values = getattr(self, key)
             if not values or any(isinstance(v, int) and v < 1 for v in values):
                 raise ScenarioError(f"site.{key}={list(values)}", "expected one at least, numbers above zero")
+        if not self.split_gain >= 0:
+            raise ScenarioError(f"site.split_gain={self.split_gain}", "expected zero or more; 0.05 is 5 %")
+        if self.at_once < 1:
+            raise ScenarioError(f"site.at_once={self.at_once}", "expected a number above zero")
         if not self.jobs:
             raise ScenarioError("site.nodes and site.ppn make no job of two ranks", "a collective needs two")
 
@@ -46,18 +49,13 @@ class Wishes:
         return [(c, *job, size) for c in self.collectives for size in self.sizes]
 
     def check_memory(self, here_bytes: float) -> None:
-        """Refuse a call that no node has memory for.
-
-        Args:
-            here_bytes: memory of the machine that asks.
+        """Refuse a call that no node has memory for; ``here_bytes``: of the machine that asks.
 
         Raises:
             ScenarioError: there is one.
         """
         room = here_bytes if self.memory_gib is None else self.memory_gib * 2**30
-        worst = max(
-            (slot for job in self.jobs for slot in self.slots(job)), key=lambda slot: node_bytes(*slot)
-        )
+        worst = max((slot for job in self.jobs for slot in self.slots(job)), key=lambda s: node_bytes(*s))
         if (needed := node_bytes(*worst)) <= room:
             return
         collective, nodes, ppn, size = worst
@@ -67,6 +65,17 @@ class Wishes:
             f"which has {room / 2**30:.3g}",
             f"sizes up to {max(fit)} fit there" if fit else "no size fits there: fewer nodes or ppn",
         )
+
+
+def communicators(jobs: Collection[Job], job: Job) -> tuple[int, ...]:
+    """Ranks of a job, and a half, a quarter … of them as far as no table of a smaller job of these holds.
+
+    A table holds below twice its ranks.
+    """
+    ranks = job[0] * job[1]
+    below = max((n * p for n, p in jobs if n * p < ranks), default=1)
+    halves = (ranks >> k for k in range(1, ranks.bit_length()))
+    return ranks, *(half for half in halves if half >= 2 * below)
 
 
 def node_bytes(collective: str, nodes: int, ppn: int, message_bytes: int) -> int:

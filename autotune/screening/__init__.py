@@ -14,18 +14,5 @@ from autotune.screening.design import Factor, ScreeningDesign, foldover, placket
 from autotune.screening.effects import Effect, Effects
 from autotune.screening.levels import as_run, factors_of, points_of, two_levels
 
-__all__ = [
-    "Effect",
-    "Effects",
-    "Factor",
-    "ScreeningDesign",
-    "ScreeningResult",
-    "analyse",
-    "as_run",
-    "factors_of",
-    "foldover",
-    "plackett_burman",
-    "points_of",
-    "screened",
-    "two_levels",
-]
+__all__ = ["Effect", "Effects", "Factor", "ScreeningDesign", "ScreeningResult", "analyse", "as_run",
+           "factors_of", "foldover", "plackett_burman", "points_of", "screened", "two_levels"]  # fmt: skip

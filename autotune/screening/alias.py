@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from autotune.screening.design import Matrix
 from autotune.screening.model import RULE
 
 
@@ -40,18 +41,14 @@ class Efficiency:
 
 
 def aliases(
-    names: Sequence[str],
-    nuisance: NDArray[np.float64],
-    main: NDArray[np.float64],
-    estimable: NDArray[np.bool_],
-    joint: bool = True,
+    names: Sequence[str], nuisance: Matrix, main: Matrix, estimable: NDArray[np.bool_], joint: bool = True
 ) -> tuple[Alias, ...]:
     """All two-factor interactions that leak into main effects, by factor and then by size.
 
     The mean is the first nuisance column (which holds the weights, if any). Where main effects were
     not estimated jointly, others leak in as well and are listed like interactions.
     """
-    unfitted: dict[tuple[str, ...], NDArray[np.float64]] = {
+    unfitted: dict[tuple[str, ...], Matrix] = {
         (names[i], names[j]): main[:, i] * main[:, j] / nuisance[:, 0]
         for i, j in combinations(range(len(names)), 2)
     }
@@ -59,7 +56,7 @@ def aliases(
     leaking: list[Alias] = []
     for fitted in [columns] if joint else [[column] for column in columns]:
         others = [i for i in range(len(names)) if not joint and i not in fitted]
-        leaks: dict[tuple[str, ...], NDArray[np.float64]] = {(names[i],): main[:, i] for i in others}
+        leaks: dict[tuple[str, ...], Matrix] = {(names[i],): main[:, i] for i in others}
         leaks |= unfitted
         if fitted and leaks:
             matrix = np.hstack([nuisance, main[:, fitted]])
@@ -69,7 +66,7 @@ def aliases(
     return tuple(leaking)
 
 
-def efficiency(main: NDArray[np.float64]) -> Efficiency:
+def efficiency(main: Matrix) -> Efficiency:
     """D-, A- and G-efficiency of codes (n_runs, n_factors) for the model of the mean and the main effects.
 
     The largest variance of a prediction is searched from every run by flipping one factor at a time while
@@ -85,15 +82,11 @@ def efficiency(main: NDArray[np.float64]) -> Efficiency:
     corners = np.unique(np.where(main < 0, -1.0, 1.0), axis=0)
     worst = max(_climb(dispersion, corner) for corner in corners)
     sign, logarithm = np.linalg.slogdet(information)
-    return Efficiency(
-        d=100 * float(sign * np.exp(logarithm / p)),
-        a=100 * p / float(np.trace(dispersion)),
-        g=100 * p / worst,
-    )
+    d = 100 * float(sign * np.exp(logarithm / p))
+    return Efficiency(d, a=100 * p / float(np.trace(dispersion)), g=100 * p / worst)
 
 
-def _climb(dispersion: NDArray[np.float64], corner: NDArray[np.float64]) -> float:
-    """The variance of a prediction (times runs) at the local maximum that is reached from a corner."""
+def _climb(dispersion: Matrix, corner: Matrix) -> float:
     at = np.append(1.0, corner)
     while True:
         # Flipping coordinate i changes a'Da by −4·aᵢ·(Da)ᵢ + 4·Dᵢᵢ.
@@ -105,9 +98,7 @@ def _climb(dispersion: NDArray[np.float64], corner: NDArray[np.float64]) -> floa
         at[best] = -at[best]
 
 
-def _listed(factor: str, labels: Sequence[tuple[str, ...]], row: NDArray[np.float64]) -> list[Alias]:
+def _listed(factor: str, labels: Sequence[tuple[str, ...]], row: Matrix) -> list[Alias]:
     large = np.flatnonzero(np.abs(row) >= RULE.listed).tolist()
-    return sorted(
-        (Alias(factor, labels[i], float(row[i])) for i in large),
-        key=lambda alias: -round(abs(alias.coefficient), 9),
-    )
+    found = [Alias(factor, labels[i], float(row[i])) for i in large]
+    return sorted(found, key=lambda alias: -round(abs(alias.coefficient), 9))

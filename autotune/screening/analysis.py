@@ -16,18 +16,16 @@ from autotune.errors import UserError
 from autotune.screening.alias import aliases, efficiency
 from autotune.screening.design import ScreeningDesign
 from autotune.screening.effects import BlockEffect, Effect, Effects, Scale, Suspicion
-from autotune.screening.lenth import half_normal_scores, lenth
-from autotune.screening.model import (
-    RULE,
-    Fit,
-    fit,
-    independent,
-    nuisance_columns,
-    plot_columns,
-    rank,
-    tied_factors,
+from autotune.screening.model import RULE, Fit, fit, independent, nuisances, plot_columns, rank, tied_factors
+from autotune.screening.noise import (
+    NoiseEstimate,
+    half_normal_scores,
+    lenth,
+    noise_of,
+    pure_error,
+    run_variance,
+    smallest_error,
 )
-from autotune.screening.noise import NoiseEstimate, noise_of, pure_error, run_variance, smallest_error
 
 
 def analyse(
@@ -63,7 +61,7 @@ def analyse(
     middle = float(np.mean(y))
     y = y - middle
     main = design.coded
-    nuisance, n_means = nuisance_columns(design)
+    nuisance, n_means = nuisances(design)
     n_centre = nuisance.shape[1] - n_means
     tied = tied_factors(nuisance, main)
     nuisance = independent(np.hstack([nuisance, main[:, tied]]))
@@ -250,9 +248,7 @@ class _Judged:
             factor="curvature",
             low="corners",
             high="centre",
-            p_optimistic=math.nan,
-            effect_optimistic=math.nan,
-            half_normal=math.nan,
+            **dict.fromkeys(("p_optimistic", "effect_optimistic", "half_normal"), math.nan),
             n_low=self.design.n_runs - n_centre,
             n_high=n_centre,
         )
@@ -294,9 +290,8 @@ class _Judged:
                 notes.append(f"{factor.name}: no effect can be estimated, {why}")
         if np.any(tied):
             together = ", ".join(name for name, its in zip(design.names, tied, strict=True) if its)
-            notes.append(
-                f"{together}: they change together in these runs, so their effects cannot be separated"
-            )
+            why = "they change together in these runs, so their effects cannot be separated"
+            notes.append(f"{together}: {why}")
         if not fitted.joint:
             notes.append(
                 "there are too few runs to separate all factors: each effect is a plain difference of means, "
@@ -306,9 +301,8 @@ class _Judged:
             notes.append(_SOURCES[self.noise.source])
         boot = ", ".join(factor.name for factor in design.factors if factor.whole_plot)
         if boot and not self.plots.df:
-            notes.append(
-                f"{boot}: too few reboots to see how much reboots alone differ; errors are those of runs"
-            )
+            said = "too few reboots to see how much reboots alone differ; errors are those of runs"
+            notes.append(f"{boot}: {said}")
         return tuple(notes)
 
 

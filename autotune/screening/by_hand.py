@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from autotune.errors import TableError, UserError, allowed
 from autotune.importers.table import Row
 from autotune.screening.design import Factor, ScreeningDesign, plackett_burman
-from autotune.screening.lenth import pseudo_error
-from autotune.screening.model import RULE, fit, nuisance_columns
+from autotune.screening.model import RULE, fit, nuisances
+from autotune.screening.noise import pseudo_error
 
 _NEEDED, _OPTIONAL = ("factor", "low", "high"), ("centre",)
 
@@ -45,12 +46,9 @@ class Layout:
         Raises:
             UserError: no design of so many runs for these factors, or centre points without a centre.
         """
+        rng = np.random.default_rng(self.seed)
         design = plackett_burman(
-            factors,
-            np.random.default_rng(self.seed),
-            blocks=self.blocks,
-            centre_points=self.centre_points,
-            min_runs=self.runs,
+            factors, rng, blocks=self.blocks, centre_points=self.centre_points, min_runs=self.runs
         )
         size = design.n_runs // self.blocks - self.centre_points
         if size != self.runs:
@@ -67,11 +65,8 @@ def factors_in(name: str, columns: Sequence[str], rows: Sequence[Row]) -> tuple[
         TableError: a column that is missing or unknown, or an empty field.
         UserError: a factor with one value at both levels.
     """
-    for column in _NEEDED:
-        if column not in columns:
-            raise TableError(
-                f"{name} has no column {column!r}", f"needed: {', '.join(_NEEDED)}; also: centre"
-            )
+    if gone := [column for column in _NEEDED if column not in columns]:
+        raise TableError(f"{name} has no column {gone[0]!r}", f"needed: {', '.join(_NEEDED)}; also: centre")
     for column in columns:
         if column not in (*_NEEDED, *_OPTIONAL):
             raise TableError(f"{name}: unknown column {column!r}", allowed(column, (*_NEEDED, *_OPTIONAL)))
@@ -92,7 +87,7 @@ def sensitivity(design: ScreeningDesign, sigma: float, effect: float | None) -> 
     return Sensitivity(sigma, effect, powers, detectable_effect(design, sigma, rng))
 
 
-def power(design: ScreeningDesign, effect: float, sigma: float, rng: np.random.Generator) -> dict[str, float]:
+def power(design: ScreeningDesign, effect: float, sigma: float, rng: Generator) -> dict[str, float]:
     """The power for each factor, others being inert.
 
     With three or more residual degrees of freedom this is exact (noncentral t); with fewer, where Lenth's
@@ -108,7 +103,7 @@ def power(design: ScreeningDesign, effect: float, sigma: float, rng: np.random.G
     return {name: _power(shift, len(shifts), df, rng) for name, shift in shifts.items()}
 
 
-def detectable_effect(design: ScreeningDesign, sigma: float, rng: np.random.Generator) -> dict[str, float]:
+def detectable_effect(design: ScreeningDesign, sigma: float, rng: Generator) -> dict[str, float]:
     """The smallest effect of each factor that is called active with a probability of 80 %.
 
     Raises:
@@ -133,7 +128,7 @@ def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tu
     """For each factor |effect| in standard errors, and the residual degrees of freedom."""
     if not 0 < sigma < math.inf:
         raise UserError(f"the standard deviation of a run is {sigma:g}", "it must be positive")
-    nuisance, _ = nuisance_columns(design)
+    nuisance, _ = nuisances(design)
     fitted = fit(nuisance, design.coded, np.zeros(design.n_runs))
     if not (fitted.joint and np.all(fitted.estimable)):
         raise UserError(f"{design.n_runs} runs cannot separate {len(design.factors)} factors")
@@ -141,7 +136,7 @@ def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tu
     return dict(zip(design.names, (abs(effect) / errors).tolist(), strict=True)), fitted.residual_df
 
 
-def _power(shift: float, n_factors: int, df: int, rng: np.random.Generator) -> float:
+def _power(shift: float, n_factors: int, df: int, rng: Generator) -> float:
     """The power for an effect of ``shift`` standard errors.
 
     By Lenth's method it is the share of simulated sets of contrasts, all noise but one, in which that one

@@ -36,17 +36,10 @@ class CostModel:
 
 
 def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:
-    """The form with the least AIC.
+    """The form with the least AIC for (n,) ranks, bytes and a response; ``log``: its errors are relative.
 
-    Args:
-        p: (n,) ranks.
-        m: (n,) message sizes in bytes.
-        y: (n,) response, not transformed.
-        log: errors are relative: the fit is by least squares of logarithms to base 2.
-
-    Returns:
-        None where a table has fewer rows than coefficients, ranks below 1, sizes below 0 or a response that
-        is not above 0.
+    None where a table has fewer rows than coefficients, ranks below 1, sizes below 0 or a response not above
+    0.
     """
     if len(y) < 4 or p.min() < 1 or m.min() < 0 or y.min() <= 0:
         return None
@@ -54,42 +47,8 @@ def cheapest(p: Vector, m: Vector, y: Vector, *, log: bool) -> CostModel | None:
     return min(models, key=lambda model: model.aic)
 
 
-def averaged(p: Vector, m: Vector, y: Vector) -> Callable[[Vector, Vector], tuple[Vector, Vector]]:
-    """Ranks and bytes → mean and variance of ln(response) over all forms, each by its Akaike weight.
-
-    The variance is between the forms: those that the data do not separate add variance where they differ. Of
-    fewer than four rows the mean is the geometric mean of the response, as far as it goes.
-
-    Args:
-        p: (n,) ranks.
-        m: (n,) message sizes in bytes.
-        y: (n,) response, not transformed; its errors are relative.
-    """
-    if len(y) < 4:
-        level = float(np.mean(np.log(y)))
-        return lambda ranks, _: (np.full(len(ranks), level), np.zeros(len(ranks)))
-    ones = np.ones(len(y))
-    # Least squares of relative errors have a closed form; where errors are small those of logs are alike.
-    betas = [_linear(_design(form, p, m) / y[:, None], ones) for form in FORMS]
-
-    def logs(ranks: Vector, nbytes: Vector) -> Vector:
-        fits = (_design(form, ranks, nbytes) @ beta for form, beta in zip(FORMS, betas, strict=True))
-        return np.log(np.maximum([*fits], 1e-300))
-
-    misfit = np.sum((logs(p, m) - np.log(y)) ** 2, axis=1)
-    weights = (np.maximum(misfit, 1e-12) / max(misfit.min(), 1e-12)) ** (-len(y) / 2)
-    weights /= weights.sum()
-
-    def predict(ranks: Vector, nbytes: Vector) -> tuple[Vector, Vector]:
-        each = logs(ranks, nbytes)
-        mean = weights @ each
-        return mean, weights @ (each - mean) ** 2
-
-    return predict
-
-
 def _fitted(form: str, p: Vector, m: Vector, y: Vector, log: bool) -> CostModel:
-    design = _design(form, p, m)
+    design = np.column_stack([np.ones(len(p)), *FORMS[form](p, m)])
     beta = _relative(design, y) if log else _linear(design, y)
     fitted = design @ beta
     scaled, measured = (np.log2(fitted), np.log2(y)) if log else (fitted, y)
@@ -101,21 +60,15 @@ def _fitted(form: str, p: Vector, m: Vector, y: Vector, log: bool) -> CostModel:
     return CostModel(form, start, message, byte, aic, scaled)
 
 
-def _design(form: str, p: Vector, m: Vector) -> Vector:
-    return np.column_stack([np.ones(len(p)), *FORMS[form](p, m)])
-
-
 def _linear(design: Vector, y: Vector) -> Vector:
     from scipy.optimize import nnls
 
     lengths = np.linalg.norm(design, axis=0)
     lengths[lengths == 0] = 1
-    beta: Vector = nnls(design / lengths, y)[0] / lengths
-    return beta
+    return np.asarray(nnls(design / lengths, y)[0] / lengths)
 
 
 def _relative(design: Vector, y: Vector) -> Vector:
-    """Coefficients by least squares of log₂, from the fit of relative errors."""
     from scipy.optimize import least_squares
 
     start = _linear(design / y[:, None], np.ones(len(y)))
@@ -125,10 +78,8 @@ def _relative(design: Vector, y: Vector) -> Vector:
     floor = np.maximum(start / scale, 1e-9)
 
     def misfit(x: Vector) -> Vector:
-        ratio: Vector = np.log2(np.maximum(design @ (x * scale), 1e-300)) - np.log2(y)
-        return ratio
+        return np.asarray(np.log2(np.maximum(design @ (x * scale), 1e-300)) - np.log2(y))
 
     fit = least_squares(misfit, floor, bounds=(0, np.inf), x_scale=floor)
     # A zero is never reached from inside; what adds less than a billionth anywhere is one.
-    beta: Vector = np.where(fit.x > 1e-9, fit.x, 0.0) * scale
-    return beta
+    return np.asarray(np.where(fit.x > 1e-9, fit.x, 0.0) * scale)

@@ -67,11 +67,8 @@ def screened(
     if not analyses:
         raise UserError("nothing was analysed, so no factor can be judged")
     for analysis in analyses:
-        if goals.get(analysis.response) not in ("min", "max"):
-            raise UserError(
-                f"response {analysis.response!r} has the goal {goals.get(analysis.response)!r}",
-                "goals: min, max",
-            )
+        if (goal := goals.get(analysis.response)) not in ("min", "max"):
+            raise UserError(f"response {analysis.response!r} has the goal {goal!r}", "goals: min, max")
     return ScreeningResult(tuple(_decision(factor, analyses, goals) for factor in factors))
 
 

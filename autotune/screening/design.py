@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from autotune.errors import UserError
@@ -29,8 +30,8 @@ class DesignRoom:
 
 
 MOST = DesignRoom()
-_HADAMARD_BASES = frozenset({1, 12, 20})
-"""pyDOE3 builds Hadamard matrices of order base · 2^e from these."""
+Matrix = NDArray[np.float64]
+_HADAMARD_BASES = frozenset({1, 12, 20})  # pyDOE3 builds Hadamard matrices of order base · 2^e from these.
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,6 @@ class Factor:
     whole_plot: bool = False  # Whether a change costs a reboot, so that runs are grouped by it.
 
     def __post_init__(self) -> None:
-        """Check that there is something to compare.
-
-        Raises:
-            UserError: both levels are the same.
-        """
         if self.low == self.high:
             raise UserError(
                 f"factor {self.name!r} has the same value at both levels: {self.low!r}",
@@ -69,7 +65,7 @@ class ScreeningDesign:
     """Runs in the order in which they are made; also the coded form of anybody's table."""
 
     factors: tuple[Factor, ...]  # One per column of ``coded``.
-    coded: NDArray[np.float64]  # (n_runs, n_factors), all in [−1, 1].
+    coded: Matrix  # (n_runs, n_factors), all in [−1, 1].
     order: tuple[int, ...]  # For each run its row in the standard (not randomised) order of its block.
     blocks: tuple[int | str, ...]  # For each run its block.
     whole_plots: tuple[int, ...]
@@ -150,27 +146,18 @@ _OF_RUNS = ("order", "blocks", "whole_plots", "centre")
 
 
 def plackett_burman(
-    factors: Sequence[Factor],
-    rng: np.random.Generator,
-    *,
-    blocks: int = 1,
-    centre_points: int = 0,
-    min_runs: int = 8,
+    factors: Sequence[Factor], rng: Generator, *, blocks: int = 1, centre_points: int = 0, min_runs: int = 8
 ) -> ScreeningDesign:
     """A randomised Plackett–Burman design.
 
     The run size is the smallest one that pyDOE3 can build (4, 8, 12, 16, 20, 24, 32, 40, …) above the number
-    of factors and not below ``min_runs``. Of its columns those are used that alias main effects least with
-    two-factor interactions (greedily, by the sum of squared alias coefficients, then by how interactions are
-    aliased with each other), so that four factors in eight runs are of resolution IV, and in sixteen all
-    combinations. Whole-plot factors take columns with the fewest combinations.
+    of factors and not below ``min_runs``, centre points not counted. Of its columns those are used that alias
+    main effects least with two-factor interactions (greedily, by the sum of squared alias coefficients, then
+    by how interactions are aliased with each other), so that four factors in eight runs are of resolution IV,
+    and in sixteen all combinations. Whole-plot factors take columns with the fewest combinations.
 
-    Args:
-        factors: the factors, at least one.
-        rng: the source of the run order.
-        blocks: replicates of the whole design, one after the other, each in an order of its own.
-        centre_points: runs at the centre per block; factors without a centre alternate between their levels.
-        min_runs: lower bound of the run size of a block, centre points not counted.
+    ``blocks`` are replicates of it all, each in an order of its own by ``rng``, with so many centre points
+    each; factors without a centre alternate between their levels there.
 
     Raises:
         UserError: no factors, no block, centre points where no factor has a centre, or too many of anything.
@@ -188,13 +175,10 @@ def plackett_burman(
     return _run_order(factors, [standard] * blocks, len(corners), rng)
 
 
-def foldover(design: ScreeningDesign, rng: np.random.Generator) -> ScreeningDesign:
-    """The runs to add to a design so that its main effects are free of two-factor interactions.
+def foldover(design: ScreeningDesign, rng: Generator) -> ScreeningDesign:
+    """The runs that free main effects of two-factor interactions, all factors flipped, in as many blocks.
 
-    All factors are flipped; centre points are not repeated.
-
-    Returns:
-        The added runs alone, one block for each of the design's; ``design.followed_by(added)`` is the whole.
+    Centre points are not repeated; ``design.followed_by(added)`` is the whole.
     """
     folded = []
     for block in dict.fromkeys(design.blocks):
@@ -215,18 +199,18 @@ def _check_room(n_factors: int, n_runs: int) -> None:
         raise UserError(f"a design of {n_runs} runs", f"at most {MOST.runs}")
 
 
-def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> NDArray[np.float64]:
+def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> Matrix:
     """(n_runs, n_factors): columns of the smallest large enough Plackett–Burman design."""
     from pyDOE3 import pbdesign  # half a second to import
 
     wanted = max(len(factors) + 1, min_runs)
     n_runs = next(n for n in count(4, 4) if n >= wanted and _constructible(n))
-    columns: NDArray[np.float64] = pbdesign(n_runs - 1)
+    columns: Matrix = pbdesign(n_runs - 1)
     picks = [_picked(columns, factors, by_fours) for by_fours in (True, False)]
     return min((columns[:, pick] for pick in picks), key=_words)
 
 
-def _picked(columns: NDArray[np.float64], factors: tuple[Factor, ...], by_fours: bool) -> list[int]:
+def _picked(columns: Matrix, factors: tuple[Factor, ...], by_fours: bool) -> list[int]:
     """A column for each factor: greedily the one that adds fewest words of three, then perhaps of four."""
     n_runs = len(columns)
     chosen: dict[int, int] = {}  # factor → column
@@ -235,7 +219,7 @@ def _picked(columns: NDArray[np.float64], factors: tuple[Factor, ...], by_fours:
         taken = list(chosen.values())
         free = [column for column in range(n_runs - 1) if column not in taken]
         if factors[index].whole_plot:
-            best = min(free, key=lambda column: (_n_combinations(columns, [*taken, column]), column))
+            best = min(free, key=lambda c: (len(np.unique(columns[:, [*taken, c]], axis=0)), c))
         else:
             best = min(free, key=lambda column: (*np.round([threes[column], fours[column]], 9), column))
         products = columns[:, taken] * columns[:, [best]]
@@ -247,7 +231,7 @@ def _picked(columns: NDArray[np.float64], factors: tuple[Factor, ...], by_fours:
     return [chosen[index] for index in range(len(factors))]
 
 
-def _words(codes: NDArray[np.float64]) -> tuple[float, float]:
+def _words(codes: Matrix) -> tuple[float, float]:
     """Sums of squared alias coefficients: of main effects with interactions, and of interactions together.
 
     References:
@@ -255,21 +239,17 @@ def _words(codes: NDArray[np.float64]) -> tuple[float, float]:
         Statistics 27, 1914–1926.
     """
     pairs = _pairs_gram(codes)
-    scale = len(codes) ** 2
-    return round(float(np.sum(pairs * (codes @ codes.T))) / scale, 6), round(
-        float(np.sum(pairs**2)) / scale, 6
-    )
+    mixed, twofold = (float(np.sum(pairs * of)) / len(codes) ** 2 for of in (codes @ codes.T, pairs))
+    return round(mixed, 6), round(twofold, 6)
 
 
-def _pairs_gram(codes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pairs_gram(codes: Matrix) -> Matrix:
     """(n_runs, n_runs): P Pᵀ of the products P of all pairs of columns of ±1, without making them.
 
     Σ_{a<b} x_a y_a x_b y_b = ((Σ_a x_a y_a)² − n_factors) / 2; the squares of P Pᵀ and of Pᵀ P have one sum,
     and of 300 factors the latter has 16 GB.
     """
-    gram = codes @ codes.T
-    pairs: NDArray[np.float64] = (gram**2 - codes.shape[1]) / 2
-    return pairs
+    return np.asarray(((codes @ codes.T) ** 2 - codes.shape[1]) / 2)
 
 
 def _constructible(n_runs: int) -> bool:
@@ -278,13 +258,7 @@ def _constructible(n_runs: int) -> bool:
     return any(quotient & (quotient - 1) == 0 for quotient in quotients)
 
 
-def _n_combinations(columns: NDArray[np.float64], chosen: list[int]) -> int:
-    return len(np.unique(columns[:, chosen], axis=0))
-
-
-def _centre_runs(
-    factors: tuple[Factor, ...], corners: NDArray[np.float64], n_points: int
-) -> NDArray[np.float64]:
+def _centre_runs(factors: tuple[Factor, ...], corners: Matrix, n_points: int) -> Matrix:
     """(n_points, n_factors): 0 where there is a centre, else alternating levels, in existing whole plots."""
     runs = np.zeros((n_points, len(factors)))
     plot_columns = _whole_plot_columns(factors)
@@ -303,9 +277,9 @@ def _whole_plot_columns(factors: tuple[Factor, ...]) -> list[int]:
 
 def _run_order(
     factors: tuple[Factor, ...],
-    standards: list[NDArray[np.float64]],
+    standards: list[Matrix],
     n_corners: int,
-    rng: np.random.Generator,
+    rng: Generator,
     last: tuple[float, ...] | None = None,
 ) -> ScreeningDesign:
     """Randomise each block, grouped by whole plot; a block starts in the plot in which the last one ended.

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autotune.screening.alias import Alias, Efficiency
-from autotune.screening.lenth import Lenth
 from autotune.screening.model import RULE
-from autotune.screening.noise import NoiseEstimate
+from autotune.screening.noise import Lenth, NoiseEstimate
 from autotune.space import Value
 
 Scale = Literal["linear", "log"]  # On which scale responses are compared.
@@ -86,10 +85,7 @@ class Effects:
     notes: tuple[str, ...]  # What a reader should know before believing, in words.
 
     def __getitem__(self, factor: str) -> Effect:
-        for effect in self.effects:
-            if effect.factor == factor:
-                return effect
-        raise KeyError(factor)
+        return {effect.factor: effect for effect in self.effects}[factor]
 
     def text(self, effect: Effect) -> str:
         """An effect in words: ``+12.3 ± 1.1 %`` on log scale, in the response's unit else."""

@@ -103,9 +103,7 @@ def overlaid_optimum(surfaces: Sequence[Surface], desires: Mapping[str, Desire])
     from scipy.optimize import Bounds, differential_evolution
 
     def predicted(codes: NDArray[np.float64]) -> dict[str, float]:
-        return {
-            name: float(its.predict(codes[None, :])[0]) for name, its in zip(desires, surfaces, strict=True)
-        }
+        return {name: float(its.predict(codes[None])[0]) for name, its in zip(desires, surfaces, strict=True)}
 
     def loss(codes: NDArray[np.float64]) -> float:
         return -desirability(desires, predicted(codes))
@@ -115,12 +113,8 @@ def overlaid_optimum(surfaces: Sequence[Surface], desires: Mapping[str, Desire])
     search = differential_evolution(loss, Bounds(-ends, ends), rng=np.random.default_rng(0), tol=1e-8)
     best = np.asarray(search.x, dtype=np.float64)
     values = predicted(best)
-    return Overlay(
-        codes=dict(zip(names, best.tolist(), strict=True)),
-        desirability=float(-search.fun),
-        each={name: desire.of(values[name]) for name, desire in desires.items()},
-        values=values,
-    )
+    each = {name: desire.of(values[name]) for name, desire in desires.items()}
+    return Overlay(dict(zip(names, best.tolist(), strict=True)), float(-search.fun), each, values)
 
 
 def _desire(response: Response, measured: NDArray[np.float64]) -> Desire:

@@ -44,15 +44,10 @@ def factors_of(space: Space) -> tuple[Factor, ...]:
     """
     factors: dict[str, Factor] = {}
     gates = gates_of(space)
-    for parameter in space.job:
-        if (
-            len(parameter.values) > 1
-            and parameter.name not in gates
-            and all(
-                _reached(space, factors, gates, parent, wanted) for parent, wanted in parameter.when.items()
-            )
-        ):
-            factors[parameter.name] = two_levels(parameter)
+    for p in space.job:
+        reached = all(_reached(space, factors, gates, *condition) for condition in p.when.items())
+        if len(p.values) > 1 and p.name not in gates and reached:
+            factors[p.name] = two_levels(p)
     return tuple(factors.values())
 
 
@@ -67,7 +62,7 @@ def gates_of(space: Space) -> dict[str, Value]:
         for parent, wanted in child.when.items():
             gate = space[parent]
             if len(child.values) > 1 and gate.level is not Level.CALL and gate.default not in wanted:
-                opening.setdefault(parent, Counter()).update(wanted)
+                opening.setdefault(parent, Counter()).update(v for v in wanted if v is not None)
     best = {name: max(counts, key=counts.__getitem__) for name, counts in opening.items()}
     return {name: value for name, value in best.items() if opening[name][value] > 1}
 
@@ -100,16 +95,16 @@ def ordered_codes(parameters: Sequence[Parameter], points: Sequence[Point]) -> N
 
 def _reached(
     space: Space,
-    factors: Mapping[str, Factor],
+    own: Mapping[str, Factor],
     gates: Mapping[str, Value],
     parent: str,
-    wanted: Sequence[Value],
+    wanted: Sequence[Value | None],
 ) -> bool:
     """Whether some level of a parent meets a condition on it."""
     if parent in gates:
         return gates[parent] in wanted
-    if parent in factors:
-        return factors[parent].low in wanted or factors[parent].high in wanted
+    if parent in own:
+        return own[parent].low in wanted or own[parent].high in wanted
     return space[parent].default in wanted and space[parent].level is not Level.CALL
 
 

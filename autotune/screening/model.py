@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autotune.screening.design import ScreeningDesign
-
-Matrix = NDArray[np.float64]
+from autotune.screening.design import Matrix, ScreeningDesign
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +57,11 @@ class Fit:
         return np.hstack([self.nuisance, self.main[:, self.estimable]])
 
 
-def nuisance_columns(design: ScreeningDesign) -> tuple[Matrix, int]:
-    """Columns for everything else that differs between runs.
+def nuisances(design: ScreeningDesign) -> tuple[Matrix, int]:
+    """(n_runs, n_nuisance) columns for everything else that differs between runs, and how many come first.
 
-    Returns:
-        (n_runs, n_nuisance) the mean, the deviations of all blocks but the last, and a last column for the
-        centre points where they are not confounded with blocks; and how many columns come before that one.
+    The mean, the deviations of all blocks but the last, and behind these one for the centre points, where
+    they are not confounded with blocks.
     """
     columns = [np.ones(design.n_runs)]
     names = list(dict.fromkeys(design.blocks))

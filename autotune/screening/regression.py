@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autotune.errors import TableError, UserError, allowed, needing
 from autotune.importers.delimited import meaning
-from autotune.screening.cost_terms import CostModel, cheapest
+from autotune.screening.cost_terms import CostModel, Vector, cheapest
 from autotune.screening.model import RULE
 from autotune.screening.table import Table
+
+Columns = Mapping[str, Vector]  # Column → (n,) the table's numbers.
 
 INTERCEPT = "Intercept"  # Name of the constant among the terms.
 
@@ -47,11 +48,6 @@ class Formula:
     intercept: bool = True  # Whether there is a constant.
 
     def __post_init__(self) -> None:
-        """Check.
-
-        Raises:
-            UserError: no term, or a logarithm of a column that is not in the model.
-        """
         if not self.terms:
             raise UserError("no term is named", "--terms Processes,Size")
         columns = (self.response, *self.terms)
@@ -105,11 +101,11 @@ class Regression:
     breusch_pagan_p: float  # That rows scatter alike: small where they do not.
     steps: tuple[Breakpoint, ...]  # Where residuals show that the model changes.
     cost: CostModel | None  # The best of LogGP's forms on the same rows; None: no ranks and sizes.
-    columns: Mapping[str, NDArray[np.float64]]  # Column → (n,) the table's numbers.
-    fitted: NDArray[np.float64]  # (n,) the model's response on its scale.
+    columns: Columns
+    fitted: Vector  # (n,) the model's response on its scale.
 
     @property
-    def residuals(self) -> NDArray[np.float64]:
+    def residuals(self) -> Vector:
         """(n,) measured minus fitted, on the model's scale."""
         return _scaled(self.formula, self.formula.response, self.columns) - self.fitted
 
@@ -165,7 +161,7 @@ def fit(table: Table, formula: Formula) -> Regression:
     )
 
 
-def _numbers(table: Table, formula: Formula) -> tuple[dict[str, NDArray[np.float64]], int]:
+def _numbers(table: Table, formula: Formula) -> tuple[dict[str, Vector], int]:
     """The columns of a model and of LogGP's forms in rows that are complete, and how many are not."""
     table.check(formula.terms, [formula.response], None)
     wanted = dict.fromkeys((formula.response, *formula.terms))
@@ -188,13 +184,11 @@ def _numbers(table: Table, formula: Formula) -> tuple[dict[str, NDArray[np.float
     return {name: column[whole] for name, column in values.items()}, int((~whole).sum())
 
 
-def _scaled(formula: Formula, column: str, columns: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+def _scaled(formula: Formula, column: str, columns: Columns) -> Vector:
     return np.log2(columns[column]) if column in formula.log2 else columns[column]
 
 
-def _design(
-    name: str, formula: Formula, columns: Mapping[str, NDArray[np.float64]]
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def _design(name: str, formula: Formula, columns: Columns) -> tuple[Vector, tuple[str, ...]]:
     """(n_rows, n_terms) regressors and their names; no column is a combination of those before it."""
     names = ((INTERCEPT,) if formula.intercept else ()) + formula.terms
     n = len(columns[formula.response])
@@ -218,12 +212,7 @@ def _design(
     return design, names
 
 
-def _steps(
-    formula: Formula,
-    columns: Mapping[str, NDArray[np.float64]],
-    y: NDArray[np.float64],
-    design: NDArray[np.float64],
-) -> tuple[Breakpoint, ...]:
+def _steps(formula: Formula, columns: Columns, y: Vector, design: Vector) -> tuple[Breakpoint, ...]:
     """Steps that residuals show, the clearest first.
 
     Each candidate is a jump and a change of slope between two neighbouring values of a term; the clearest is
@@ -258,9 +247,7 @@ def _steps(
     return tuple(found)
 
 
-def _broken(
-    formula: Formula, columns: Mapping[str, NDArray[np.float64]], place: tuple[str, float, float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _broken(formula: Formula, columns: Columns, place: tuple[str, float, float]) -> tuple[Vector, Vector]:
     """Regressors of a jump at a place, and of another slope from there on."""
     term, _, above = place
     behind = (columns[term] >= above).astype(float)
@@ -268,9 +255,7 @@ def _broken(
     return behind, behind * (_scaled(formula, term, columns) - start)
 
 
-def _least_squares(
-    design: NDArray[np.float64], y: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64], int]:
+def _least_squares(design: Vector, y: Vector) -> tuple[float, Vector, int]:
     """Residual sum of squares, coefficients, rank; columns are brought to one length first."""
     lengths = np.linalg.norm(design, axis=0)
     lengths[lengths == 0] = 1
@@ -282,7 +267,7 @@ def _least_squares(
 _COST_COLUMNS = ("comm_size", "message_bytes")
 
 
-def _cost(formula: Formula, columns: Mapping[str, NDArray[np.float64]]) -> CostModel | None:
+def _cost(formula: Formula, columns: Columns) -> CostModel | None:
     found = {meaning(name): column for name, column in columns.items() if name != formula.response}
     ranks, sizes = (found.get(name) for name in _COST_COLUMNS)
     if ranks is None or sizes is None:

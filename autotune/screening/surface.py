@@ -11,10 +11,13 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from autotune.errors import UserError
-from autotune.screening.model import RULE, Matrix
+from autotune.screening.decision import Goal
+from autotune.screening.design import Matrix
+from autotune.screening.model import RULE
 
 Term = tuple[int, ...]
 """Columns that are multiplied: () the mean, (i,) linear, (i, i) bent, (i, j) an interaction."""
@@ -80,12 +83,7 @@ class Surface:
 
 
 def response_surface(
-    names: Sequence[str],
-    codes: ArrayLike,
-    response: ArrayLike,
-    rng: np.random.Generator,
-    *,
-    goal: Literal["min", "max"] = "min",
+    names: Sequence[str], codes: ArrayLike, response: ArrayLike, rng: Generator, *, goal: Goal = "min"
 ) -> Surface:
     """The quadratic that fits best, with its optimum inside of the range of the factors.
 
@@ -123,9 +121,8 @@ def response_surface(
     leverage = np.einsum("ij,jk,ik->i", matrix, inverse, matrix)
     press = float(np.sum((residual / np.maximum(1 - leverage, 1e-9)) ** 2))
     errors = np.sqrt(variance * np.diag(inverse))
-    eigenvalues = np.asarray(
-        np.linalg.eigvalsh(_second_order(terms, beta[None], len(names))[0]), dtype=np.float64
-    )
+    bends = _second_order(terms, beta[None], len(names))[0]
+    eigenvalues = np.asarray(np.linalg.eigvalsh(bends), dtype=np.float64)
 
     def share(unexplained: float) -> float:
         return 1 - unexplained / total if total > 0 else math.nan
@@ -151,7 +148,6 @@ def response_surface(
 
 
 def _estimable(x: Matrix) -> tuple[list[Term], list[Term]]:
-    """Terms that can be estimated from these runs, and the others."""
     n = x.shape[1]
     bent = [(i, i) for i in range(n) if len(np.unique(x[:, i])) > 2]
     terms: list[Term] = [()]
@@ -167,7 +163,6 @@ def _estimable(x: Matrix) -> tuple[list[Term], list[Term]]:
 
 
 def _columns(x: Matrix, terms: Sequence[Term]) -> Matrix:
-    """(n_points, n_terms)."""
     return np.column_stack([np.prod(x[:, list(term)], axis=1) for term in terms])
 
 
@@ -200,8 +195,8 @@ def _optimum(
     covariance: Matrix,
     df: int,
     x: Matrix,
-    goal: Literal["min", "max"],
-    rng: np.random.Generator,
+    goal: Goal,
+    rng: Generator,
 ) -> Optimum:
     """The best of many descents; the same for coefficients that are redrawn within their errors."""
     from scipy import stats
@@ -221,16 +216,10 @@ def _optimum(
     value = float(row @ beta)
     half = float(stats.t.ppf(0.975, df)) * math.sqrt(max(float(row @ covariance @ row), 0.0))
     low, high = np.quantile(others, [0.025, 0.975], axis=0)
-    return Optimum(
-        codes=dict(zip(names, best.tolist(), strict=True)),
-        intervals={
-            name: (min(float(low[i]), float(best[i])), max(float(high[i]), float(best[i])))
-            for i, name in enumerate(names)
-        },
-        value=value,
-        interval=(value - half, value + half),
-        at_edge=tuple(name for name, at in zip(names, best.tolist(), strict=True) if abs(at) > 1 - 1e-6),
-    )
+    ends = zip(np.minimum(low, best).tolist(), np.maximum(high, best).tolist(), strict=True)
+    codes = dict(zip(names, best.tolist(), strict=True))
+    at_edge = tuple(name for name, at in codes.items() if abs(at) > 1 - 1e-6)
+    return Optimum(codes, dict(zip(names, ends, strict=True)), value, (value - half, value + half), at_edge)
 
 
 def _descended(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
@@ -254,7 +243,6 @@ def _descended(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
 
 
 def _corners(n_factors: int) -> Matrix:
-    """All corners of a few factors, else none."""
     if n_factors > SURFACE.cornered:
         return np.zeros((0, n_factors))
     return np.array(np.meshgrid(*[[-1.0, 1.0]] * n_factors)).reshape(n_factors, -1).T

@@ -117,15 +117,12 @@ def screen(
         UserError: no factor, a column named twice, or too few runs.
     """
     table.check(factors, [response.name for response in responses], block)
-    design = _design(table, factors, block)
-    analyses = [
-        analyse(design, table.response(its.name, scale), name=its.name, scale=scale) for its in responses
-    ]
+    design, names = _design(table, factors, block), [its.name for its in responses]
+    analyses = [analyse(design, table.response(name, scale), name=name, scale=scale) for name in names]
     goals = {response.name: response.goal for response in responses}
-    decisions = screened(design.factors, analyses, goals).decisions
-    return TableScreening(
-        table.name, len(table.rows), scale, block, design, tuple(analyses), tuple(responses), decisions
-    )
+    decided = screened(design.factors, analyses, goals).decisions
+    figures = (tuple(analyses), tuple(responses), decided)
+    return TableScreening(table.name, len(table.rows), scale, block, design, *figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +255,6 @@ class Table:
         )
 
     def _wrong(self, index: int, column: str, what: str, hint: str = "") -> TableError:
-        """An error about one field."""
         return TableError(f"{self.name}, row {self._place(index)}, column {column}: {what}", hint)
 
     def _place(self, index: int) -> int:

@@ -64,9 +64,8 @@ def run(
     """
     known = algorithms(collective, group.size)
     if algorithm not in known:
-        raise SpaceError(
-            f"no {collective} algorithm {algorithm!r} on {group.size} ranks", allowed(algorithm, known)
-        )
+        what = f"no {collective} algorithm {algorithm!r} on {group.size} ranks"
+        raise SpaceError(what, allowed(algorithm, known))
     if group.size == 1:
         return t + group.copy_s(nbytes)
     model = _MODELS[collective]

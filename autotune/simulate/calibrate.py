@@ -40,11 +40,6 @@ class Series:
     settings: JobSettings = EAGER  # Of a ping-pong, the protocols in effect; eager unless said otherwise.
 
     def __post_init__(self) -> None:
-        """Check that there is something to fit.
-
-        Raises:
-            TableError: unknown operation or partner, no or unequal columns, or a time that is not positive.
-        """
         for what, known in (("operation", _OPERATIONS), ("partner", _PARTNERS)):
             if (name := getattr(self, what)) not in known:
                 raise TableError(f"no {what} {name!r}", allowed(name, known))
@@ -132,9 +127,8 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
 
 def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
     """How well a machine predicts each series, best used on sizes and protocols that were not fitted."""
-    return tuple(
-        Check(s, tuple((expected(machine, s) / np.asarray(s.seconds) - 1.0).tolist())) for s in series
-    )
+    errors = (expected(machine, s) / np.asarray(s.seconds) - 1.0 for s in series)
+    return tuple(Check(s, tuple(of.tolist())) for s, of in zip(series, errors, strict=True))
 
 
 def machine_text(calibrated: Calibration, name: str, base: str) -> str:
@@ -174,29 +168,18 @@ def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
     memory = machine.memory
     uncached = missing(memory.cache_bytes + memory.socket_cache_bytes, nbytes)
     costs = fabric.costs(here, there[:1], nbytes, uncached, alone=True)
-    waited: Floats = (costs.send + costs.wire + costs.receive)[0]
-    return waited
+    return np.asarray((costs.send + costs.wire + costs.receive)[0])
 
 
 _OPERATIONS = ("pingpong", "copy", "reduce")
 _INSIDE = (
-    "latency_s",
-    "overhead_s",
-    "cache_copy_bytes_per_s",
-    "copy_bytes_per_s",
-    "fragment_bytes",
-    "single_copy_bytes_per_s",
-    "single_copy_setup_s",
-    "rendezvous_s",
+    *("latency_s", "overhead_s", "cache_copy_bytes_per_s", "copy_bytes_per_s", "fragment_bytes"),
+    *("single_copy_bytes_per_s", "single_copy_setup_s", "rendezvous_s"),
 )
 _FARTHER = {"socket": ("domain_latency_s",), "node": ("socket_latency_s",)}
 _BETWEEN = (
-    "latency_s",
-    "overhead_s",
-    "flow_bytes_per_s",
-    "rendezvous_s",
-    "registration_s",
-    "cpu_bytes_per_s",
+    *("latency_s", "overhead_s", "flow_bytes_per_s"),
+    *("rendezvous_s", "registration_s", "cpu_bytes_per_s"),
 )
 """The numbers that ping-pongs with a partner there say something about."""
 _PARTNERS = ("domain", "socket", "node", "network")
@@ -221,12 +204,10 @@ def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
 
 
 def _part(machine: Machine, path: str) -> Memory | Transport:
-    """The part of a machine named ``memory`` or ``transports.KIND``."""
     return machine.memory if path == "memory" else machine.transports[path.split(".")[1]]
 
 
 def _get(machine: Machine, name: str) -> float:
-    """A number by its dotted name."""
     path, _, last = name.rpartition(".")
     return float(getattr(_part(machine, path), last))
 

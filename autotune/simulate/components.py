@@ -32,10 +32,7 @@ _UCC_BRUCK_BYTES = 128  # Up to here TL/UCP's alltoall is Bruck's.
 
 
 def by_component(component: str, collective: str, everybody: Group, nbytes: Floats) -> Floats | None:
-    """How long one call takes by a component's own choice, shape (n,); None where it leaves it to ``tuned``.
-
-    The component is one of ``han``, ``hcoll`` and ``ucc``, the group all ranks of the job.
-    """
+    """Time of a call by ``han``, ``hcoll`` or ``ucc``, (n,); None: it leaves it to ``tuned``."""
     plan = _PLANS[component].get(collective)
     cluster = everybody.fabric.cluster
     alone = cluster.ranks == 1 or (component == "han" and cluster.nodes == 1)
@@ -100,7 +97,6 @@ def _stage(words: str) -> Plan:
 
 
 def _in_turn(*words: str) -> Plan:
-    """Stages one after the other."""
     stages = [*map(_stage, words)]
     return lambda levels, nbytes: sum((stage(levels, nbytes) for stage in stages), np.zeros_like(nbytes))
 

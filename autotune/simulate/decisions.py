@@ -134,7 +134,6 @@ def fixed_choice(rules: Rules, size: int, nbytes: NDArray[np.float64]) -> list[s
 
 @cache
 def _row(words: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """The bounds and the names of a row."""
     listed = words.split()
     names = tuple(word.partition("<")[0] for word in listed)
     return np.array([float(word.partition("<")[2]) for word in listed[:-1]]), names

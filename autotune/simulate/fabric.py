@@ -37,11 +37,6 @@ class NodeLayout:
     ppn: int  # Ranks per node.
 
     def __post_init__(self) -> None:
-        """Check the counts.
-
-        Raises:
-            ScenarioError: If one of them is less than 1.
-        """
         if self.nodes < 1 or self.ppn < 1:
             raise ScenarioError(
                 f"{self.nodes} nodes × {self.ppn} ranks", "a cluster needs at least one of each"
@@ -51,6 +46,15 @@ class NodeLayout:
     def ranks(self) -> int:
         """Ranks of the whole job."""
         return self.nodes * self.ppn
+
+    def check(self, machine: Machine) -> None:
+        """Refuse a machine that has no core for each rank.
+
+        Raises:
+            ScenarioError: there are more ranks on a node than cores.
+        """
+        if self.ppn > (cores := machine.memory.cores):
+            raise ScenarioError(f"{self.ppn} ranks per node on {machine.name}", f"at most {cores}, its cores")
 
 
 class Fabric:
@@ -63,10 +67,7 @@ class Fabric:
 
     def __init__(self, machine: Machine, cluster: NodeLayout, settings: JobSettings) -> None:
         memory = machine.memory
-        if cluster.ppn > memory.cores:
-            raise ScenarioError(
-                f"{cluster.ppn} ranks per node on {machine.name}", f"at most {memory.cores}, its cores"
-            )
+        cluster.check(machine)
         self.cluster = cluster
         self.settings = settings
         self.protocols = Protocols(machine, _transport(machine, cluster, settings), settings, cluster.ppn)
@@ -164,9 +165,7 @@ class Fabric:
         sizes = (nbytes.tobytes(), missing.tobytes())
         rows = []
         for i in first:
-            at = Situation(
-                int(distance[i]), int(share[i]), int(active[i]), int(bridge[i]), int(far_ends[i]), peers
-            )
+            at = Situation._make([*(int(of[i]) for of in (distance, share, active, bridge, far_ends)), peers])
             if (at, *sizes) not in self._prices:
                 self._prices[at, *sizes] = self.protocols.price(at, nbytes, missing)
             rows.append(self._prices[at, *sizes])
@@ -177,10 +176,7 @@ class Fabric:
         return self.protocols.copy_s(nbytes, self.ranks_per_domain, missing)
 
     def reduce_s(self, nbytes: Floats, missing: Floats) -> Floats:
-        """Combining of a payload into another that every rank does at the same time; shape (n,).
-
-        What is not in caches moves through memory as in a copy, and no faster.
-        """
+        """Combining of a payload into another by every rank, (n,); from memory no faster than a copy."""
         rate = self.protocols.machine.memory.reduce_bytes_per_s
         return np.maximum(nbytes / rate, missing * self.copy_s(nbytes, np.ones_like(nbytes)))
 
@@ -191,7 +187,6 @@ def missing(cache_bytes: float, touched_bytes: Floats) -> Floats:
 
 
 def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> Transport:
-    """The transport between nodes that UCX_TLS selects."""
     wanted = settings.tls.rpartition(",")[2]
     if wanted == "all":
         # UCX prefers rc up to a number of endpoints, dc beyond, and tcp only where there is nothing else.

@@ -43,12 +43,6 @@ class Memory:
     numa_gain: float = 0.0  # How much faster memory copies are with two NUMA domains a socket.
 
     def __post_init__(self) -> None:
-        """Check the signs.
-
-        Raises:
-            ScenarioError: If a count, a bandwidth or a time is not positive, or the sockets do not divide
-                the cores.
-        """
         _check_numbers(self, "memory")
         if self.cores % self.sockets:
             raise ScenarioError(f"memory: {self.cores} cores do not divide into {self.sockets} sockets")
@@ -75,11 +69,6 @@ class Transport:
     retarget_s: float = 0.0  # Added when a message goes to another peer than the last (dc's set-up).
 
     def __post_init__(self) -> None:
-        """Check the signs.
-
-        Raises:
-            ScenarioError: If a bandwidth is not positive or a time is negative.
-        """
         _check_numbers(self, "transport")
 
 
@@ -97,11 +86,6 @@ class Machine:
     calibrated_from: str = ""  # The measurement that the numbers were fitted to; empty: not calibrated.
 
     def __post_init__(self) -> None:
-        """Check that there is a way between nodes.
-
-        Raises:
-            ScenarioError: If no transport, or one with an unknown name, is given.
-        """
         unknown = sorted(set(self.transports) - set(TRANSPORTS))
         if unknown or not self.transports:
             given = ", ".join(unknown) or "nothing"

@@ -13,7 +13,7 @@ from autotune.errors import ScenarioError
 from autotune.simulate.algorithms import model_of, run
 from autotune.simulate.components import by_component
 from autotune.simulate.fabric import Fabric, missing
-from autotune.simulate.messages import pattern_s
+from autotune.simulate.messages import BLOCKING, pattern_s
 from autotune.simulate.schedule import Group, makespan
 
 
@@ -27,11 +27,11 @@ def predict(
 ) -> NDArray[np.float64]:
     """Time of one call of a placed job until its last rank has returned, seconds, shape (n_sizes,).
 
-    The algorithm is one of `algorithms(collective, ranks)`, without effect where another component than
-    ``tuned`` answers, as in reality; segments of 0 bytes are whole messages. Sizes are counted as in `Cell`:
-    the vector of a rank for allreduce, bcast, reduce, one block for the others; of no meaning to a barrier.
-    The communicator is the first ``comm_size`` ranks; 0: all. Components other than ``tuned`` are taken to
-    have whole nodes.
+    The algorithm is one of `algorithms(collective, ranks)`. As in reality it has no effect where another
+    component than ``tuned`` answers, and has one where that leaves the call to ``tuned``. Segments of 0 bytes
+    are whole messages. Sizes are counted as in `Cell`: the vector of a rank for allreduce, bcast, reduce, one
+    block for the others; of no meaning to a barrier. The communicator is the first ``comm_size`` ranks; 0:
+    all. Components other than ``tuned`` are taken to have whole nodes.
 
     Raises:
         ScenarioError: If the communicator has more ranks than the job.
@@ -45,15 +45,16 @@ def predict(
     among = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, 2 * nbytes))
     if (took := pattern_s(collective, among, nbytes)) is not None:
         return took
+    returns_early = collective in BLOCKING  # no other component offers it
+    collective = BLOCKING.get(collective, collective)
     model = model_of(collective)
     buffers = model.buffers(ranks)
     nbytes = nbytes * (ranks if model.vectors else min(buffers, 1))
     group = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, buffers * nbytes))
-    if fabric.settings.component != "tuned":
+    if fabric.settings.component != "tuned" and not returns_early:
         nodes = fabric.part(ranks)
         whole = Group(nodes, nodes.all_ranks, group.missing)
         took = by_component(fabric.settings.component, collective, whole, nbytes)
         if took is not None:
             return took
-        algorithm, segment_bytes = "default", 0
     return makespan(run(collective, algorithm, group, group.start(), nbytes, segment_bytes))

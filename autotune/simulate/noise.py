@@ -37,11 +37,6 @@ class NoiseModel:
     spike_factor: float = 4.0  # Mean of what a spike adds, in undisturbed calls (exponential).
 
     def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            ScenarioError: If a spread is negative, the rate is not a probability, or a job has no launch.
-        """
         spreads = (self.within, self.launch, self.between, self.spike_factor)
         if min(spreads) < 0 or not 0 <= self.spike_rate <= 1 or self.launches_per_job < 1:
             raise ScenarioError(
@@ -60,11 +55,6 @@ class Faults:
     lost_node: float = 0.0  # A node dies, and nothing is heard any more.
 
     def __post_init__(self) -> None:
-        """Check the probabilities.
-
-        Raises:
-            ScenarioError: If one is negative or their sum exceeds 1.
-        """
         rates = (self.hang, self.crash, self.wrong_result, self.lost_node)
         if min(rates) < 0 or sum(rates) > 1:
             raise ScenarioError(f"fault rates out of range: {self}", "each ≥ 0, together at most 1")
@@ -118,10 +108,7 @@ def launch_factor(noise: NoiseModel, seed: int, number: int, rng: np.random.Gene
 def sample(
     median_s: float, n: int, rng: np.random.Generator, *, noise: NoiseModel = QUIET, factor: float = 1.0
 ) -> NDArray[np.float64]:
-    """Times of n calls in one launch, seconds, shape (n,), about the median that the model predicts.
-
-    The launch's own factor is from `launch_factor`.
-    """
+    """Times of n calls in one launch, seconds, (n,), about the model's median times ``factor``."""
     times = median_s * factor * np.exp(rng.normal(0.0, noise.within, n))
     hit = rng.random(n) < noise.spike_rate
     return np.where(hit, times * (1.0 + rng.exponential(noise.spike_factor, n)), times)

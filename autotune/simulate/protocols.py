@@ -98,10 +98,7 @@ class Protocols:
         return self.machine.memory.socket_bytes_per_s / self.settings.numa_per_socket / max(active, 1)
 
     def price(self, situation: Situation, nbytes: Floats, missing: Floats) -> Costs:
-        """Costs of a message of each size (n,) in one situation, each by the protocol in effect for it.
-
-        ``missing`` (n,) is the share of the call's data that is not in caches.
-        """
+        """Costs of messages (n,) in one situation, by each one's protocol; ``missing``: not in caches."""
         if situation.distance == SELF:
             nothing = np.zeros_like(nbytes)
             return Costs(nothing, nothing - np.inf, nothing, nothing, nothing, nothing, nothing > 0)

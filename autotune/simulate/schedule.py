@@ -18,10 +18,7 @@ from autotune.simulate.protocols import NETWORK, Costs, Floats, Ints
 class Group:
     """A communicator in a call: some ranks of a fabric, numbered 0 … g-1 in their order.
 
-    Args:
-        fabric: The job.
-        ranks: Its ranks, shape (g,).
-        missing: For each message size the share of the call's data that is not in caches, shape (n,).
+    ``missing``, (n,): for each message size the share of the call's data that is not in caches.
     """
 
     __slots__ = ("fabric", "missing", "ranks", "size")
@@ -62,8 +59,7 @@ class Group:
 
 def makespan(t: Floats) -> Floats:
     """When the last rank is free, shape (n,)."""
-    latest: Floats = t.max(axis=0)
-    return latest
+    return np.asarray(t.max(axis=0))
 
 
 def exchange(

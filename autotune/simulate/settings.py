@@ -32,11 +32,6 @@ class JobSettings:
     numa_per_socket: int = 1  # NPS (SNC): NUMA domains of a socket, a firmware setting.
 
     def __post_init__(self) -> None:
-        """Check every choice.
-
-        Raises:
-            SpaceError: If a value is none of those allowed.
-        """
         _one_of("UCX_TLS", self.tls, TLS)
         _one_of("component", self.component, COMPONENTS)
         _one_of("mapping", self.mapping, MAPPINGS)
@@ -68,7 +63,6 @@ def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings
 
 
 def _threshold(values: Mapping[str, str | int | float | bool], name: str) -> float | None:
-    """Bytes as UCX writes them: a number, ``128k``, ``128kb``, ``inf``; None for ``auto``."""
     text = str(values.get(name, "auto")).strip().lower()
     if text == "auto":
         return None

@@ -65,9 +65,8 @@ def chains(size: int, fanout: int) -> RankTree:
     length = max(1, -(-(size - 1) // fanout))
     place = (rank - 1) % length
     head = (rank > 0) & (place == 0)
-    return RankTree(
-        np.where(rank == 0, -1, np.where(head, 0, rank - 1)), np.where(head, (rank - 1) // length, 0)
-    )
+    parent = np.where(rank == 0, -1, np.where(head, 0, rank - 1))
+    return RankTree(parent, np.where(head, (rank - 1) // length, 0))
 
 
 def binary(size: int) -> RankTree:
@@ -158,9 +157,8 @@ def ascend(
     if len(steps) > _STEPWISE:
         edge, spacing = _edges(group, tree, piece, up=True)
         before = tree.turn[:, None] * (spacing + work)
-        return np.broadcast_to(
-            makespan(t) + tree.along_paths(edge + work + before).max(axis=0) + rest, t.shape
-        )
+        along = tree.along_paths(edge + work + before).max(axis=0)
+        return np.broadcast_to(makespan(t) + along + rest, t.shape)
     t = t.copy()
     for children in reversed(steps):
         parents = tree.parent[children]

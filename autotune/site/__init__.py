@@ -14,6 +14,8 @@ from autotune.site.abstention import (
     of_sample,
     outcomes,
 )
+from autotune.site.common import Offered, apart, common
+from autotune.site.durations import call_s, duration_s, timed
 from autotune.site.transfer import DEFAULT, Measured, Shape, Transfer, fitted
 
 __all__ = [
@@ -21,14 +23,20 @@ __all__ = [
     "LOSS",
     "Decision",
     "Measured",
+    "Offered",
     "Outcome",
     "Shape",
     "Transfer",
+    "apart",
     "bounds",
     "calibrated",
+    "call_s",
+    "common",
     "decide",
+    "duration_s",
     "fitted",
     "loss_removed",
     "of_sample",
     "outcomes",
+    "timed",
 ]

@@ -3,8 +3,7 @@
 A choice is made where ``gain - z·sd > 0``. The ``z`` is the least at which, in the episodes, at most ``RISK``
 of the shapes decided lost more than ``LOSS``, counting one more loss than was seen (as conformal selection
 and risk control do, see `docs/sources.md`). An *episode* knows the counts below one of those measured, and is
-judged at this one and all above it: it extrapolates, as the site's largest jobs ask for. A choice counts only
-where its own measurements reach, see `bounds`.
+judged at this one and all above it: it extrapolates, as the site's largest jobs ask for.
 """
 
 import math
@@ -13,14 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotune.site.transfer import DEFAULT, Measured, Scales, Shape, Transfer, fitted
+from autotune.site.transfer import DEFAULT, Measured, Shape, Transfer, fitted
 
 RISK = 0.05  # Of the cells decided by prediction, so many may lose.
 LOSS = 0.05  # A loss: slower than the library's default by more than this.
-FURTHER = 2.0  # Doublings beyond the measured nodes, for each over which a choice was measured.
-GRID = tuple(np.geomspace(1.645, 16, 17).round(3).tolist())
-"""Values of z that are tried: the normal distribution's for ``RISK`` and above. Where no loss was seen is no
-reason to ask for less: what small jobs cannot show, calibration on them cannot either."""
+GRID = tuple(np.geomspace(1, 16, 17).round(3).tolist())
+"""Values of z that are tried. Where no loss was seen is no reason to ask for less than one: what small jobs
+cannot show, calibration on them cannot either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +46,16 @@ Bounds = Mapping[Shape, Sequence[tuple[str, float, float]]]
 def bounds(model: Transfer, shapes: Sequence[Shape]) -> Bounds:
     """The model's prediction for every choice at each shape, as far as it is reliable.
 
-    It is where the choice beat the default at the most nodes on which both were measured, at the nearest
-    message, and only up to ``FURTHER`` times the doublings of the nodes over which they were: of one count,
-    or of 200 and 254 nodes, nothing follows for 2,048.
+    It goes as many doublings beyond the nearest job's nodes as lie between these and one node.
     """
-    compared: dict[tuple[str, str], dict[Shape, float]] = {}
-    for shape, times in _times(model.measured).items():
-        for choice in times.keys() - {DEFAULT} if DEFAULT in times else ():
-            gain = math.log(times[DEFAULT] / times[choice])
-            compared.setdefault((shape.collective, choice), {})[shape] = gain
-    said: dict[Shape, list[tuple[str, float, float]]] = {shape: [] for shape in shapes}
-    for (collective, choice), gains in sorted(compared.items()):
-        few, most = (f(s.nodes for s in gains) for f in (min, max))
-        top = [s for s in gains if s.nodes == most]
-        far = most * (most / few) ** FURTHER
-        near = [s for s in shapes if s.collective == collective and s.nodes <= far]
-        near = [s for s in near if gains[min(top, key=s.distance)] > 0]
-        for shape, gain, sd in zip(near, *model.gains(choice, near), strict=True):
-            said[shape].append((choice, float(gain), float(sd)))
+    said: dict[Shape, list[tuple[str, float, float]]] = {}
+    for shape in shapes:
+        said[shape] = []
+        for choice in model.choices(shape.collective):
+            job = model.nearest(choice, shape)
+            if job is not None and shape.nodes <= job[0] ** 2:
+                (gain,), (sd,) = model.gains(choice, [shape])
+                said[shape].append((choice, float(gain), float(sd)))
     return said
 
 
@@ -87,12 +77,12 @@ def decide(said: Bounds, z: float | None) -> list[Decision]:
     return made
 
 
-def outcomes(measured: Sequence[Measured], scales: Scales) -> list[Outcome]:
+def outcomes(measured: Sequence[Measured]) -> list[Outcome]:
     """Every z at every shape of every episode."""
     found: list[Outcome] = []
     for count in sorted({m.shape.nodes for m in measured})[1:]:
         truth = _times(m for m in measured if m.shape.nodes >= count)
-        part = fitted([m for m in measured if m.shape.nodes < count], scales)
+        part = fitted([m for m in measured if m.shape.nodes < count])
         said = bounds(part, [s for s, times in truth.items() if DEFAULT in times])
         said = {s: [b for b in choices if b[0] in truth[s]] for s, choices in said.items()}
         for z in GRID:
@@ -103,18 +93,12 @@ def outcomes(measured: Sequence[Measured], scales: Scales) -> list[Outcome]:
 
 
 def calibrated(seen: Iterable[Outcome]) -> float | None:
-    """The least z at which, and above which, the share of losses is bounded; None: too little was tested."""
+    """The least z at which the share of losses is bounded; None: at none, or too little was tested."""
     decided: dict[float, list[bool]] = {}
     for o in seen:
         decided.setdefault(o.z, []).append(o.lost)
-    least = None
-    for z in sorted(decided, reverse=True):
-        lost = decided[z]
-        if (sum(lost) + 1) / (len(lost) + 1) <= RISK:
-            least = z
-        elif sum(lost) > RISK * len(lost):  # not for want of cases
-            break
-    return least
+    bounded = (z for z, lost in decided.items() if (sum(lost) + 1) / (len(lost) + 1) <= RISK)
+    return min(bounded, default=None)
 
 
 def of_sample(sample: Sequence[tuple[Decision, bool]], z: float) -> float | None:

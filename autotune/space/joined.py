@@ -10,6 +10,7 @@ from autotune.space.parameter import Parameter, Value, size_in_bytes
 from autotune.space.space import Dropped, Space
 
 DISCOVER = "discover"  # The name of a space that the stack's own variables make up.
+LANE = "ucx_lane:"  # How a fact begins that says which transport carries messages.
 _PRIORITY = re.compile(r"coll_\w+_priority")
 """Names of the variables by which components of collectives compete for the calls."""
 
@@ -17,7 +18,8 @@ _PRIORITY = re.compile(r"coll_\w+_priority")
 def joined(named: Space, knobs: Space) -> Space:
     """A named space together with discovered knobs; where both turn the same, the named one does.
 
-    What is swept inside a launch comes last.
+    What is swept inside a launch comes last. A knob of some of UCX's transports waits for a list of these
+    that has one: beside others UCX does not use it, and a discovery would say that launches fail with it.
     """
     parameters = {p.name: p for p in named.job}
     turned = {variable for p in named.job for variable in variables(p)}
@@ -31,8 +33,12 @@ def joined(named: Space, knobs: Space) -> Space:
             parent: tuple(v for v in wanted if parent in parameters and v in parameters[parent].values)
             for parent, wanted in knob.when.items()
         }
+        lanes = {need.removeprefix(LANE) for need in knob.requires if need.startswith(LANE)}
+        if lanes and "UCX_TLS" in parameters:
+            lists = parameters["UCX_TLS"].values
+            when["UCX_TLS"] = tuple(one for one in lists if lanes & set(str(one).split(",")))
         if all(when.values()):
-            parameters[knob.name] = replace(knob, when=when)
+            parameters[knob.name] = replace(knob, when=when, requires=())
         else:
             absent = ", ".join(parent for parent, wanted in when.items() if not wanted)
             dropped.append(Dropped(knob.name, None, f"depends on {absent}, not available here"))
@@ -70,15 +76,14 @@ def narrowed(
             works = tuple(v for v in parameter.values if (parameter.name, v) not in failing)
             parameters.append(replace(parameter, values=works))
         elif parameter.name in levels or parameter.name in needed:
-            asked = {v for p in whole.job for v in p.when.get(parameter.name, ()) if p.name in levels}
+            children = (p.when.get(parameter.name, ()) for p in whole.job if p.name in levels)
+            asked = {v for wanted in children for v in wanted if v is not None}
             wanted = asked | set(levels.get(parameter.name, ()))
             parameters.append(_with_levels(parameter, wanted, finer=parameter.name in levels))
     known = {p.name: p for p in parameters}
     left = []
     for parameter in parameters:
-        unmet = {
-            n for n, wanted in parameter.when.items() if n not in known and whole[n].default not in wanted
-        }
+        unmet = {n for n, of in parameter.when.items() if n not in known and whole[n].default not in of}
         if unmet:
             del known[parameter.name]  # and what waits for it, which follows
         else:
@@ -89,9 +94,11 @@ def narrowed(
 
 
 def _ancestors(space: Space, name: str) -> Iterator[str]:
-    for parent in space[name].when:
-        yield parent
-        yield from _ancestors(space, parent)
+    """The parameters that have to leave their default so that one is in effect."""
+    for parent, wanted in space[name].when.items():
+        if space[parent].default not in wanted:
+            yield parent
+            yield from _ancestors(space, parent)
 
 
 def _with_levels(parameter: Parameter, wanted: Collection[Value], finer: bool) -> Parameter:

@@ -86,8 +86,9 @@ def space_of(document: Mapping[str, Any]) -> Space:
     parameters = []
     for declared in document["parameters"]:
         plain = {k: v for k, v in declared.items() if k in Parameter.__dataclass_fields__}
-        plain["values"], plain["requires"] = tuple(plain["values"]), tuple(plain["requires"])
         plain["level"] = Level(plain["level"])
+        for key in ("values", "requires", "always"):
+            plain[key] = tuple(plain.get(key, ()))
         for key in ("when", "value_requires", "collectives"):
             plain[key] = {k: tuple(v) for k, v in plain[key]}
         parameters.append(Parameter(**plain))
@@ -106,7 +107,7 @@ def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
     return {
         k: list(v.items()) if k in ("when", "value_requires", "collectives") else v
         for k, v in parameter.items()
-        if k != "strong" or v
+        if k not in ("strong", "always") or v
     }
 
 
@@ -148,7 +149,8 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
         level=Level(level),
         per_size=_flag(declared, "per_size", where),
         ordered=_flag(declared, "ordered", where),
-        when={str(k): _scalars(v, f"{where}: when") for k, v in declared.get("when", {}).items()},
+        when={str(k): _wanted(v, f"{where}: when") for k, v in declared.get("when", {}).items()},
+        always=_tokens(declared.get("always", ()), where),
         apply=dict(apply),
         requires=_tokens(declared.get("requires", ()), where),
         value_requires={k: _tokens(v, where) for k, v in declared.get("value_requires", {}).items()},
@@ -192,6 +194,11 @@ def _tokens(listed: Any, where: str) -> tuple[str, ...]:
     return (listed,) if isinstance(listed, str) else tuple(str(token) for token in listed)
 
 
+def _wanted(listed: Any, where: str) -> tuple[Value | None, ...]:
+    items = listed if isinstance(listed, list) else [listed]
+    return (*_scalars([v for v in items if v is not None], where), *([None] if None in items else []))
+
+
 def _scalars(listed: Any, where: str) -> tuple[Value, ...]:
     items = listed if isinstance(listed, list) else [listed]
     for item in items:
@@ -214,7 +221,6 @@ def space_text_of(space: Space, above: Sequence[str], beside: Mapping[str, Seque
 
 
 def _declaration(parameter: Parameter) -> dict[str, Any]:
-    """The entry of a parameter in a file: only values that differ from the defaults."""
     declared: dict[str, Any] = {"description": parameter.description} if parameter.description else {}
     if parameter.level is not Level.LAUNCH:
         declared["level"] = parameter.level.value
@@ -228,6 +234,8 @@ def _declaration(parameter: Parameter) -> dict[str, Any]:
     declared["default"] = parameter.default
     if parameter.when:
         declared["when"] = {name: list(wanted) for name, wanted in parameter.when.items()}
+    if parameter.always:
+        declared["always"] = list(parameter.always)
     if parameter.apply:
         declared["apply"] = _plainly(parameter.apply)
     return declared

@@ -40,6 +40,11 @@ def size_in_bytes(text: Value) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def worded(value: object) -> str:
+    """A value as programs and tables write it: truth values in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def check_words(kind: str, name: str, value: str) -> None:
     """Refuse names and values that scripts and command lines could take for something else.
 
@@ -102,8 +107,10 @@ class Parameter:
     level: Level = Level.LAUNCH  # What a change costs while searching.
     per_size: bool = False  # Whether a deployed file can choose it per message size, or only per job.
     ordered: bool = False  # Whether its numbers lie on a scale; others (``auto``) are beside it.
-    when: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
-    """Active only where each named parameter has one of the listed values."""
+    when: Mapping[str, tuple[Value | None, ...]] = field(default_factory=dict)
+    """Active only where each named parameter has one of the listed values; None: also where there is no such
+    parameter on this machine."""
+    always: tuple[str, ...] = ()  # Collectives of which ``when`` asks nothing.
     apply: Mapping[str, object] = field(default_factory=dict)
     """How a value reaches the stack; the stack's module reads it (see ``docs/search_spaces.md``)."""
     requires: tuple[str, ...] = ()  # Facts of the machine (``doctor``) without which it is dropped.
@@ -112,16 +119,10 @@ class Parameter:
     collectives: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     """Where the values differ by collective: the values of each; empty = all values for all."""
     description: str = ""  # One line for the report.
-    held_from: Value | None = None
-    """The stack's own value, where a parameter is held at another one."""
+    held_from: Value | None = None  # The stack's own value, where a parameter is held at another one.
     strong: bool = False  # Of a discovered one: it mattered elsewhere, so it goes before the long tail.
 
     def __post_init__(self) -> None:
-        """Check the declaration.
-
-        Raises:
-            SpaceError: no values, doubled values, or a default that is not among the values.
-        """
         if not self.values:
             raise SpaceError(f"parameter {self.name!r} has no values", "give at least the default")
         if len({json.dumps(v) for v in self.values}) != len(self.values):

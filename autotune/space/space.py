@@ -43,11 +43,6 @@ class Space:
     """Where not every combination exists (a recorded table): the points that do, the default first."""
 
     def __post_init__(self) -> None:
-        """Check names and conditions.
-
-        Raises:
-            SpaceError: a doubled name, a condition on an unknown or later parameter, or on an unknown value.
-        """
         seen: dict[str, Parameter] = {}
         for parameter in self.parameters:
             if parameter.name in seen:
@@ -58,7 +53,7 @@ class Space:
                         f"{parameter.name}: condition on {parent!r}, which is not an earlier parameter",
                         allowed(parent, seen),
                     )
-                for value in wanted:
+                for value in (v for v in wanted if v is not None):
                     seen[parent].check(value)
             seen[parameter.name] = parameter
 
@@ -91,7 +86,6 @@ class Space:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """Names of the job-wide parameters."""
         return frozenset(p.name for p in self.job)
 
     @cached_property
@@ -120,6 +114,11 @@ class Space:
         """The stack's own value of each job-wide parameter, also of those that are not active in it."""
         return Point.of({p.name: p.unset for p in self.job})
 
+    def changes(self, point: Point) -> Point:
+        """The job-wide values that differ from the stack's own."""
+        own = self.unset
+        return Point.of({name: value for name, value in point.items() if own.get(name) != value})
+
     def says(self, choice: Point) -> bool:
         """Whether a choice is anything but the stack's own."""
         return any(value != self[name].unset for name, value in choice.items())
@@ -130,6 +129,8 @@ class Space:
         tried = [asdict(p) for p in self.parameters]
         for parameter in tried:
             del parameter["strong"]  # the order in which they are tried is not what can be tried
+            if not parameter["always"]:
+                del parameter["always"]
         text = json.dumps(tried, sort_keys=True, default=str)
         if self.listed is not None:
             text += json.dumps([p.items_ for p in self.listed])
@@ -283,7 +284,7 @@ class Space:
             gone = [n for n in parameter.when if n not in known]
             when = _still(parameter, known)
             unmet = [n for n, vs in when.items() if not vs]
-            if any(parameter.when[n] != (self[n].default,) for n in gone) or unmet:
+            if unmet or any({None, self[n].default}.isdisjoint(parameter.when[n]) for n in gone):
                 absent = ", ".join([*gone, *unmet])
                 dropped.append(Dropped(parameter.name, None, f"depends on {absent}, not available here"))
                 continue
@@ -295,19 +296,19 @@ def _of(parameter: Parameter, collective: str) -> Parameter:
     """The parameter with the values of one collective, among which the stack's own choice need not be."""
     values = parameter.collectives[collective]
     first = parameter.default if parameter.default in values else values[0]
-    return replace(parameter, values=values, default=first, collectives={})
+    when = {} if collective in parameter.always else parameter.when
+    return replace(parameter, values=values, default=first, when=when, collectives={})
 
 
 def _active(parameter: Parameter, chosen: Mapping[str, Value]) -> bool:
-    return not parameter.when or all(
-        chosen.get(parent) in wanted for parent, wanted in parameter.when.items()
-    )
+    conditions = parameter.when.items()
+    return all(chosen.get(parent) in wanted for parent, wanted in conditions)
 
 
-def _still(parameter: Parameter, known: Mapping[str, Parameter]) -> dict[str, tuple[Value, ...]]:
+def _still(parameter: Parameter, known: Mapping[str, Parameter]) -> dict[str, tuple[Value | None, ...]]:
     """The conditions of a parameter that can still be met by what is left of its parents."""
     return {
-        name: tuple(v for v in wanted if v in known[name].values)
+        name: tuple(v for v in wanted if v is None or v in known[name].values)
         for name, wanted in parameter.when.items()
         if name in known
     }

@@ -6,6 +6,7 @@ changed, but that Open MPI's launcher is asked to forward our variables to other
 
 import contextlib
 import os
+import resource
 import select
 import shutil
 import signal
@@ -29,10 +30,15 @@ _LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _FLAGS = (*FLAGS, "-ftls-model=initial-exec", "-Wl,--as-needed")
 _LIBRARIES = {"switcher": ("-Wl,--push-state,--no-as-needed,-lm,--pop-state",)}
 """Libraries linked although nothing before them needs any: flags that come before the source."""
-_LATER = {"NO_LARGE": b"PMPI_Allreduce_c", "NO_PERSISTENT": b"PMPI_Allreduce_init"}
-"""Names for what an MPI lacks, for the recorder ← a function of it."""
+_LATER = {
+    "NO_LARGE": b"PMPI_Allreduce_c",
+    "NO_PERSISTENT": b"PMPI_Allreduce_init",
+    "NO_REVOKE": b"PMPIX_Comm_revoke",
+}
+"""Names for what an MPI lacks, for what is preloaded ← a function of it."""
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 """Signals of batch systems before a limit, for the application to write its state."""
+_TAIL = 300  # Characters of what a program printed, in a message.
 _PATIENCE_S = 10.0  # Between asking an application to end and ending it.
 
 
@@ -42,6 +48,7 @@ class Ran:
 
     exit_code: int  # As a shell has it: 128 + N for signal N.
     seconds: float  # Wall time, the launcher's own included.
+    page_faults: int = 0  # Minor ones of all its processes on this node.
 
 
 def is_launcher(word: str) -> bool:
@@ -133,7 +140,7 @@ def run(
         forwarded = [word for name in variables for word in ("-x", name)]
         words[1:] = [w for word in words[1:] for w in ([word, *forwarded] if word == ":" else [word])]
         words[1:1] = forwarded
-    begin = time.monotonic()
+    begin, former = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
     try:
         process = subprocess.Popen(words, env={**os.environ, **variables}, stdout=out)
     except OSError as exc:
@@ -150,7 +157,8 @@ def run(
     finally:
         os.close(ended)
     seconds, code = time.monotonic() - begin, process.wait()
-    return Ran(code if code >= 0 else 128 - code, seconds)
+    faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - former
+    return Ran(code if code >= 0 else 128 - code, seconds, faults)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -164,11 +172,61 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = ()) -> tuple[str, str]:
-    """The problem, and a hint, where a program has ended and no rank of it has written anything.
+class Background:
+    """A line of shell that runs while this lasts, with all it starts; ``ended`` reports its end.
 
-    ``unseen`` is what it was seen to communicate by beside MPI_Init.
+    It is in a session of its own, which a pipe ends: when we close it, or when we are killed.
     """
+
+    _LINE = 'exec 3<&0 </dev/null; (cat <&3 >/dev/null; kill 0) & eval "$1" 3<&-'
+
+    def __init__(self, line: str, log: Path) -> None:
+        self._line, self._log = line, log
+
+    def __enter__(self) -> "Background":
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        words = ["sh", "-c", self._LINE, "sh", self._line]
+        with self._log.open("wb") as out:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def end(self) -> None:
+        """Have it end; what still runs some time after is killed when this does."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its own, below 0 the number of a signal; None: it runs."""
+        return self._process.poll()
+
+    @property
+    def said(self) -> str:
+        """Everything that it printed."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def ended(self) -> str:
+        """How it ended by itself, with the end of what it printed; empty: it runs."""
+        if self.exit_code is None:
+            return ""
+        said = self.said[-_TAIL:].strip()
+        return f"exit code {self.exit_code}" + (f", {said}" if said else "")
+
+
+def why_nothing(command: Sequence[str], exit_code: int, unseen: Sequence[str] = ()) -> tuple[str, str]:
+    """The problem, and a hint, of a program that ended without MPI; ``unseen``: what it used."""
     if unseen:
         return (
             f"{command[0]} communicates by {' and '.join(unseen)}, which this does not see: "

@@ -38,10 +38,8 @@ class Asked:
 
     collective: str
     ranks: int
-    nbytes: int
-    """As the OSU benchmarks count them: see ``COUNTS``."""
-    ppn: int = 0
-    """Ranks of a node; 0: all on one."""
+    nbytes: int  # As the OSU benchmarks count them: see ``COUNTS``.
+    ppn: int = 0  # Ranks of a node; 0: all on one.
 
     @property
     def nodes(self) -> int:
@@ -64,14 +62,10 @@ class Answer:
     """The decision on a call, and the reasons."""
 
     collective: str
-    algorithm: str = ""
-    """Empty: the library decides by itself."""
-    line: int = 0
-    """That says so; 0: none says anything."""
-    component: str = ""
-    """Component of the library that runs it."""
-    why: list[str] = field(default_factory=list)
-    """One reason a line."""
+    algorithm: str = ""  # Empty: the library decides by itself.
+    line: int = 0  # That says so; 0: none says anything.
+    component: str = ""  # Component of the library that runs it.
+    why: list[str] = field(default_factory=list)  # One reason a line.
 
 
 def last_up_to(bounds: Sequence[int], value: int) -> int:

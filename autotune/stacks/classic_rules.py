@@ -20,8 +20,7 @@ from autotune.stacks.asked import Answer, Asked, last_up_to
 NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 HEADER = "rule-file-version-"
 NAMES = {number: name for name, number in coll_tuned.COLLECTIVE_IDS.items()}
-IGNORED = "the whole file is silently ignored"
-"""Consequence of a file that does not make sense to its reader."""
+IGNORED = "the whole file is silently ignored"  # Consequence of a file that does not make sense to its reader
 COLUMNS = ("the message size", "the algorithm", "the fan-out", "the segment size")
 SECOND = {(4, 1): (4, 1, 8), (5, 0): (5, 0, 7)}
 """Version → its first release that knows the header (the tags of its sources); others read it as a count."""
@@ -203,9 +202,8 @@ def looked_up(name: str, text: str, call: Asked, version: tuple[int, int]) -> An
     threshold = coll_tuned.threshold_bytes(call.collective, call.nbytes, call.ranks)
     answer.why.append(_compared(call, threshold))
     row = entry.rows[last_up_to([one.row.threshold_bytes for one in entry.rows], threshold)]
-    answer.why.append(
-        f"{name}:{row.line}: the row from {row.row.threshold_bytes} bytes on is the last up to that"
-    )
+    last = f"the row from {row.row.threshold_bytes} bytes on is the last up to that"
+    answer.why.append(f"{name}:{row.line}: {last}")
     answer.line = row.line
     known = coll_tuned.algorithms(call.collective, version)
     number = row.row.algorithm

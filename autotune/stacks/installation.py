@@ -81,10 +81,8 @@ def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
     """Launchers where one is to be looked for, with why; only the first of the search path, or all of it."""
     wheel = _wheel()
     if origin != "wheel":
-        outside = [
-            d for d in os.get_exec_path() if wheel is None or Path(d).resolve() != wheel.parent.resolve()
-        ]
-        for folders in [[folder] for folder in outside] if all_of_them else [outside]:
+        site = [d for d in os.get_exec_path() if wheel is None or Path(d).resolve() != wheel.parent.resolve()]
+        for folders in [[folder] for folder in site] if all_of_them else [site]:
             for name in ("mpirun", "mpiexec"):
                 if path := _on_path(name, folders):
                     yield path, "site"
@@ -101,7 +99,6 @@ def _launchers(origin: str, all_of_them: bool) -> Iterator[tuple[Path, str]]:
 
 
 def _beside() -> list[Path]:
-    """Environments with other MPIs: those of a variable, and those that ``make stacks`` made."""
     named = filter(None, os.environ.get(_STACKS, "").split(os.pathsep))
     return [*map(Path, named), *(Path(f"{sys.prefix}-{name}") for name in ("openmpi41", "mpich", "intel"))]
 
@@ -145,8 +142,7 @@ def _inspect(mpirun: Path, origin: str) -> Installation:
             return Installation(flavour, match[1], mpirun, library, origin)
     first = text.strip().splitlines()[0] if text.strip() else "(nothing)"
     raise StackError(
-        f"{mpirun} is no MPI launcher that is known here: it says {first!r}",
-        allowed("", implementations()),
+        f"{mpirun} is no MPI launcher that is known here: it says {first!r}", allowed("", implementations())
     )
 
 

@@ -78,9 +78,8 @@ def adjustment_at(where: str, value: str, call: Asked) -> Answer:
     identity = int(read[at][0] or 0)
     known = names[identity - 1] if 0 < identity <= len(names) else "not documented"
     answer = Answer(call.collective, f"{known} ({identity})", component="Intel MPI")
-    answer.why.append(
-        f"{where}: upper bounds are tried in order, and {number} {what} reach part {at + 1} of {len(read)}"
-    )
+    reach = f"{number} {what} reach part {at + 1} of {len(read)}"
+    answer.why.append(f"{where}: upper bounds are tried in order, and {reach}")
     if by_ranks and ":" in value:
         answer.why.append("with @ in the value its message sizes are forgotten")
     return answer

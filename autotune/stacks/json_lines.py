@@ -5,12 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-Where = tuple[str | int, ...]
-"""Keys of objects and places in lists, from the top."""
+Where = tuple[str | int, ...]  # Keys of objects and places in lists, from the top.
 
 _BLANK = re.compile(r"\s*")
-_DEEP = 200
-"""Levels that are followed; selection trees have some ten."""
+_DEEP = 200  # Levels that are followed; selection trees have some ten.
 
 
 def lines_in(text: str) -> tuple[Any, Mapping[Where, int]]:

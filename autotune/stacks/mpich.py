@@ -138,6 +138,7 @@ class MpichDialect(Dialect):
 
     formats = ("mpich_json",)
     one_row: ClassVar[Mapping[str, int]] = {name: 1 for name, known in _MPICH.items() if not known.size}
+    by_ranks = True
     banner = re.compile(r"HYDRA build details:\s+Version:\s+(\S+)")
     distribution = "mpich"
     campaigns = "MPICH 4 or 5"
@@ -163,11 +164,7 @@ class MpichDialect(Dialect):
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> Stack:
-        """See ``Dialect``.
-
-        Raises:
-            StackError: parameters of Open MPI are asked for, or a one-rank launch fails.
-        """
+        """See ``Dialect``."""
         from autotune.stacks.mpich_here import detect  # it needs the words that stand here
 
         if settings:
@@ -187,6 +184,7 @@ class IntelMpiDialect(MpichDialect):
 
     formats = ("intel",)
     one_row: ClassVar[Mapping[str, int]] = dict.fromkeys(_INTEL, _ANY)
+    by_ranks = False
     banner = re.compile(r"Intel\(R\) MPI Library.*?Version (\S+)")
     distribution = "impi-rt"
     campaigns = "Intel MPI 2021"

@@ -87,12 +87,7 @@ class MpichStack(Stack):
         return replace(space, parameters=tuple(needing)).restrict(self.facts)
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The trial as environment, files and choices.
-
-        Raises:
-            SpaceError: a parameter is applied in a way that it does not know.
-            UserError: rules that its files cannot express.
-        """
+        """The trial as environment, files and choices."""
         if trial.subject is Subject.UNTOUCHED:
             return self._with(Rendering(env=self.fixed))
         env, placement = self.words.environment(space, trial.point, self.fixed)
@@ -128,9 +123,8 @@ class MpichStack(Stack):
     def _with(self, rendering: Rendering) -> Rendering:
         """The rendering with what the probe and the launch must show of it."""
         env = {k: v for k, v in rendering.env.items() if "{directory}" not in v}
-        cvars = {
-            k: v for k, v in env.items() if k.startswith("MPIR_CVAR_") and k not in mpich_tree.UNREADABLE
-        }
+        cvars = {k: v for k, v in env.items() if k.startswith("MPIR_CVAR_")}
+        cvars = {k: v for k, v in cvars.items() if k not in mpich_tree.UNREADABLE}
         provider = env.get("FI_PROVIDER", "")
         said = [f"libfabric provider: {provider}"] if self.networked and provider in PROVIDERS else []
         if self.intel:
@@ -178,7 +172,6 @@ def detect(words: Dialect, installation: Installation, env: Mapping[str, str], r
 
 
 def _launch(words: Dialect, installation: Installation, env: Mapping[str, str]) -> str:
-    """Output of one rank under these variables."""
     command = [str(installation.mpirun), "-n", "1", sys.executable, "-c", _PROGRAM]
     own = words.surroundings(installation.mpirun)
     return output(command, {**own, **env, "MPI4PY_LIBMPI": str(installation.library)})

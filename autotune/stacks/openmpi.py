@@ -25,6 +25,7 @@ from autotune.stacks.ports import Placement, Rendering
 from autotune.stacks.stack import WORKS, Stack, check_works
 from autotune.stacks.words import Dialect, forwarded
 
+PARAMETERS = "openmpi-mca-params.conf"  # Name of the parameter file for everybody.
 RULES_FILE = "coll_tuned.rules"  # Name of the rules file inside the directory of a launch.
 
 _MCA = "OMPI_MCA_"
@@ -90,11 +91,7 @@ class OpenMpiStack(Stack):
         return rows
 
     def render(self, space: Space, trial: Trial, collectives: Sequence[str]) -> Rendering:
-        """The trial as environment, mapping, files and call-level choices.
-
-        Raises:
-            SpaceError: a parameter is applied in a way, or names an algorithm, that Open MPI does not know.
-        """
+        """The trial as environment, mapping, files and call-level choices."""
         if trial.subject is Subject.UNTOUCHED:
             return Rendering(env=self.fixed, expect=self._expect(self.fixed))
         env, placement = OpenMpiDialect().environment(space, trial.point, self.fixed, self.coll)
@@ -166,22 +163,20 @@ class OpenMpiDialect(Dialect):
 
     formats = ("openmpi_mca", "env_sh")
     one_row: ClassVar[Mapping[str, int]] = dict.fromkeys(sorted(coll_tuned.ONE_ROW), 1)
+    by_ranks = True
     banner = re.compile(r"(?:mpirun|mpiexec|orterun)\S* \((?:Open MPI|OpenRTE)\) (\S+)")
     distribution = "openmpi"
     campaigns = "Open MPI 4.1 or 5"
     slurm_plugins = ("pmix",)
     # Components that sum inside a node first; a priority has no effect on missing ones.
-    reproducible: ClassVar[Mapping[str, str]] = {
-        f"{_MCA}coll": "^han,xhc,acoll,hcoll,ucc,sm",
-    }
+    reproducible: ClassVar[Mapping[str, str]] = {f"{_MCA}coll": "^han,xhc,acoll,hcoll,ucc,sm"}
     switches = ("coll_han",)
 
     def needed(self, fixed: Mapping[str, str], env: Mapping[str, str], rules: bool) -> dict[str, str]:
         """Parameters that select the component which reads the recommended ones."""
         readers = [*env, *([f"{_MCA}coll_tuned"] if rules else [])]
-        selecting = [
-            chosen for prefix, chosen in _SELECTING.items() if any(n.startswith(prefix) for n in readers)
-        ]
+        used = _SELECTING.items()
+        selecting = [chosen for prefix, chosen in used if any(n.startswith(prefix) for n in readers)]
         alike = super().needed(fixed, env, rules)
         return alike | {
             name: value
@@ -231,19 +226,12 @@ class OpenMpiDialect(Dialect):
 
     def library_folders(self, mpirun: Path) -> list[Path]:
         """Where ``ompi_info`` says, or two above: Debian's has only its own links there."""
-        info = mpirun.resolve().with_name("ompi_info")
-        text = output([str(info), "--parsable", "--path", "libdir"]) if info.exists() else ""
-        libdirs = re.findall(r"^path:libdir:(.+)$", text, re.MULTILINE)[:1]
-        return [place for folder in map(Path, libdirs) for place in (folder, folder.parent.parent)]
+        return [place for folder in _built(mpirun, "libdir") for place in (folder, folder.parent.parent)]
 
     def detect(
         self, installation: Installation, settings: Mapping[str, str], env: Mapping[str, str], ranks: int
     ) -> "OpenMpiStack":
-        """See ``Dialect``; more ranks than cores make waiting ranks yield.
-
-        Raises:
-            StackError: its tools do not answer, or a one-rank launch fails.
-        """
+        """See ``Dialect``; more ranks than cores make waiting ranks yield."""
         cores = len(os.sched_getaffinity(0))
         fixed = {**env, **{f"{_MCA}{k}": v for k, v in settings.items()}}
         if ranks > cores:
@@ -272,14 +260,27 @@ class OpenMpiDialect(Dialect):
         )
 
 
+def site_folder(mpirun: Path) -> Path:
+    """Where an installation looks for the parameter files of everybody.
+
+    Below its own prefix, wherever it was moved to; Debian's, which has none there, where it was built for.
+    """
+    own = mpirun.resolve().parent.parent / "etc"
+    built = () if (own / PARAMETERS).exists() else _built(mpirun, "sysconfdir")
+    return next((folder for folder in built if folder.is_dir()), own)
+
+
+def _built(mpirun: Path, what: str) -> list[Path]:
+    """The folder that ``ompi_info`` knows by this name, if it is there and says one."""
+    info = mpirun.resolve().with_name("ompi_info")
+    text = output([str(info), "--parsable", "--path", what]) if info.exists() else ""
+    return [Path(folder) for folder in re.findall(rf"^path:{what}:(.+)$", text, re.MULTILINE)[:1]]
+
+
 def _pml_in_use(installation: Installation, fixed: Mapping[str, str]) -> str:
     """The point-to-point component that a launch selects; also the first proof that a launch works at all."""
-    env = {
-        **fixed,
-        **OpenMpiDialect().mpirun_env(),
-        "MPI4PY_LIBMPI": str(installation.library),
-        "OMPI_MCA_pml_base_verbose": "10",
-    }
+    env = {**fixed, **OpenMpiDialect().mpirun_env(), "MPI4PY_LIBMPI": str(installation.library)}
+    env[f"{_MCA}pml_base_verbose"] = "10"
     program = [sys.executable, "-c", f"from mpi4py import MPI; print('{WORKS}', MPI.COMM_WORLD.size)"]
     text = output([str(installation.mpirun), "-np", "1", *program], env)
     check_works(installation, text)

@@ -12,8 +12,7 @@ from typing import Protocol
 from autotune.history.trial import Status
 from autotune.probe.protocol import Expectation, ProbeResult, SweptChoice
 
-START_S = 1.5
-"""Cost of starting and ending a launch before any was made (``mpirun`` on two cores took 1.3 s)."""
+START_S = 1.5  # Cost of starting and ending a launch before any was made (``mpirun`` on two cores took 1.3 s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +103,3 @@ class Launcher(Protocol):
             StackError: nothing can be launched here at all.
             Interrupted: the user ended the work; no process of the run is left.
         """
-        ...

@@ -28,6 +28,7 @@ class Stack(ABC):
     _: KW_ONLY
     fixed: Mapping[str, str] = field(default_factory=dict)  # Environment of every launch, untouched too.
     cores: int = 1  # That this process may use.
+    nodes: int = 1  # Of a job.
 
     @property
     @abstractmethod
@@ -61,8 +62,10 @@ class Stack(ABC):
     def facts(self) -> frozenset[str]:
         """Tokens that ``requires`` in a search space can name."""
         flavour, version = self.installation.flavour, self.installation.version
-        cores = (f"cores:{n}" for n in range(1, self.cores + 1))
-        return frozenset({f"mpi:{flavour}", f"{flavour}:{version.partition('.')[0]}", *cores, *self._facts()})
+        whose = {f"mpi:{flavour}", f"{flavour}:{version.partition('.')[0]}"}
+        have = {"cores": self.cores, "nodes": self.nodes}
+        enough = (f"{what}:{n}" for what, most in have.items() for n in range(1, most + 1))
+        return frozenset({*whose, *enough, *self._facts()})
 
     def findings(self) -> tuple[tuple[str, str], ...]:
         """The rows of ``doctor``, as (fact, finding)."""

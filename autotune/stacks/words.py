@@ -30,6 +30,7 @@ class Dialect:
     one_row: ClassVar[Mapping[str, int]] = {}
     """Collectives whose table holds as a whole or not at all, with the most rows that it may have: 1 where
     its files have no conditions on message sizes."""
+    by_ranks: ClassVar[bool] = False  # Whether its files know communicators by their size.
     banner: ClassVar[re.Pattern[str] | None] = None
     """Its launcher's answer to ``--version``, with one group for the version; None: it has no launcher."""
     distribution: ClassVar[str] = ""  # The Python distribution that brings it; empty: there is none.
@@ -42,10 +43,7 @@ class Dialect:
     switches: ClassVar[tuple[str, ...]] = ()  # Parameters of shipped spaces that would undo ``reproducible``.
 
     def sums_alike(self, space: Space) -> Space:
-        """The space without what makes floating-point sums depend on the mapping of ranks.
-
-        Under ``reproducible``, which every launch has.
-        """
+        """The space without what makes sums depend on the mapping of ranks under ``reproducible``."""
         kept, dropped = [], list(space.dropped)
         for parameter in space.parameters:
             if parameter.name in self.switches:
@@ -103,10 +101,7 @@ class Dialect:
         raise StackError("no command line for this MPI", allowed("", implementations()))
 
     def mpirun_env(self, agent: Sequence[str] = ()) -> dict[str, str]:
-        """Variables of ``mpirun`` itself, beside those of the ranks.
-
-        The agent's words start a command on another host; empty: its own.
-        """
+        """Variables of ``mpirun`` itself; ``agent``: words that start a command on another host, or empty."""
         return {}
 
     def surroundings(self, mpirun: Path) -> dict[str, str]:

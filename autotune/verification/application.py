@@ -74,9 +74,8 @@ class ApplicationVerdict:
     @property
     def saved_share(self) -> tuple[float, float, float]:
         """The same as shares of a run's time; few runs leave the lower end open: minus infinity."""
-        one, low, high = (
-            1.0 - 1.0 / r if r > _OPEN else -math.inf for r in (self.speedup, self.low, self.high)
-        )
+        ratios = (self.speedup, self.low, self.high)
+        one, low, high = (1.0 - 1.0 / r if r > _OPEN else -math.inf for r in ratios)
         return one, low, high
 
 
@@ -101,15 +100,9 @@ def judged(
         said = ApplicationDecision.WORSE
     elif design.least <= found.low and found.high <= -design.least:
         said = ApplicationDecision.SAME
-    return ApplicationVerdict(
-        said,
-        len(tuned),
-        ratio_of(found.gain),
-        ratio_of(found.low),
-        ratio_of(found.high),
-        float(np.median(default)),
-        float(np.median(tuned)),
-    )
+    gain, low, high = map(ratio_of, (found.gain, found.low, found.high))
+    before, after = float(np.median(default)), float(np.median(tuned))
+    return ApplicationVerdict(said, len(tuned), gain, low, high, before, after)
 
 
 def difference(one: Ends, other: Ends) -> Ends:

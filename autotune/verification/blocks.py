@@ -28,8 +28,7 @@ _FIRST = 5
 class Block:
     """Launches of two sides whose order was drawn."""
 
-    tuned: tuple[bool, ...]
-    """For each launch in order whether it is of the setting, or of the reference."""
+    tuned: tuple[bool, ...]  # For each launch in order whether it is of the setting, or of the reference.
     logs: tuple[tuple[tuple[Slot, float], ...], ...]
     """Slot and ln of the seconds of each launch; empty of one that failed."""
     means: tuple[tuple[tuple[Slot, float], ...], ...] = ()
@@ -78,10 +77,7 @@ def order(n_each: int, rng: np.random.Generator) -> tuple[tuple[int, bool], ...]
 def blocks_of(
     reference: Iterable[Observation], tuned: Iterable[Observation], other_loop: bool = False
 ) -> tuple[Block, ...]:
-    """Launches of both sides by blocks, in order.
-
-    ``other_loop``: of the times that were measured in the probe's other loop.
-    """
+    """Launches of both sides by blocks, in order; ``other_loop``: their times in the probe's other loop."""
     made: dict[int, list[tuple[bool, Observation]]] = defaultdict(list)
     for side, launches in ((False, reference), (True, tuned)):
         for o in launches:

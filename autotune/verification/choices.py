@@ -30,12 +30,9 @@ from autotune.verification.verdict import Verdict
 class ChoiceKind(StrEnum):
     """The criterion of a choice."""
 
-    RECOMMENDED = "recommended"
-    """Best without a significant loss at any size."""
-    OVERALL = "overall"
-    """On the whole, all sizes alike."""
-    PROFILE = "profile"
-    """By ``objective.weights``: for the calls that an application makes."""
+    RECOMMENDED = "recommended"  # Best without a significant loss at any size.
+    OVERALL = "overall"  # On the whole, all sizes alike.
+    PROFILE = "profile"  # By ``objective.weights``: for the calls that an application makes.
 
 
 _WORDS = {
@@ -49,18 +46,12 @@ _WORDS = {
 class MainEffect:
     """The job-wide value that a loss goes with in the search's launches."""
 
-    name: str
-    """Name of the parameter."""
-    value: object
-    """Which the setting gives it."""
-    ratio: float
-    """Default / launches with it, geometric mean."""
-    launches: int
-    """With it."""
-    other_ratio: float
-    """The same of launches that leave the parameter at its default; 1 where none does."""
-    others: int
-    """So many."""
+    name: str  # Name of the parameter.
+    value: object  # Which the setting gives it.
+    ratio: float  # Default / launches with it, geometric mean.
+    launches: int  # With it.
+    other_ratio: float  # The same of launches that leave the parameter at its default; 1 where none does.
+    others: int  # So many.
 
     def __str__(self) -> str:
         without = f"{self.other_ratio:.2f}× in {self.others} without" if self.others else "none without"
@@ -71,10 +62,8 @@ class MainEffect:
 class Price:
     """A loss at one size."""
 
-    gain: Gain
-    """Default against the choice there."""
-    effect: MainEffect | None
-    """The value it is associated with; None where no job-wide value is changed."""
+    gain: Gain  # Default against the choice there.
+    effect: MainEffect | None  # The value it is associated with; None where no job-wide value is changed.
 
     @property
     def text(self) -> str:
@@ -87,18 +76,13 @@ class Price:
 class Choice:
     """One setting that may be exported."""
 
-    kind: ChoiceKind
-    """Its criterion."""
-    recommendation: Recommendation
-    """With gains from fresh launches where it had any."""
-    changes: Point
-    """The job-wide values that differ from the defaults."""
+    kind: ChoiceKind  # Its criterion.
+    recommendation: Recommendation  # With gains from fresh launches where it had any.
+    changes: Point  # The job-wide values that differ from the defaults.
     checked: Checked
     """``holds``: verified; ``refused``: launched afresh, and slower somewhere; else not verified."""
-    prices: tuple[Price, ...]
-    """At the sizes that pay for it, the highest first."""
-    failures: Failures = NO_FAILURES
-    """Among its fresh launches and those of the untouched stack beside them."""
+    prices: tuple[Price, ...]  # At the sizes that pay for it, the highest first.
+    failures: Failures = NO_FAILURES  # Among its fresh launches and those of the untouched stack beside them.
 
     @property
     def unverified(self) -> str:
@@ -158,7 +142,7 @@ def choices(
 
     def choice(kind: ChoiceKind, setting: Recommendation, checked: Checked) -> Choice:
         paid = [g for g in setting.gains if g.ratio < 1.0 - max_loss and g.interval[1] < 1.0]
-        changes = Point.of({n: v for n, v in setting.point.items() if space.unset.get(n) != v})
+        changes = space.changes(setting.point)
         prices = tuple(
             Price(gain, main_effect(space, made, baseline, gain.slot, changes))
             for gain in sorted(paid, key=lambda gain: gain.ratio)
@@ -185,11 +169,8 @@ def choices(
 
 
 def _mean_gain(setting: Recommendation, objectives: Sequence[Objective]) -> float:
-    """Mean of ln(default / tuned) over the slots, as the objectives weigh them."""
     weights = {slot: weight for objective in objectives for slot, weight in objective.weights.items()}
-    weighted = [
-        (math.log(gain.ratio), weights.get(gain.slot, 0.0) if weights else 1.0) for gain in setting.gains
-    ]
+    weighted = [(math.log(g.ratio), weights.get(g.slot, 0.0) if weights else 1.0) for g in setting.gains]
     whole = sum(weight for _, weight in weighted)
     return sum(ratio * weight for ratio, weight in weighted) / whole if whole else 0.0
 
@@ -197,10 +178,7 @@ def _mean_gain(setting: Recommendation, objectives: Sequence[Objective]) -> floa
 def main_effect(
     space: Space, history: History, baseline: Envelope, slot: Slot, changes: Point
 ) -> MainEffect | None:
-    """The changed value whose launches are the furthest behind those without it, in one slot.
-
-    The history is that before the verification.
-    """
+    """The changed value whose launches in the search are furthest behind those without it."""
     if slot not in baseline:
         return None
     ratios = [
@@ -213,11 +191,9 @@ def main_effect(
         with_it = [d for point, d in ratios if point.get(name) == value]
         without = [d for point, d in ratios if point.get(name) == space.untouched.get(name)]
         if with_it:
-            other = fmean(without) if without else 0.0
-            effect = MainEffect(
-                name, value, math.exp(fmean(with_it)), len(with_it), math.exp(other), len(without)
-            )
-            effects.append((fmean(with_it) - other, effect))
+            mean, other = fmean(with_it), fmean(without) if without else 0.0
+            effect = MainEffect(name, value, math.exp(mean), len(with_it), math.exp(other), len(without))
+            effects.append((mean - other, effect))
     return min(effects, key=lambda pair: pair[0])[1] if effects else None
 
 

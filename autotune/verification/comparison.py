@@ -42,18 +42,9 @@ from functools import lru_cache
 import numpy as np
 
 from autotune.history.objectives import Slot
+from autotune.verification import evidence
 from autotune.verification.blocks import Block
-from autotune.verification.evidence import (
-    STRENGTHS,
-    Drawn,
-    Floats,
-    bound,
-    deviation,
-    estimate,
-    log_evidence,
-    median,
-    spread,
-)
+from autotune.verification.evidence import Drawn, Floats
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
 WHOLE: Slot = ("all", 0, 0)
@@ -66,11 +57,9 @@ class SlotDecision(StrEnum):
     """Decision on one slot."""
 
     STILL_BETTER = "still better"
-    """Faster than the reference beyond the error rate."""
-    NO_LONGER = "no longer"
-    """Beyond the error rate not faster by more than ``max_loss``."""
-    INCONCLUSIVE = "inconclusive"
-    """Neither; more launches may be conclusive."""
+    """Faster than the reference beyond the error rate, and its mean time surely not slower by ``margin``."""
+    NO_LONGER = "no longer"  # Beyond the error rate not faster by more than ``max_loss``.
+    INCONCLUSIVE = "inconclusive"  # Neither; more launches may be conclusive.
     SAME_CALLS = "same calls"
     """Both sides do the same there; only the overhead of all such slots together is tested."""
 
@@ -79,30 +68,23 @@ class SlotDecision(StrEnum):
 class Comparison:
     """Reference against tuned in one slot."""
 
-    slot: Slot
-    """Where."""
-    launches: int
-    """Launches of the tuned side behind it."""
-    gain: float
-    """Ln of the speed-up."""
-    sem: float
-    """Its standard error; NaN where one launch alone of either side is known."""
-    low: float
-    """Lower end of the interval of this slot alone."""
-    high: float
-    """Upper end of it."""
-    decision: SlotDecision
-    """Decision on this slot alone."""
-    shrunk: float = math.nan
-    """``gain`` drawn towards the mean of all slots by as much as it is uncertain."""
+    slot: Slot  # Where.
+    launches: int  # Launches of the tuned side behind it.
+    gain: float  # Ln of the speed-up.
+    sem: float  # Its standard error; NaN where one launch alone of either side is known.
+    low: float  # Lower end of the interval of this slot alone.
+    high: float  # Upper end of it.
+    decision: SlotDecision  # Decision on this slot alone.
+    shrunk: float = math.nan  # ``gain`` drawn towards the mean of all slots by as much as it is uncertain.
     loses: bool = False
     """Whether it is slower by more than ``max_loss``, beyond the error rate of all slots together."""
-    wins: bool = False
-    """Whether it is faster, beyond the error rate of all slots together."""
+    wins: bool = False  # Whether it is faster, beyond the error rate of all slots together.
     doubtful: bool = False
     """Whether it was seen slower, by more than ``max_loss`` and than some slot is in two of five."""
-    at_least: float = -math.inf
-    """Its lower bound, one-sided."""
+    at_least: float = -math.inf  # Its lower bound, one-sided.
+    mean_sem: float = math.nan  # Standard error of ln of the ratio of mean times, on which the bound rests.
+    mean_gain: float = math.nan
+    """Ln of the ratio of mean times, of launches and of the mean call, the lower of both."""
 
     @property
     def overhead(self) -> bool:
@@ -114,42 +96,33 @@ class Comparison:
 class Claims:
     """Claims on all slots, without the bounds that take longer."""
 
-    gains: bool
-    """Whether the setting is faster, on the whole or somewhere, beyond the error rate."""
-    loses: frozenset[Slot]
-    """Where it is slower by more than ``max_loss``, beyond it."""
-    doubtful: frozenset[Slot]
-    """Where it was seen slower by more than ``max_loss``."""
-    open: frozenset[Slot]
-    """Where a loss of ``margin`` is not excluded."""
-    wins: frozenset[Slot]
-    """Where it is faster, beyond the error rate of all slots together."""
+    gains: bool  # Whether the setting is faster, on the whole or somewhere, beyond the error rate.
+    loses: frozenset[Slot]  # Where it is slower by more than ``max_loss``, beyond it.
+    doubtful: frozenset[Slot]  # Where it was seen slower by more than ``max_loss``.
+    open: frozenset[Slot]  # Where a loss of ``margin`` is not excluded.
+    wins: frozenset[Slot]  # Where it is faster, beyond the error rate of all slots together.
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def claims(
     blocks: tuple[Block, ...], design: SequentialDesign, same: frozenset[Slot] = frozenset()
 ) -> Claims:
-    """The claims of these launches.
+    """The claims of launches in whole blocks; ``same``: slots in which both make the same calls."""
+    from scipy.special import ndtri
 
-    Args:
-        blocks: All blocks, in order.
-        design: Error rates, and the losses that do not matter or may stay hidden.
-        same: Slots in which both sides make the same calls.
-    """
     slots, drawn = _drawn(blocks, same)
     if not slots:
         return Claims(False, frozenset(), frozenset(), frozenset(), frozenset())
-    gain, limit = estimate(drawn), math.log(2 / design.alpha)
-    each, against = log_evidence(drawn), log_evidence(drawn, sign=-1.0)
+    gain, limit = evidence.estimate(drawn), math.log(2 / design.alpha)
+    each, against = evidence.log_evidence(drawn), evidence.log_evidence(drawn, sign=-1.0)
     differing = [i for i, slot in enumerate(slots) if slot != WHOLE]
     share = math.log(max(len(differing), 1))
-    whole = float(log_evidence(_averaged(drawn, differing))[0]) if differing else 0.0
+    whole = float(evidence.log_evidence(_averaged(drawn, differing))[0]) if differing else 0.0
     parts = [whole, *(each[differing] - share)]
     least = gain < design.least
     lost = least & (against - math.log(len(slots)) >= limit)
-    below = deviation(drawn, np.full(len(slots), design.least)) < _normal_quantile(DOUBT / len(slots))
-    excluded = _at_least(drawn, _drawn(blocks, same, means=True)[1], design) > design.hidden
+    below = evidence.deviation(drawn, np.full(len(slots), design.least)) < float(ndtri(DOUBT / len(slots)))
+    excluded = _of_means(drawn, _drawn(blocks, same, means=True)[1], design)[2] > design.hidden
     wins = each - share - math.log(2) >= limit
 
     def where(which: np.ndarray) -> frozenset[Slot]:
@@ -175,12 +148,13 @@ def compare(
     drawn, calls = (_arrays(blocks, slots, means) for means in (False, True))
     if not slots:
         return ()
-    gain = estimate(drawn)
-    low, high = bound(drawn, design.alpha / 2), bound(drawn, design.alpha / 2, -1.0)
-    at_least = dict(zip(slots, _at_least(drawn, calls, design), strict=True))
+    gain = evidence.estimate(drawn)
+    low, high = (evidence.bound(drawn, design.alpha / 2, sign) for sign in (1.0, -1.0))
+    mean_gain, mean_sem, bounds = _of_means(drawn, calls, design)
+    at_least = dict(zip(slots, bounds, strict=True))
     if together := set(same) & set(slots):
         chosen = [i for i, slot in enumerate(slots) if slot in together]
-        whole = _at_least(_averaged(drawn, chosen), _averaged(calls, chosen), design)
+        *_, whole = _of_means(_averaged(drawn, chosen), _averaged(calls, chosen), design)
         at_least |= dict.fromkeys(together, float(whole[0]))
     sem, counts = _errors(drawn, gain), _launches(drawn)
     judged = [
@@ -191,12 +165,16 @@ def compare(
             float(sem[i]),
             float(low[i]),
             float(high[i]),
-            SlotDecision.SAME_CALLS if slot in same else _decision(low[i], high[i], design),
+            SlotDecision.SAME_CALLS
+            if slot in same
+            else _decision(low[i], high[i], design, at_least[slot] > design.hidden),
             float(gain[i]),
             slot in claimed.loses,
             slot in claimed.wins,
             slot in claimed.doubtful,
             float(at_least[slot]),
+            float(mean_sem[i]),
+            float(mean_gain[i]),
         )
         for i, slot in enumerate(slots)
         if math.isfinite(gain[i])
@@ -213,16 +191,13 @@ def decided(judged: Iterable[Comparison]) -> bool:
 def overall(
     blocks: tuple[Block, ...], slots: frozenset[Slot] | None = None, alpha: float = 0.05
 ) -> Comparison:
-    """The geometric mean of the speed-up over slots, by default those that every launch that worked has.
-
-    ``alpha``: how often its interval may be wrong, ever.
-    """
+    """The mean gain over slots, by default those that all working launches have, at an error rate."""
     worked = [{slot for slot, _ in one} for block in blocks for one in block.logs if one]
     common = set(slots) if slots is not None else set.intersection(*worked) if worked else set()
     drawn = _averaged(_arrays(blocks, sorted(common)), range(len(common))) if common else []
-    if not common or not np.isfinite(gain := float(estimate(drawn)[0])):
+    if not common or not np.isfinite(gain := float(evidence.estimate(drawn)[0])):
         return Comparison(WHOLE, 0, 0.0, math.nan, -math.inf, math.inf, SlotDecision.INCONCLUSIVE)
-    low, high = (float(bound(drawn, alpha / 2, sign)[0]) for sign in (1.0, -1.0))
+    low, high = (float(evidence.bound(drawn, alpha / 2, sign)[0]) for sign in (1.0, -1.0))
     sem = float(_errors(drawn, np.array([gain]))[0])
     said = _decision(low, high, SequentialDesign(max_loss=0.0))
     return Comparison(WHOLE, int(_launches(drawn)[0]), gain, sem, low, high, said, gain)
@@ -243,12 +218,13 @@ def launches_for(comparison: Comparison, to: float, alpha: float) -> float:
     if not distance > 0.0:
         return math.inf
     variance = comparison.sem**2 * comparison.launches / 2
-    return 8 * variance * math.log(len(STRENGTHS) / alpha) / distance**2
+    return 8 * variance * math.log(len(evidence.STRENGTHS) / alpha) / distance**2
 
 
-def _decision(low: float, high: float, design: SequentialDesign) -> SlotDecision:
+def _decision(low: float, high: float, design: SequentialDesign, safe: bool = True) -> SlotDecision:
+    """``safe``: its bound excludes a loss, which a fast setting with a few very slow launches may have."""
     if low > 0.0:
-        return SlotDecision.STILL_BETTER
+        return SlotDecision.STILL_BETTER if safe else SlotDecision.INCONCLUSIVE
     return SlotDecision.NO_LONGER if high <= math.log1p(design.max_loss) else SlotDecision.INCONCLUSIVE
 
 
@@ -286,35 +262,37 @@ def _averaged(blocks: Iterable[Drawn], columns: Iterable[int]) -> list[Drawn]:
 
 
 def _launches(blocks: Sequence[Drawn]) -> Floats:
-    """Number of launches of the tuned side, for each slot."""
     return np.asarray(sum(np.isfinite(block.y[block.tuned]).sum(axis=0) for block in blocks), dtype=float)
 
 
 def _errors(blocks: Sequence[Drawn], gain: Floats) -> Floats:
-    """Standard error of the gain of each slot."""
     known = [
         np.concatenate([np.isfinite(block.y[block.tuned == tuned]) for block in blocks]).sum(axis=0)
         for tuned in (True, False)
     ]
     with np.errstate(divide="ignore"):
-        error = np.hypot(*(one / np.sqrt(n) for one, n in zip(spread(blocks, gain), known, strict=True)))
+        spread = evidence.spread(blocks, gain)
+        error = np.hypot(*(one / np.sqrt(n) for one, n in zip(spread, known, strict=True)))
     return np.where(np.minimum(*known) > 1, error, math.nan)
 
 
-def _at_least(drawn: Sequence[Drawn], calls: Sequence[Drawn], design: SequentialDesign) -> Floats:
-    """Lower bound of each slot's gain: by the mean of its launches; at most what the mean call gained."""
-    return np.asarray(np.fmin(_of_means(drawn, design.bound_alpha), estimate(calls)))
+def _of_means(
+    blocks: Sequence[Drawn], calls: Sequence[Drawn], design: SequentialDesign
+) -> tuple[Floats, Floats, Floats]:
+    """Ln of the mean time of the reference over the setting's, its standard error and lower bound by slot.
 
-
-def _of_means(blocks: Sequence[Drawn], alpha: float) -> Floats:
-    """Ln of what the mean time of the reference is at least, over that of the setting, for each slot."""
+    Neither the gain nor the bound is above what the mean call gained; the error is that of launches.
+    """
     from scipy.stats import t
 
     times = []
     for block in blocks:
         level = np.empty_like(block.y)
+        whole = evidence.median(block.y[~block.tuned])
         for part in block.parts:
-            level[part] = median(block.y[part[~block.tuned[part]]])
+            own = evidence.median(block.y[part[~block.tuned[part]]])
+            # Where the reference has none, the setting itself may have moved the ranks.
+            level[part] = np.where(np.isnan(own), whole, own)
         times.append(np.exp(block.y - level))
     both = [
         np.concatenate([x[block.tuned == tuned] for x, block in zip(times, blocks, strict=True)])
@@ -326,8 +304,10 @@ def _of_means(blocks: Sequence[Drawn], alpha: float) -> Floats:
             np.nansum((side - mean) ** 2, axis=0) / (n - 1) / n / mean**2
             for side, mean, n in zip(both, (tuned, other), (n_tuned, n_other), strict=True)
         )
-        reach = t.isf(alpha, np.maximum(n_tuned + n_other - 2, 1)) * np.sqrt(variance)
-        return np.asarray(np.nan_to_num(np.log(other / tuned) - reach, nan=-math.inf))
+        gain, error = np.log(other / tuned), np.sqrt(variance)
+        bound = gain - t.isf(design.bound_alpha, np.maximum(n_tuned + n_other - 2, 1)) * error
+    called = evidence.estimate(calls)
+    return np.fmin(gain, called), error, np.fmin(np.nan_to_num(bound, nan=-math.inf), called)
 
 
 def _mean(values: Floats) -> tuple[Floats, Floats]:
@@ -335,12 +315,6 @@ def _mean(values: Floats) -> tuple[Floats, Floats]:
     n = np.isfinite(values).sum(axis=0).astype(float)
     with np.errstate(all="ignore"):
         return np.nansum(values, axis=0) / n, n
-
-
-def _normal_quantile(probability: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))
 
 
 def _shrunk(judged: Sequence[Comparison]) -> tuple[Comparison, ...]:

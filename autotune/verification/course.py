@@ -22,13 +22,7 @@ from autotune.history.trial import History, Observation, Rule, Subject
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
 from autotune.verification.blocks import Block, blocks_of
-from autotune.verification.comparison import (
-    Comparison,
-    SlotDecision,
-    claims,
-    compare,
-    launches_for,
-)
+from autotune.verification.comparison import Comparison, SlotDecision, claims, compare, launches_for
 from autotune.verification.deployed import deploys, has_rules, own_choices, ruled, same_calls
 from autotune.verification.failed import Failures
 from autotune.verification.kept_rules import kept_rules
@@ -40,8 +34,7 @@ _LOOKED_UP = 0.08
 _ROUNDS = 4
 """Rounds of a setting: rules are dropped, what that left is launched again."""
 
-Launches = tuple[Observation, ...]
-"""Launches of one block, in order."""
+Launches = tuple[Observation, ...]  # Launches of one block, in order.
 
 
 class Course:
@@ -84,16 +77,6 @@ class Course:
         last = self.rounds[-1]
         return last.failures.more or bool(last.lost | last.doubtful)
 
-    @property
-    def wanted(self) -> float:
-        """Launches of its own still needed for a conclusion, if all is as seen; infinite where it loses."""
-        last = self.rounds[-1]
-        if last.failures.more or last.lost:
-            return math.inf
-        unsure = (c for c in last.counting if c.slot in last.open)
-        needed = (launches_for(c, self.design.hidden, self.design.bound_alpha) for c in unsure)
-        return max(needed, default=0.0) / 2 - last.failures.n_deployed
-
     def verify(self, setting: Recommendation) -> None:
         """Walk through the rounds of a setting until it is refused, or holds, or wants another launch."""
         keeps, promised = self._needed(setting), setting.speedup
@@ -119,7 +102,10 @@ class Course:
                 self.not_worth = promised if self._disappoints(done, promised) else 0.0
                 return
             else:
-                self.held = None if done.open | done.doubtful else setting
+                # A rule for all sizes stays where it is not better: there it must not lose either.
+                still = ruled(self._space, setting, measured)
+                unsafe = any(c.slot in still and c.at_least <= self.design.hidden for c in done.counting)
+                self.held = None if done.open | done.doubtful or unsafe else setting
                 return
 
     def _better(self, done: VerificationRound) -> bool:
@@ -197,7 +183,8 @@ class Course:
         """A round with every slot of it; what was launched most recently decides for all looks."""
         if not done.blocks:
             return done
-        alike = frozenset(same_calls(self._space, done.setting, _slots(done)))
+        slots = set().union(*(block.slots for block in done.blocks))
+        alike = frozenset(same_calls(self._space, done.setting, slots))
         return replace(
             done,
             judged=compare(done.blocks, self._each_loop, alike),
@@ -233,7 +220,6 @@ class Course:
         )
 
     def _compared(self, launches: Iterable[Observation], other_loop: bool) -> tuple[Block, ...]:
-        """The whole blocks of these launches."""
         made = [o for o in launches if o.trial.block != self._begun]
         sides = [[o for o in made if _deployed(o) is tuned] for tuned in (False, True)]
         found = blocks_of(sides[0], sides[1], other_loop)
@@ -254,9 +240,8 @@ class Course:
                 continue
             for block in self._compared(one.launches, other_loop):
                 mine, its = setting.rules, earlier.rules
-                found.append(
-                    block.within({s for s in block.slots if choice_at(its, s) == choice_at(mine, s)})
-                )
+                same = {s for s in block.slots if choice_at(its, s) == choice_at(mine, s)}
+                found.append(block.within(same))
         return tuple(found)
 
     def _needed(self, setting: Recommendation) -> set[Slot]:
@@ -272,16 +257,11 @@ class Course:
         return slower
 
 
-def _slots(done: VerificationRound) -> set[Slot]:
-    return set().union(*(block.slots for block in done.blocks))
-
-
 def _deployed(observation: Observation) -> bool:
     return observation.trial.subject is Subject.DEPLOYED
 
 
 def _of(block: Launches, setting: Recommendation) -> bool:
     """Whether a block compares this setting."""
-    return any(
-        _deployed(o) and (o.trial.point, o.trial.rules) == (setting.point, setting.rules) for o in block
-    )
+    wanted = (setting.point, setting.rules)
+    return any(_deployed(o) and (o.trial.point, o.trial.rules) == wanted for o in block)

@@ -1,6 +1,6 @@
 """Launches of a setting with its rules, against those of an untouched stack (step 11 of the flow)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from autotune.history.lookup import choice_at
@@ -43,9 +43,7 @@ def plain(space: Space, setting: Recommendation) -> Recommendation:
     return replace(setting, rules=tuple(rules))
 
 
-def own_choices(
-    space: Space, history: History, setting: Recommendation
-) -> Mapping[Slot, tuple[Winner, Winner]]:
+def own_choices(space: Space, history: History, setting: Recommendation) -> dict[Slot, tuple[Winner, Winner]]:
     """In each slot what the stack itself chooses in this setting and untouched, as the search measured it."""
     launches = by_setting(space, history.of_points(space)).get(job_setting(space, setting.point), [])
     baseline = envelope(space, history.of(Phase.BASELINE))

@@ -67,12 +67,9 @@ _STEPS = 12
 class Drawn:
     """A block of launches whose order was drawn, in all slots that are compared."""
 
-    y: Floats
-    """Ln t, (n_launches, n_slots); NaN where nothing is known."""
-    tuned: NDArray[np.bool_]
-    """Which launches are of the setting, (n_launches,)."""
-    strata: NDArray[np.intp]
-    """Launches with the same number are compared, (n_launches,)."""
+    y: Floats  # Ln t, (n_launches, n_slots); NaN where nothing is known.
+    tuned: NDArray[np.bool_]  # Which launches are of the setting, (n_launches,).
+    strata: NDArray[np.intp]  # Launches with the same number are compared, (n_launches,).
 
     @classmethod
     def of(cls, y: Floats, tuned: NDArray[np.bool_]) -> "Drawn":
@@ -86,13 +83,7 @@ class Drawn:
 
 
 def log_evidence(blocks: Sequence[Drawn], delta: float | Floats = 0.0, sign: float = 1.0) -> Floats:
-    """Ln of the evidence that the setting gains more than δ, at its highest so far, for each slot.
-
-    Args:
-        blocks: In order.
-        delta: Ln of the speed-up, one or one for each slot.
-        sign: −1: the evidence that it gains less than δ.
-    """
+    """Ln of the evidence that the setting gains more than δ (``sign`` −1: less), the highest so far."""
     log_e = np.zeros((STRENGTHS.size, blocks[0].y.shape[1] if blocks else 0))
     best = np.zeros(log_e.shape[1])
     for block, z in zip(blocks, _scores(blocks, delta), strict=True):
@@ -188,7 +179,6 @@ def _log_mean(log_e: Floats) -> Floats:
 
 
 def _scores(blocks: Sequence[Drawn], delta: float | Floats) -> list[Floats]:
-    """Z of each block, with the scale of all blocks up to it."""
     seen, scores = [], []
     for block in blocks:
         centred = _centred(block, np.broadcast_to(delta, block.y.shape[1]))

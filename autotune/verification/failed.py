@@ -9,7 +9,8 @@ hypergeometric (Fisher's exact test, one-sided):
 The burden is the setting's: a job that dies costs more than any gain. So where p ≤ 1/2, which with as many
 launches of both sides is "more than the untouched side's", nothing is exported and launches go on; where
 they are used up, or p is below one in twenty, the setting is refused. A wrong result is no matter
-of how often: it refuses at once. Launches whose cores lay far apart say themselves that it was the machine.
+of how often: it refuses at once. Lost launches whose cores lay far apart say themselves that it was the
+machine, unless they are the setting's beyond one in twenty: what binds ranks says where they run.
 """
 
 from collections import Counter
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autotune.history.trial import Observation, Status, Subject
+from autotune.verification.sequential import ONE_IN_TWENTY
 
 _EVEN = 0.5 + 1e-9
 """The chance at which more failures are on the setting's side than belong there."""
@@ -25,8 +27,6 @@ _WORDS = {Status.TIMEOUT: "hung", Status.WRONG_RESULT: "gave wrong results", Sta
 
 def failure(observation: Observation) -> Status | None:
     """How a launch failed, as a whole or by a wrong result of some call; None: it did not."""
-    if observation.disturbed:
-        return None
     if any(e.status is Status.WRONG_RESULT for e in observation.estimates):
         return Status.WRONG_RESULT
     return None if observation.ok else observation.status
@@ -36,28 +36,25 @@ def failure(observation: Observation) -> Status | None:
 class Failures:
     """Failures of a setting's launches, and of the untouched ones in the same blocks."""
 
-    deployed: tuple[Status, ...] = ()
-    """How launches of the setting failed."""
-    n_deployed: int = 0
-    """Its launches."""
-    untouched: tuple[Status, ...] = ()
-    """How launches of the untouched stack failed."""
-    n_untouched: int = 0
-    """Its launches."""
+    deployed: tuple[Status, ...] = ()  # How launches of the setting failed.
+    n_deployed: int = 0  # Its launches.
+    untouched: tuple[Status, ...] = ()  # How launches of the untouched stack failed.
+    n_untouched: int = 0  # Its launches.
 
     @classmethod
     def of(cls, launches: Iterable[Observation]) -> "Failures":
         """Failures in these launches of both sides."""
         made = list(launches)
-        mine, others = (
-            [o for o in made if o.trial.subject is side] for side in (Subject.DEPLOYED, Subject.UNTOUCHED)
-        )
-        return cls.between(mine, others)
+        sides = {side: [o for o in made if o.trial.subject is side] for side in Subject}
+        return cls.between(sides[Subject.DEPLOYED], sides[Subject.UNTOUCHED])
 
     @classmethod
     def between(cls, mine: Iterable[Observation], others: Iterable[Observation]) -> "Failures":
         """Failures in launches of a setting, and in those of the reference."""
-        sides = [[failure(o) for o in side if not o.disturbed] for side in (mine, others)]
+        every = [list(side) for side in (mine, others)]
+        lost = [tuple(o.status for o in side if o.disturbed) for side in every]
+        its_own = cls(lost[0], len(every[0]), lost[1], len(every[1])).surely_more(ONE_IN_TWENTY)
+        sides = [[failure(o) for o in side if its_own or not o.disturbed] for side in every]
         failed, beside = (tuple(s for s in side if s is not None) for side in sides)
         return cls(failed, len(sides[0]), beside, len(sides[1]))
 
@@ -74,7 +71,7 @@ class Failures:
     @property
     def more(self) -> bool:
         """Whether the setting failed more often than the untouched stack."""
-        return self.wrong or (bool(self.deployed) and self._chance() <= _EVEN)
+        return self.surely_more(_EVEN)
 
     def surely_more(self, alpha: float) -> bool:
         """Whether that is no chance any more, at this rate."""
@@ -102,8 +99,7 @@ class Failures:
         return "; ".join(each) if self.any else ""
 
 
-NO_FAILURES = Failures()
-"""No launches."""
+NO_FAILURES = Failures()  # No launches.
 
 
 def _counted(failed: Iterable[Status]) -> str:

@@ -37,16 +37,11 @@ def search_noise(history: History) -> LaunchNoise:
 class Known:
     """The search's evidence about settings against the baseline."""
 
-    space: Space
-    """The space of parameters."""
-    baseline: Envelope
-    """The stack's own defaults."""
-    launches: int
-    """Behind it."""
-    noise: LaunchNoise
-    """Noise of the launches that the search repeated."""
-    design: SequentialDesign
-    """The loss that does not matter, and how sure is sure."""
+    space: Space  # The space of parameters.
+    baseline: Envelope  # The stack's own defaults.
+    launches: int  # Behind it.
+    noise: LaunchNoise  # Noise of the launches that the search repeated.
+    design: SequentialDesign  # The loss that does not matter, and how sure is sure.
     rows: tuple[tuple[Point, tuple[float, ...], int], ...] = ()
     """Setting, ln of setting / default in each slot of the baseline, launches behind it."""
     believed: Mapping[Point, tuple[Mapping[Slot, float], float]] = field(default_factory=dict)
@@ -149,7 +144,6 @@ class Known:
         return float(np.prod(passes) ** (1 / math.sqrt(k)))
 
     def _spread(self, sd: float) -> float:
-        """Scale of a difference to the baseline."""
         return math.hypot(sd, self.noise.sd / math.sqrt(max(self.launches, 1)))
 
     def seen_slower(self, candidate: Candidate) -> bool:

@@ -7,7 +7,7 @@ from autotune.history.objectives import Slot, ratio_of
 from autotune.history.trial import Observation, Subject
 from autotune.recommend.recommendation import Recommendation
 from autotune.verification.blocks import Block
-from autotune.verification.comparison import Comparison, overall
+from autotune.verification.comparison import Comparison, SlotDecision, overall
 from autotune.verification.failed import NO_FAILURES, Failures
 
 
@@ -15,18 +15,13 @@ from autotune.verification.failed import NO_FAILURES, Failures
 class VerificationRound:
     """One setting with its rules against the untouched stack."""
 
-    setting: Recommendation
-    """The setting under comparison."""
-    launches: tuple[Observation, ...] = ()
-    """Launches of both sides, in order."""
+    setting: Recommendation  # The setting under comparison.
+    launches: tuple[Observation, ...] = ()  # Launches of both sides, in order.
     blocks: tuple[Block, ...] = ()
     """Whole blocks of the same calls: those of other rules of the same job-wide values, and its own."""
-    other_blocks: tuple[Block, ...] = ()
-    """The same in the probe's other loop, as far as it was measured."""
-    judged: tuple[Comparison, ...] = ()
-    """Every slot after the last whole block."""
-    judged_otherwise: tuple[Comparison, ...] = ()
-    """Every slot in the other loop."""
+    other_blocks: tuple[Block, ...] = ()  # The same in the probe's other loop, as far as it was measured.
+    judged: tuple[Comparison, ...] = ()  # Every slot after the last whole block.
+    judged_otherwise: tuple[Comparison, ...] = ()  # Every slot in the other loop.
     gains: bool = False
     """Whether it is faster beyond the error rate: on the whole, or in one slot that is conclusive for all.
 
@@ -38,12 +33,9 @@ class VerificationRound:
     """Where it could be slower by more than ``margin``, and dropping a rule would not change that."""
     doubtful: frozenset[Slot] = frozenset()
     """Where it was seen slower, and dropping a rule would not change that."""
-    both_count: bool = False
-    """Whether what loses in either loop loses."""
-    failures: Failures = NO_FAILURES
-    """Failures of both sides, in all blocks of its job-wide setting so far."""
-    complete: bool = False
-    """Whether no more launches are wanted."""
+    both_count: bool = False  # Whether what loses in either loop loses.
+    failures: Failures = NO_FAILURES  # Failures of both sides, in all blocks of its job-wide setting so far.
+    complete: bool = False  # Whether no more launches are wanted.
 
     @property
     def runs(self) -> bool:
@@ -79,9 +71,8 @@ class VerificationRound:
         if not self.compared:
             return "its fresh launches could not be compared"
         for slots, text in ((self.lost, "slower"), (self.open | self.doubtful, "may be slower")):
-            if worst := min(
-                (c for c in self.counting if c.slot in slots), key=lambda c: c.gain, default=None
-            ):
+            those = [c for c in self.counting if c.slot in slots]
+            if worst := min(those, key=lambda c: c.gain, default=None):
                 return f"{text} at {worst.slot[2]} B on fresh launches ({ratio_of(worst.gain):.2f}×)"
         return "" if self.gains else "no significant gain on fresh launches"
 
@@ -93,7 +84,8 @@ class VerificationRound:
     @property
     def worst(self) -> tuple[Comparison, ...]:
         """One comparison of each slot: in the loop in which it does worse."""
-        ordered = sorted(self.counting, key=lambda c: c.gain, reverse=True)
+        better = SlotDecision.STILL_BETTER
+        ordered = sorted(self.counting, key=lambda c: (c.decision is better, c.gain), reverse=True)
         return tuple({c.slot: c for c in ordered}.values())
 
 

@@ -18,16 +18,19 @@ were first launched, so that by the union bound all claims hold together, howeve
 """
 
 import math
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
+from statistics import NormalDist, median, median_low
 
 import numpy as np
 
+from autotune.history.objectives import Slot
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.recommendation import Recommendation
 from autotune.space import Point, Space
+from autotune.verification.comparison import Comparison
 from autotune.verification.course import Course
 from autotune.verification.known import Known
 from autotune.verification.sequential import SequentialDesign
@@ -78,7 +81,11 @@ class Race:
             course.verify(replace(searched, rules=trial.rules))
             self.courses[trial.point] = course
         shown = [(point, c.rounds[-1].judged) for point, c in self.courses.items()]
-        self._known = known.after(shown)
+        self._spread = _spread(judged for _, judged in shown)
+        # Wild launches of some settings make the noise of the search too large, or that of the courses.
+        sd = median(self._spread.values()) / math.sqrt(2) if self._spread else math.inf
+        counting = [(point, list(map(_counting, judged))) for point, judged in shown]
+        self._known = replace(known, noise=known.noise.at_most(sd)).after(counting)
         self._confirmed = set(confirmed) - set(self.courses)
 
     @property
@@ -116,27 +123,39 @@ class Race:
         left = self._design.room(self.launches) / self._design.each - 1
         return tuple(setting for place, setting in enumerate(racing, start=1) if place <= left)
 
-    def _wanted(self, setting: Recommendation) -> int:
-        """Launches of its own that are left before a setting may be exported."""
+    def _wanted(self, setting: Recommendation) -> float:
+        """Launches of its own that are left before a setting may be exported, if all is as believed.
+
+        Infinite where it is believed to lose more than may stay hidden. The bound that has to exclude such a
+        loss comes nearer to the gain as 1/√n; repeatability is the machine's, so that the course in the
+        middle says it of all, unless its own launches differ by more.
+        """
         course = self.courses.get(setting.point)
-        made = course.rounds[-1].failures.n_deployed if course else 0
-        return max(self._design.own - made, 0)
+        last = course.rounds[-1] if course else None
+        if last and (last.failures.more or last.lost):
+            return math.inf
+        believed = self._known.believed.get(setting.point, ({}, 0.0))[0]
+        own = _spread([last.judged] if last else ())
+        above = {slot: gain - self._design.hidden for slot, gain in believed.items() if slot in self._spread}
+        if any(distance <= 0 for distance in above.values()):
+            return math.inf
+        reach = NormalDist().inv_cdf(1 - self._design.bound_alpha)
+        spread = {slot: max(self._spread[slot], own.get(slot, 0.0)) for slot in above}
+        needed = [(reach * spread[slot] / distance) ** 2 for slot, distance in above.items()]
+        return max([self._design.own, *needed]) - (last.failures.n_deployed if last else 0)
 
     def _promise(self, setting: Recommendation) -> tuple[float, float]:
         """Expected gain of a setting for each launch that it still wants.
 
         So a nearly decided setting is not left for another one that promises as much; a doubtful one is.
         """
-        course, wanted = self.courses.get(setting.point), float(self._wanted(setting))
-        if course is not None:
-            wanted = max(wanted, course.wanted)
         expected = self._expected(setting)
-        return expected / max(wanted, self._design.each), expected
+        return expected / max(self._wanted(setting), self._design.each), expected
 
     def _keeps(self, setting: Recommendation) -> bool:
         """Whether a setting that was begun has not had its launches, and nothing speaks against it."""
         course = self.courses.get(setting.point)
-        return course is not None and not course.doubtful and self._wanted(setting) > 0
+        return course is not None and not course.doubtful and 0 < self._wanted(setting) < math.inf
 
     def _chance(self, setting: Recommendation) -> float:
         """Probability that it will not be doubtful when it has had its launches."""
@@ -156,6 +175,21 @@ class Race:
         compared = course is not None and course.rounds[-1].compared
         gain = _gain(course) if course and compared else math.log(max(1.0, setting.speedup))
         return self._chance(setting) * max(gain, 0.0)
+
+
+def _counting(seen: Comparison) -> Comparison:
+    """A slot as seen, at most what the bound rests on: the gain of means, a standard error up."""
+    most = seen.mean_gain + seen.mean_sem
+    return replace(seen, gain=min(seen.gain, most)) if math.isfinite(most) else seen
+
+
+def _spread(courses: Iterable[Sequence[Comparison]]) -> dict[Slot, float]:
+    """Standard error of the gain of a slot after one launch of each side, in the course in the middle."""
+    each: dict[Slot, list[float]] = defaultdict(list)
+    for c in chain.from_iterable(courses):
+        if math.isfinite(c.mean_sem):
+            each[c.slot].append(c.mean_sem * math.sqrt(c.launches))
+    return {slot: median_low(of) for slot, of in each.items()}
 
 
 def sides(

@@ -39,20 +39,13 @@ _LAYERS = 8
 class Verifier:
     """Which launch the verification makes next."""
 
-    space: Space
-    """The space of parameters."""
-    objectives: tuple[Objective, ...]
-    """The objectives."""
-    design: SequentialDesign
-    """How many launches a round has and when it is looked at."""
-    seed: int = 0
-    """Random seed of the order within blocks."""
-    one_row: Collection[str] = ()
-    """Collectives for which the stack's files have one row for all sizes."""
-    other_loop: str = ""
-    """Name of the probe's other loop, where launches measure it too."""
-    both_count: bool = False
-    """Whether what loses in either loop loses."""
+    space: Space  # The space of parameters.
+    objectives: tuple[Objective, ...]  # The objectives.
+    design: SequentialDesign  # How many launches a round has and when it is looked at.
+    seed: int = 0  # Random seed of the order within blocks.
+    one_row: Collection[str] = ()  # Collectives for which the stack's files have one row for all sizes.
+    other_loop: str = ""  # Name of the probe's other loop, where launches measure it too.
+    both_count: bool = False  # Whether what loses in either loop loses.
     confirmed: Collection[Point] = ()
     """Settings that are verified even where the search sees no gain of theirs, or a loss that may be noise: a
     discovery confirmed them, one launch beside the other."""
@@ -92,7 +85,7 @@ class Verifier:
                     setting.point if setting else self.space.default,
                     Subject.DEPLOYED if setting else Subject.UNTOUCHED,
                     block=first,
-                    seed=self._draw(4, number, 2**31),
+                    seed=int(np.random.default_rng([self.seed, 4, number]).integers(2**31)),
                     note=f"launch {position} of {len(order)} in its block of {len(settings) + 1} sides",
                     rules=setting.rules if setting else (),
                     each=self.design.each,
@@ -109,7 +102,6 @@ class Verifier:
 
     @staticmethod
     def _without(history: History, block: Collection[Observation]) -> History:
-        """The history before a block was begun."""
         first = min(o.trial.number for o in block)
         return History(
             tuple(o for o in history if o.trial.phase is not Phase.VERIFY or o.trial.block < first)
@@ -212,12 +204,8 @@ class Verifier:
         safest = max(gaining, key=lambda point: (known.chance(point), gains[point]), default=None)
         return () if safest is None else (safest,)
 
-    def _draw(self, purpose: int, number: int, below: int) -> int:
-        return int(np.random.default_rng([self.seed, purpose, number]).integers(below))
-
 
 def _same(one: Iterable[Observation], other: Iterable[Observation]) -> bool:
-    """Whether both are the very same launches."""
     return all(a is b for a, b in zip_longest(one, other))
 
 

@@ -33,19 +33,11 @@ class SequentialDesign:
     """Error rate of a campaign: of all settings, looks and slots together. 5 % exports no more."""
     bound_alpha: float = ONE_IN_TWENTY
     """Error rate of the bound on what a campaign may lose at any size, which is said at 95 %."""
-    max_loss: float = 0.01
-    """Differences below this share do not matter."""
-    margin: float = 0.1
-    """The largest loss that the launches may leave possible for an exported setting."""
-    timed: bool = False
-    """Whether time limits the launches of all settings together, in place of their number."""
+    max_loss: float = 0.01  # Differences below this share do not matter.
+    margin: float = 0.1  # The largest loss that the launches may leave possible for an exported setting.
+    timed: bool = False  # Whether time limits the launches of all settings together, in place of their number
 
     def __post_init__(self) -> None:
-        """Check the numbers.
-
-        Raises:
-            ScenarioError: no launches, or a rate out of its range.
-        """
         if self.own < 1:
             raise ScenarioError(f"verification of {self.own} launches", "at least one of each side")
         if not (0 < self.alpha < 1 and 0 <= self.max_loss < 1 and 0 < self.margin < 1):

@@ -60,20 +60,18 @@ class Verdict:
         fresh = f"{fresh_launches(self.rounds)} fresh launches"
         if self.checked is Checked.UNFINISHED:
             return f"UNVERIFIED (verification not finished{self._so_far}){self._failed}"
+        stay = "; the stack's own defaults stay"
         if self.checked is Checked.UNUSABLE:
-            return (
-                f"UNVERIFIED (could not be compared on {fresh}){self._failed}; the stack's own defaults stay"
-            )
+            return f"UNVERIFIED (could not be compared on {fresh}){self._failed}{stay}"
         if self.checked is Checked.REFUSED:
-            return f"verified: {self._refused} on {fresh}{self._failed}; the stack's own defaults stay"
+            return f"verified: {self._refused} on {fresh}{self._failed}{stay}"
         last = self.rounds[-1]
         ratio, (low, high) = self.recommendation.speedup, speedup_interval(self.recommendation)
         said = f"{_ranged(ratio, low, high)} on {fresh}"
         won = [f"{c.slot[2]} B of {c.slot[0]}" for c in last.judged if c.wins]
         where = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
-        return (
-            f"verified: {where}{said}; {self.bound}{self._otherwise}{said_beside(self.beside)}{self._failed}"
-        )
+        said = f"{where}{said}; {self.bound}{self._otherwise}"
+        return f"verified: {said}{said_beside(self.beside)}{self._failed}"
 
     @property
     def _so_far(self) -> str:
@@ -136,11 +134,8 @@ class Verdict:
         if any(r.failures.more for r in self._ends):
             rest = ", and nothing else was better" if any(not r.failures.more for r in compared) else ""
             return f"what was tried fails more often than the untouched stack{rest}"
-        return (
-            "nothing was better"
-            if len(compared) == len(self._ends)
-            else "nothing that could be compared was better"
-        )
+        which = "" if len(compared) == len(self._ends) else " that could be compared"
+        return f"nothing{which} was better"
 
     def _better(self) -> Iterator[tuple[VerificationRound, Comparison]]:
         """Rounds whose setting gains, but was not taken, with what it gains on the whole."""
@@ -185,7 +180,6 @@ def _of(one: VerificationRound) -> tuple[Point, bool]:
 
 
 def _interval(one: Comparison) -> str:
-    """A comparison's speed-up with its interval."""
     return _ranged(*map(ratio_of, (one.gain, one.low, one.high)))
 
 
@@ -196,7 +190,6 @@ def _ranged(ratio: float, low: float, high: float) -> str:
 
 
 def _times(ratio: float) -> str:
-    """A ratio, in as many digits as say something."""
     return f"{ratio:.2f}" if ratio < 1e3 else "over 1000"
 
 

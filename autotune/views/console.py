@@ -12,9 +12,9 @@ from rich.text import Text
 
 from autotune.campaign.costs import Share
 from autotune.campaign.description import Description
-from autotune.campaign.discovery import sizes_of
+from autotune.campaign.discovery import slots_of
 from autotune.campaign.noise import Remark, disturbed
-from autotune.history.objectives import Objective, Score
+from autotune.history.objectives import Z95, Objective, Score
 from autotune.history.trial import History, Phase, Trial
 from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.recommendation import Recommendation
@@ -25,10 +25,8 @@ from autotune.views.discovery import discovery_parts
 from autotune.views.launch_line import WIDTH, LaunchLines
 from autotune.views.tables import design_table, effects_tables, machine_table, result_table, size_tables
 from autotune.views.text import clock_text, cost_text, ratio_text, setting_text
-from autotune.views.why_not import why_not
 
-_OTHERS = 5
-"""Settings shown beside the recommended one; the page has them all."""
+_OTHERS = 5  # Settings shown beside the recommended one; the page has them all.
 
 _PHASES = {
     Phase.BASELINE: ("baseline", "the stack's own defaults"),
@@ -43,12 +41,9 @@ _PHASES = {
 class Detail(Enum):
     """How much a campaign says while it runs."""
 
-    QUIET = "quiet"
-    """The result."""
-    NORMAL = "normal"
-    """And a line for each launch."""
-    VERBOSE = "verbose"
-    """And what was measured in each, and what disturbed it."""
+    QUIET = "quiet"  # The result.
+    NORMAL = "normal"  # And a line for each launch.
+    VERBOSE = "verbose"  # And what was measured in each, and what disturbed it.
 
 
 class CampaignConsole:
@@ -62,15 +57,7 @@ class CampaignConsole:
         phases: Sequence[Share] = (),
         detail: Detail = Detail.NORMAL,
     ) -> None:
-        """A console for a campaign.
-
-        Args:
-            console: Where it is shown.
-            objectives: What is judged.
-            unset: The stack's own values: of a setting what differs is shown.
-            phases: Planned.
-            detail: How much is shown.
-        """
+        """A console; ``unset``: the stack's own values, from which a setting's differ."""
         self._console, self._detail, self._shares = console, detail, phases
         width = console.width if console.is_terminal else WIDTH
         names = tuple(one.phase for one in phases if one.most)
@@ -130,7 +117,7 @@ class CampaignConsole:
 
     def discovered(self, campaign: Description, history: History) -> None:
         """Show the discovery's findings before the search goes on with them."""
-        for part in () if self._detail is Detail.QUIET else discovery_parts(campaign, sizes_of(history)):
+        for part in () if self._detail is Detail.QUIET else discovery_parts(campaign, slots_of(history)):
             self._show(part)
 
     def screened(self, effects: Sequence[Effects], screening: ScreeningResult) -> None:
@@ -154,12 +141,8 @@ class CampaignConsole:
             self._task = self._bar.add_task("", total=1, place=place, best="")
             self._bar.start()
         total_s = elapsed_s + left_s
-        self._bar.update(
-            self._task,
-            completed=elapsed_s,
-            total=total_s if 0 < total_s < math.inf else None,
-            place=place,
-        )
+        total = total_s if 0 < total_s < math.inf else None
+        self._bar.update(self._task, completed=elapsed_s, total=total, place=place)
 
     def observed(self, step: Step) -> None:
         """A launch ended; ``step`` says what is known now."""
@@ -172,9 +155,8 @@ class CampaignConsole:
         self._say(self._lines.of(step, self._at, self._elapsed_s + took_s, left_s))
         if not self._warned and (beside := disturbed(step.observation)):
             self._warned = True
-            said = (
-                f"       interference: {beside}\n       further launches affected are summarised at the end"
-            )
+            after = "further launches affected are summarised at the end"
+            said = f"       interference: {beside}\n       {after}"
             self._say(Text(said, "yellow"))
 
     def closing(
@@ -185,10 +167,7 @@ class CampaignConsole:
         baseline: Sequence[Score] | None,
         against: Callable[[Point], str] = lambda point: "",
     ) -> None:
-        """The recommended setting, why others are not it, and its per-size table.
-
-        ``against``: what the verification found against a setting; empty: nothing.
-        """
+        """The recommended setting, why others are not it (``against``: by fresh launches), and its table."""
         if self._bar is not None:
             self._bar.stop()
         objectives, point = self._lines.objectives, recommendation.point
@@ -202,7 +181,7 @@ class CampaignConsole:
             return mine is None or any(ratio_to(*pair) > 1 for pair in pairs)
 
         def why(one: Candidate) -> str:
-            searched = why_not(objectives, one, mine) if mine else "not verified"
+            searched = _why_not(objectives, one, mine) if mine else "not verified"
             return against(one.point) or searched
 
         others = [one for one in pareto_front(objectives, judged) if one.point != point and better(one)]
@@ -268,3 +247,17 @@ class CampaignConsole:
                 self._lines.objectives, step.best, step.baseline, strict=True
             )
         )
+
+
+def _why_not(objectives: Sequence[Objective], one: Candidate, chosen: Candidate) -> str:
+    """Why ``one``, of the Pareto front, is not recommended but ``chosen``, by the launches of the search."""
+    ratios, errors = [], []
+    for objective, mine, other in zip(objectives, one.scores, chosen.scores, strict=True):
+        ratios.append(ratio_to(objective, mine, other))
+        errors.append(math.hypot(mine.sem / mine.value, other.sem / other.value))
+    if all(abs(math.log(r)) <= Z95 * e for r, e in zip(ratios, errors, strict=True)):
+        return "difference within the noise (95 %)"
+    said = ", ".join(f"{o.name} {ratio_text(r)}" for o, r in zip(objectives, ratios, strict=True))
+    if min(ratios) < 1 <= max(ratios) and math.prod(ratios) <= 1:
+        return f"against the recommended setting {said}: worse overall"
+    return f"against the recommended setting {said}, but only in the search: not verified"

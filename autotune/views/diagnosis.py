@@ -129,7 +129,6 @@ def _ends_text(ends: Iterable[float]) -> str:
 
 
 def _unsure(found: Diagnosis) -> str:
-    """The interval of the time in MPI, where it matters."""
     value, low, high = (end / found.run_s for end in found.mpi_s)
     if max(high - value, value - low) < BOTHER:
         return ""

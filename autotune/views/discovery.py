@@ -9,14 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.campaign.description import Description
+from autotune.history.objectives import Slot
 from autotune.screening.discovery import ChangeEffect, DiscoveryResult
 from autotune.views.text import size_text
 
-_HARMFUL_ROWS = 12
-"""Changes that only slow down: so many are shown, the worst."""
+_HARMFUL_ROWS = 12  # Changes that only slow down: so many are shown, the worst.
 
 
-def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str, Any] | None:
+def discovery_document(campaign: Description, slots: Sequence[Slot]) -> dict[str, Any] | None:
     """The discovery as JSON values; None where there was none."""
     result = campaign.discovered
     if result is None:
@@ -34,7 +34,8 @@ def discovery_document(campaign: Description, sizes: Sequence[int]) -> dict[str,
 
     return {
         "knobs": result.factors,
-        "sizes": list(sizes),
+        "sizes": [size for *_, size in slots],
+        "collectives": [collective for collective, *_ in slots],
         "rate": result.rate,
         "active": [row(e) for e in result.active],
         "unconfirmed": [row(e) for e in result.unconfirmed],
@@ -73,27 +74,46 @@ def remarks(result: DiscoveryResult) -> Iterator[str]:
         yield f"inconclusive: {some}" + (f" and {more} more" if more > 0 else "")
 
 
-def rows(result: DiscoveryResult) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
-    """Each effect with its name and, at each size, times faster with the style of its cell."""
+def rows(
+    result: DiscoveryResult, slots: Sequence[Slot]
+) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
+    """Each effect on each thing measured, with its name and, at each size, times faster with its style."""
+    curves = dict.fromkeys(slot[:2] for slot in slots)
+    sizes, (calls, ranks) = _sizes(slots), (len({curve[i] for curve in curves}) > 1 for i in (0, 1))
+
+    def each(effect: ChangeEffect) -> Iterator[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
+        name = _words(effect.change, _arm(result, effect.arm))
+        cells = dict(zip(slots, _cells(effect), strict=False))
+        for curve in curves:
+            also = calls * f", {curve[0]}" + ranks * f", {curve[1]} ranks"
+            yield effect, name + also, [cells.get((*curve, size), ("", "even")) for size in sizes]
+
     helping = sorted((*result.active, *result.unconfirmed), key=lambda e: (not e.confirmed, sum(e.log_ratio)))
     slowing = sorted(result.harmful, key=lambda e: -max(e.log_ratio))[:_HARMFUL_ROWS]
-    return [
-        (effect, _words(effect.change, _arm(result, effect.arm)), [*_cells(effect)])
-        for effect in (*helping, *slowing)
-    ]
+    return [row for effect in (*helping, *slowing) for row in each(effect)]
 
 
-def discovery_parts(campaign: Description, sizes: Sequence[int]) -> Iterator[RenderableType]:
+def named(slots: Sequence[Slot]) -> list[str]:
+    """Each place of a curve in words."""
+    several = len({name for name, *_ in slots}) > 1
+    return [size_text(size) + (f" of {name}" if several else "") for name, _, size in slots]
+
+
+def _sizes(slots: Sequence[Slot]) -> list[int]:
+    return sorted({size for *_, size in slots})
+
+
+def discovery_parts(campaign: Description, slots: Sequence[Slot]) -> Iterator[RenderableType]:
     """The parts shown on a console."""
     result = campaign.discovered
     if result is None:
         return
     yield Text(headline(result), "bold")
     table = Table("knob = level", box=None, pad_edge=False, title_justify="left")
-    for size in sizes:
+    for size in _sizes(slots):
         table.add_column(size_text(size), justify="right")
     styles = {"faster": "green", "slower": "red", "even": "dim"}
-    for effect, name, cells in rows(result):
+    for effect, name, cells in rows(result, slots):
         shown = [Text(text, styles[style]) for text, style in cells]
         table.add_row(Text(name, "" if effect.confirmed else "dim"), *shown)
     if table.row_count:
@@ -102,15 +122,15 @@ def discovery_parts(campaign: Description, sizes: Sequence[int]) -> Iterator[Ren
         yield Text(line, "dim")
 
 
-def discovery_section(campaign: Description, sizes: Sequence[int]) -> dict[str, Any] | None:
+def discovery_section(campaign: Description, slots: Sequence[Slot]) -> dict[str, Any] | None:
     """The section of the page; None where there was no discovery."""
     result = campaign.discovered
     if result is None:
         return None
     return {
         "headline": headline(result),
-        "sizes": [size_text(size) for size in sizes],
-        "rows": [(name, effect.confirmed, cells) for effect, name, cells in rows(result)],
+        "sizes": [size_text(size) for size in _sizes(slots)],
+        "rows": [(name, effect.confirmed, cells) for effect, name, cells in rows(result, slots)],
         "remarks": list(remarks(result)),
     }
 
@@ -134,7 +154,6 @@ def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]
 
 
 def _arm(result: DiscoveryResult, number: int) -> str:
-    """Its name; empty for the first one, the default."""
     return result.names[number] if number < len(result.names) else ""
 
 

@@ -129,10 +129,7 @@ def _response(response: Response, analysis: Effects) -> dict[str, Any]:
         "curvature": None if curvature is None else _effect(curvature, analysis),
         "aliases": _aliases(analysis),
         "blocks": [fields_of(block, "block", "effect", "std_err") for block in analysis.blocks],
-        "noise": {
-            "std_dev": math.sqrt(analysis.noise.variance),
-            **fields_of(analysis.noise, "df", "source"),
-        },
+        "noise": {"std_dev": math.sqrt(analysis.noise.variance), **fields_of(analysis.noise, "df", "source")},
         "lenth": fields_of(analysis.lenth, "pse", "margin", "simultaneous_margin"),
         "efficiency": fields_of(analysis.efficiency, "d", "a", "g"),
         "r_squared": analysis.r_squared,

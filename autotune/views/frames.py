@@ -19,16 +19,15 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import size_rows
 from autotune.screening import Effects
 from autotune.space import Point, Value
+from autotune.space.parameter import worded
 from autotune.views.launch_line import changes_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Frame: TypeAlias = "pd.DataFrame"
-"""A table, for those who only hand it on."""
+Frame: TypeAlias = "pd.DataFrame"  # A table, for those who only hand it on.
 
-FORMATS = ("csv", "parquet")
-"""File formats of a table."""
+FORMATS = ("csv", "parquet")  # File formats of a table.
 
 _TRIAL = {"trial": "Int64", "phase": "string", "subject": "string", "status": "string", "reason": "string"}
 _SLOT = {"collective": "string", "comm_size": "Int64", "message_bytes": "Int64"}
@@ -105,7 +104,7 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=list(kinds), dtype=object)
     for column, kind in kinds.items():
         if kind == "string":
-            frame[column] = frame[column].map(_text, na_action="ignore")
+            frame[column] = frame[column].map(worded, na_action="ignore")
     frame = frame.astype(kinds)
     if unset is not None:
         changed = {o.trial.number: ", ".join(changes_of(o.trial, unset)) for o in history}
@@ -123,10 +122,8 @@ def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:
 
     listed = list(measurements)
     labels = list(dict.fromkeys(name for m in listed for name, _ in m.labels))
-    rows = [
-        [getattr(m, name) for name in _IMPORTED] + [dict(m.labels).get(name) for name in labels]
-        for m in listed
-    ]
+    own = [[getattr(m, name) for name in _IMPORTED] for m in listed]
+    rows = [[*of, *map(dict(m.labels).get, labels)] for of, m in zip(own, listed, strict=True)]
     kinds = _IMPORTED | {f"label.{name}" if name in _IMPORTED else name: "string" for name in labels}
     return pd.DataFrame(rows, columns=list(kinds), dtype=object).astype(kinds)
 
@@ -232,14 +229,9 @@ def _column(name: str) -> str:
 
 
 def _kind(values: Iterable[Value]) -> str:
-    """The column type that holds all these values without changing one."""
     kinds = {type(v) for v in values}
     if kinds == {bool}:
         return "boolean"
     if kinds == {int}:
         return "Int64"
     return "Float64" if kinds and kinds <= {int, float} else "string"
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

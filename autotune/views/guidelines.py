@@ -9,8 +9,7 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
 from autotune.views.text import microseconds_text, size_text
 
-_ROWS = 12
-"""Violations beside those of the exported settings: so many are shown, the worst."""
+_ROWS = 12  # Violations beside those of the exported settings: so many are shown, the worst.
 
 
 def violation_text(violation: Violation) -> str:
@@ -85,15 +84,10 @@ def findings_document(found: Findings, concerned: Sequence[Violation] | None = N
             **({} if concerned is None else {"handed_over": one in concerned}),
         }
 
-    return {
-        "tested": found.tested,
-        "rate": found.rate,
-        "violations": [row(one) for one in found.violations],
-    }
+    return {"tested": found.tested, "rate": found.rate, "violations": [row(one) for one in found.violations]}
 
 
 def _call(timed: Timed, beside: Timed | None = None) -> str:
-    """A call in words; its setting only where it is not that of the call beside it."""
     collective, ranks, size = timed.slot
     words = collective if not size else f"{collective} of {size_text(size)}"
     if ranks and (beside is None or beside.slot[1] != ranks):

@@ -16,8 +16,7 @@ from autotune.recommend.summary import Step, ratio_to
 from autotune.space import Point
 from autotune.views.text import clock_text, figure_text, ratio_text
 
-WIDTH = 80
-"""Columns of a terminal that nobody made wider, and of the lines in a file."""
+WIDTH = 80  # Columns of a terminal that nobody made wider, and of the lines in a file.
 _PLACE, _INDENT = "{:>5}  {:>7}  {:>6}  ", 24
 _LEAST, _MOST = 7, 12
 """Characters of an objective's column: of a figure with its unit, and of a long name that is cut."""
@@ -36,14 +35,10 @@ def changes_of(trial: Trial, unset: Point) -> list[str]:
 class LaunchLines:
     """The lines of a campaign, all of the same columns."""
 
-    objectives: tuple[Objective, ...]
-    """A column each."""
-    unset: Point
-    """The stack's own values."""
-    phases: tuple[str, ...]
-    """Planned, in order."""
-    width: int = WIDTH
-    """Columns of a line."""
+    objectives: tuple[Objective, ...]  # A column each.
+    unset: Point  # The stack's own values.
+    phases: tuple[str, ...]  # Planned, in order.
+    width: int = WIDTH  # Columns of a line.
     verbose: bool = False
     """With figures, numbers, reasons and interference of each launch, on lines of their own below it."""
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autotune.screening.cost_terms import Vector
 from autotune.screening.regression import Regression
 from autotune.structure import plain
+from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY
 from autotune.views.screening import aligned
 from autotune.views.text import p_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from plotly.graph_objects import Figure
 
 _MAX_POINTS = 20_000
@@ -27,10 +28,8 @@ def regression_text(fitted: Regression) -> str:
     formula = fitted.formula
     terms = [*(["1"] if formula.intercept else []), *map(formula.label, formula.terms)]
     dropped = f", {fitted.left_out} incomplete left out" if fitted.left_out else ""
-    lines = [
-        f"{fitted.table}: {formula.label(formula.response)} ~ {' + '.join(terms)}; {fitted.n} rows{dropped}",
-        "",
-    ]
+    model = f"{formula.label(formula.response)} ~ {' + '.join(terms)}"
+    lines = [f"{fitted.table}: {model}; {fitted.n} rows{dropped}", ""]
     rows = [("term", "coef", "std err", "t", "P>|t|", "[0.025", "0.975]", "robust std err")]
     for name, its in fitted.coefficients.items():
         low, high, robust = (f"{value:.6g}" for value in (its.ci_low, its.ci_high, its.robust_std_err))
@@ -111,9 +110,8 @@ def regression_page(fitted: Regression) -> str:
         wide = bool(np.all(along > 0) and along.max() > 20 * along.min())
         figure.update_xaxes(title_text=escape(term), type="log" if wide else "linear", row=row, col=1)
         figure.update_yaxes(title_text="residual", row=row, col=1)
-    figure.update_layout(
-        template="plotly_white", height=380 * len(panels), title=escape(f"{fitted.table}: {response}")
-    )
+    title = escape(f"{fitted.table}: {response}")
+    figure.update_layout(template="plotly_white", height=380 * len(panels), title=title)
     page: str = figure.to_html(include_plotlyjs=True, full_html=True)
     return page
 
@@ -142,19 +140,9 @@ def _hidden(fitted: Regression) -> list[str]:
     return lines
 
 
-def _dots(
-    figure: Figure, row: int, x: NDArray[np.float64], y: NDArray[np.float64], name: str, colour: str
-) -> None:
-    figure.add_scatter(
-        x=x.tolist(),
-        y=y.tolist(),
-        mode="markers",
-        name=name,
-        showlegend=bool(name),
-        marker={"color": colour, "size": 5, "opacity": 0.7},
-        row=row,
-        col=1,
-    )
+def _dots(figure: Figure, row: int, x: Vector, y: Vector, name: str, colour: str) -> None:
+    style = axes.dots(color=colour, size=5, opacity=0.7)
+    figure.add_scatter(x=x.tolist(), y=y.tolist(), name=name, showlegend=bool(name), **style, **axes.at(row))
 
 
 def _middle(below: float, above: float) -> float:

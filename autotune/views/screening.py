@@ -107,9 +107,8 @@ def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> li
         for codes in (best.codes, *({n: ends[i] for n, ends in best.intervals.items()} for i in (0, 1)))
     )
     edge = dict.fromkeys(best.at_edge, "at the end of its range: the best may lie beyond")
-    places = [
-        (f"  {n}", _plain(at[n]), f"({_plain(low[n])} … {_plain(high[n])})", edge.get(n, "")) for n in at
-    ]
+    ends = {n: f"({_plain(low[n])} … {_plain(high[n])})" for n in at}
+    places = [(f"  {n}", _plain(at[n]), ends[n], edge.get(n, "")) for n in at]
     return lines + aligned(places)
 
 
@@ -133,7 +132,5 @@ def _figure(value: float, pattern: str) -> str:
 def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Rows as lines, a column under the other."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    cells = ([text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows)
+    return ["  " + "  ".join(row).rstrip() for row in cells]

@@ -31,8 +31,7 @@ from autotune.views.text import (
     verdict,
 )
 
-VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}
-"""How a speed-up is coloured."""
+VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}  # How a speed-up is coloured.
 
 
 def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]) -> Table:
@@ -63,10 +62,7 @@ def design_table(design: ScreeningDesign) -> RenderableType:
 def effects_tables(
     objectives: Sequence[Objective], effects: Sequence[Effects], screening: ScreeningResult | None = None
 ) -> RenderableType:
-    """Main effects with their standard errors, a table for each objective, and what becomes of the factors.
-
-    Significant effects have an asterisk.
-    """
+    """Main effects by objective, significant ones with an asterisk, and what becomes of the factors."""
     parts: list[RenderableType] = []
     for objective, analysis in zip(objectives, effects, strict=True):
         table = _table("factor", "low → high", "effect of high", "p", right=["effect of high"])
@@ -102,13 +98,8 @@ def result_table(
 ) -> Table:
     """The recommended setting, the defaults, then others that are better in some objective and why not them.
 
-    Args:
-        objectives: A column each: the speed-up over the defaults, whose own row has the figures.
-        settings: Others, of the Pareto front.
-        chosen: What is recommended, in words, and its means in the search; no words: the defaults.
-        default: The stack's own values; only what differs is shown.
-        baseline: Of the defaults; None: they were not measured, and every row has its figures.
-        why: In a few words why a setting is not recommended.
+    Each objective has a column of speed-ups over ``baseline``, whose own row has figures; None: all rows
+    have. ``chosen`` is in words, none for the defaults, with its means in the search.
     """
     headings = [one.name for one in objectives]
     table = _table("", "setting", *headings, right=headings)
@@ -137,10 +128,7 @@ def result_table(
 
 
 def size_tables(recommendation: Recommendation, other_loop: bool = True) -> RenderableType:
-    """Default against tuned at each measured size, one table for each collective and communicator size.
-
-    ``other_loop``: with the speed-up in the probe's other loop; else only where the two disagree.
-    """
+    """Default against tuned by size, a table each; ``other_loop``: that too, else where the two disagree."""
     rows = size_rows(recommendation)
     names = list(dict.fromkeys(name for row in rows for name in row.choice))
     parts: list[RenderableType] = []

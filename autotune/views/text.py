@@ -16,8 +16,7 @@ if TYPE_CHECKING:  # words need nothing heavy
     from autotune.screening.decision import FactorDecision
     from autotune.space import Point, Value
 
-_WILD = 1000
-"""Ratios beyond are as good as infinite: an interval that reaches there both ways bounds nothing."""
+_WILD = 1000  # Ratios beyond are as good as infinite: an interval that reaches there both ways bounds nothing
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 _COLOURS = (BLUE, AMBER, TEAL, RED, "#8f6fc9", "#6aa84f", "#c27ba0", GREY, "#a0743c", "#3fa7c4")
 _FAINTEST = 0.3
-_STRONGEST = 2.0
-"""Gain that is drawn in full colour."""
+_STRONGEST = 2.0  # Gain that is drawn in full colour.
 _US = 1e6
 _LEGEND = """1.25×: 1.25 times as fast as the stack's own defaults, in the search.
 ≈2: two other choices are not significantly slower (--json names them).
@@ -33,10 +32,8 @@ the stack's choice: no rule is better there."""
 class Entry:
     """A slot on so many nodes."""
 
-    nodes: int
-    """Nodes of the campaign."""
-    place: SlotWinner
-    """Who wins there."""
+    nodes: int  # Nodes of the campaign.
+    place: SlotWinner  # Who wins there.
 
     @property
     def slot(self) -> Slot:
@@ -54,7 +51,7 @@ def tuning_text(table: Sequence[Entry]) -> str:
         blocks.append(f"{collective}: the fastest choice at each message size")
         shown: list[tuple[int, int]] = []
         for system in systems:
-            if shown and _width(_lines(winners, sizes, [*shown, system])) > WIDTH:
+            if shown and max(map(len, _lines(winners, sizes, [*shown, system]))) > WIDTH:
                 blocks[-1] += "\n" + "\n".join(_lines(winners, sizes, shown)) + "\n"
                 shown = []
             shown.append(system)
@@ -65,14 +62,9 @@ def tuning_text(table: Sequence[Entry]) -> str:
 def _lines(
     winners: Mapping[tuple[int, int, int], Entry], sizes: Sequence[int], systems: Sequence[tuple[int, int]]
 ) -> list[str]:
-    """Sizes down, some systems across."""
     head = ("size", *(_system(*system) for system in systems))
     rows = [(size_text(size), *(_cell(winners.get((size, *system))) for system in systems)) for size in sizes]
     return aligned([head, *rows])
-
-
-def _width(lines: Sequence[str]) -> int:
-    return max(map(len, lines))
 
 
 def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -92,19 +84,12 @@ def tuning_rows(table: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def tuning_page(table: Sequence[Entry], title: str) -> str:
-    """The map of winners: colour says which, its strength how much is gained, hatching that others tie.
-
-    A panel for each collective; needs no network.
-    """
+    """The map of winners: colour is which, strength the gain, hatching a tie; needs no network."""
     from plotly.subplots import make_subplots
 
     panels = [(collective, list(its)) for collective, its in groupby(table, key=lambda w: w.slot[0])]
-    figure: Figure = make_subplots(
-        rows=len(panels),
-        cols=1,
-        subplot_titles=[collective for collective, _ in panels],
-        vertical_spacing=0.3 / len(panels),
-    )
+    titles, n = [collective for collective, _ in panels], len(panels)
+    figure: Figure = make_subplots(rows=n, cols=1, subplot_titles=titles, vertical_spacing=0.3 / n)
     names = list(dict.fromkeys(name_of(w.place.choice) for w in table))
     shown: set[str] = set()
     for row, (_, winners) in enumerate(panels, start=1):
@@ -141,11 +126,7 @@ def tuning_page(table: Sequence[Entry], title: str) -> str:
             tickvals=list(range(len(systems))), ticktext=[_system(*system) for system in systems], row=row
         )
     figure.update_layout(
-        template="plotly_white",
-        barmode="overlay",
-        bargap=0,
-        height=120 + 260 * len(panels),
-        title=escape(title),
+        template="plotly_white", barmode="overlay", bargap=0, height=120 + 260 * n, title=escape(title)
     )
     page: str = figure.to_html(include_plotlyjs=True, full_html=True)
     return page

@@ -166,7 +166,7 @@ class CrayTraps(Traps):
         launched = any("srun" in text or "#SBATCH" in text for text in texts)
         if option and launched and not any(option.partition("=")[2] in text for text in texts):
             effect = f"without {option} in the job {RENDEZVOUS}={ALT_READ} does not work"
-            yield last[RENDEZVOUS].finding(effect, f"srun {option}, or #SBATCH {option}")
+            yield last[RENDEZVOUS].finding(effect, f"srun {option}, or #SBATCH {option}", sure=False)
         size = last.get("MPICH_ALLREDUCE_MAX_SMP_SIZE")
         if size and set_to.get("MPICH_ALLREDUCE_NO_SMP", "0") != "0":
             effect = "MPICH_ALLREDUCE_NO_SMP switches off what it bounds: it is ignored"

@@ -164,8 +164,10 @@ OBSERVERS: dict[str, Callable[..., Case]] = {
     "World": world,
 }
 ELSEWHERE = {
+    "Scattering": "a machine that puts cores apart in tests/unit/verification/test_race.py",
     "Disturbed": "a machine with one disturbed launch in tests/unit/campaign/test_strategy.py",
     "Machine": "the true speeds of tests/unit/verification/test_rounds.py, drawn from one stream",
+    "Planted": "a machine that is slower beside a load in tests/unit/commands/test_site_load.py",
     "Wrong": "a machine with wrong results in tests/unit/campaign/test_failures.py",
 }
 LAUNCHERS_ELSEWHERE = {

@@ -131,6 +131,8 @@ class TestWords:
 
     def test_each_value_says_something_that_nothing_else_says(self, name):
         for space in (space for space in SPACES.values() if space.stack == name):
+            if not any(parameter.apply for parameter in space.job):
+                continue  # somebody's own program takes the values, or a model
             said = {}
             for parameter in space.job:
                 for value in parameter.values:

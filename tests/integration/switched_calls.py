@@ -6,6 +6,7 @@ is named: ``begin``, ``try``, ``block``, ``settled`` or, beside ranks that wait 
 """
 
 import hashlib
+import itertools
 import os
 import signal
 import sys
@@ -141,8 +142,8 @@ def leave():
 
 
 last = world.rank == world.size - 1
-for turn in range(3000 if end and phase != "end" else 0):
-    exchange(world, 1, turn)
+for turn in itertools.count() if end and phase != "end" else ():  # however long it takes
+    exchange(world, 3000 if turn % 2 else 1, turn % 3000)  # the longer make a candidate worth its trial soon
     if last and reached():
         leave()
 for turn in range(40):

@@ -178,3 +178,22 @@ def test_hpc_challenge_is_recorded_tuned_for_and_run_with_the_files(place, monke
     assert (verdict["said"] == "worse") == (code == ExitCode.FINDING)
     assert verdict["low"] < 1.5
     assert "Success=1" in (place / "hpccoutf.txt").read_text()
+
+
+def test_a_slow_default_is_repaired_while_the_application_runs(place, monkeypatch, capfd):
+    planted, out = place / "site.conf", place / "run.json"
+    planted.write_text(PLANTED)
+    monkeypatch.setenv("OMPI_MCA_mca_base_param_files", str(planted))
+    words = ["run", "--reductions", "--budget", "20%", "--out", str(out), "--", "mpirun.openmpi", "-n", "2"]
+    profile = (DATA / "profile.in").read_text().replace("0.0005", "0.002")
+    for steps in (600, 2400, 9600):  # a busy machine decides late
+        (place / "in").write_text(profile.replace("run 600", f"run {steps}"))
+        assert main([*words, "lmp", "-in", "in"]) == ExitCode.WELL
+        said, document = capfd.readouterr().out, json.loads(out.read_text())
+        assert re.search(rf"^Loop time of .* for {steps} steps", said, re.MULTILINE)
+        slow = max(document["cells"], key=lambda c: c["calls"] * c["default_s"])
+        assert slow["collective"] == "allreduce"
+        if slow["algorithm"] != "default":
+            break
+    assert slow["algorithm"] != "default"
+    assert slow["speedup_95"][0] > 1.0

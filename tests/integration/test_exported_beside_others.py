@@ -12,15 +12,20 @@ from pathlib import Path
 import pytest
 
 from autotune.campaign.observing import measurement_of
+from autotune.cli import main
+from autotune.commands import install
 from autotune.commands.hydra_bridge import run_task
 from autotune.exporters import export_check
 from autotune.exporters.export_check import check_export
 from autotune.exporters.files import export_files, how_to_use
 from autotune.exporters.launch_line import PROGRAM
-from autotune.recommend.recommendation import Provenance, Recommendation
+from autotune.exporters.user_files import everybodys
+from autotune.recommend.recommendation import Checked, Provenance, Recommendation
 from autotune.space import Point
+from autotune.stacks.knobs.openmpi import NEVER_SET
 from tests.integration.mpirun import ROOT
-from tests.integration.test_exported_files import rule
+from tests.integration.test_exported_files import CALLS, rule
+from tests.unit.exporters.test_writing import tree
 
 RANKS = 2
 LISTING = """
@@ -31,10 +36,10 @@ found = MPI.COMM_WORLD.gather(ToolInterface(MPI).values())
 if MPI.COMM_WORLD.rank == 0:
     open(sys.argv[1], "w").write(json.dumps(found))
 """
-OF_A_LAUNCH = {"mpi_ft_verbose", "orte_ess_jobid", "orte_jobfam_session_dir", "orte_ess_vpid"} | {
-    "ess_base_jobid",
+OF_A_LAUNCH = {"orte_ess_jobid", "orte_jobfam_session_dir", "orte_ess_vpid", "ess_base_jobid"} | {
     "orte_hnp_uri",
     "orte_local_daemon_uri",
+    *NEVER_SET,
 }
 """Parameters that differ between any two launches, or ranks."""
 
@@ -78,14 +83,20 @@ def prefix(request, tmp_path_factory):
 
 def in_force(prefix, tmp_path, line):
     """The control variables of each rank of a program that is started as a line says."""
-    made, python, _ = prefix
     program, out = tmp_path / "listing.py", tmp_path / "listing.json"
     program.write_text(LISTING)
+    started(prefix, line, program, out)
+    return json.loads(out.read_text())
+
+
+def started(prefix, line, *program, **env):
+    """What a Python program prints that is started as a line says."""
+    made, python, _ = prefix
     words = line.replace("mpirun", f"mpirun --oversubscribe -n {RANKS}").replace(
-        PROGRAM, shlex.join([python, str(program), str(out)])
+        PROGRAM, shlex.join([python, *map(str, program)])
     )
     foreign = ("OMPI_", "PRTE_", "PMIX_", "UCX_", "MPI4PY_", "OPAL_")
-    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)} | ROOT
+    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)} | ROOT | env
     env |= {
         "HOME": str(made.parent),
         "PATH": f"{made / 'bin'}{os.pathsep}{env['PATH']}",
@@ -96,7 +107,7 @@ def in_force(prefix, tmp_path, line):
         ["sh", "-c", words], capture_output=True, text=True, env=env, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(out.read_text())
+    return done.stdout + done.stderr
 
 
 def found(eager):
@@ -169,3 +180,41 @@ def test_the_proof_compares_all_other_parameters_with_an_untouched_launch(prefix
     proof = check()
     assert proof.refutes, str(proof)
     assert "the files change " in str(proof)
+
+
+def test_a_site_installed_is_in_force_for_all_who_use_its_mpi_until_it_is_taken_out(
+    prefix, tmp_path, monkeypatch
+):
+    """Open MPI's rules and UCX's variables, which a library reads beside itself, below a path with blanks."""
+    made, _, eager = prefix
+    alone = tmp_path / "another's prefix", *prefix[1:]
+    for name in ("bin", "etc", "lib"):  # files, and no link to an installation that is not of this test
+        shutil.copytree(made / name, alone[0] / name, ignore=shutil.ignore_patterns("python*"))
+    (alone[0] / "share").symlink_to(made / "share")
+    monkeypatch.setenv("PATH", str(alone[0] / "bin"), prepend=os.pathsep)
+    before, library, ucx = tree(alone[0]), alone[0] / "lib", everybodys().ucx
+    assert ucx is not None
+    assert library in ucx.parents
+    wanted = found(eager)
+    env = (*wanted.provenance.env, ("OMPI_MCA_pml", "ucx"), ("UCX_TLS", "self,posix"))
+    recommendation = replace(wanted, provenance=replace(wanted.provenance, env=env, checked=Checked.HOLDS))
+    monkeypatch.setattr(install, "recommended", lambda _: recommendation)
+    assert main(["install", "--site", "campaign"]) == 0
+    assert ucx.exists()
+    mpi = {"MPI4PY_LIBMPI": str(library / "libmpi.so.40"), "UCX_LOG_LEVEL": "info"}
+    mpi |= {f"OMPI_MCA_opal_common_ucx_{what}": "any" for what in ("tls", "devices")}
+    said = started(alone, f"mpirun {PROGRAM}", CALLS, "allreduce:1016", "allreduce:1024", **mpi)
+    assert "tag(posix/memory)" in said
+    assert "sysv/" not in said
+    rules = alone[0] / "etc" / "autotune" / "coll_tuned_rules.conf"
+    text = rules.read_text()
+    rules.write_text(text.replace("1024 4 ", "1024 99 "))  # refused by the first call that reaches the row
+    assert rules.read_text() != text
+    said = started(alone, f"mpirun {PROGRAM}", CALLS, "allreduce:1016", "allreduce:1024", **mpi)
+    assert "allreduce:1016 SUCCESS" in said
+    assert "allreduce:1024 ERR_ARG" in said
+    rules.write_text(text)
+    assert main(["uninstall", "--site"]) == 0
+    (copy,) = (alone[0] / "etc").glob("openmpi-mca-params.conf.2*")
+    copy.unlink()
+    assert tree(alone[0]) == before

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from autotune.commands.guard_place import launching
 from autotune.exporters.install import merged
 from autotune.exporters.origin import commented, remarks
 from autotune.exporters.site import site_tree
@@ -40,6 +41,7 @@ def autotune(*words, env=None):
         check=False,
     )
     assert "Traceback" not in done.stderr, done.stderr
+    assert not re.search(r"\bnan\b", done.stdout), done.stdout
     return done
 
 
@@ -68,28 +70,86 @@ def prefix(folder, mpirun, algorithm="recursive_doubling"):
     return folder
 
 
+CRON = {"HOME": "/nonexistent", "LOGNAME": "x", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+"""What cron gives a command, on Debian."""
+
+
+def of_the_page(folder):
+    """Both commands of the page that lead to a nightly check, for a prefix in a folder."""
+    page = (Path(__file__).parents[2] / "docs" / "guard.md").read_text()
+    commands = re.search(r"```bash\n(.*?)```", page, re.DOTALL)[1]
+    for place in ("/opt/tuned", "/etc/motd.d", "/var/lib/node_exporter"):
+        assert place in commands
+        commands = commands.replace(place, shlex.quote(f"{folder}{place}"))
+    keep, nightly = commands.splitlines()
+    return keep, nightly
+
+
+def sh(command, env):
+    return subprocess.run(
+        ["/bin/sh", "-ec", command],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=env,
+        cwd="/",
+        check=False,
+    )
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """A prefix that was kept, with a block of launches."""
-    folder = prefix(tmp_path_factory.mktemp("site") / "it's tuned", launcher())
-    done = autotune("guard", "keep", folder, "--minutes", "0.1")
+    """A prefix that was kept by the first command of the page, with a block of launches."""
+    above = tmp_path_factory.mktemp("all of a site")
+    folder = prefix(above / "opt" / "tuned", launcher())
+    keep, _ = of_the_page(above)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = sh(f"cd /tmp; {keep} --minutes 0.1", {**CRON, "PATH": path})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "proved on fresh launches" in done.stdout
     return folder
 
 
 @pytest.mark.mpi
+def test_the_second_command_of_the_page_is_a_line_of_cron_that_runs_without_a_home_too(kept, tmp_path):
+    _, install = of_the_page(kept.parents[1])
+    crontab, table = tmp_path / "bin" / "crontab", tmp_path / "table"
+    crontab.parent.mkdir()
+    crontab.write_text(
+        f'#!/bin/sh\n[ "$1" = -l ] && exec cat {table}\ncat >{table}.new && mv {table}.new {table}\n'
+    )
+    crontab.chmod(0o755)
+    table.write_text("0 5 * * 1 true\n")
+    path = f"{crontab.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = sh(install, {**CRON, "PATH": path})
+    assert done.returncode == 0, done.stdout + done.stderr
+    before, line = table.read_text().splitlines()
+    assert before == "0 5 * * 1 true"
+    *when, nightly = line.split(" ", 5)
+    assert when == ["20", "2", "*", "*", "*"]
+    assert "%" not in nightly  # cron would end the command there
+    junit = tmp_path / "junit.xml"
+    done = sh(f"{nightly} --quick --junit {junit} --json", {"PATH": CRON["PATH"]})
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["changes"] == []
+    assert report["headline"].startswith("in effect as on ")
+    above = kept.parents[1]
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"  # noqa: S314 - our own
+    assert (above / "etc/motd.d/mpi").read_text().startswith("MPI settings: in effect")
+    assert "autotune_guard_code 0" in (above / "var/lib/node_exporter/mpi.prom").read_text()
+
+
+@pytest.mark.mpi
 def test_the_same_is_the_same_in_seconds(kept, tmp_path):
     out = {name: tmp_path / name for name in ("junit", "metrics", "motd")}
     words = [word for name, path in out.items() for word in (f"--{name}", path)]
-    done = autotune("guard", "check", kept, "--quick", *words)
+    done = autotune("guard", "check", "--quick", "--json", *words, env={"AUTOTUNE_GUARD": str(kept)})
     assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith("in effect as on ")
+    assert json.loads(done.stdout)["changes"] == []
     assert ElementTree.parse(out["junit"]).getroot().get("failures") == "0"  # noqa: S314 - our own
     assert "autotune_guard_code 0" in out["metrics"].read_text()
     assert out["motd"].read_text().startswith("MPI settings: in effect")
-    by_variable = autotune("guard", "check", "--quick", "--json", env={"AUTOTUNE_GUARD": str(kept)})
-    assert json.loads(by_variable.stdout)["changes"] == []
 
 
 @pytest.mark.mpi
@@ -123,14 +183,14 @@ def test_rules_that_were_damaged_are_not_in_force(kept):
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    """Kept settings with a planted loss: a ring in messages of 64 bytes, at the larger size alone."""
+    """Kept settings and, planted later, a ring in messages of 64 bytes, at the larger size alone."""
     folder = prefix(tmp_path_factory.mktemp("slow"), launcher(), "segmented_ring")
+    assert autotune("guard", "keep", folder, "--minutes", "0").returncode == 0
     rules = next(folder.glob("openmpi-*/coll_tuned_rules.conf"))
     text = rules.read_text()
     planted = re.sub(r"(?m)^(1024 5 \d+) 0\b.*$", r"\1 64", text)
     assert planted != text
     rules.write_text(planted)
-    assert autotune("guard", "keep", folder, "--minutes", "0").returncode == 0
     return folder
 
 
@@ -141,6 +201,7 @@ def test_a_planted_loss_at_one_size_is_named_and_its_command_tunes_it_alone(slow
     told = json.loads(done.stdout)
     assert done.returncode == 1, done.stdout + done.stderr
     assert {one["bytes"] for one in told["found"]} == {65536}
+    assert "was edited" in told["not_in_effect"][0]
     words = shlex.split(told["tune_again"])
     composed = autotune(*words[3:], "--cfg", "job")
     assert composed.returncode == 0, composed.stderr
@@ -175,40 +236,36 @@ def test_lint_and_doctor_warn_of_files_of_another_version(tmp_path):
 
 
 @pytest.mark.mpi
-def test_reframe_makes_the_check_and_reads_the_times(kept, tmp_path):
-    test = kept / "guard" / "autotune_guard_reframe.py"
-    words = [
-        "-c",
-        test,
-        "-r",
-        "-S",
-        "minutes=0.1",
-        "--prefix",
-        tmp_path,
-        "--report-file",
-        tmp_path / "report.json",
-    ]
+def test_reframe_makes_the_check_and_reads_the_times_and_fails_without_the_rules(kept, tmp_path):
+    test, report = kept / "guard" / "autotune_guard_reframe.py", tmp_path / "report.json"
     reframe = Path(sys.executable).with_name("reframe")
+    words = [reframe, "-c", test, "-r", "-S", "minutes=0.1", "--prefix", tmp_path, "--report-file", report]
     path = f"{Path(launcher()).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        [reframe, *words],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, **ROOT, "PATH": path, "HOME": str(tmp_path)},
-        check=False,
-    )
+    env = {**os.environ, **ROOT, "PATH": path, "HOME": str(tmp_path)}
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (run,) = json.loads((tmp_path / "report.json").read_text())["runs"]
-    (case,) = run["testcases"]
+    (case,) = json.loads(report.read_text())["runs"][0]["testcases"]
     figures = [name for name in case["perfvalues"] if "allreduce_2_" in name]
     assert len(figures) == len(SIZES)
+    rules = next(kept.glob("openmpi-*/coll_tuned_rules.conf"))
+    away = rules.rename(tmp_path / "away")
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
+    finally:
+        away.rename(rules)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "slower, or not in effect" in done.stdout
 
 
 @pytest.mark.mpi
 def test_what_was_not_kept_and_what_is_no_settings_is_one_message(tmp_path):
+    damaged = prefix(tmp_path / "a site", launcher())
+    text = next(damaged.glob("openmpi-*/recommendation.json"))
+    text.write_text(text.read_text()[:300])
     for words, said in (
         (("check", tmp_path), "was not kept"),
+        (("check", damaged), f"first: python -m autotune guard keep '{damaged}'"),
+        (("keep", damaged), f"{text} cannot be read"),
         (("history", tmp_path), "was not kept"),
         (("keep", tmp_path), "holds no settings to keep"),
         (("bisect", launcher(), launcher()), "both environments are the same"),
@@ -218,6 +275,80 @@ def test_what_was_not_kept_and_what_is_no_settings_is_one_message(tmp_path):
         done = autotune("guard", *words)
         assert done.returncode == 2
         assert said in done.stderr
+
+
+@pytest.mark.mpi
+def test_one_check_measures_at_a_time_and_one_that_was_killed_leaves_nothing_behind(kept):
+    nights = (kept / "guard" / "nights.jsonl").read_bytes()
+    words = [sys.executable, "-m", "autotune", "guard", "check", kept, "--minutes", "5"]
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **ROOT}
+    ) as first:
+        try:
+            assert b"launch 1 " in first.stderr.readline()
+            done = autotune("guard", "check", kept, "--minutes", "0.05")
+        finally:
+            first.kill()
+    assert done.returncode == 4
+    assert "another check measures now" in done.stderr
+    assert (kept / "guard" / "nights.jsonl").read_bytes() == nights
+    (left,) = (kept / "guard").glob("launches-*")
+    os.utime(left, (1, 1))
+    with launching(kept / "guard", alone=True):
+        assert not left.exists()
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    "change, code, said",
+    [
+        (lambda kept: kept.update(version=99), 2, "has version 99"),
+        (lambda kept: kept.pop("facts"), 2, "facts"),
+        (
+            lambda kept: kept["scenario"]["mpi"].update(mpirun="/nowhere/mpirun"),
+            2,
+            "'/nowhere/mpirun' is not an",
+        ),
+        (lambda kept: kept["facts"]["machine"].update(kernel="4.18"), 0, "kernel: 4.18 → "),
+    ],
+    ids=["newer", "damaged", "mpirun gone", "another machine"],
+)
+def test_what_became_of_what_was_kept_is_one_message(kept, tmp_path, change, code, said):
+    folder = tmp_path / "guard"
+    folder.mkdir()
+    document = json.loads((kept / "guard" / "kept.json").read_text())
+    change(document)
+    (folder / "kept.json").write_text(json.dumps(document))
+    (folder / "nights.jsonl").write_bytes(
+        (kept / "guard" / "nights.jsonl").read_bytes().replace(b'"202', b'"302')
+    )
+    done = autotune("guard", "check", "--quick", env={"AUTOTUNE_GUARD": str(tmp_path)})
+    assert done.returncode == code, done.stdout + done.stderr
+    assert said in done.stdout + done.stderr
+    if not code:
+        assert re.search(r"left out: (\d+) of \1 nights, .* see to the clock", done.stderr)
+
+
+@pytest.mark.mpi
+def test_a_prefix_of_files_that_somebody_wrote_by_hand_is_kept_and_watched(tmp_path):
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    rules = etc / "site.rules"
+    (etc / "openmpi-mca-params.conf").write_text(
+        "# ours\npml=ucx\nopal_common_ucx_tls = any\nopal_common_ucx_devices = any\n"
+        f"coll_tuned_use_dynamic_rules = 1\ncoll_tuned_dynamic_rules_filename = {rules}\n"
+    )
+    (etc / "ucx.conf").write_text("UCX_TLS=self,posix\n")
+    rules.write_text("1\n2 # allreduce\n1\n2 # ranks\n2\n0 0 0 0\n1024 3 0 0\n")
+    done = autotune("guard", "keep", tmp_path, "--minutes", "0", "cluster.ranks=2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 measured sizes with a rule reach it" in done.stdout
+    rules.write_text(rules.read_text().replace("1024 3", "1024 4"))
+    done = autotune("guard", "check", tmp_path, "--quick")
+    assert (done.returncode, done.stdout.partition("\n")[0]) == (1, f"not in effect: {rules} was edited")
+    rules.write_text("1\n2\n")
+    done = autotune("guard", "keep", tmp_path, "--minutes", "0")
+    assert (done.returncode, "silently ignored" in done.stderr) == (2, True), done.stderr
 
 
 UPGRADES = {

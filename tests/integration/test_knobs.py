@@ -17,6 +17,7 @@ from autotune.stacks import dialect
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Class, KnobKind, discovered_space, levels, listings, openmpi_in_use
 from autotune.stacks.knobs.child import ask
+from autotune.stacks.knobs.listing import asked
 from autotune.stacks.knobs.recorded import recorded
 from tests.integration.mpirun import launcher, run
 from tests.integration.test_probe_other_mpi import interpreter
@@ -129,7 +130,7 @@ def test_a_discovered_space_holds_what_is_in_effect_and_open_mpi_takes_its_level
     mpi, found = stacks("openmpi50")
     words = dialect(mpi.flavour)
     stack = words.detect(mpi, {}, {}, 2)
-    facts = stack.facts | openmpi_in_use(mpi, {}) | {"collective:allreduce"}
+    facts = stack.facts | openmpi_in_use(mpi, {}) | asked(1, ["allreduce"])
     space = discovered_space([c for one in found.values() for c in one.knobs], facts, SIZES)
     names = {p.name for p in space.parameters}
     assert {"pml", "btl_sm_eager_limit", "UCX_MM_FIFO_SIZE", "UCX_RNDV_THRESH", "coll_sm_priority"} <= names

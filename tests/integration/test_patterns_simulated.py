@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 
@@ -28,6 +29,12 @@ EAGER = (
     "65536:{pingpong:[1,0.6,0.9,1.5],halo:[1,0.7,1.2,1.5]}}}"
 )
 HARMFUL = "simulate.knobs={eager:{a:{allreduce:0.7,pingpong:1.5},b:1.0}}"
+SLOW = (
+    *("hydra/launcher=simulated", "machine=hdr200_128", "space=openmpi_ucx_cluster", "cluster.nodes=2"),
+    *("cluster.ppn=4", "simulate.site.UCX_TLS='self,sm,tcp'", "screening.enabled=false", "proposer=random"),
+    *("budget=quick", "budget.launches=6", "verify.launches=6", "export=[json,openmpi_mca]"),
+)
+"""A cluster whose own files leave its network to TCP."""
 SEEDS = range(1, 1 + int(os.environ.get("PLANTED_SEEDS", "1")))  # All of ten found what was planted.
 
 
@@ -61,6 +68,35 @@ def test_what_helps_an_allreduce_and_slows_messages_is_priced(tmp_path, seed):
     assert "of pingpong" in text
 
 
+@pytest.mark.parametrize("name", ["pingpong", "halo", "rma", "overlap"])
+def test_each_scenario_comes_to_verified_files(tmp_path, name):
+    done = autotune(f"conf={name}_local", *SLOW, "campaign.dir=c", "seed=1", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = (tmp_path / "c/export").glob("*.json")
+    exported = json.loads(file.read_text())
+    assert re.match(r"verified: .*× .*no size more than \d+ % slower", exported["provenance"]["verified"]), (
+        exported
+    )
+    assert exported["point"]["UCX_TLS"] in ("self,sm,rc", "self,sm,dc", "self,sm,ud")
+    assert f"UCX_TLS={exported['point']['UCX_TLS']}" in (tmp_path / "c/export/ucx.conf").read_text()
+
+
 def test_with_the_pattern_among_the_collectives_it_is_refused(tmp_path):
     text, exported = campaign(tmp_path, *DISCOVER, HARMFUL, "pattern=pingpong", "seed=1")
     assert exported["point"].get("eager") != "a", text
+
+
+def test_ranks_are_traded_for_threads(tmp_path):
+    """Fewer ranks sum faster; what eight threads cost the computation, planted, is more than that."""
+    done = autotune(
+        *("conf=allreduce_8node", "machine=hdr200_128", "hydra/launcher=simulated", "space=hybrid_cluster"),
+        *("sizes=[1k,64k]", "cluster.nodes=4", "cluster.ppn=16", "budget.launches=10", "verify.launches=6"),
+        *("simulate.knobs={threads:{2:1.02,4:1.05,8:9.0}}", "campaign.dir=c", "seed=1", "export=[json]"),
+        *("fix.mapping=block", "screening.enabled=false", "proposer=random"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = (tmp_path / "c/export").glob("*.json")
+    exported = json.loads(file.read_text())
+    assert exported["point"]["threads"] in (2, 4), done.stdout
+    assert {gain["comm_size"] for gain in exported["gains"]} == {64}

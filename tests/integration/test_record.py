@@ -15,7 +15,7 @@ from autotune.errors import ExitCode
 from tests.integration.mpirun import ROOT, launcher
 
 PROGRAM = Path(__file__).with_name("recorded_calls.py")
-OTHERS = {"openmpi41": "mpi41", "mpich": "mpich", "intel": "intel"}
+OTHERS = {"openmpi41": pytest.mark.mpi41, "mpich": pytest.mark.mpich, "intel": pytest.mark.intel}
 
 
 def recorded(out, python, *words, ranks=3, options=(), capfd=None, monkeypatch=None):
@@ -130,7 +130,7 @@ def test_several_runs_are_one_recording(how, asked, exit_code, message, tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["calls.json", "runs", "several.py"]
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=getattr(pytest.mark, m)) for n, m in OTHERS.items()])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in OTHERS.items()])
 def test_counts_under_other_mpis(name, tmp_path, capfd, monkeypatch):
     python = os.environ.get(f"AUTOTUNE_PYTHON_{name.upper()}")
     if not python:

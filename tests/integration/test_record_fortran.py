@@ -109,6 +109,22 @@ def test_counts_under_debians_open_mpi(flag, tmp_path, debians):
 
 
 @pytest.mark.apps
+@pytest.mark.parametrize("flag", ["-DF08", "-UF08"])
+def test_its_calls_go_by_another_algorithm_each(flag, tmp_path, debians, monkeypatch):
+    """What ``run`` switches is what is recorded, less what it passes through."""
+    monkeypatch.setenv("AUTOTUNE_RUN_MODE", "random")
+    out, argv = tmp_path / "run.json", debians("recorded_calls.f90", 3, flag)
+    assert main(["run", "--reductions", "--out", str(out), "--", *argv]) == ExitCode.WELL
+    cells = json.loads(out.read_text())["cells"]
+    switched = {
+        (*key[:1], *key[2:]): calls // key[2]
+        for key, calls in CALLS.items()
+        if key[1] == "blocking" and key[0] != "allgatherv" and key[2] > 1
+    }
+    assert {(c["collective"], c["ranks"], c["lowest_bytes"]): c["calls"] for c in cells} == switched
+
+
+@pytest.mark.apps
 @pytest.mark.parametrize("flag", ["-DF08", "-UF08", "-DMPIF"])
 def test_counts_of_what_is_no_collective(flag, tmp_path, debians):
     out = tmp_path / "calls.json"

@@ -20,13 +20,11 @@ import sys, time
 from pathlib import Path
 from mpi4py import MPI
 world, place = MPI.COMM_WORLD, Path(sys.argv[1])
-begun = False
 while not world.bcast((place / "enough").exists(), root=0):
     for size in (8, 1024, 65536):
         world.Allreduce(MPI.IN_PLACE, [bytearray(size), MPI.INT])
-    if world.rank == 0 and not begun:
-        (place / "begun").touch()
-        begun = True
+    if world.rank == 0 and not (place / "round").exists():
+        (place / "round").touch()
 if world.rank == 0:
     print("the program ended well", flush=True)
 """
@@ -49,12 +47,13 @@ class Recorded:
             text=True,
             start_new_session=True,
         )
-        self.until(lambda: (place / "begun").exists() or self.process.poll() is not None)
+        self.round()
 
-    def until(self, there) -> None:
-        """Wait for something; the test's own limit ends it."""
-        while not there():
-            time.sleep(0.05)
+    def round(self) -> None:
+        """Wait until the program has made all its calls once more; the test's own limit ends it."""
+        (self.place / "round").unlink(missing_ok=True)
+        while not (self.place / "round").exists() and self.process.poll() is None:
+            time.sleep(0.02)
 
     def ended(self) -> tuple[int, str]:
         """Let the program end, if it goes on; exit code and all that was printed."""
@@ -93,7 +92,8 @@ def test_a_file_that_is_cut_off_under_way_does_not_harm_the_program(tmp_path):
     running = Recorded(tmp_path, tmp_path / "calls.json")
     for path in tmp_path.glob(".calls.json.*/*/*.rank"):
         os.truncate(path, 0)
-    time.sleep(0.5)  # some calls more
+    for _ in range(2):  # the first one may have been under way
+        running.round()
     code, said = running.enough()
     assert "the program ended well" in said
     assert "it is recorded no more" in said

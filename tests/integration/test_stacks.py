@@ -9,19 +9,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autotune.campaign.directory import read_campaign
-from autotune.campaign.observing import measurement_of
-from autotune.exporters import exporter
+from autotune.campaign.observing import estimated, measurement_of
+from autotune.cli import main
+from autotune.commands.site_check import READ_BACK, read_back
 from autotune.exporters.export_check import check_export
-from autotune.exporters.writing import write_files
-from autotune.history.trial import Phase, Rule, Status, Subject, Trial
+from autotune.exporters.files import export_files, how_to_use
+from autotune.history.trial import Cell, Phase, Rule, Status, Subject, Trial
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.scenario import defaults, scenario_of
 from autotune.space import Point
 from autotune.stacks import dialect
 from autotune.stacks.installation import find
+from autotune.stacks.mpich import intel_id
 from hydra_plugins.autotune.mpirun import MpirunLauncher
 from tests.program import autotune
 
@@ -105,26 +108,53 @@ def test_a_small_campaign_ends_in_files_that_fresh_launches_confirm(name, prefix
 
 
 @pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
-def test_exported_rules_are_read_back_on_fresh_launches(name, prefix, tmp_path):
+def test_files_of_a_site_are_read_back_at_the_ranks_of_a_job(name, prefix, tmp_path):
+    """One tree of MPICH's for communicators of all sizes; of Intel MPI's scripts the one for those ranks."""
     site, scenario = site_of(name)
-    rules = (
-        Rule("allreduce", 2, 0, Point.of({"algorithm": "recursive_doubling"})),
-        Rule("allreduce", 2, 4096, Point.of({"algorithm": "ring"})),
-    )
-    source = Provenance(family=name, library=str(site.stack.installation.library))
-    tuned = Recommendation(site.space.default, rules, provenance=source)
-    format_name = {"mpich": "mpich_json", "intelmpi": "intel"}[name]
-    made = exporter(format_name)
-    write_files({tmp_path / file: text for file, text in made.export(tuned, tmp_path).items()})
-    measurement = measurement_of(scenario, 2)
-    proof = check_export([format_name], tuned, tmp_path, site.observer, measurement, site.space)
-    assert proof.holds, proof.reason
-    assert proof.variables == 1
+    wanted = (2, 0, "recursive_doubling"), (2, 4096, "ring"), (3, 0, "ring")
+    rules = [Rule("allreduce", n, size, Point.of({"algorithm": how})) for n, size, how in wanted]
+    rules.append(Rule("bcast", 3, 0, Point.of({"algorithm": "binomial"})))
+    source = Provenance(family=name, library=str(site.stack.installation.library), ranks=3)
+    tuned = Recommendation(site.space.default, tuple(rules), provenance=source)
+    formats = dialect(name).formats
+    export_files(tuned, formats, tmp_path)
+    assert read_back(tuned, formats, tmp_path, [(1, 2)], lambda _: (scenario, site)) == 0
+    said = json.loads((tmp_path / READ_BACK).read_text())["said"]
+    assert said["2"].startswith("proved on fresh launches: 1 parameters seen by every rank"), said
     if name == "mpich":
-        assert "refuses an invalid one" in str(proof)
+        assert "refuses an invalid one" in said["2"]
         (tmp_path / "mpich-env.sh").write_text("export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=''\n")
-        unread = check_export([format_name], tuned, tmp_path, site.observer, measurement, site.space)
+        measurement = measurement_of(scenario, 2)
+        unread = check_export(formats, tuned, tmp_path, site.observer, measurement, site.space)
         assert unread.refutes
+    else:
+        assert {path.name for path in tmp_path.glob("*.sh")} == {f"intel-mpi-env-{n}.sh" for n in (2, 3)}
+        assert "mpiexec -n 3 " in how_to_use(tuned, formats, tmp_path)
+
+
+@pytest.mark.parametrize("name", marked("mpich", "intelmpi"))
+def test_a_site_exports_what_was_fast_and_reads_it_back(name, prefix, tmp_path, monkeypatch):
+    """The whole way of ``conf=site``: launches are real, one algorithm is planted as the fastest."""
+
+    def planted(cell, *_):
+        called = Cell(cell.collective, cell.comm_size, cell.message_bytes, Point.of(cell.values))
+        return estimated(called, np.full(9, 1e-6 if cell.values.get("algorithm") == "ring" else 1e-5))
+
+    monkeypatch.setattr("autotune.campaign.observing._estimate", planted)
+    words = (
+        *("conf=site", "hydra/launcher=mpirun", f"mpi={name}", f"space={small_space(name, tmp_path)}"),
+        *("site.nodes=[1]", "site.ppn=[2]", "site.collectives=[allreduce]", "sizes=[64,16384]"),
+        *("budget.launches=3", "verify.enabled=false", "probe.budget_s=0.2"),
+    )
+    assert main([*words, f"campaign.dir={tmp_path / 'site'}", "--quiet"]) == 0
+    export = tmp_path / "site/export"
+    said = json.loads((export / READ_BACK).read_text())["said"]
+    assert said["2"].startswith("proved on fresh launches: 1 parameters seen by every rank"), said
+    if name == "mpich":
+        assert "MPIR_Allreduce_intra_ring" in (export / "mpich-selection.json").read_text()
+    else:
+        ring = f"export I_MPI_ADJUST_ALLREDUCE={intel_id('allreduce', 'ring')}:0-2147483647"
+        assert ring in (export / "intel-mpi-env.sh").read_text().splitlines()
 
 
 @pytest.mark.parametrize("name", marked("mpich", "intelmpi"))

@@ -65,9 +65,8 @@ KEYS = tuple(
 @pytest.mark.parametrize("key", KEYS)
 def test_every_value_of_a_key_is_taken_or_refused(key, composed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    taken = 0
+    taken, config = 0, composed.copy()
     for override in OverridesParser.create().parse_overrides([f"{key}={value}" for value in VALUES]):
-        config = composed.copy()
         OmegaConf.update(config, key, override.value(), merge=False)
         try:
             scenario = scenario_of(OmegaConf.to_container(config), "allreduce_8node")

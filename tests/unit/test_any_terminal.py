@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotune.stacks.installation import _on_path
-from tests.program import _environment, autotune_alone
+from tests.program import _environment, autotune
 
 LOCALES = {
     "latin-1": {"PYTHONIOENCODING": "latin-1"},
@@ -28,19 +28,17 @@ def test_a_sign_that_a_terminal_lacks_is_no_mistake(tmp_path, locale, words):
 
 
 def test_a_directory_whose_name_is_no_utf_8(tmp_path):
-    place = os.fsencode(tmp_path) + b"/d\xff"
-    words = ["conf=allreduce_8node", "hydra/launcher=simulated", "budget.launches=14", "verify.enabled=false"]
-    os.mkdir(place)  # noqa: PTH102 - of bytes
+    place = tmp_path / os.fsdecode(b"d\xff")
+    words = ("conf=allreduce_8node", "hydra/launcher=simulated", "proposer=random", "budget.launches=14")
+    place.mkdir()
     for asked in (
-        [*words, "campaign.dir=c"],
-        ["status", place + b"/c"],
-        ["report", place + b"/c"],
-        ["export", b"c"],
+        (*words, "verify.enabled=false", "campaign.dir=c"),
+        ("status", place / "c"),
+        ("report", place / "c"),
+        ("export", "c"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "autotune", *asked], cwd=place, env=_environment({}), capture_output=True
-        )
-        assert done.returncode == 0, done.stderr.decode(errors="replace")
+        done = autotune(*asked, cwd=place)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def test_a_reader_that_goes_away_has_seen_enough(tmp_path, words):
 
 @pytest.mark.parametrize("word", ["conf=[[]]", "hydra.launcher=inf", "hydra.launcher=5", "+="])
 def test_words_that_hydra_trips_over(tmp_path, word):
-    done = autotune_alone("plan", "conf=allreduce_8node", word, cwd=tmp_path)
+    done = autotune("plan", "conf=allreduce_8node", word, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("autotune: ")
     assert "Traceback" not in done.stderr
@@ -79,7 +77,7 @@ def test_words_that_hydra_trips_over(tmp_path, word):
     ids=["status", "export", "lint", "import"],
 )
 def test_a_name_that_no_file_system_takes(tmp_path, words):
-    done = autotune_alone(*words, cwd=tmp_path)
+    done = autotune(*words, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "File name too long" in done.stderr
 

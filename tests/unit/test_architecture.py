@@ -62,7 +62,7 @@ OWNERS = {
     "pyDOE3": {"screening"},
     "re2": {"scenario.pattern"},
     "rich": {"views", "commands"},
-    "scipy": {"measure", "simulate", "screening", "site", "recommend", "verification", "proposers"},
+    "scipy": {"measure", "simulate", "screening", "site", "recommend", "verification", "proposers", "guard"},
     "smac": {"proposers"},
     "statsmodels": {"screening"},
     "submitit": {"launchers"},

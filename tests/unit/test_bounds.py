@@ -103,15 +103,15 @@ def packed(path, table, **keys):
 @pytest.mark.parametrize(
     "table",
     [
-        pa.table({"a": pa.array(np.zeros(MOST_CELLS + 1, np.int8))}),
-        pa.table({"a": pa.array(["x" * (1 << 20)] * 500)}),
-        pa.table({"a": pa.array([[0] * (MOST_CELLS + 1)], pa.list_(pa.int8()))}),
-        pa.table({f"c{i}": [1] for i in range(MOST_COLUMNS + 1)}),
+        lambda: pa.table({"a": pa.array(np.zeros(MOST_CELLS + 1, np.int8))}),
+        lambda: pa.table({"a": pa.array(["x" * (1 << 20)] * 500)}),
+        lambda: pa.table({"a": pa.array([[0] * (MOST_CELLS + 1)], pa.list_(pa.int8()))}),
+        lambda: pa.table({f"c{i}": [1] for i in range(MOST_COLUMNS + 1)}),
     ],
     ids=["rows", "one long value again and again", "one row of a long list", "columns"],
 )
 def test_a_parquet_file_is_not_unpacked_beyond_its_bound(tmp_path, table):
-    path = packed(tmp_path / "t.parquet", table)
+    path = packed(tmp_path / "t.parquet", table())
     assert path.stat().st_size < 1 << 20
     with pytest.raises(TableError, match=r"t.parquet cannot be read: it (has|unpacks)"):
         read_rows(path, "")

@@ -149,6 +149,24 @@ def test_words_and_options_of_a_multirun_come_in_any_order(tmp_path, monkeypatch
     assert all(f"campaign: campaigns/allreduce_8node/seed={seed}" in shown for seed in (1, 2))
 
 
+def test_the_plan_of_a_multirun_ends_with_the_sum(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def planned(conf):
+        words = ["plan", f"conf={conf}", "hydra/launcher=simulated", "sizes=[8]", "budget.node_hours=5"]
+        assert main([*words, *(["-m"] if "," in conf else [])]) == 0
+        return capsys.readouterr().out
+
+    one, whole = planned("allreduce_8node"), planned("site")
+    (row,) = (line.split() for line in one.splitlines() if line.startswith("together"))
+    least, most, site = float(row[-3]), float(row[-1]), float(whole.partition("together ")[2].split()[0])
+    both = planned("allreduce_8node,site").splitlines()[-1]
+    assert both.startswith("2 campaigns together: ")
+    words = both.split()
+    assert (float(words[3]), float(words[5])) == pytest.approx((least + site, most + site), abs=0.02)
+    assert "campaigns together" not in one + whole
+
+
 @pytest.mark.parametrize(
     ("word", "expected"),
     [

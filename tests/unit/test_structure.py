@@ -3,8 +3,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
 from autotune.errors import JournalError, UserError
@@ -128,3 +129,18 @@ def test_what_is_not_finite_becomes_null():
     assert [finite(x) for x in (1.5, math.nan, math.inf, -math.inf)] == [1.5, None, None, None]
     assert plain({1: (math.nan, "a", [True, None])}) == {"1": [None, "a", [True, None]]}
     assert plain({"kept": 1, "left": b"x"}, leave_out=bytes) == {"kept": 1, "left": None}
+
+
+def test_aliases_by_a_type_statement_are_what_they_stand_for():
+    typing_extensions = pytest.importorskip("typing_extensions")
+    item = TypeVar("item")
+    array = typing_extensions.TypeAliasType("array", np.ndarray[Any, np.dtype[item]], type_params=(item,))
+
+    @dataclass(frozen=True)
+    class Aliased:
+        whole: typing_extensions.TypeAliasType("numbers", tuple[float, ...]) = ()
+        times: array[np.float64] | None = None
+
+    times = np.arange(3.0)
+    found = FORM.structured(Aliased, {"whole": [1, "2.5"], "times": times})
+    assert found.whole == (1.0, 2.5) and found.times is times

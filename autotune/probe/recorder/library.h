@@ -25,11 +25,21 @@ static void *needed(const char *name) {
     _exit(127);
 }
 
-#define REAL(Name)                                                                                            \
+/* A function that is looked up once, whichever of several threads comes first. */
+#define FOUND(real) __atomic_load_n(&real, __ATOMIC_RELAXED)
+#define LOOKED_UP(real, name)                                                                                 \
+    ({                                                                                                        \
+        __typeof__(real) found_ = FOUND(real);                                                                \
+        if (!found_) __atomic_store_n(&real, found_ = (__typeof__(real))needed(name), __ATOMIC_RELAXED);      \
+        found_;                                                                                               \
+    })
+#define REAL(Name) CALLED(Name, "PMPI_" #Name)
+/* What another tool in this process must see, too: where MPI begins and ends, communicators that come and go. */
+#define NEXT(Name) CALLED(Name, "MPI_" #Name)
+#define CALLED(Name, name)                                                                                    \
     ({                                                                                                        \
         static __typeof__(&MPI_##Name) real;                                                                  \
-        if (!real) real = (__typeof__(&MPI_##Name))needed("PMPI_" #Name);                                     \
-        real;                                                                                                 \
+        LOOKED_UP(real, name);                                                                                \
     })
 
 #ifdef OPEN_MPI

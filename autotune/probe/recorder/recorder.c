@@ -231,11 +231,11 @@ EACH_STARTED(C_STARTED)
 
 int MPI_Finalize(void) {
     ended(1);
-    return REAL(Finalize)();
+    return NEXT(Finalize)();
 }
 int MPI_Abort(MPI_Comm c, int code) {
     ended(2);
-    return REAL(Abort)(c, code);
+    return NEXT(Abort)(c, code);
 }
 
 /* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */

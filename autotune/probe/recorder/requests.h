@@ -40,6 +40,7 @@ static void drop(MPI_Request request) {
 /* A wait or test of n requests, which took so many ticks if it was timed; those that are others now have completed.
  * What it took is shared by those that it was for. */
 static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct call *v, int64_t took) {
+    if (!n && !v->place) return;
     lock();
     int alike = 0;
     double weight = v->place ? v->weight : 0;
@@ -60,17 +61,18 @@ static void waited(int n, const MPI_Request *was, const MPI_Request *is, struct 
     unlock();
 }
 
-/* Message size of the largest of them: waits alike in it are timed alike, or many short ones would hide a few long. */
-static double largest(int n, const MPI_Request *all) {
+/* A wait for them has the size of the largest: those alike are timed alike, or many short ones would hide a few long. */
+static AWAY struct call awaited(enum other other, int n, const MPI_Request *all) {
+    struct call v;
     double bytes = 0;
-    if (!n) return 0;
     lock();
     for (int i = 0; i < n; i++) {
         struct pending *one = *at(all[i]);
         if (one && one->bytes > bytes) bytes = one->bytes;
     }
+    before(&v, other_place(other, NOWHERE, bytes), bytes, NULL, NONE);
     unlock();
-    return bytes;
+    return v;
 }
 
 /* A call that completes requests: n of them, before and after as C knows them. */
@@ -81,7 +83,7 @@ static double largest(int n, const MPI_Request *all) {
     MPI_Request small_[64], *was_ = n_ > 32 ? malloc(2 * n_ * sizeof *was_) : small_, *is_ = was_ + n_;       \
     if (!was_) return made;                                                                                   \
     for (int i = 0; i < n_; i++) was_[i] = (was_i);                                                           \
-    struct call v_ = noticed(OTHER_##other, NOWHERE, largest(n_, was_));                                      \
+    struct call v_ = awaited(OTHER_##other, n_, was_);                                                        \
     int64_t took_ = 0;                                                                                        \
     inside++;                                                                                                 \
     if (v_.place) v_.begin = ticks();                                                                         \

@@ -12,6 +12,8 @@
  *   add up to alpha however many tests there are: to be wrong once in the run has a chance of at most alpha.
  * - Nothing is tried while what it may cost exceeds what is left of the budget: a share of the time since the
  *   process began, less what trials have cost. A decided winner costs nothing of it.
+ * - Nor while it would cost more than the calls of its cell did so far: that is as long as they may be expected to go
+ *   on, and nobody saves more than all of it. So cells come first in which something is to be had.
  */
 #include <math.h>
 #include <stdint.h>
@@ -28,12 +30,13 @@
 #define MOST 12 /* blocks of a test: a gain of one robust standard deviation takes 6 (benchmarks/online.py) */
 #define LEAST 2 /* blocks before a test is given up, where the candidate seems no faster */
 #define TESTS 3 /* candidates of a cell that are tested: the trials are short, the fastest may not be their first */
-#define TRIAL 5 /* calls of a trial, the first of which sets up connections and is not counted */
+#define TRIAL 4 /* calls of a trial, behind one that sets up connections and is not counted */
 #define LONGEST_PIECE 16 /* calls; their median is what a piece took */
-#define PIECE_S 1e-3 /* a piece of slower calls has fewer: a thousand times what a small call takes */
+#define PIECE_S 1e-3 /* a piece or trial of slower calls has fewer: a thousand times what a small call takes */
 #define SLOW 3.0
 #define GAIN 0.01005033585350145 /* -ln 0.99: differences of a hundredth do not matter (sequential.py's max_loss) */
 #define REST 64 /* calls before the first look, and the least between two in which nothing is tried */
+#define SELDOM 1000 /* looks in the time of a rest, of slow calls that has fewer: all looks cost a thousandth */
 #define LONGEST_REST 65536 /* a look is a small broadcast: among so many calls it does not count */
 #define OTHER_MIX 0.5 /* a phase is another one when half of the communicator's calls are in other cells */
 #define STRENGTHS 6
@@ -51,6 +54,7 @@ struct cell {
     uint32_t tried, out; /* bits: had a trial; not to be tested (any more) */
     double seconds[SETTINGS]; /* of a call, as last seen */
     double period_s; /* from one call to the next, whatever the program does between; 0: not known */
+    double spent_s; /* what trying has cost in it */
     double alpha, log_e[STRENGTHS], gain; /* of the test; gain: ln of the speed-up, over all its blocks */
     double y[MOST * PIECES], apart[MOST * PIECES]; /* ln seconds, and |distance from the median of the block| */
     double last[PIECES]; /* y of the last block */
@@ -132,6 +136,12 @@ static void test_next(struct cell *c, struct process *p) {
     c->alpha = p->alpha / ((double)p->tests * (p->tests + 1));
 }
 
+/* Calls of a piece or trial, at most so many. */
+static int calls_within(const struct cell *c, int most) {
+    double calls = PIECE_S / fmax(c->seconds[0], 1e-9);
+    return calls < 1 ? 1 : calls > most ? most : (int)calls;
+}
+
 /* What the calls of the cell are to do next. `made`: bits of the settings whose communicator is there. */
 API struct order next_order(struct cell *c, struct process *p, uint32_t made, uint64_t random) {
     struct order order = {CALLS, c->best, 0, c->rest};
@@ -142,33 +152,37 @@ API struct order next_order(struct cell *c, struct process *p, uint32_t made, ui
         if (c->tried & 1)
             while (next < c->settings && ((c->tried | c->out) >> next & 1)) next++;
         if (next == c->settings) next = 0, c->again = 1;
-        order = (struct order){TRY, next, 0, TRIAL};
-        if (next) costs_s += TRIAL * (SLOW - 1) * c->seconds[0];
+        order = (struct order){TRY, next, 0, 1 + (int)fmax(2, calls_within(c, TRIAL))};
+        if (next) costs_s += order.calls * (SLOW - 1) * c->seconds[0];
     } else if (c->state == TESTING) {
-        double pieces = PIECE_S / fmax(c->seconds[0], 1e-9);
-        int calls = pieces < 1 ? 1 : pieces > LONGEST_PIECE ? LONGEST_PIECE : (int)pieces;
+        int calls = calls_within(c, LONGEST_PIECE);
         order = (struct order){BLOCK, c->tested, drawn(random), calls};
         costs_s += SIDE * calls * fmax(0, c->seconds[c->tested] - c->seconds[0]);
     }
     if (!(made >> order.setting & 1)) costs_s += p->make_s;
     double lacks_s = (p->spent_s + costs_s) / p->share - p->elapsed_s; /* until it may be tried */
+    double worth = fmax(1, p->share) * fmax(c->seconds[0], 1e-9) / c->period_s; /* of a second */
+    if (order.setting && c->period_s > 0) lacks_s = fmax(lacks_s, (c->spent_s + costs_s) / worth - p->elapsed_s);
     if (c->state != SETTLED && lacks_s <= 0) {
         c->rest = REST;
         return order;
     }
     double rest = c->rest;
-    if (c->state != SETTLED && c->period_s > 0) rest = fmax(REST, fmin(LONGEST_REST, lacks_s / c->period_s));
+    double least = fmax(1, fmin(REST, SELDOM * p->look_s / fmax(c->seconds[0], 1e-9)));
+    if (c->state != SETTLED && c->period_s > 0) rest = fmax(least, fmin(LONGEST_REST, lacks_s / c->period_s));
     if (c->rest < LONGEST_REST) c->rest *= 2;
     return (struct order){CALLS, c->best, 0, (int32_t)rest};
 }
 
+static void paid(struct cell *c, struct process *p, double cost_s) { p->spent_s += cost_s, c->spent_s += cost_s; }
+
 /* What an order's timed calls cost, each, and what it cost beside; 1 where the cell is settled by it. */
 API int told(struct cell *c, struct process *p, struct order order, const double *costs_s, double beside_s) {
     double usual_s = c->seconds[0], took[PIECES];
-    p->spent_s += beside_s;
+    paid(c, p, beside_s);
     if (order.what == TRY) {
-        double seen = middle(costs_s + 1, order.calls - 1);
-        for (int i = 0; order.setting && i < order.calls; i++) p->spent_s += fmax(0, costs_s[i] - usual_s);
+        double seen = order.calls > 3 ? middle(costs_s + 1, order.calls - 1) : fmin(costs_s[1], costs_s[2]);
+        for (int i = 0; order.setting && i < order.calls; i++) paid(c, p, fmax(0, costs_s[i] - usual_s));
         int first = !(c->tried >> order.setting & 1);
         c->tried |= 1u << order.setting;
         if (order.setting) {
@@ -185,7 +199,7 @@ API int told(struct cell *c, struct process *p, struct order order, const double
         int side = order.pattern >> i & 1;
         const double *piece = costs_s + i * order.calls;
         took[i] = fmax(middle(piece, order.calls), 1e-9);
-        for (int j = 0; side && j < order.calls; j++) p->spent_s += fmax(0, piece[j] - usual_s);
+        for (int j = 0; side && j < order.calls; j++) paid(c, p, fmax(0, piece[j] - usual_s));
         c->last[i] = c->y[c->blocks * PIECES + i] = log(took[i]);
         sides[side][n[side]++] = took[i];
     }

@@ -12,8 +12,8 @@
  * - What a call costs is the last exit less the last entry where all ranks are on one node, whose clock they share.
  *   Over several nodes it is the least duration over the ranks: that of the last to come, who waits for nobody. Where
  *   a rank may leave before others have come (to or from a root) that says nothing, and such calls are not switched.
- * - The hidden ones have no attributes, names or handlers of the application's; they are made from its group alone. An
- *   error in one is raised on the application's communicator.
+ * - The hidden ones have no attributes or names of the application's; they are made from its group alone. Their own
+ *   handler raises an error on the application's communicator.
  * - Nothing is switched with MPI_THREAD_MULTIPLE, fault tolerance, without MPI_Init, in spawned processes, on
  *   intercommunicators and those with processes of other worlds, and as soon as MPI_Finalize or MPI_Abort is called. No
  *   rank waits for another there.
@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,7 +45,6 @@
 #define NUMBERS ((MPI_Datatype)constant("ompi_mpi_int"))
 #define MOST_OF ((MPI_Op)constant("ompi_mpi_op_max"))
 #define ALL_OF ((MPI_Op)constant("ompi_mpi_op_band"))
-#define RETURNS ((MPI_Errhandler)constant("ompi_mpi_errors_return"))
 #define DUPLICATES 1
 #else
 #define NO_TYPE MPI_DATATYPE_NULL
@@ -52,14 +52,14 @@
 #define NUMBERS MPI_INT
 #define MOST_OF MPI_MAX
 #define ALL_OF MPI_BAND
-#define RETURNS MPI_ERRORS_RETURN
 #define DUPLICATES 0
 #endif
 
 #define BINS 48 /* of message sizes: powers of two */
 #define HIDDEN 128 /* communicators of ours a process may have: some MB; Open MPI has 2^16 in all */
+#define FAST 10 /* below 2^10 bytes size costs nothing: from there on each power halves the calls before the first look */
 #define TIMED (PIECES * LONGEST_PIECE)
-#define PLAN (1 << 16) /* bytes of the plan */
+#define LOGGED 65536 /* cells of a process whose events are written: some MB */
 
 struct variable {
     struct variable *next;
@@ -81,21 +81,28 @@ struct place { /* a cell of a communicator */
 struct comm {
     struct comm *next;
     MPI_Comm handle, base, made[SETTINGS];
-    int ranks, rank, inter, off, asked, one_node, n;
+    int ranks, rank, inter, off, asked, one_node;
     uint32_t there; /* bits of made */
-    struct place *places[OPS][BINS], *first;
+    struct place *first;
 };
 
 static struct variable *candidates[OPS][SETTINGS];
-static int settings[OPS], learned[OPS][BINS], learned_ranks[OPS][BINS], valid[OPS];
-static struct { /* the last call of each collective: those alike need no closer look */
+static int settings[OPS], valid[OPS];
+static struct learned { /* what a former run decided */
+    struct learned *next;
+    int op, numbers[3]; /* bin, ranks, setting */
+} *learned;
+#define RECENT 8 /* of each collective: sizes and communicators take turns in most programs */
+static struct place nobody; /* has no calls left */
+static struct recent { /* calls that need no closer look: the last, then others by their hash */
     int64_t handle, count, type, op;
     struct place *place;
-} recent[OPS];
+} recent[OPS][1 + RECENT] = {[0 ... OPS - 1] = {[0 ... RECENT] = {.place = &nobody}}};
 static struct comm *comms[1024];
 #define BUCKET(handle) (((uintptr_t)(handle) >> 4 ^ (uintptr_t)(handle)) & 1023)
-static int on, looked, random_mode, dry, exact, keyval, hidden, numbers, world_ranks, world_rank;
-static double began_s;
+static int on, looked, merged, nonblocking, random_mode, dry, exact, keyval, hidden, numbers, world_ranks, world_rank;
+static MPI_Errhandler raises;
+static double began_s, ask_s = 1e-3; /* of a communicator's first hidden one */
 static struct process process = {.alpha = 0.05, .share = 0.005, .look_s = 1e-4, .make_s = 1e-3};
 static __thread int inside;
 
@@ -114,8 +121,8 @@ static uint64_t stirred(uint64_t x) { /* splitmix64 of Steele, Lea, Flood 2014 *
 
 /* A line of the file of this process, written whole. Kept open it might be closed by the program, and another's. */
 static char path[4096];
-__attribute__((format(printf, 1, 2))) static void event(const char *format, ...) {
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+__attribute__((format(printf, 2, 3))) static void event(const struct place *q, const char *format, ...) {
+    int file = q && q->number >= LOGGED ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     va_list list;
     if (file < 0) return;
     va_start(list, format);
@@ -129,11 +136,10 @@ __attribute__((format(printf, 1, 2))) static void event(const char *format, ...)
 #define TOOL(Name)                                                                                            \
     ({                                                                                                        \
         static __typeof__(&MPI_T_##Name) real;                                                                \
-        if (!real) real = (__typeof__(&MPI_T_##Name))needed("MPI_T_" #Name);                                  \
-        real;                                                                                                 \
+        LOOKED_UP(real, "MPI_T_" #Name);                                                                      \
     })
 
-/* The number of a word: of the enumerator, or as MPICH describes one, a line "name - meaning" for each from 0. */
+/* The number of a word: of the enumerator, or as MPICH describes one, a line "name  - meaning" for each from 0. */
 static int number_of(const char *word, const char *described, int64_t *number) {
     char *end;
     size_t length = strlen(word);
@@ -143,7 +149,8 @@ static int number_of(const char *word, const char *described, int64_t *number) {
     for (const char *line = described; line && *line; line = strchr(line, '\n'), line += line != NULL) {
         while (*line == ' ' || *line == '\t') line++;
         size_t name = strspn(line, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-        if (!name || strncmp(line + name, " - ", 3)) continue;
+        size_t gap = strspn(line + name, " ");
+        if (!name || !gap || strncmp(line + name + gap, "- ", 2)) continue;
         if (name == length && !strncmp(line, word, length)) return *number = value, 1;
         value++;
     }
@@ -170,18 +177,41 @@ static int bound(const char *name, const char *word, struct variable **list) {
     return 0;
 }
 
-static void force(const struct variable *v, int usual) {
-    for (; v; v = v->next) TOOL(cvar_write)(v->handle, (void *)(usual ? &v->usual : &v->value));
+/* What the program has made of them meanwhile stays: written back in the other order, as some are in many lists. */
+static void force(struct variable *v, int usual) {
+    for (; v; v = v->next) {
+        if (!usual) TOOL(cvar_read)(v->handle, &v->usual);
+        TOOL(cvar_write)(v->handle, usual ? &v->usual : &v->value);
+    }
 }
 
 /* Communicators. */
+
+static void forget_recent(const struct place *q) { /* NULL: all */
+    for (int op = 0; op < OPS; op++)
+        for (int i = 0; i <= RECENT; i++)
+            if (!q || recent[op][i].place == q) recent[op][i].place = &nobody;
+}
+
+/* An error in a hidden communicator. */
+static void raised(MPI_Comm *handle, int *code, ...) {
+    for (int i = 0; i < 1024; i++)
+        for (struct comm *k = comms[i]; k; k = k->next) {
+            int its = k->asked && !k->off && k->base == *handle;
+            for (int j = 1; j < SETTINGS && k->there >> j; j++) its |= DUPLICATES && k->made[j] == *handle;
+            if (its) {
+                REAL(Comm_call_errhandler)(k->handle, *code);
+                return;
+            }
+        }
+}
 
 static int forget(MPI_Comm handle, int key, void *value, void *extra) {
     struct comm *k = value, **at = &comms[BUCKET(handle)];
     (void)key, (void)extra;
     while (*at && *at != k) at = &(*at)->next;
     if (*at) *at = k->next;
-    memset(recent, 0, sizeof recent);
+    forget_recent(NULL);
     for (struct place *q = k->first, *next; q; q = next) next = q->next, free(q);
     free(k);
     return MPI_SUCCESS;
@@ -192,12 +222,14 @@ static struct comm *introduced(MPI_Comm handle) {
     MPI_Group group, world;
     if (!k) return NULL;
     k->handle = handle;
-    REAL(Comm_test_inter)(handle, &k->inter);
-    REAL(Comm_size)(handle, &k->ranks);
-    REAL(Comm_rank)(handle, &k->rank);
+    if (REAL(Comm_test_inter)(handle, &k->inter) || REAL(Comm_size)(handle, &k->ranks) ||
+        REAL(Comm_rank)(handle, &k->rank) || REAL(Comm_set_attr)(handle, keyval, k)) {
+        free(k); /* it is none: another may get its handle */
+        return NULL;
+    }
     k->off = k->inter || k->ranks < 2;
-    int *ranks = k->off ? NULL : malloc(2 * k->ranks * sizeof *ranks);
-    if (ranks) { /* whoever is of another world may not have this library */
+    int *ranks = k->off || !merged ? NULL : malloc(2 * k->ranks * sizeof *ranks);
+    if (ranks) { /* whoever is of another world may not have this library; Open MPI compares every two ranks */
         REAL(Comm_group)(handle, &group);
         REAL(Comm_group)(WORLD, &world);
         for (int i = 0; i < k->ranks; i++) ranks[i] = i;
@@ -207,13 +239,12 @@ static struct comm *introduced(MPI_Comm handle) {
         REAL(Group_free)(&world);
     }
     free(ranks);
-    REAL(Comm_set_attr)(handle, keyval, k);
     k->next = comms[BUCKET(handle)];
     return comms[BUCKET(handle)] = k;
 }
 
 static struct comm *known(MPI_Comm handle) {
-    if (handle == NO_COMM) return NULL;
+    if (!handle || handle == NO_COMM) return NULL;
     struct comm *k = comms[BUCKET(handle)];
     while (k && k->handle != handle) k = k->next;
     return k ? k : introduced(handle);
@@ -221,35 +252,46 @@ static struct comm *known(MPI_Comm handle) {
 
 static int rooted(enum op op) { return op == OP_bcast || op == OP_gather || op == OP_scatter || op == OP_reduce; }
 
-/* Whether the hidden communicators have room on all ranks; then the first of them, for what we say ourselves. */
-static void ask(struct comm *k) {
-    int most = hidden;
+/* What a thing will take: as long as last time, but a process that was stopped meanwhile shall not block it for long. */
+static double likely(double before_s, double last_s) { return fmin(last_s, 2 * before_s); }
+
+/* Whether the hidden communicators have room on all ranks and time within all budgets; then the first of them, for
+ * what we say ourselves. 0: there is no time yet. */
+static int ask(struct comm *k, int at_once) {
+    double begin_s = now();
+    int late = !at_once && process.spent_s + ask_s > process.share * (begin_s - began_s);
+    int most[3], own[3] = {hidden, late, nonblocking};
     MPI_Comm node;
+    int failed = REAL(Allreduce)(own, most, 3, NUMBERS, MOST_OF, k->handle);
+    if (!failed && most[1]) return 0;
     k->asked = 1;
-    REAL(Allreduce)(&hidden, &most, 1, NUMBERS, MOST_OF, k->handle);
-    if (most + SETTINGS > HIDDEN || REAL(Comm_split)(k->handle, 0, k->rank, &k->base)) {
-        k->off = 1;
-        return;
+    if (failed || most[0] + SETTINGS > HIDDEN || most[2] || REAL(Comm_split)(k->handle, 0, k->rank, &k->base)) {
+        k->off = 1, k->base = NO_COMM;
+        return 1;
     }
     hidden++;
-    REAL(Comm_set_errhandler)(k->base, RETURNS);
+    REAL(Comm_set_errhandler)(k->base, raises);
     k->there = DUPLICATES ? 1 : ~0u;
     REAL(Comm_split_type)(k->base, MPI_COMM_TYPE_SHARED, 0, NO_INFO, &node);
     REAL(Comm_size)(node, &k->one_node);
     k->one_node = k->one_node == k->ranks;
     REAL(Comm_free)(&node);
+    ask_s = likely(ask_s, now() - begin_s);
+    return 1;
 }
 
 static void make(struct comm *k, int setting) {
     if (k->there >> setting & 1) return;
     double begin_s = now();
+    int failed, none = nonblocking || hidden >= HIDDEN; /* others took the room that there was when it was asked */
+    int apart = REAL(Allreduce)(&none, &failed, 1, NUMBERS, MOST_OF, k->base);
     for (int op = 0; op < OPS; op++) force(candidates[op][setting], 0);
-    int failed = REAL(Comm_dup)(k->base, &k->made[setting]);
-    for (int op = 0; op < OPS; op++) force(candidates[op][setting], 1);
+    failed = apart || failed || REAL(Comm_dup)(k->base, &k->made[setting]);
+    for (int op = OPS; op--;) force(candidates[op][setting], 1);
     if (failed) k->made[setting] = k->base;
-    else REAL(Comm_set_errhandler)(k->made[setting], RETURNS), hidden++;
+    else REAL(Comm_set_errhandler)(k->made[setting], raises), hidden++;
     k->there |= 1u << setting;
-    process.make_s = now() - begin_s;
+    process.make_s = likely(process.make_s, now() - begin_s);
 }
 
 static void drop(struct comm *k, uint32_t which) {
@@ -271,50 +313,53 @@ static void obey(struct place *q, struct order order) {
     q->order = order;
     q->left = (order.what == BLOCK ? PIECES : 1) * (int64_t)order.calls;
     q->timed = order.what != CALLS;
-    recent[q->op].place = NULL;
+    forget_recent(q);
 }
 
 static uint32_t offered(const struct place *q) {
-    int one = learned[q->op][q->bin] && learned_ranks[q->op][q->bin] == q->comm->ranks;
+    const struct learned *l = learned;
+    while (l && (l->op != (int)q->op || l->numbers[0] != q->bin || l->numbers[1] != q->comm->ranks)) l = l->next;
     if (dry || (rooted(q->op) && !q->comm->one_node)) return 0;
-    return (one ? 1u << (learned[q->op][q->bin] - 1) : ~0u) & valid[q->op] & ~1u;
+    return (l ? 1u << l->numbers[2] : ~0u) & valid[q->op] & ~1u;
 }
 
 static struct place *place_of(struct comm *k, enum op op, double bytes) {
     int bin = 0;
     for (double size = bytes; size >= 2 && bin < BINS - 1; size /= 2) bin++;
     if (bytes < 0 || (bytes == 0 && op != OP_barrier)) return NULL;
-    if (k->places[op][bin]) return k->places[op][bin];
-    struct place *q = calloc(1, sizeof *q);
-    if (!q) return NULL; /* a rank without memory: its job ends soon */
-    q->comm = k, q->op = op, q->bin = bin, q->order = (struct order){CALLS, 0, 0, REST}, q->left = REST;
+    struct place **at = &k->first, *q;
+    for (; (q = *at); at = &q->next)
+        if (q->op == op && q->bin == bin) return q;
+    if (!(q = calloc(1, sizeof *q))) return NULL; /* a rank without memory: its job ends soon */
+    q->comm = k, q->op = op, q->bin = bin;
+    q->left = bin < FAST ? REST : bin < FAST + 4 ? REST >> (bin - FAST) : 4;
+    q->order = (struct order){CALLS, 0, 0, (int)q->left};
     q->number = numbers++;
-    struct place **last = &k->first;
-    while (*last) last = &(*last)->next;
-    k->n++;
-    return *last = k->places[op][bin] = q;
+    return *at = q;
 }
 
+/* Of few calls one that was stopped makes a long mean: nobody waits longer than from call to call. */
 static void count(const struct place *q) {
-    event("calls %d %lld %.9g %.9g\n", q->number, (long long)calls_of(q), q->cell.seconds[0],
-          q->waited ? q->waits_s / q->waited : 0);
+    double calls = calls_of(q), most_s = fmax(0, (now() - began_s) / calls - q->cell.seconds[0]);
+    event(q, "calls %d %.0f %.9g %.9g %.9g\n", q->number, calls, q->cell.seconds[0],
+          q->waited ? fmin(q->waits_s / q->waited, most_s) : 0, process.spent_s);
 }
 
 static void open_cell(struct place *q) {
     begin(&q->cell, settings[q->op], offered(q));
-    event("cell %d %s %d %d %d\n", q->number, NAMES[q->op], q->bin, q->comm->ranks, q->comm->one_node);
+    event(q, "cell %d %s %d %d %d\n", q->number, NAMES[q->op], q->bin, q->comm->ranks, q->comm->one_node);
 }
 
 static void log_order(const struct place *q, int settled) {
     const struct cell *c = &q->cell;
-    if (q->order.what == TRY) event("try %d %d %.9g\n", q->number, q->order.setting, c->seconds[q->order.setting]);
+    if (q->order.what == TRY) event(q, "try %d %d %.9g\n", q->number, q->order.setting, c->seconds[q->order.setting]);
     if (q->order.what == BLOCK) {
         char y[32 * PIECES] = "";
         int at = 0;
         for (int i = 0; i < PIECES; i++) at += snprintf(y + at, sizeof y - at, " %.9g", c->last[i]);
-        event("block %d %d %d%s\n", q->number, q->order.setting, q->order.pattern, y);
+        event(q, "block %d %d %d%s\n", q->number, q->order.setting, q->order.pattern, y);
     }
-    if (settled) event("settled %d %d %lld\n", q->number, c->best, (long long)calls_of(q));
+    if (settled) event(q, "settled %d %d %lld\n", q->number, c->best, (long long)calls_of(q));
 }
 
 /* What rank 0 makes of an order that was carried out: the next. */
@@ -340,7 +385,7 @@ static void decide(struct place *q, const double *most, struct order *next, uint
     }
     if (!n && c->state == SETTLED && (~c->out & valid[q->op]) && other_mix(then, since, cells)) {
         begin(c, settings[q->op], offered(q));
-        event("again %d %lld\n", q->number, (long long)calls_of(q));
+        event(q, "again %d %lld\n", q->number, (long long)calls_of(q));
     }
     c->period_s = process.elapsed_s / calls_of(q);
     struct process limits = process;
@@ -363,8 +408,13 @@ static void look(struct place *q) {
         double harm_s;
     } message = {.next = {CALLS, 0, 0, LONGEST_REST}};
     double begin_s = now(), most[3 * TIMED + 1];
-    int n = q->timed ? (int)calls_of(q) - (int)q->calls : 0;
-    if (!k->asked) ask(k);
+    int n = q->timed ? (int)(calls_of(q) - q->calls) : 0;
+    if (!k->asked && !ask(k, 0)) {
+        int calls = q->order.calls < LONGEST_REST ? 2 * q->order.calls : LONGEST_REST;
+        obey(q, (struct order){CALLS, 0, 0, calls});
+        process.spent_s += now() - begin_s;
+        return;
+    }
     if (k->off) return;
     if (n) {
         if (n < TIMED) {
@@ -372,19 +422,19 @@ static void look(struct place *q) {
             memmove(q->times + 2 * n, q->times + 2 * TIMED, n * sizeof(double));
         }
         q->times[3 * n] = process.spent_s;
-        REAL(Reduce)(q->times, most, 3 * n + 1, REALS, MOST_OF, 0, k->base);
+        k->off = REAL(Reduce)(q->times, most, 3 * n + 1, REALS, MOST_OF, 0, k->base);
     }
-    if (!k->rank) {
+    if (!k->rank && !k->off) {
         double before_s = process.spent_s;
         decide(q, most, &message.next, &message.unused);
         message.harm_s = process.spent_s - before_s;
     }
-    REAL(Bcast)(&message, sizeof message, BYTE, 0, k->base);
+    if (k->off || (k->off = REAL(Bcast)(&message, sizeof message, BYTE, 0, k->base))) return;
     if (k->rank) process.spent_s += message.harm_s;
-    process.look_s += (now() - begin_s - process.look_s) / 8; /* the mean of the last some */
+    process.look_s += (likely(process.look_s, now() - begin_s) - process.look_s) / 8; /* the mean of the last some */
     drop(k, message.unused);
     make(k, message.next.setting);
-    process.spent_s += now() - begin_s;
+    paid(&q->cell, &process, now() - begin_s);
     obey(q, message.next);
 }
 
@@ -396,7 +446,7 @@ static void directed(struct place *q) {
         uint64_t drawn = stirred(((uint64_t)q->op << 48) + ((uint64_t)q->bin << 40) + (uint64_t)calls_of(q));
         do q->setting = drawn % settings[q->op], drawn = stirred(drawn);
         while (q->setting && !(valid[q->op] >> q->setting & 1));
-        if (!q->comm->asked) ask(q->comm);
+        if (!q->comm->asked) ask(q->comm, 1);
         if (q->comm->off) q->setting = 0;
         else make(q->comm, q->setting);
         if (!q->comm->off && !q->comm->rank && !q->cell.settings) open_cell(q);
@@ -418,7 +468,6 @@ static int after(struct place *q, int code) {
         q->times[i] = q->begin_s, q->times[TIMED + i] = end_s, q->times[2 * TIMED + i] = q->begin_s - end_s;
     }
     if (!DUPLICATES) force(candidates[q->op][q->setting], 1);
-    if (code != MPI_SUCCESS && q->to != q->comm->handle) REAL(Comm_call_errhandler)(q->comm->handle, code);
     if (!--q->left) {
         if (random_mode) obey(q, (struct order){CALLS, 0, 0, LONGEST_REST});
         else look(q);
@@ -433,7 +482,7 @@ static void read_plan(char *text) {
     char *line_end, *word_end;
     for (char *line = strtok_r(text, "\n", &line_end); line; line = strtok_r(NULL, "\n", &line_end)) {
         char *kind = strtok_r(line, " ", &word_end), *name = strtok_r(NULL, " ", &word_end), *word;
-        int op = 0, numbers_[3] = {0};
+        int op = 0;
         if (!kind || !name) continue;
         if (!strcmp(kind, "budget")) process.share = atof(name);
         if (!strcmp(kind, "dry")) dry = atoi(name);
@@ -449,9 +498,9 @@ static void read_plan(char *text) {
             if (well) valid[op] |= 1 << number;
             if (number < SETTINGS && number >= settings[op]) settings[op] = number + 1;
         } else if (!strcmp(kind, "learned")) {
-            for (int i = 0; i < 3 && (word = strtok_r(NULL, " ", &word_end)); i++) numbers_[i] = atoi(word);
-            if (numbers_[0] >= 0 && numbers_[0] < BINS)
-                learned_ranks[op][numbers_[0]] = numbers_[1], learned[op][numbers_[0]] = numbers_[2] + 1;
+            struct learned *l = calloc(1, sizeof *l);
+            for (int i = 0; l && i < 3 && (word = strtok_r(NULL, " ", &word_end)); i++) l->numbers[i] = atoi(word);
+            if (l && l->numbers[2] >= 0 && l->numbers[2] < SETTINGS) l->op = op, l->next = learned, learned = l;
         }
     }
 }
@@ -480,8 +529,9 @@ static void check_mpi(void) {
 
 static void begun(void) {
     const char *folder = getenv("AUTOTUNE_RUN"), *mode = getenv("AUTOTUNE_RUN_MODE");
-    static char plan[PLAN];
+    char host[65] = "", *plan = NULL;
     int level, provided, length = 0, mine[OPS + 1], all[OPS + 1];
+    struct stat told_;
     MPI_Comm parent;
     if (looked++ || !folder) return;
     REAL(Comm_get_parent)(&parent);
@@ -491,15 +541,18 @@ static void begun(void) {
     REAL(Comm_rank)(WORLD, &world_rank);
     if (!world_rank) {
         snprintf(path, sizeof path, "%s/plan", folder);
-        int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-        length = descriptor < 0 ? 0 : (int)read(descriptor, plan, sizeof plan - 1);
-        if (descriptor >= 0) close(descriptor);
+        FILE *file = fopen(path, "re");
+        if (file && !fstat(fileno(file), &told_) && (plan = calloc(1, told_.st_size + 1)))
+            length = (int)fread(plan, 1, told_.st_size, file);
+        if (file) fclose(file);
     }
     REAL(Bcast)(&length, 1, NUMBERS, 0, WORLD);
-    if (length <= 0) return;
+    if (length > 0 && !plan) plan = calloc(1, length + 1);
+    if (length <= 0 || !plan) return;
     REAL(Bcast)(plan, length, BYTE, 0, WORLD);
     TOOL(init_thread)(MPI_THREAD_SINGLE, &provided);
     read_plan(plan);
+    free(plan);
     valid[OPS - 1] = 0;
     memcpy(mine, valid, sizeof valid);
     mine[OPS] = level != MPI_THREAD_MULTIPLE ? ~0 : ~1;
@@ -510,11 +563,12 @@ static void begun(void) {
     /* Rank 0 is root of most: half of the error rate is its cells', the other half that of all others. */
     process.alpha *= world_rank ? 0.5 / fmax(1, world_ranks - 1) : 0.5;
     began_s = now();
-    gethostname(plan, 64);
-    snprintf(path, sizeof path, "%s/%.64s.%ld.run", folder, plan, (long)getpid());
+    gethostname(host, sizeof host - 1);
+    snprintf(path, sizeof path, "%s/%s.%d.%ld.run", folder, host, world_rank, (long)getpid());
     on = all[OPS] == ~0;
-    if (!world_rank) event("job %d %d %s\n", world_ranks, dry, on ? "on" : all[OPS] & 1 ? "tolerant" : "threads");
+    if (!world_rank) event(NULL, "job %d %d %s\n", world_ranks, dry, on ? "on" : all[OPS] & 1 ? "tolerant" : "threads");
     REAL(Comm_create_keyval)(copied_not, forget, &keyval, NULL);
+    REAL(Comm_create_errhandler)(raised, &raises);
 }
 
 static void ended(const char *how) {
@@ -523,8 +577,8 @@ static void ended(const char *how) {
         for (struct comm *k = comms[i]; k; k = k->next)
             for (struct place *q = k->first; q && !k->rank; q = q->next)
                 if (q->cell.settings) count(q);
-    if (!world_rank) event("end %s %.9g %.9g\n", how, now() - began_s, process.spent_s);
-    memset(recent, 0, sizeof recent);
+    if (!world_rank) event(NULL, "end %s %.9g %.9g\n", how, now() - began_s, process.spent_s);
+    forget_recent(NULL);
     on = 0;
 }
 
@@ -536,7 +590,7 @@ static void freed(MPI_Comm handle) {
     for (struct place *q = k->first; q && !k->rank; q = q->next)
         if (q->cell.settings) count(q);
     drop(k, ~0u);
-    if (k->base) REAL(Comm_free)(&k->base), hidden--;
+    if (k->base != NO_COMM) REAL(Comm_free)(&k->base), hidden--;
     k->off = 1;
 }
 
@@ -544,7 +598,7 @@ static void freed(MPI_Comm handle) {
 
 static double asked_width(MPI_Datatype type) {
     int size = 0, a, b, c, combiner;
-    if (type == NO_TYPE) return -1;
+    if (!type || type == NO_TYPE) return -1;
     REAL(Type_size)(type, &size);
     REAL(Type_get_envelope)(type, &a, &b, &c, &combiner);
     return combiner == MPI_COMBINER_NAMED ? size : -2.0 - size; /* below -1: the handle may become another's */
@@ -634,6 +688,9 @@ static struct comm *switchable(enum op op, MPI_Comm handle) {
 #include "../recorder/parameters.h"
 #define SIZE(n, t) (VAL(n) < 0 ? -1 : (double)VAL(n) * width(TYPE(VAL(t))))
 
+#define LAST(...) LAST_(__VA_ARGS__)
+#define LAST_(first, second) second
+
 /* What is switched: counts alike on all ranks by the standard. Of reductions the operation counts, too. */
 #define SWITCH(X, name, may, key, ...) APPLY_(X, name, may, key, __VA_ARGS__)
 #define APPLY_(X, ...) X(__VA_ARGS__)
@@ -662,19 +719,24 @@ static struct comm *switchable(enum op op, MPI_Comm handle) {
 #define FOR_neighbor_alltoallv(...)
 #define FOR_neighbor_alltoallw(...)
 
-/* A call like the last of its collective, in an order that is not timed, counts and goes where that went. */
-static inline struct place *repeated(enum op op, int64_t handle, int64_t by, int64_t count_, int64_t type) {
-    struct place *q = recent[op].place;
-    return q && !inside && recent[op].handle == handle && recent[op].count == count_ && recent[op].type == type &&
-                   recent[op].op == by && q->left > 1
-               ? q
-               : NULL;
+/* A call like one before of its collective, in an order that is not timed, counts and goes where that went. */
+static inline int repeats(const struct recent *r, int64_t handle, int64_t by, int64_t count_, int64_t type) {
+    return r->handle == handle && r->count == count_ && r->type == type && r->op == by && r->place->left > 1;
 }
-static void remember(struct place *q, int64_t handle, int64_t by, int64_t count_, int64_t type) {
-    int quick = !q->timed && !random_mode && count_ >= 0 && (DUPLICATES || !q->setting) &&
-                (q->op == OP_barrier || type == (int64_t)(intptr_t)last_type);
-    recent[q->op].place = quick ? q : NULL;
-    recent[q->op].handle = handle, recent[q->op].count = count_, recent[q->op].type = type, recent[q->op].op = by;
+static inline struct recent *others(enum op op, int64_t handle, int64_t count_) { /* Fibonacci's hash */
+    return &recent[op][1 + (uint64_t)(handle ^ count_) * 0x9e3779b97f4a7c15 / (UINT64_MAX / RECENT + 1)];
+}
+static struct place *repeated(enum op op, int64_t handle, int64_t by, int64_t count_, int64_t type) {
+    struct recent *r = others(op, handle, count_);
+    if (inside || !repeats(r, handle, by, count_, type)) return NULL;
+    recent[op][0] = *r;
+    r->place->left--;
+    return r->place;
+}
+static void remember(struct place *q, MPI_Datatype named, int64_t handle, int64_t by, int64_t count_, int64_t type) {
+    if (!q->timed && !random_mode && count_ >= 0 && (DUPLICATES || !q->setting) &&
+        (q->op == OP_barrier || named == last_type))
+        recent[q->op][0] = *others(q->op, handle, count_) = (struct recent){handle, count_, type, by, q};
 }
 
 #define BY
@@ -686,28 +748,27 @@ static void remember(struct place *q, int64_t handle, int64_t by, int64_t count_
 #define TYPE(x) (x)
 #define OP_OF(x) (x)
 #define COMM_OF(x) (x)
-#define C_CALL(name, may, key, Name, P, A, bytes, root, ...)                                          \
+#define HERE (KEY(c) ^ (int64_t)(sizeof TEXT(NAMED()) - 1) << 40) /* of this width: its function is known */
+#define C_CALL(name, may, key, Name, P, A, bytes, root, ...)                                                  \
     static int(*NAMED(real_##name)) P;                                                                        \
     static AWAY int NAMED(switched_##name) P {                                                                \
-        struct place *q = NULL;                                                                               \
-        if (!NAMED(real_##name)) NAMED(real_##name) = needed("P" TEXT(NAMED(MPI_##Name)));                    \
+        int(*real) P = LOOKED_UP(NAMED(real_##name), "P" TEXT(NAMED(MPI_##Name)));                            \
+        struct place *q = repeated(OP_##name, HERE, key, __VA_ARGS__);                                        \
+        if (q) return c = q->to, real A;                                                                      \
         struct comm *k = switchable(OP_##name, c);                                                            \
         if (k && (may)) q = place_of(k, OP_##name, bytes);                                                    \
-        if (!q) return NAMED(real_##name) A;                                                                  \
-        int64_t handle = KEY(c);                                                                              \
+        if (!q) return real A;                                                                                \
+        int64_t handle = HERE;                                                                                \
         c = before(q);                                                                                        \
-        remember(q, handle, key, __VA_ARGS__);                                                                \
-        return after(q, NAMED(real_##name) A);                                                                \
+        remember(q, (MPI_Datatype)(intptr_t)LAST(__VA_ARGS__), handle, key, __VA_ARGS__);                     \
+        return after(q, real A);                                                                              \
     }                                                                                                         \
-    int NAMED(MPI_##Name) P {                                                                                 \
-        struct place *q = NAMED(real_##name) ? repeated(OP_##name, KEY(c), key, __VA_ARGS__) : NULL;          \
-        if (!q) return NAMED(switched_##name) A;                                                              \
-        q->left--;                                                                                            \
-        if (q->to == c) return NAMED(real_##name) A;                                                          \
-        c = q->to;                                                                                            \
-        int code = NAMED(real_##name) A;                                                                      \
-        if (code != MPI_SUCCESS) REAL(Comm_call_errhandler)(q->comm->handle, code);                           \
-        return code;                                                                                          \
+    int NAMED(MPI_##Name) P { /* without a frame: nothing is done behind the call */                          \
+        const struct recent *last = recent[OP_##name];                                                        \
+        if (!repeats(last, HERE, key, __VA_ARGS__)) return NAMED(switched_##name) A;                          \
+        last->place->left--;                                                                                  \
+        c = last->place->to;                                                                                  \
+        return NAMED(real_##name) A;                                                                          \
     }
 #define C_CALLS(name, ...) FOR_##name(C_CALL, __VA_ARGS__)
 #define NAMED(x) x
@@ -729,19 +790,53 @@ EACH(C_CALLS)
 
 int MPI_Finalize(void) {
     ended("finalized");
-    return REAL(Finalize)();
+    return NEXT(Finalize)();
 }
 int MPI_Abort(MPI_Comm c, int code) {
     ended("aborted");
-    return REAL(Abort)(c, code);
+    return NEXT(Abort)(c, code);
 }
 int MPI_Comm_free(MPI_Comm *c) {
     if (!inside) freed(*c);
-    return REAL(Comm_free)(c);
+    return NEXT(Comm_free)(c);
 }
 int MPI_Comm_disconnect(MPI_Comm *c) {
     if (!inside) freed(*c);
-    return REAL(Comm_disconnect)(c);
+    return NEXT(Comm_disconnect)(c);
+}
+/* Open MPI 5.0.11 makes one communicator after the other: while one is begun here and not there, ours would never end. */
+int MPI_Comm_idup(MPI_Comm c, MPI_Comm *made, MPI_Request *request) {
+    nonblocking = 1;
+    return NEXT(Comm_idup)(c, made, request);
+}
+#ifndef AUTOTUNE_NO_PERSISTENT /* of MPI 4, too */
+int MPI_Comm_idup_with_info(MPI_Comm c, MPI_Info info, MPI_Comm *made, MPI_Request *request) {
+    nonblocking = 1;
+    return NEXT(Comm_idup_with_info)(c, info, made, request);
+}
+#endif
+#ifndef AUTOTUNE_NO_REVOKE /* programs look whether it is there */
+/* Whoever waits in a hidden one leaves it, too. Without fault tolerance Open MPI 5 has it all the same. */
+int MPIX_Comm_revoke(MPI_Comm c);
+int MPIX_Comm_revoke(MPI_Comm c) {
+    static int (*real)(MPI_Comm);
+    int (*revoke)(MPI_Comm) = LOOKED_UP(real, "MPIX_Comm_revoke");
+    struct comm *k = on && c && c != NO_COMM ? known(c) : NULL;
+    for (int i = 1; k && k->asked && !k->off && DUPLICATES && i < SETTINGS; i++)
+        if (k->there >> i & 1 && k->made[i] != k->base) revoke(k->made[i]);
+    if (k && k->asked && !k->off) revoke(k->base);
+    if (k) k->off = 1, forget_recent(NULL);
+    return revoke(c);
+}
+#endif
+/* Only by one of these can a communicator get processes of another world. */
+int MPI_Intercomm_merge(MPI_Comm c, int high, MPI_Comm *made) {
+    merged = 1;
+    return NEXT(Intercomm_merge)(c, high, made);
+}
+int MPI_Comm_remote_group(MPI_Comm c, MPI_Group *group) {
+    merged = 1;
+    return NEXT(Comm_remote_group)(c, group);
 }
 
 /* Fortran: everything by address, the error behind. Some libraries call C's MPI_ in it, others do not. */
@@ -771,30 +866,39 @@ int MPI_Comm_disconnect(MPI_Comm *c) {
 #define COMM_OF(x) ((MPI_Comm)(x))
 #define BACK(x) ((MPI_Fint)(x))
 #endif
-#define F_FUNCTION(name, P, ...)                                                                              \
+#define F_FUNCTION(name, of, P, ...)                                                                          \
     void name P {                                                                                             \
-        static void(*real) P;                                                                                 \
-        if (!real) real = needed("p" TEXT(name));                                                             \
+        static void(*real_) P;                                                                                \
+        void(*real) P = LOOKED_UP(real_, of TEXT(name));                                                      \
         __VA_ARGS__                                                                                           \
     }
 #define WITHIN(call) inside++, call, inside--
-#define F_CALL(name, may, key, Name, P, A, bytes, root, ...)                                          \
-    F_FUNCTION(NAMED(mpi_##name), (OPEN P, MPI_Fint * e),                                                     \
-               struct comm *k = switchable(OP_##name, COMM_OF(*c));                                           \
-               struct place *q = k && (may) ? place_of(k, OP_##name, bytes) : NULL;                           \
+#define F_CALL(name, may, key, Name, P, A, bytes, root, ...)                                                  \
+    F_FUNCTION(NAMED(mpi_##name), "p", (OPEN P, MPI_Fint * e),                                                 \
                MPI_Fint error = MPI_SUCCESS, to, *said = e ? e : &error;                                      \
-               if (q) to = BACK(before(q)), c = &to;                                                          \
+               int64_t handle = KEY(c);                                                                       \
+               struct place *q = repeated(OP_##name, handle, key, __VA_ARGS__);                               \
+               struct comm *k = q ? NULL : switchable(OP_##name, COMM_OF(*c));                                \
+               if (q) to = BACK(q->to), c = &to;                                                              \
+               if (k && (may) && (q = place_of(k, OP_##name, bytes))) {                                       \
+                   to = BACK(before(q)), c = &to;                                                             \
+                   remember(q, TYPE(LAST(__VA_ARGS__)), handle, key, __VA_ARGS__);                            \
+               } else k = NULL;                                                                               \
+               recent[OP_##name][0].place = &nobody; /* C's function may be called in it */                   \
                WITHIN(real(OPEN A, said));                                                                    \
-               if (q) after(q, *said);)
+               if (k) after(q, *said);)
 #define F_CALLS(name, ...) FOR_##name(F_CALL, __VA_ARGS__)
 #define F MPI_Fint *
-#define F_ENDS(name, P, ...) F_FUNCTION(NAMED(mpi_##name), P, __VA_ARGS__)
+#define F_ENDS(name, P, ...) F_FUNCTION(NAMED(mpi_##name), "", P, __VA_ARGS__)
 #define EACH_FORTRAN                                                                                          \
     EACH(F_CALLS)                                                                                             \
     F_ENDS(init, (F e), check_mpi(); WITHIN(real(e)); begun();)                                                       \
     F_ENDS(init_thread, (F a, F b, F e), check_mpi(); WITHIN(real(a, b, e)); begun();)                                \
     F_ENDS(finalize, (F e), ended("finalized"); WITHIN(real(e));)                                                     \
     F_ENDS(abort, (F c, F n, F e), ended("aborted"); WITHIN(real(c, n, e));)                                          \
+    F_ENDS(comm_idup, (F c, F m, F r, F e), nonblocking = 1; WITHIN(real(c, m, r, e));)                                \
+    F_ENDS(intercomm_merge, (F c, F h, F m, F e), merged = 1; WITHIN(real(c, h, m, e));)                              \
+    F_ENDS(comm_remote_group, (F c, F g, F e), merged = 1; WITHIN(real(c, g, e));)                                    \
     F_ENDS(comm_free, (F c, F e), freed(COMM_OF(*c)); WITHIN(real(c, e));)                                            \
     F_ENDS(comm_disconnect, (F c, F e), freed(COMM_OF(*c)); WITHIN(real(c, e));)
 #define NAMED(x) x##_

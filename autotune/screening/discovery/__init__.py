@@ -4,15 +4,5 @@ from autotune.screening.discovery.course import DiscoveryDesign, Stage, cycle
 from autotune.screening.discovery.found import ChangeEffect, DiscoveryResult, found
 from autotune.screening.discovery.runs import RULE, Arm, Change, Run
 
-__all__ = [
-    "RULE",
-    "Arm",
-    "Change",
-    "ChangeEffect",
-    "DiscoveryDesign",
-    "DiscoveryResult",
-    "Run",
-    "Stage",
-    "cycle",
-    "found",
-]
+__all__ = ["RULE", "Arm", "Change", "ChangeEffect", "DiscoveryDesign", "DiscoveryResult", "Run", "Stage",
+           "cycle", "found"]  # fmt: skip

@@ -54,11 +54,8 @@ class DiscoveryDesign:
     ) -> tuple[Run, Stage] | None:
         """The next run, and why; None when a cycle of screening and confirmation is complete.
 
-        Args:
-            runs: All so far.
-            enough: Whether the screening's part of the cycle's time is spent.
-            time_is_up: Whether all of it is.
-            go_on: Whether a complete cycle is followed by another one, which screens on.
+        ``enough``: the screening's part of the cycle's time is spent, ``time_is_up``: all of it; ``go_on``: a
+        complete cycle is followed by another one, which screens on.
         """
         screened = [run for run in runs if run.block == 0]
         begin = cycle([run.block for run in runs])
@@ -82,10 +79,7 @@ class DiscoveryDesign:
         return max(1, round(self.share * len({name for name, _ in arm.changes})))
 
     def _turn(self, runs: Sequence[Run]) -> int:
-        """The arm whose changes were made least, each as often as those of the others.
-
-        One at a time the arm whose next change is of a lower tier goes first.
-        """
+        """The arm whose changes were made least each; one at a time that of the lowest tier next."""
         made = Counter(run.arm for run in runs if not run.apart)
 
         def behind(i: int) -> tuple[float, float]:
@@ -155,10 +149,7 @@ class DiscoveryDesign:
         return Run(number, frozenset(picked.values())), stage
 
     def _confirmation(self, screened: tuple[Run, ...], before: Sequence[Run]) -> Iterator[Run]:
-        """All runs of a cycle's confirmation, in order: gains, then losses, which time may cut off.
-
-        What cycles before it confirmed, or did not see again, is not run again.
-        """
+        """Runs of a cycle's confirmation: gains, then losses; without what earlier cycles settled."""
         known = {(run.arm, change) for run in before if run.block for change in run.changes}
         used = sum(run.block > 0 for run in before)
         left = (self.launches - self.screening - used) // self.rounds

@@ -39,18 +39,13 @@ class JointFit:
     def steadied(self, curve: Sequence[float], cores: Sequence[float]) -> Floats:
         """A curve as it would have been on usual cores; as it is where nothing is known of its own."""
         apart = np.asarray(cores) - self.usual if len(cores) == len(self.usual) else 0 * self.usual
-        steady: Floats = np.asarray(curve) - apart @ self.slopes
-        return steady
+        return np.asarray(np.asarray(curve) - apart @ self.slopes)
 
 
 def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator, cores: Floats | None = None) -> JointFit:
-    """Effects of all changes.
+    """Effects of all changes: ``x`` (n_runs, n_changes) is who makes which, ``y`` (n_runs, n_sizes) is ln t.
 
-    Args:
-        x: 1 where a run makes a change, (n_runs, n_changes).
-        y: Logarithms of times, (n_runs, n_sizes).
-        rng: Permutes runs.
-        cores: Logarithms of figures of the cores, (n_runs, n_figures); None: there are none.
+    ``rng`` permutes runs; ``cores`` are logarithms of figures of the cores, (n_runs, n_figures).
     """
     n = len(x)
     cores = np.zeros((n, 0)) if cores is None else cores

@@ -57,10 +57,8 @@ def candidates(
         wanted, p, towards = helping, np.minimum(fit.p_faster, _p_there(fit, fits[0])), 1
         if losses:
             wanted, p, towards = _suspected(fit, 1, fit.p_any, rate) & ~helping, fit.p_any, -1
-        suspected += [
-            (p[i], np.nanmin(towards * fit.effect[i]), (number, arm.changes[i]))
-            for i in np.flatnonzero(wanted)
-        ]
+        at = np.flatnonzero(wanted)
+        suspected += [(p[i], np.nanmin(towards * fit.effect[i]), (number, arm.changes[i])) for i in at]
     return tuple(change for *_, change in sorted(suspected, key=lambda s: s[:2]))
 
 
@@ -117,7 +115,7 @@ def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> D
         suspected, faster = _may_help(fit, rate, fits[0]), false_discovery_set(fit.p_faster, rate)
         moving = false_discovery_set(fit.p_any, rate)
         gains = [change for i, change in enumerate(arm.changes) if suspected[i]]
-        alone = _launched_alone(arm, runs, number, fit)
+        alone = _alone(arm, runs, number, fit)
         confirmed = _confirmed(number, {c: of for c, of in alone.items() if c in gains}, -1, rate)
         slower = _confirmed(number, {c: of for c, of in alone.items() if c not in gains}, 1, rate)
         lose = {c for c, (e, error) in alone.items() if (e > RULE.sure * error).any()}
@@ -165,13 +163,10 @@ def _cores(runs: Sequence[Run]) -> Floats:
 
 
 def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> JointFit | None:
-    """The fit of the screening's good runs in one arm; None with too few."""
     return _cached_fit(arm.changes, tuple(r for r in screened if r.arm == number and r.telling), seed)
 
 
-def _launched_alone(
-    arm: Arm, runs: Sequence[Run], number: int, fit: JointFit
-) -> dict[Change, tuple[Floats, Floats]]:
+def _alone(arm: Arm, runs: Sequence[Run], number: int, fit: JointFit) -> dict[Change, tuple[Floats, Floats]]:
     """Effects, and their errors, of the changes that the confirmation launched often enough."""
     rounds = [r for r in runs if r.block and r.arm == number]
     made = {run.changes for run in rounds}
@@ -185,11 +180,8 @@ def _launched_alone(
             seen[change] = differences, factor
     spread = _spread([differences for differences, _ in seen.values()])
     return {
-        change: (
-            _middle(differences, fit.sigma),
-            np.maximum(fit.sigma * factor, spread / len(differences) ** 0.5),
-        )
-        for change, (differences, factor) in seen.items()
+        change: (_middle(d, fit.sigma), np.maximum(fit.sigma * factor, spread / len(d) ** 0.5))
+        for change, (d, factor) in seen.items()
     }
 
 
@@ -205,10 +197,8 @@ def _spread(seen: Sequence[Floats]) -> Floats | float:
 
 def _middle(differences: Floats, sigma: Floats) -> Floats:
     """Their mean without what lies far out."""
-    middle = np.median(differences, axis=0)
-    return np.asarray(
-        np.mean(np.clip(differences, middle - RULE.clip * sigma, middle + RULE.clip * sigma), axis=0)
-    )
+    middle, reach = np.median(differences, axis=0), RULE.clip * sigma
+    return np.asarray(np.mean(np.clip(differences, middle - reach, middle + reach), axis=0))
 
 
 def _confirmed(
@@ -226,10 +216,7 @@ def _confirmed(
 def _differences(
     changes: frozenset[Change], reference: frozenset[Change], rounds: Sequence[Run], fit: JointFit
 ) -> tuple[Floats, float]:
-    """Effect of changes against others in each round that has both, (n_rounds, n_sizes).
-
-    And the standard error of their mean where launches have a standard deviation of one.
-    """
+    """Effect against others in each round, (n_rounds, n_sizes); the mean's error for a spread of 1."""
 
     def made(wanted: frozenset[Change], block: int) -> list[Floats]:
         good = (r for r in rounds if r.block == block and r.telling and r.changes == wanted)

@@ -101,10 +101,8 @@ def suspects(runs: Sequence[Run], arm: int) -> frozenset[Change]:
     the machine was at fault, or a combination.
     """
     innocent, guilty = _innocent(runs, arm), set_aside(runs, arm)
-    open_cases = (
-        run.changes - innocent for run in runs if run.arm == arm and not run.ok and not run.changes & guilty
-    )
-    return min((rest for rest in open_cases if len(rest) > 1), key=len, default=frozenset())
+    failed = (run.changes for run in runs if run.arm == arm and not run.ok and not run.changes & guilty)
+    return min((rest for of in failed if len(rest := of - innocent) > 1), key=len, default=frozenset())
 
 
 def _innocent(runs: Sequence[Run], arm: int) -> frozenset[Change]:

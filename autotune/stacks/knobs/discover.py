@@ -12,6 +12,8 @@ from itertools import chain
 
 from autotune.errors import SpaceError, allowed
 from autotune.space import Dropped, Parameter, Space, Value
+from autotune.space.joined import LANE
+from autotune.space.parameter import worded
 from autotune.stacks.knobs.levels import default_level, is_ordered, levels
 from autotune.stacks.knobs.rules import Class, Classed
 
@@ -31,6 +33,22 @@ CHOSEN_PML: Mapping[str, Mapping[str, str]] = {
     "ob1": {"pml": "ob1"},
 }
 """Point-to-point components that are worth choosing → MCA parameters that select them."""
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "mm": ("sysv", "posix", "xpmem"),
+    "sm": ("sysv", "posix", "xpmem", "cma", "knem"),
+    "scopy": ("cma", "knem"),
+    "rc": ("rc_mlx5", "rc_verbs"),
+    "dc": ("dc_mlx5",),
+    "ud": ("ud_mlx5", "ud_verbs"),
+    "ib": ("rc_mlx5", "rc_verbs", "dc_mlx5", "ud_mlx5", "ud_verbs"),
+}
+"""Names in UCX's variables that stand for several transports."""
+
+
+def families_of(lanes: Collection[str]) -> set[str]:
+    """The families that any of these transports belongs to."""
+    return {family for family, members in FAMILIES.items() if not set(members).isdisjoint(lanes)}
 
 
 def discovered_space(
@@ -120,6 +138,13 @@ def _declared(classed: Classed, stack: str) -> dict[str, tuple[str, ...]]:
     return {**_OVER.get((stack, classed.knob.layer), {}), **own}
 
 
+def _lanes(classed: Classed) -> tuple[str, ...]:
+    """Facts of the transports, in all words of ``UCX_TLS`` for them, of which a knob needs one."""
+    named = {need.removeprefix(LANE) for need in classed.needs if need.startswith(LANE)}
+    lanes = {one for name in named for one in FAMILIES.get(name, (name,))}
+    return tuple(LANE + word for word in sorted({"all", *lanes, *families_of(lanes)})) if lanes else ()
+
+
 def _parents_first(conditions: Mapping[str, Collection[str]]) -> tuple[str, ...]:
     """The names in an order in which what a condition names comes before it."""
     graph = {name: [p for p in when if p in conditions] for name, when in conditions.items()}
@@ -145,9 +170,8 @@ def _without_effect(classed: Classed, facts: Collection[str], stack: str, listed
 
 def _pml(facts: Collection[str]) -> Parameter | None:
     """The choice of the point-to-point component, if there is one: what Open MPI takes is its default."""
-    others = tuple(
-        name for name in CHOSEN_PML if f"pml_built:{name}" in facts and f"pml_in_use:{name}" not in facts
-    )
+    built = [name for name in CHOSEN_PML if f"pml_built:{name}" in facts]
+    others = tuple(name for name in built if f"pml_in_use:{name}" not in facts)
     if not others:
         return None
     return Parameter(
@@ -175,7 +199,7 @@ def _conditions(
                 yield parent, values
         else:
             known = parameters[parent].values if parent in parameters else ()
-            yield parent, tuple(value for value in known if _text(value) in wanted)
+            yield parent, tuple(value for value in known if worded(value) in wanted)
 
 
 def _parameter(
@@ -194,7 +218,7 @@ def _parameter(
             missing = [need for need in needs if need not in facts]
             if missing:
                 dropped.append(Dropped(knob.name, level, f"needs {', '.join(missing)}"))
-            elif level != _text(default):
+            elif level != worded(default):
                 values.append(level)
     else:
         values = list(levels(knob, sizes))
@@ -209,9 +233,6 @@ def _parameter(
         when=when,
         apply={knob.way.value: {knob.name: "{value}"}},
         description=knob.documentation[:200],
+        requires=_lanes(classed),
         strong=bool(classed.rule and classed.rule.is_strong(knob.name)),
     )
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

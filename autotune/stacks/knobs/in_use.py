@@ -8,7 +8,7 @@ from autotune.errors import StackError
 from autotune.probe.ucx import read_report
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, output
-from autotune.stacks.knobs.discover import CHOSEN_PML
+from autotune.stacks.knobs.discover import CHOSEN_PML, families_of
 
 _PROGRAM = "from mpi4py import MPI; MPI.COMM_WORLD.allreduce(MPI.COMM_WORLD.rank)"
 _TALK = {
@@ -25,17 +25,6 @@ _UCX = {f"OMPI_MCA_{name}": value for name, value in CHOSEN_PML["ucx"].items()}
 
 _WITHOUT_RDMA = {"self", "sm", "vader", "tcp", "sysv", "posix", "cma", "knem", "xpmem"}
 """Layers and transports that register no memory with a network card."""
-
-_FAMILIES = {
-    "mm": ("sysv", "posix", "xpmem"),
-    "sm": ("sysv", "posix", "xpmem", "cma", "knem"),
-    "scopy": ("cma", "knem"),
-    "rc": ("rc_mlx5", "rc_verbs"),
-    "dc": ("dc_mlx5",),
-    "ud": ("ud_mlx5", "ud_verbs"),
-    "ib": ("rc_mlx5", "rc_verbs", "dc_mlx5", "ud_mlx5", "ud_verbs"),
-}
-"""Names in UCX's variables that stand for several transports."""
 
 
 def openmpi_in_use(installation: Installation, fixed: Mapping[str, str], ranks: int = 2) -> frozenset[str]:
@@ -66,6 +55,5 @@ def said(log: str) -> frozenset[str]:
     facts |= {f"coll_in_use:{name}" for name in re.findall(r"selecting +(\w+), priority +\d+, Enabled", log)}
     reported = read_report(log).lanes
     lanes = {lane.partition("/")[0] for where in reported.keys() - {"self"} for lane in reported[where]}
-    families = {family for family, members in _FAMILIES.items() if lanes & set(members)}
-    facts |= {f"ucx_lane:{name}" for name in lanes | families}
+    facts |= {f"ucx_lane:{name}" for name in lanes | families_of(lanes)}
     return frozenset(facts | ({"rdma"} if (layers | lanes) - _WITHOUT_RDMA else set()))

@@ -25,10 +25,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(\D.*)?")
 
 
 def levels(knob: Knob, sizes: Sequence[int]) -> tuple[Value, ...]:
-    """Values to try, the default among them; numbers first and ascending.
-
-    The default alone where the type says nothing about others; sizes are those that are measured, bytes.
-    """
+    """Values to try, the default among them, or alone where the type says nothing; sizes in bytes."""
     if knob.keys:
         return _of_pairs(knob, sizes)
     default = default_level(knob)
@@ -73,7 +70,6 @@ def is_ordered(knob: Knob) -> bool:
 
 
 def _number(text: str) -> int | float | None:
-    """A number, a size with its unit, or None for a word (``inf`` is one)."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     return float(text) if re.fullmatch(r"-?\d+\.\d+", text) else size_in_bytes(text)

@@ -21,14 +21,8 @@ _DEFAULT = re.compile(r"default(?: is)?:\s*([-\w.]+)|\(default (-?\d+)\)", re.IG
 
 
 class _Parameter(ctypes.Structure):
-    """``struct fi_param`` of ``rdma/fabric.h``."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("type", ctypes.c_int),
-        ("help", ctypes.c_char_p),
-        ("value", ctypes.c_char_p),
-    )
+    text = ctypes.c_char_p
+    _fields_ = (("name", text), ("type", ctypes.c_int), ("help", text), ("value", text))
 
 
 def read(folders: Iterable[Path]) -> tuple[Knob, ...]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autotune.collectives import MEASURED
+from autotune.collectives import COLLECTIVES, MEASURED
 from autotune.errors import StackError, allowed
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation
@@ -95,9 +95,15 @@ def facts_here(installation: Installation, stack: Stack) -> frozenset[str]:
 
 
 def asked(nodes: int, collectives: Iterable[str]) -> frozenset[str]:
-    """The facts of what is to be tuned: so many nodes, which are also fewer, and the collectives."""
-    enough = (f"nodes:{n}" for n in range(1, nodes + 1))
-    return frozenset((*enough, *(f"collective:{name}" for name in collectives)))
+    """The facts of what is to be tuned: so many nodes, also fewer, what is called, and who sends to whom."""
+    facts = {f"nodes:{n}" for n in range(1, nodes + 1)}
+    for name in collectives:
+        # Who sends to whom; what blocks until all are done goes by components that nothing else does.
+        its = COLLECTIVES[name]
+        pattern = "collective" if its.collective else its.pattern
+        facts |= {f"collective:{name}", f"pattern:{pattern}"}
+        facts |= {"pattern:two_sided"} if its.two_sided else set()
+    return frozenset(facts)
 
 
 def decided(installation: Installation, stack: Stack, nodes: int) -> tuple[Decision, ...]:

@@ -19,9 +19,7 @@ from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
 _FIRST_VERBOSITY = 220  # MPICH's MPI_T_VERBOSITY_USER_BASIC is 221, which is level 1.
 
-_SWITCH = re.compile(
-    r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.IGNORECASE
-)
+_SWITCH = re.compile(r"\b(if|set to|when) (set to )?(true|1|on)\b|\benables?\b|\bdisables?\b|^force\b", re.I)
 """How MPICH documents a boolean, which has the datatype of an integer."""
 
 
@@ -66,8 +64,6 @@ def _knob(version: str, name: str, datatype: str, default: str, level: int, cate
 
 
 class _Library:
-    """MPI_T of one MPICH library."""
-
     def __init__(self, path: str) -> None:
         self._lib = ctypes.CDLL(path)
         self("init_thread", 0, ctypes.byref(ctypes.c_int()))

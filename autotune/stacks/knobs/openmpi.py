@@ -7,13 +7,13 @@ from pathlib import Path
 from autotune.stacks.knobs.child import ask
 from autotune.stacks.knobs.knob import Knob, KnobKind, Way, on_one_line
 
-_KINDS = {
-    "bool": KnobKind.BOOLEAN,
-    "string": KnobKind.TEXT,
-    "size_t": KnobKind.BYTES,
-    "double": KnobKind.REAL,
-}
+_KINDS = {"bool": KnobKind.BOOLEAN, "string": KnobKind.TEXT}
+_KINDS |= {"size_t": KnobKind.BYTES, "double": KnobKind.REAL}
 """C type → kind; all others are integers."""
+
+NEVER_SET = frozenset({"mpi_ft_verbose", "pml_ucx_multi_send_nb"})
+"""Parameters that Open MPI reads from memory that is not theirs: 5.0 never sets the first, and the second, of
+4.1 too, was kept on a function's stack. They differ between launches in which nothing does."""
 
 _LINE = re.compile(r"^mca:([^:]*):([^:]*):param:([^:]+):([a-z_]+)(?::(.*))?$")
 
@@ -82,7 +82,6 @@ def _knob(name: str, entry: dict[str, list[str]], version: str) -> Knob:
 
 
 def _words(enumerator: list[str]) -> Iterator[str]:
-    """The words of ``value:NUMBER:WORD``."""
     for item in enumerator:
         parts = item.split(":", 2)
         if len(parts) == 3:

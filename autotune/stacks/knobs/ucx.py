@@ -118,17 +118,11 @@ def _parents(knobs: tuple[Knob, ...]) -> Iterator[Knob]:
         if knob.inherits and knob.inherits[0] not in listed:
             families.setdefault(knob.inherits[0], []).append(knob)
     for name, children in families.items():
-        yield replace(
-            children[0],
-            name=name,
-            component=_part(name),
-            inherits=(),
-            children=tuple(child.name for child in children),
-        )
+        own = tuple(child.name for child in children)
+        yield replace(children[0], name=name, component=_part(name), inherits=(), children=own)
 
 
 def _part(name: str) -> str:
-    """The second word of a name in lower case, which is the transport where the variable has one."""
     words = name.split("_")
     return words[1].lower() if len(words) > 2 else ""
 

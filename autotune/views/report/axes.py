@@ -23,8 +23,7 @@ VIOLET, PINK, GREEN, BROWN, CYAN = "#9b72cf", "#cf6fa6", "#6fa63a", "#a5795a", "
 _LONG = re.compile(r"(?<=[\[,:])-?\d+\.\d{7,}(?:e[+-]?\d+)?(?=[\],}])")
 """Numbers of JSON with more digits than anybody sees; those of plotly have no space around them."""
 
-_LOG_FROM = 5.0
-"""Axes become logarithmic where the largest value is so many times the smallest."""
+_LOG_FROM = 5.0  # Axes become logarithmic where the largest value is so many times the smallest.
 
 
 def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure:
@@ -47,6 +46,31 @@ def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure
     figure.update_xaxes(zeroline=False, ticks="", automargin=True, title_standoff=8)
     figure.update_yaxes(zeroline=False, ticks="", automargin=True, title_standoff=8)
     return figure
+
+
+def at(row: int) -> dict[str, int]:
+    """Where a trace is drawn: the row of panels."""
+    return {"row": row, "col": 1}
+
+
+def dots(**marker: Any) -> dict[str, Any]:
+    """A trace of points."""
+    return {"mode": "markers", "marker": marker}
+
+
+def line(**style: Any) -> dict[str, Any]:
+    """A trace of lines without a word of their own."""
+    return {"mode": "lines", "line": style, "hoverinfo": "skip"}
+
+
+def told(texts: Iterable[str]) -> dict[str, Any]:
+    """The words that a trace shows under the pointer, and nothing else."""
+    return {"text": list(texts), "hovertemplate": "%{text}<extra></extra>"}
+
+
+def named(name: str, shown: bool, group: str = "") -> dict[str, Any]:
+    """A trace's name, once in the legend for all that have it."""
+    return {"name": name, "legendgroup": group or name, "showlegend": shown}
 
 
 def as_json(figure: Figure, name: str) -> str:

@@ -10,7 +10,7 @@ from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY, TEAL
 from autotune.views.report.inputs import ReportInput
 from autotune.views.report.page import rendered
-from autotune.views.text import calls_text, microseconds_text, ratio_text, setting_text, size_text
+from autotune.views.text import calls_text, ratio_text, setting_text, size_text
 
 _US = 1e6
 _ROWS = ("scenario", "state", "stack", "size", "last launch", "recommended", "verdict")
@@ -61,17 +61,11 @@ def _changes(both: Sequence[ReportInput]) -> list[tuple[str, str, str]]:
     """(parameter, first, second) of the job-wide values in which the two recommendations differ."""
     points = [one.recommendation.point if one.recommendation else {} for one in both]
     names = dict.fromkeys(name for point in points for name in point)
-    shown = [
-        (
-            name,
-            *(
-                str(point.get(name, one.space.unset.get(name, "—")))
-                for point, one in zip(points, both, strict=True)
-            ),
-        )
+    pairs = [
+        [{**one.space.unset, **point}.get(name, "—") for point, one in zip(points, both, strict=True)]
         for name in names
     ]
-    return [(name, a, b) for name, a, b in shown if a != b]
+    return [(name, str(a), str(b)) for name, (a, b) in zip(names, pairs, strict=True) if str(a) != str(b)]
 
 
 def _row(slot: Slot, gains: Sequence[dict[Slot, Gain]]) -> dict[str, Any]:
@@ -81,22 +75,13 @@ def _row(slot: Slot, gains: Sequence[dict[Slot, Gain]]) -> dict[str, Any]:
     low, high = ratio * ratio_of(-spread), ratio * ratio_of(spread)
     return {
         "size": size_text(slot[2]),
-        "times": [
-            text
-            for g in (a, b)
-            for text in (
-                microseconds_text(g.default_s, g.default_sem_s),
-                microseconds_text(g.tuned_s, g.tuned_sem_s),
-                ratio_text(g.ratio, g.interval),
-            )
-        ],
+        "gains": (a, b),
         "ratio": ratio_text(ratio, (low, high)),
         "style": "faster" if low > 1 else "slower" if high < 1 else "even",
     }
 
 
 def _curves(slots: Sequence[Slot], gains: Sequence[dict[Slot, Gain]], names: tuple[str, str]) -> str:
-    """The four curves of one collective and communicator size, each named."""
     figure = axes.empty(430)
     for its, name, colours in zip(gains, names, ((GREY, TEAL), (AMBER, BLUE)), strict=True):
         for what, colour, dash in (("default", colours[0], "dot"), ("tuned", colours[1], "solid")):

@@ -30,73 +30,59 @@ _WORDS = 600
 class Best:
     """The best so far of one objective, in three forms."""
 
-    leads: Sequence[Lead] = ()
-    """Who led, with launches that came later."""
+    leads: Sequence[Lead] = ()  # Who led, with launches that came later.
     blind: Sequence[float] = ()
     """The expected best of 1, 2, … settings in random order, of those that were measured."""
-    drawn_at: Sequence[int] = ()
-    """The trials of as many first launches of settings."""
+    drawn_at: Sequence[int] = ()  # The trials of as many first launches of settings.
 
 
 def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Sequence[Best]) -> str:
     """Every launch's scores, the launches that failed, and the best so far: naive, re-measured, and drawn."""
     figure = axes.empty(90 + 230 * len(objectives), len(objectives), shared_xaxes=True, vertical_spacing=0.06)
     failed = [s.observation for s in steps if not s.observation.ok]
+    few = len(steps) <= _WORDS
     for row, objective in enumerate(objectives, start=1):
-        i = row - 1
-        values: list[float] = []
+        i, values = row - 1, list[float]()
         for phase, colour in ((None, GREY), *_PHASES.items()):
-            mine = [s for s in steps if s.scores is not None and _coloured(s) == phase]
-            values += [s.scores[i].value for s in mine if s.scores is not None]
+            mine = [(s, s.scores[i]) for s in steps if s.scores is not None and _coloured(s) == phase]
+            values += [score.value for _, score in mine]
+            said = [figure_text(score.value, score.sem, objective.unit) for _, score in mine]
             figure.add_scatter(
-                x=[s.observation.trial.number for s in mine],
-                y=[s.scores[i].value for s in mine if s.scores is not None],
-                error_y=axes.bars([Z95 * s.scores[i].sem for s in mine if s.scores is not None], colour),
-                mode="markers",
-                name=str(phase or "default"),
-                legendgroup=str(phase or "default"),
-                showlegend=row == 1 and bool(mine),
-                marker={"color": colour, "size": 7, "symbol": [_SYMBOLS[_subject(s)] for s in mine]},
-                text=[
-                    figure_text(s.scores[i].value, s.scores[i].sem, objective.unit) for s in mine if s.scores
-                ] if len(steps) <= _WORDS else None,
-                hovertemplate=f"trial %{{x}}: %{{{'text' if len(steps) <= _WORDS else 'y'}}}<extra></extra>",
-                row=row,
-                col=1,
-            )  # fmt: skip
-        known = [s for s in steps if s.best is not None]
+                x=[s.observation.trial.number for s, _ in mine],
+                y=[score.value for _, score in mine],
+                error_y=axes.bars([Z95 * score.sem for _, score in mine], colour),
+                text=said if few else None,
+                hovertemplate=f"trial %{{x}}: %{{{'text' if few else 'y'}}}<extra></extra>",
+                **axes.dots(
+                    color=colour, size=7, symbol=[_SYMBOLS[s.observation.trial.subject] for s, _ in mine]
+                ),
+                **axes.named(str(phase or "default"), row == 1 and bool(mine)),
+                **axes.at(row),
+            )
+        known = [(s.observation.trial.number, s.best[i].value) for s in steps if s.best is not None]
         figure.add_scatter(
-            x=[s.observation.trial.number for s in known],
-            y=[s.best[i].value for s in known if s.best is not None],
-            mode="lines",
-            name="best so far",
-            legendgroup="best so far",
-            showlegend=row == 1,
-            line={"color": TEAL, "width": 2, "shape": "hv"},
-            hoverinfo="skip",
-            row=row,
-            col=1,
+            x=[number for number, _ in known],
+            y=[value for _, value in known],
+            **axes.line(color=TEAL, width=2, shape="hv"),
+            **axes.named("best so far", row == 1),
+            **axes.at(row),
         )
         values += _honest(figure, row, best[i], objective)
         baseline = next((s.baseline for s in reversed(steps) if s.baseline is not None), None)
         if baseline is not None:
-            line = {"color": GREY, "width": 1, "dash": "dash"}
-            figure.add_hline(y=baseline[i].value, line=line, row=row, col=1)
+            style = {"color": GREY, "width": 1, "dash": "dash"}
+            figure.add_hline(y=baseline[i].value, line=style, row=row, col=1)
             values.append(baseline[i].value)
         floor = min(values, default=1.0) * 0.93  # failed launches have no score: below all that have
         values += [floor] if failed else []
         figure.add_scatter(
             x=[o.trial.number for o in failed],
             y=[floor] * len(failed),
-            mode="markers",
-            name="failed",
-            legendgroup="failed",
-            showlegend=row == 1 and bool(failed),
-            marker={"color": RED, "symbol": "x", "size": 8},
             text=[f"{o.status}: {o.reason}" for o in failed],
             hovertemplate="trial %{x}: %{text}<extra></extra>",
-            row=row,
-            col=1,
+            **axes.dots(color=RED, symbol="x", size=8),
+            **axes.named("failed", row == 1 and bool(failed)),
+            **axes.at(row),
         )
         figure.update_yaxes(**axes.axis(objective, values), row=row, col=1)
     figure.update_xaxes(title_text="trial", row=len(objectives), col=1)
@@ -107,10 +93,6 @@ def _coloured(step: Step) -> Phase | None:
     """The phase whose colour a launch has; None for the stack's own defaults, whenever they ran."""
     trial = step.observation.trial
     return None if trial.subject is Subject.UNTOUCHED or trial.phase not in _PHASES else trial.phase
-
-
-def _subject(step: Step) -> Subject:
-    return step.observation.trial.subject
 
 
 def _honest(figure: Figure, row: int, best: Best, objective: Objective) -> list[float]:
@@ -131,27 +113,18 @@ def _honest(figure: Figure, row: int, best: Best, objective: Objective) -> list[
         x=x,
         y=y,
         mode="lines+markers",
-        name="leader, measured again",
-        legendgroup="again",
-        showlegend=row == 1 and bool(again),
         line={"color": RED, "width": 2},
         marker={"color": RED, "size": 6},
-        text=texts,
-        hovertemplate="%{text}<extra></extra>",
-        row=row,
-        col=1,
+        **axes.told(texts),
+        **axes.named("leader, measured again", row == 1 and bool(again), "again"),
+        **axes.at(row),
     )
     figure.add_scatter(
         x=list(best.drawn_at),
         y=[axes.rounded(value) for value in best.blind],
-        mode="lines",
-        name="random order (expected)",
-        legendgroup="blind",
-        showlegend=row == 1 and bool(best.blind),
-        line={"color": VIOLET, "width": 1.5, "dash": "dot"},
-        hoverinfo="skip",
-        row=row,
-        col=1,
+        **axes.line(color=VIOLET, width=1.5, dash="dot"),
+        **axes.named("random order (expected)", row == 1 and bool(best.blind), "blind"),
+        **axes.at(row),
     )
     return [score.value for _, score in again] + list(best.blind)
 
@@ -175,14 +148,12 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
             name=f"default, {objective.name}",
             line={"color": colour, "width": 1, "dash": "dot"},
             marker={"color": colour, "symbol": "diamond", "size": 7},
-            text=[
+            **axes.told(
                 f"{figure_text(scores[i].value, scores[i].sem, objective.unit)}, "
                 f"{ratio_text(scores[i].value / middle)} their median"
                 for _, scores in default
-            ],
-            hovertemplate="%{text}<extra></extra>",
-            row=1,
-            col=1,
+            ),
+            **axes.at(1),
         )
     figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"}, row=1, col=1)
     for name, colour, seconds in (
@@ -193,14 +164,12 @@ def timeline(objectives: Sequence[Objective], when: Sequence[Moment], steps: Seq
         figure.add_scatter(
             x=[axes.rounded(m.from_s / _MINUTE_S) for m, _ in launched],
             y=[axes.rounded(s) for _, s in launched],
-            mode="markers",
             name=name,
             showlegend=bool(launched),
-            marker={"color": colour, "size": 5},
             text=[f"trial {m.observation.trial.number}: {duration_text(s)}" for m, s in launched],
             hovertemplate="%{text}<extra>" + name + "</extra>",
-            row=2,
-            col=1,
+            **axes.dots(color=colour, size=5),
+            **axes.at(2),
         )
     spent = [s for m in when for s in (m.observation.queue_s, m.observation.duration_s) if s > 0]
     figure.update_yaxes(title_text="default / median", row=1, col=1)

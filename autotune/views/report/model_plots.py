@@ -6,8 +6,7 @@ from autotune.views.report import axes
 from autotune.views.report.axes import BLUE, GREY
 from autotune.views.text import figure_text, ratio_text
 
-_MOST = 20
-"""Parameters that are shown."""
+_MOST = 20  # Parameters that are shown.
 
 
 def importance(objective: Objective, found: Learnt) -> str:
@@ -39,15 +38,7 @@ def predicted(objective: Objective, index: int, found: Learnt) -> str:
     measured = [one.candidate.scores[index].value for one in found.left_out]
     said = [one.predicted for one in found.left_out]
     ends = [min(measured + said), max(measured + said)]
-    figure.add_scatter(
-        x=ends,
-        y=ends,
-        mode="lines",
-        name="as predicted",
-        showlegend=False,
-        line={"color": GREY, "width": 1, "dash": "dash"},
-        hoverinfo="skip",
-    )
+    figure.add_scatter(x=ends, y=ends, showlegend=False, **axes.line(color=GREY, width=1, dash="dash"))
     figure.add_scatter(
         x=[axes.rounded(value) for value in said],
         y=[axes.rounded(value) for value in measured],
@@ -56,22 +47,17 @@ def predicted(objective: Objective, index: int, found: Learnt) -> str:
             GREY,
             [axes.rounded(one.predicted - one.low) for one in found.left_out],
         ),
-        mode="markers",
-        name="a setting",
         showlegend=False,
-        marker={"color": BLUE, "size": 7, "opacity": 0.7},
-        text=[
+        **axes.dots(color=BLUE, size=7, opacity=0.7),
+        **axes.told(
             f"predicted {figure_text(one.predicted, unit=objective.unit)} "
             f"({figure_text(one.low)} … {figure_text(one.high)}), measured "
             f"{figure_text(value, one.candidate.scores[index].sem, objective.unit)}"
             for one, value in zip(found.left_out, measured, strict=True)
-        ],
-        hovertemplate="%{text}<extra></extra>",
+        ),
     )
-    for update, word, values in (
-        (figure.update_xaxes, "predicted", said),
-        (figure.update_yaxes, "measured", measured),
-    ):
+    both = ((figure.update_xaxes, "predicted", said), (figure.update_yaxes, "measured", measured))
+    for update, word, values in both:
         axis = axes.axis(objective, values)
         update(**{**axis, "title_text": f"{word} {objective.name} [{objective.unit}]"})
     return axes.as_json(figure, f"predicted-{objective.name}")

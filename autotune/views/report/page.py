@@ -16,35 +16,19 @@ from shlex import quote
 from statistics import median
 from typing import Any
 
-from autotune.history.objectives import Objective, Score, score
+from autotune.history.objectives import Score, ratio_of, score
 from autotune.history.trial import Subject
 from autotune.recommend.contours import contours, strongest
 from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.recommendation import Recommendation
-from autotune.recommend.summary import SizeRow, Step, ratio_to, size_rows, speedup_interval, steps
-from autotune.space import Parameter, Space
+from autotune.recommend.summary import Step, ratio_to, size_rows, speedup_interval, steps
+from autotune.space import Parameter
 from autotune.verification.one_round import VerificationRound, fresh_launches
+from autotune.views import text as words
 from autotune.views.report import plots, screening_plots, sections
 from autotune.views.report.inputs import ReportInput
-from autotune.views.report.run_plots import run_section
-from autotune.views.text import (
-    advice_text,
-    calls_text,
-    changed_text,
-    decision_text,
-    duration_text,
-    figure_text,
-    interval_text,
-    loops_disagree,
-    other_text,
-    p_text,
-    ratio_text,
-    size_text,
-    value_text,
-    verdict,
-)
-
-_US = 1e6
+from autotune.views.report.sections import run_section
+from autotune.views.report.setting_plots import choice_text
 
 
 def page(inputs: ReportInput) -> str:
@@ -53,7 +37,7 @@ def page(inputs: ReportInput) -> str:
 
 
 def rendered(template: str, view: Mapping[str, Any]) -> str:
-    """A template with what it shows, and with plotly's script."""
+    """A template with what it shows, what words it, and plotly's script."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -63,7 +47,8 @@ def rendered(template: str, view: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(view, plotly=_plotly())
+    known = {"words": words, "ratio_of": ratio_of, "ratio_to": ratio_to, "plotly": _plotly()}
+    return environment.get_template(template).render(view, **known)
 
 
 def figures(inputs: ReportInput) -> list[str]:
@@ -81,7 +66,6 @@ def _plotly() -> str:
 
 
 def _view(inputs: ReportInput) -> dict[str, Any]:
-    """Everything that the template shows, in words."""
     made = steps(inputs.objectives, inputs.space, inputs.history)
     judged = candidates(inputs.objectives, inputs.space, inputs.history)
     known = sections.models(inputs, judged)
@@ -92,18 +76,19 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "tiles": [*_speedup_tiles(inputs), *_objective_tiles(inputs, judged, baseline), _effort_tile(inputs)],
         "changes": _changes(inputs),
         "covered": sections.covered(inputs),
-        "asked": sections.asked(inputs),
         "ran": run_section(inputs.ran) if inputs.ran else None,
         "install": _install(inputs),
         "nodes": chosen.provenance.nodes if chosen is not None else 1,
         "launches": sections.launches(inputs, made),
-        "advice": advice_text(chosen, inputs.space.unset) if chosen is not None else "",
+        "advice": words.advice_text(chosen, inputs.space.unset) if chosen is not None else "",
         "unverified": chosen is not None and not chosen.provenance.checked.done,
         "tables": _tables(chosen),
-        "rounds": [_round(inputs.space, one) for one in reversed(inputs.rounds)],
+        "baseline": baseline,
+        "rounds": [_round(one) for one in reversed(inputs.rounds)],
         "front": _front(inputs, judged, baseline),
         "screening": _screening(inputs, made),
         "winners": sections.winner_maps(inputs, judged),
+        "choice_text": choice_text,
         "settings": sections.settings(inputs, judged, known),
         "model": sections.model_section(inputs, known),
         "progress": sections.course(inputs, made, judged),
@@ -122,14 +107,14 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
     chosen = inputs.recommendation
     if chosen is None or not chosen.gains:
         return
-    verdicts = [verdict(gain) for gain in chosen.gains]
+    verdicts = [words.verdict(gain) for gain in chosen.gains]
     ratio, interval, where = chosen.speedup, speedup_interval(chosen), "in the search, not verified"
     if chosen.average is not None:
         where = f"on {fresh_launches(inputs.rounds)} fresh launches"
     yield {
         "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
-        "value": ratio_text(ratio),
-        "note": f"{interval_text(interval)} {where}".strip(),
+        "value": words.ratio_text(ratio),
+        "note": f"{words.interval_text(interval)} {where}".strip(),
     }
     yield {
         "name": "sizes faster than the default",
@@ -143,7 +128,7 @@ def _objective_tiles(
 ) -> Iterable[dict[str, str]]:
     if inputs.idle and baseline is not None:  # what the search had seen of them is one launch among many
         for objective, own in zip(inputs.objectives, baseline, strict=True):
-            value = figure_text(own.value, unit=objective.unit)
+            value = words.figure_text(own.value, unit=objective.unit)
             yield {"name": f"{objective.name}, the stack's own", "value": value, "note": "left as it is"}
         return
     candidate = _recommended(inputs, judged)
@@ -152,32 +137,28 @@ def _objective_tiles(
     for i, (objective, tuned) in enumerate(zip(inputs.objectives, candidate.scores, strict=True)):
         note = ""
         if baseline is not None:
-            ratio = ratio_text(ratio_to(objective, tuned, baseline[i]))
-            note = f"{ratio} against {figure_text(baseline[i].value, unit=objective.unit)}"
+            ratio = words.ratio_text(ratio_to(objective, tuned, baseline[i]))
+            note = f"{ratio} against {words.figure_text(baseline[i].value, unit=objective.unit)}"
         yield {
             "name": f"{objective.name} in the search",
-            "value": figure_text(tuned.value, unit=objective.unit),
+            "value": words.figure_text(tuned.value, unit=objective.unit),
             "note": note,
         }
 
 
 def _effort_tile(inputs: ReportInput) -> dict[str, str]:
-    failed = sum(not o.ok for o in inputs.history)
-    spent_s = sum(o.duration_s for o in inputs.history)
-    return {
-        "name": "launches",
-        "value": str(len(inputs.history)),
-        "note": f"{failed} failed, {duration_text(spent_s)} in launches",
-    }
+    failed, spent_s = sum(not o.ok for o in inputs.history), sum(o.duration_s for o in inputs.history)
+    note = f"{failed} failed, {words.duration_text(spent_s)} in launches"
+    return {"name": "launches", "value": str(len(inputs.history)), "note": note}
 
 
-def _changes(inputs: ReportInput) -> list[tuple[str, str, str, str, str, str]]:
+def _changes(inputs: ReportInput) -> list[tuple[Any, ...]]:
     """(parameter, recommended, default, unit, what it is, its effect) of each changed value."""
     if inputs.recommendation is None:
         return []
     default, known = inputs.unset, {p.name: p for p in (inputs.whole or inputs.space).job}
     return [
-        (n, value_text(v), value_text(default.get(n)), *_meaning(known.get(n)), _alone(inputs, n, v))
+        (n, v, default.get(n), *_meaning(known.get(n)), _alone(inputs, n, v))
         for n, v in inputs.recommendation.point.items()
         if default.get(n) != v
     ]
@@ -207,11 +188,8 @@ def _alone(inputs: ReportInput, name: str, value: object) -> str:
     found = inputs.discovery or {"rows": (), "sizes": ()}
     for label, _, cells in found["rows"]:
         if f"{label} ".startswith(f"{name} = {value} "):
-            ratios = [
-                (text, size)
-                for (text, style), size in zip(cells, found["sizes"], strict=True)
-                if style != "even"
-            ]
+            pairs = zip(cells, found["sizes"], strict=True)
+            ratios = [(text, size) for (text, style), size in pairs if style != "even"]
             if ratios:
                 ratio, size = max(ratios, key=lambda one: abs(math.log(float(one[0]) or 1.0)))
                 return f"{ratio}× at {size}"
@@ -225,62 +203,26 @@ def _tables(chosen: Recommendation | None) -> list[dict[str, Any]]:
     tables = []
     for (collective, comm_size), group in groupby(size_rows(chosen), key=lambda row: row.gain.slot[:2]):
         rows = list(group)
-        names = list(dict.fromkeys(name for row in rows for name in row.choice))
         ratios = [row.gain.ratio for row in rows]
-        longest = max(min(max(ratios), 3 * median(ratios)), 1.0)  # one wild ratio must not hide the others
         tables.append({
-            "title": calls_text(collective, comm_size),
+            "title": words.calls_text(collective, comm_size),
             "figure": plots.curves([row.gain for row in rows]),
-            "names": names,
+            "names": list(dict.fromkeys(name for row in rows for name in row.choice)),
             "other_loop": any(row.gain.other_loop for row in rows),
-            "rows": [_row(row, names, longest) for row in rows],
+            "rows": rows,
+            # One wild ratio must not hide the others.
+            "longest": max(min(max(ratios), 3 * median(ratios)), 1.0),
         })  # fmt: skip
     return tables
 
 
-def _row(row: SizeRow, names: Sequence[str], longest: float) -> dict[str, Any]:
-    gain = row.gain
-    return {
-        "size": size_text(gain.slot[2]),
-        "choice": [str(row.choice.get(name, "·")) for name in names],
-        "tuned": figure_text(gain.tuned_s * _US, gain.tuned_sem_s * _US),
-        "default": figure_text(gain.default_s * _US, gain.default_sem_s * _US),
-        "ratio": ratio_text(gain.ratio, gain.interval),
-        "other": other_text(gain),
-        "disagree": loops_disagree(gain),
-        "verdict": verdict(gain),
-        "width": round(min(100 * gain.ratio / longest, 100), 1),
-        "one": round(100 / longest, 1),
-    }
-
-
-def _round(space: Space, one: VerificationRound) -> dict[str, Any]:
-    """One round of the verification: a figure and a table for each collective and communicator size."""
-    searched = {gain.slot: gain for gain in one.setting.gains}
+def _round(one: VerificationRound) -> dict[str, Any]:
     groups = []
     for (collective, comm_size), group in groupby(one.judged, key=lambda c: c.slot[:2]):
         judged = list(group)
-        rows = []
-        for c in judged:
-            slower = c.loses or c.slot in one.lost
-            rows.append({
-                "size": size_text(c.slot[2]),
-                "searched": ratio_text(searched[c.slot].ratio) if c.slot in searched else "—",
-                "fresh": ratio_text(math.exp(c.gain), (math.exp(c.low), math.exp(c.high))),
-                "launches": c.launches,
-                "decision": "slower" if slower else str(c.decision),
-                "style": "slower" if slower else "faster" if c.decision == "still better" else "even",
-            })  # fmt: skip
         figure = plots.verification(judged, one.blocks, one.setting.gains)
-        groups.append({"title": calls_text(collective, comm_size), "figure": figure, "rows": rows})
-    return {
-        "what": changed_text(one.setting.point, space.unset),
-        "n_rules": sum(bool(rule.choice) for rule in one.setting.rules),
-        "launches": len(one.launches),
-        "failed": one.failures.text,
-        "complete": one.complete,
-        "groups": groups,
-    }
+        groups.append({"title": words.calls_text(collective, comm_size), "figure": figure, "judged": judged})
+    return {"its": one, "searched": {gain.slot: gain for gain in one.setting.gains}, "groups": groups}
 
 
 def _front(
@@ -288,38 +230,13 @@ def _front(
 ) -> dict[str, Any] | None:
     if not judged:
         return None
-    best = pareto_front(inputs.objectives, judged)
-    chosen = _recommended(inputs, judged)
-    default = inputs.space.unset
-    drawn = (inputs.objectives, judged, best, chosen, default, baseline)
-    return {
-        "figure": plots.front(*drawn) if len(inputs.objectives) > 1 else None,
-        "n_tried": len(judged),
-        "rows": [
-            {
-                "chosen": candidate is chosen,
-                "scores": _against(inputs.objectives, candidate.scores, baseline),
-                "what": changed_text(candidate.point, default),
-                "launches": candidate.launches,
-            }
-            for candidate in best
-        ],
-        "baseline": None if baseline is None else [(figure_text(s.value, s.sem), "1") for s in baseline],
-    }
-
-
-def _against(
-    objectives: Sequence[Objective], scores: Sequence[Score], baseline: tuple[Score, ...] | None
-) -> list[tuple[str, str]]:
-    """(score, how many times better than the default) of each objective."""
-    return [
-        (figure_text(s.value, s.sem), ratio_text(ratio_to(o, s, baseline[i])) if baseline else "—")
-        for i, (o, s) in enumerate(zip(objectives, scores, strict=True))
-    ]
+    best, chosen = pareto_front(inputs.objectives, judged), _recommended(inputs, judged)
+    drawn = (inputs.objectives, judged, best, chosen, inputs.space.unset, baseline)
+    figure = plots.front(*drawn) if len(inputs.objectives) > 1 else None
+    return {"figure": figure, "n_tried": len(judged), "best": best, "chosen": chosen}
 
 
 def _recommended(inputs: ReportInput, judged: Sequence[Candidate]) -> Candidate | None:
-    """The candidate behind the recommendation; None where the recommendation was not searched."""
     if inputs.recommendation is None:
         return None
     shared = {p.name for p in inputs.space.job if not p.per_size}
@@ -330,23 +247,6 @@ def _recommended(inputs: ReportInput, judged: Sequence[Candidate]) -> Candidate 
 def _screening(inputs: ReportInput, made: Sequence[Step]) -> dict[str, Any] | None:
     if not inputs.effects:
         return None
-    decisions = {d.factor: d for d in inputs.screening.decisions} if inputs.screening else {}
-    rows = []
-    for i, first in enumerate(inputs.effects[0].effects):
-        decision = decisions.get(first.factor)
-        cells = []
-        for objective, analysis in zip(inputs.objectives, inputs.effects, strict=True):
-            one = analysis.effects[i]
-            better = (one.effect > 0) == objective.maximise
-            style = "even" if not one.active else "faster" if better else "slower"
-            cells.append((analysis.text(one), p_text(one.p_value), style))
-        rows.append({
-            "factor": first.factor,
-            "levels": f"{first.low} → {first.high}",
-            "cells": cells,
-            "then": decision_text(decision) if decision else "",
-            "reason": decision.reason if decision else "",
-        })  # fmt: skip
     pairs = list(zip(inputs.objectives, inputs.effects, strict=True))
     return {
         "figures": [screening_plots.effects(*pair) for pair in pairs],
@@ -358,7 +258,7 @@ def _screening(inputs: ReportInput, made: Sequence[Step]) -> dict[str, Any] | No
         ],
         "surfaces": _surfaces(inputs, made),
         "n_runs": inputs.effects[0].n_runs,
-        "rows": rows,
+        "decisions": {d.factor: d for d in inputs.screening.decisions} if inputs.screening else {},
         "notes": list(dict.fromkeys(note for analysis in inputs.effects for note in analysis.notes)),
     }
 

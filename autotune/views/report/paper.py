@@ -24,15 +24,8 @@ if TYPE_CHECKING:
 _INCH_PX = 96.0
 _WIDTH_PX = 680.0
 _DASHES = {"solid": "-", "dash": "--", "dot": ":"}
-_SYMBOLS = {
-    "circle": "o",
-    "diamond": "D",
-    "diamond-open": "D",
-    "square": "s",
-    "x": "x",
-    "star": "*",
-    "line-ew": "_",
-}
+_SYMBOLS = {"circle": "o", "diamond": "D", "diamond-open": "D", "square": "s"}
+_SYMBOLS |= {"x": "x", "star": "*", "line-ew": "_"}
 _STEPS = {"hv": "steps-post", "vh": "steps-pre"}
 _RGBA = re.compile(r"rgba\((\d+),(\d+),(\d+),([\d.]+)\)")
 _FORMATS = ("png", "svg")
@@ -50,12 +43,8 @@ def drawings(figures: Iterable[str]) -> dict[str, bytes]:
 
     written: dict[str, bytes] = {}
     # One run like the other: no date, and names that depend on the content alone.
-    style: Any = {
-        "svg.hashsalt": "autotune",
-        "font.size": 9,
-        "font.family": "DejaVu Sans",
-        "text.parse_math": False,
-    }
+    style: Any = {"svg.hashsalt": "autotune", "font.size": 9, "font.family": "DejaVu Sans"}
+    style["text.parse_math"] = False
     for text in figures:
         document = json.loads(text)
         name = _free(_file_name(document["layout"]["meta"]["name"]), written)
@@ -116,9 +105,8 @@ def _draw(figure: Figure, document: Mapping[str, Any]) -> None:
     top = panels[""]
     handles, labels = top.get_legend_handles_labels()
     if labels:
-        top.legend(
-            handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, frameon=False, fontsize=8
-        )
+        where: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1.0)}
+        top.legend(handles, labels, ncols=4, frameon=False, fontsize=8, **where)
 
 
 def _categories(axis: Mapping[str, Any], traces: Sequence[Any], which: str, suffix: str) -> dict[str, int]:
@@ -182,12 +170,8 @@ def _points(
         if its.get("array"):
             up = [v or 0.0 for v in its["array"]]
             error: Any = [its.get("arrayminus") or up, up]
-            bars: dict[str, Any] = {
-                "ecolor": its["color"],
-                "elinewidth": 0.9,
-                "capsize": 2,
-                "zorder": order - 0.5,
-            }
+            bars: dict[str, Any] = {"ecolor": its["color"], "elinewidth": 0.9, "capsize": 2}
+            bars["zorder"] = order - 0.5
             bars[f"{axis}err"] = error
             panel.errorbar(x, y, fmt="none", alpha=faint, **bars)
     if "markers" in mode:
@@ -222,11 +206,8 @@ def _markers(
             limits = {"vmin": marker["cmin"], "vmax": marker["cmax"]}
             shown = {"c": chosen, "cmap": _map(scale), **limits, "edgecolors": GREY}
         elif open_ones:
-            shown = {
-                "facecolors": "none",
-                "edgecolors": edge.get("color", _colour(str(chosen))),
-                "linewidths": 1.5,
-            }
+            colour = edge.get("color", _colour(str(chosen)))
+            shown = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.5}
         else:
             shown = {"c": [_colour(str(c)) for c in (chosen if isinstance(chosen, list) else [chosen])]}
             shown |= {"linewidths": edge.get("width", 0.8)}
@@ -278,7 +259,6 @@ def _map(scale: Sequence[Sequence[Any]]) -> Any:
 
 
 def _colour(colour: str) -> Any:
-    """A colour of plotly as one of matplotlib."""
     found = _RGBA.fullmatch(colour)
     return (*(int(v) / 255 for v in found.groups()[:3]), float(found[4])) if found else colour
 

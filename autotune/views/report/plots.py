@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
 _US = 1e6
-_MOST = 500
-"""Settings beside the front that are drawn: an even part of more."""
+_MOST = 500  # Settings beside the front that are drawn: an even part of more.
 
 
 def curves(gains: Sequence[Gain]) -> str:
@@ -43,26 +42,18 @@ def curves(gains: Sequence[Gain]) -> str:
             marker={"color": colour, "symbol": symbol, "size": 7},
             text=shown,
             hovertemplate="%{text}",
-            row=1,
-            col=1,
+            **axes.at(1),
         )
-    intervals = [gain.interval for gain in gains]
+    up = [gain.interval[1] - gain.ratio for gain in gains]
     figure.add_scatter(
         x=sizes,
         y=[gain.ratio for gain in gains],
-        error_y=axes.bars(
-            [high - gain.ratio for gain, (_, high) in zip(gains, intervals, strict=True)],
-            GREY,
-            [gain.ratio - low for gain, (low, _) in zip(gains, intervals, strict=True)],
-        ),
-        mode="markers",
+        error_y=axes.bars(up, GREY, [gain.ratio - gain.interval[0] for gain in gains]),
         name="speed-up",
         showlegend=False,
-        marker={"color": [_VERDICTS[verdict(gain)] for gain in gains], "size": 9},
-        text=[f"{ratio_text(g.ratio, g.interval)}, {verdict(g)}" for g in gains],
-        hovertemplate="%{text}<extra></extra>",
-        row=2,
-        col=1,
+        **axes.dots(color=[_VERDICTS[verdict(gain)] for gain in gains], size=9),
+        **axes.told(f"{ratio_text(g.ratio, g.interval)}, {verdict(g)}" for g in gains),
+        **axes.at(2),
     )
     figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"}, row=2, col=1)
     times_us = [t * _US for gain in gains for t in (gain.tuned_s, gain.default_s)]
@@ -96,19 +87,10 @@ def front(
 
     others = [c for c in judged if c not in best]
     shown = others[:: 1 + len(others) // _MOST]
-    add(
-        "tried" if shown == others else f"tried ({len(shown)} of {len(others)})",
-        shown,
-        mode="markers",
-        marker={"color": BLUE, "size": 7, "opacity": 0.45},
-    )
-    add(
-        "Pareto front",
-        best,
-        mode="lines+markers",
-        line={"color": TEAL, "width": 2, "shape": "hv" if second.maximise != first.maximise else "vh"},
-        marker={"color": TEAL, "size": 9},
-    )
+    name = "tried" if shown == others else f"tried ({len(shown)} of {len(others)})"
+    add(name, shown, **axes.dots(color=BLUE, size=7, opacity=0.45))
+    steps = {"color": TEAL, "width": 2, "shape": "hv" if second.maximise != first.maximise else "vh"}
+    add("Pareto front", best, mode="lines+markers", line=steps, marker={"color": TEAL, "size": 9})
     if recommended is not None:
         mark = {"color": "rgba(0,0,0,0)", "size": 18, "line": {"color": RED, "width": 2.5}}
         add("recommended", [recommended], mode="markers", marker=mark)
@@ -130,19 +112,17 @@ def verification(judged: Sequence[Comparison], blocks: Sequence[Block], searched
     figure.add_scatter(
         x=[label for label, _ in dots],
         y=[ratio for _, ratio in dots],
-        mode="markers",
         name="one launch",
-        marker={"color": GREY, "size": 6, "opacity": 0.5},
         hovertemplate="%{y:.2f}×<extra></extra>",
+        **axes.dots(color=GREY, size=6, opacity=0.5),
     )
     promised = [gain for gain in searched if gain.slot in labels]
     figure.add_scatter(
         x=[labels[gain.slot] for gain in promised],
         y=[gain.ratio for gain in promised],
-        mode="markers",
         name="in the search",
-        marker={"color": AMBER, "size": 10, "symbol": "diamond-open", "line": {"width": 2}},
         hovertemplate="%{y:.2f}×<extra>in the search</extra>",
+        **axes.dots(color=AMBER, size=10, symbol="diamond-open", line={"width": 2}),
     )
     ratios = [ratio_of(c.gain) for c in judged]
     figure.add_scatter(
@@ -153,11 +133,9 @@ def verification(judged: Sequence[Comparison], blocks: Sequence[Block], searched
             TEAL,
             [axes.bar(ratio - axes.scaled(c.low, True)) for c, ratio in zip(judged, ratios, strict=True)],
         ),
-        mode="markers",
         name="fresh launches",
-        marker={"color": TEAL, "size": 10},
-        text=[f"{ratio_text(r)}, {c.decision}" for c, r in zip(judged, ratios, strict=True)],
-        hovertemplate="%{text}<extra></extra>",
+        **axes.dots(color=TEAL, size=10),
+        **axes.told(f"{ratio_text(r)}, {c.decision}" for c, r in zip(judged, ratios, strict=True)),
     )
     figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"})
     shown = [1.0, *ratios, *(gain.ratio for gain in promised)]
@@ -172,16 +150,13 @@ def _plane(
     figure: Figure, name: str, scores: Sequence[Sequence[Score]], words: Sequence[str], **style: Any
 ) -> None:
     colour = style.get("line", style["marker"]).get("color", GREY)
-    bars = {
-        "error_x": axes.bars([Z95 * s[0].sem for s in scores], colour),
-        "error_y": axes.bars([Z95 * s[1].sem for s in scores], colour),
-    }
+    errors = ([Z95 * s[i].sem for s in scores] for i in (0, 1))
+    bars = {f"error_{axis}": axes.bars(of, colour) for axis, of in zip("xy", errors, strict=True)}
     figure.add_scatter(
         x=[s[0].value for s in scores],
         y=[s[1].value for s in scores],
         name=name,
-        text=list(words),
-        hovertemplate="%{text}<extra></extra>",
+        **axes.told(words),
         **({} if name == "recommended" else bars),
         **style,
     )

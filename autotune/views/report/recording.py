@@ -1,7 +1,6 @@
 """The page of a recorded run: what it loses in MPI, when, how long calls take, and to whom (step 12)."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from autotune.importers.recorded_time import Histogram
 from autotune.importers.recording import RecordedCalls, Recording
@@ -11,7 +10,7 @@ from autotune.views.diagnosis import floor_text, loss_rows, sentence, share_text
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, BROWN, GREEN, GREY, TEAL, VIOLET
 from autotune.views.report.page import rendered
-from autotune.views.text import microseconds_text, ratio_text, size_text
+from autotune.views.text import size_text
 
 _DRAWN = 6  # Kinds of calls whose durations are drawn: those with most of the time.
 _LISTED = 25  # Kinds of calls that a table lists.
@@ -33,16 +32,18 @@ def recording_page(recorded: Recording, floor: Floor | None, name: str) -> str:
             "losses": losses,
             "notes": notes,
             "timeline": _timeline(recorded),
-            "late": list(_late(recorded)),
+            "late": [one for one in recorded.calls if one.lateness and one.lateness.ranks],
             "histograms": [_histogram(*one) for one in _durations(recorded)],
             "calls": _calls(recorded),
-            "floor": _floor(floor) if floor else None,
+            "floor": floor,
+            "floor_text": floor_text,
+            "share_text": share_text,
+            "named": _named,
         },
     )
 
 
 def _timeline(recorded: Recording) -> str:
-    """The mix of families over the run; empty: not known."""
     line = recorded.timeline
     if line is None or not line.seconds:
         return ""
@@ -88,20 +89,6 @@ def _histogram(name: str, message_bytes: float, its: Histogram) -> str:
     return axes.as_json(figure, f"durations-{name.replace(' ', '-')}-{message_bytes:.0f}")
 
 
-def _late(recorded: Recording) -> Iterable[dict[str, Any]]:
-    for one in recorded.calls:
-        for rank in one.lateness.ranks if one.lateness else ():
-            period = f" every {one.lateness.period_s:.2g} s" if one.lateness and one.lateness.period_s else ""
-            cells = (
-                rank.rank,
-                share_text(rank.last),
-                f"{rank.caused_s:.3g} s",
-                f"{rank.waited_s:.3g} s",
-                f"{one.lateness.pattern if one.lateness else ''}{period}",
-            )
-            yield {"collective": f"{_named(one)}, {size_text(round(one.message_bytes))}", "cells": cells}
-
-
 def _calls(recorded: Recording) -> list[Sequence[str]]:
     rows = [
         (one.seconds, _named(one), one.message_bytes, one.calls_per_rank, f"{one.waiting_s:.3g}")
@@ -115,17 +102,3 @@ def _calls(recorded: Recording) -> list[Sequence[str]]:
         (name, size_text(round(size)), f"{calls:.5g}", f"{seconds:.3g}", waiting)
         for seconds, name, size, calls, waiting in sorted(rows, key=lambda row: -row[0])[:_LISTED]
     ]
-
-
-def _floor(floor: Floor) -> dict[str, Any]:
-    rows = [
-        (
-            f"{gain.slot[0]} on {gain.slot[1]} ranks, {size_text(gain.slot[2])}",
-            microseconds_text(gain.default_s, gain.default_sem_s, "µs"),
-            microseconds_text(gain.tuned_s, gain.tuned_sem_s, "µs"),
-            ratio_text(gain.ratio, gain.interval),
-            best or "the default",
-        )
-        for gain, best in zip(floor.gains, floor.best, strict=True)
-    ]
-    return {"text": floor_text(floor), "rows": rows}

@@ -1,20 +1,19 @@
 """The report's figures of the screening, as plotly's JSON: pure functions of its analyses."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from autotune.history.objectives import Objective
 from autotune.recommend.contours import Contours
-from autotune.screening import Effects
+from autotune.screening import Effect, Effects
 from autotune.views.report import axes
 from autotune.views.report.axes import AMBER, BLUE, GREY, RED, TEAL
 from autotune.views.text import figure_text, p_text
 
-_GRID = 41
-"""Points of the contours on each side."""
-_LINES = 12
-"""Contours between the lowest and the highest score."""
+_GRID = 41  # Points of the contours on each side.
+_LINES = 12  # Contours between the lowest and the highest score.
 
 
 def effects(objective: Objective, analysis: Effects) -> str:
@@ -23,23 +22,16 @@ def effects(objective: Objective, analysis: Effects) -> str:
     shown = sorted(analysis.effects, key=lambda e: abs(e.effect) if math.isfinite(e.effect) else -1.0)
     ends = [effect.interval() for effect in shown]
     at = [axes.scaled(effect.effect, ratios) for effect in shown]
-    good = TEAL, RED
     figure = axes.empty(120 + 34 * len(shown))
+    up = [axes.bar(axes.scaled(high, ratios) - x) for x, (_, high) in zip(at, ends, strict=True)]
+    down = [axes.bar(x - axes.scaled(low, ratios)) for x, (low, _) in zip(at, ends, strict=True)]
     figure.add_scatter(
         x=at,
         y=[effect.factor for effect in shown],
-        error_x=axes.bars(
-            [axes.bar(axes.scaled(high, ratios) - x) for x, (_, high) in zip(at, ends, strict=True)],
-            GREY,
-            [axes.bar(x - axes.scaled(low, ratios)) for x, (low, _) in zip(at, ends, strict=True)],
-        ),
-        mode="markers",
+        error_x=axes.bars(up, GREY, down),
         showlegend=False,
-        marker={
-            "size": 11,
-            "color": [good[(e.effect > 0) != objective.maximise] if e.active else GREY for e in shown],
-        },
-        text=[f"{e.low} → {e.high}: {analysis.text(e)}, p {p_text(e.p_value)}" for e in shown],
+        **axes.dots(size=11, color=_colours(objective, shown)),
+        text=_levels(analysis, shown),
         hovertemplate="%{y}<br>%{text}<extra></extra>",
     )
     figure.add_vline(x=1 if ratios else 0, line={"color": GREY, "width": 1, "dash": "dash"})
@@ -78,14 +70,13 @@ def pareto(objective: Objective, analysis: Effects) -> str:
     shown = sorted((e for e in known if math.isfinite(e.std_err)), key=lambda e: abs(e.effect) / e.std_err)
     lines = {(e.interval()[1] - e.effect) / e.std_err for e in shown}
     figure = axes.empty(120 + 26 * len(shown))
-    good = TEAL, RED
     figure.add_bar(
         x=[abs(e.effect) / e.std_err for e in shown],
         y=[e.factor for e in shown],
         orientation="h",
         showlegend=False,
-        marker={"color": [good[(e.effect > 0) != objective.maximise] if e.active else GREY for e in shown]},
-        text=[f"{e.low} → {e.high}: {analysis.text(e)}, p {p_text(e.p_value)}" for e in shown],
+        marker={"color": _colours(objective, shown)},
+        text=_levels(analysis, shown),
         textposition="none",
         hovertemplate="%{y}<br>%{text}<extra></extra>",
     )
@@ -94,6 +85,14 @@ def pareto(objective: Objective, analysis: Effects) -> str:
     figure.update_xaxes(title_text=f"{objective.name}: |effect| / standard error", rangemode="tozero")
     figure.update_yaxes(type="category")
     return axes.as_json(figure, f"pareto-{objective.name}")
+
+
+def _colours(objective: Objective, shown: Sequence[Effect]) -> list[str]:
+    return [(TEAL, RED)[(e.effect > 0) != objective.maximise] if e.active else GREY for e in shown]
+
+
+def _levels(analysis: Effects, shown: Sequence[Effect]) -> list[str]:
+    return [f"{e.low} → {e.high}: {analysis.text(e)}, p {p_text(e.p_value)}" for e in shown]
 
 
 def surface(objective: Objective, drawn: Contours) -> str:
@@ -105,7 +104,7 @@ def surface(objective: Objective, drawn: Contours) -> str:
     colours = [[0, AMBER], [1, TEAL]] if objective.maximise else [[0, TEAL], [1, AMBER]]
     low = min(float(heights.min()), float(drawn.measured.min()))
     high = max(float(heights.max()), float(drawn.measured.max()), low * (1 + 1e-6))
-    figure = axes.empty(430)
+    figure, scale = axes.empty(430), {"size": 10, "cmin": low, "cmax": high, "colorscale": colours}
     # Contours and points of one coloraxis keep plotly 7 busy without end, so each gets the same scale.
     figure.add_contour(
         x=grid.tolist(),
@@ -122,30 +121,19 @@ def surface(objective: Objective, drawn: Contours) -> str:
     figure.add_scatter(
         x=drawn.codes[:, 0].tolist(),
         y=drawn.codes[:, 1].tolist(),
-        mode="markers",
         showlegend=False,
-        marker={
-            "size": 10,
-            "color": drawn.measured.tolist(),
-            "colorscale": colours,
-            "cmin": low,
-            "cmax": high,
-            "line": {"color": GREY, "width": 1},
-        },
-        text=[figure_text(value, unit=objective.unit) for value in drawn.measured],
-        hovertemplate="%{text}<extra></extra>",
         cliponaxis=False,
+        **axes.dots(**scale, color=drawn.measured.tolist(), line={"color": GREY, "width": 1}),
+        **axes.told(figure_text(value, unit=objective.unit) for value in drawn.measured),
     )
     best = drawn.surface.optimum
     figure.add_scatter(
         x=[best.codes[x.name]],
         y=[best.codes[y.name]],
-        mode="markers",
         name="predicted best",
-        marker={"size": 14, "color": RED, "symbol": "star"},
-        text=[f"predicted best: {figure_text(math.exp(best.value), unit=objective.unit)}"],
-        hovertemplate="%{text}<extra></extra>",
         cliponaxis=False,
+        **axes.dots(size=14, color=RED, symbol="star"),
+        **axes.told([f"predicted best: {figure_text(math.exp(best.value), unit=objective.unit)}"]),
     )
     for update, parameter in ((figure.update_xaxes, x), (figure.update_yaxes, y)):
         places = {str(value): 2 * at - 1 for value, at in parameter.positions().items()}

@@ -1,51 +1,75 @@
 """Sections of the page beside the recommendation: settings, model, course (step 12 of the flow)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from autotune.history.objectives import Objective, job_setting
 from autotune.history.trial import Subject
 from autotune.recommend.course import leads, moments, random_best
-from autotune.recommend.coverage import Cover
 from autotune.recommend.front import Candidate
 from autotune.recommend.importance import Learnt, learnt
 from autotune.recommend.summary import Step, ratio_to
 from autotune.recommend.winners import winners
 from autotune.space import Point, Space
 from autotune.views.launch_line import changes_of
-from autotune.views.report import course_plots, model_plots, setting_plots
+from autotune.views.report import axes, course_plots, model_plots, setting_plots
 from autotune.views.report.inputs import ReportInput
-from autotune.views.report.setting_plots import Tried, choice_text
-from autotune.views.text import calls_text, figure_text, ratio_text, size_text, verdict
+from autotune.views.report.setting_plots import Tried
+from autotune.views.text import calls_text, figure_text, interval_text, ratio_text, size_text
 
-_SETTINGS = 150
-"""Settings that are drawn: so many of the best ones, and of those that failed."""
-_ROWS, _SLICES = 12, 6
-"""Parameters of the lines, and of the slices of each objective."""
+_DRAWN = 12  # Kinds of calls: those with most of the time come first in the file.
+
+
+def run_section(ran: Mapping[str, Any]) -> dict[str, Any]:
+    """Default / decided algorithm in a ``run.json``, with 95 % intervals, and what it saved and spent."""
+    settled = [cell for cell in ran["cells"] if cell["settled_at"] is not None][:_DRAWN]
+    names = [
+        f"{one['collective']} {size_text(one['lowest_bytes'])}, {one['ranks']} ranks: {one['algorithm']}"
+        for one in settled
+    ]
+    ratios = [one["speedup"] for one in settled]
+    ends = [_ends(one) for one in settled]
+    figure = axes.empty(120 + 28 * len(settled))
+    colours = [axes.GREY if one["algorithm"] == "default" else axes.TEAL for one in settled]
+    up = [axes.bar(high - at) for at, (_, high) in zip(ratios, ends, strict=True)]
+    down = [axes.bar(at - low) for at, (low, _) in zip(ratios, ends, strict=True)]
+    bars = axes.bars(up, axes.GREY, down)
+    figure.add_scatter(x=ratios, y=names, error_x=bars, **axes.dots(size=10, color=colours))
+    figure.add_vline(x=1, line={"color": axes.GREY, "width": 1, "dash": "dot"})
+    figure.update_xaxes(title_text="default / decided algorithm, time of a call ↑")
+    figure.update_yaxes(autorange="reversed")
+    return {
+        "sentence": f"{' '.join(ran['command'])}: saved {ran['saved_s']:.2g} s of {ran['run_s']:.3g} s, "
+        f"spent {ran['spent_s']:.2g} s trying; {len(ran['cells']) - len(settled)} other kinds of calls.",
+        "figure": axes.as_json(figure, "run") if settled else "",
+        "rows": [
+            (name, ratio_text(at), interval_text(end) if at != 1 else "", f"{one['saved_s']:.2g}")
+            for name, at, end, one in zip(names, ratios, ends, settled, strict=True)
+        ],
+    }
+
+
+def _ends(cell: Mapping[str, Any]) -> tuple[float, float]:
+    """The interval of a cell; of one that stays with the default the ratio alone."""
+    low, high = cell["speedup_95"]
+    if low is None and high is None:
+        return 1.0, 1.0
+    return low or 0.0, math.inf if high is None else high
+
+
+_SETTINGS = 150  # Settings that are drawn: so many of the best ones, and of those that failed.
+_ROWS, _SLICES = 12, 6  # Parameters of the lines, and of the slices of each objective.
 
 
 def winner_maps(inputs: ReportInput, judged: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """A map of winners and its rows for each collective."""
-    places = winners(inputs.objectives, inputs.space, inputs.history, judged, inputs.recommendation)
+    """A map of winners and its places for each collective."""
+    found = winners(inputs.objectives, inputs.space, inputs.history, judged, inputs.recommendation)
+    groups = [list(group) for _, group in groupby(found, key=lambda place: place.slot[0])]
     return [
-        {
-            "title": calls_text(collective, 0),
-            "figure": setting_plots.winners(mine),
-            "rows": [
-                {
-                    "ranks": place.slot[1],
-                    "size": size_text(place.slot[2]),
-                    "winner": choice_text(place.choice),
-                    "gain": ratio_text(place.gain.ratio, place.gain.interval) if place.gain else "—",
-                    "style": verdict(place.gain) if place.gain else "even",
-                    "rivals": ", ".join(choice_text(rival) for rival in place.rivals),
-                    "behind": ratio_text(place.behind),
-                }
-                for place in mine
-            ],
-        }
-        for collective, mine in setting_plots.by_collective(places)
+        {"title": calls_text(mine[0].slot[0], 0), "figure": setting_plots.winners(mine), "places": mine}
+        for mine in groups
     ]
 
 
@@ -91,15 +115,7 @@ def model_section(inputs: ReportInput, known: Sequence[Learnt | None]) -> dict[s
     return {
         "importance": [model_plots.importance(objective, its) for objective, _, its in modelled],
         "predicted": [model_plots.predicted(objective, i, its) for objective, i, its in modelled],
-        "said": [
-            f"{objective.name}: R² = {its.explained:.2f} for settings left out ({len(its.left_out)} settings)"
-            for objective, _, its in modelled
-        ],
-        "rows": [
-            (objective.name, one.parameter, f"{100 * one.share:.1f} %", ratio_text(one.ratio))
-            for objective, _, its in modelled
-            for one in its.importances
-        ],
+        "learnt": [(objective, its) for objective, _, its in modelled],
     }
 
 
@@ -113,16 +129,7 @@ def course(inputs: ReportInput, made: Sequence[Step], judged: Sequence[Candidate
         drawn_at = _first_launches(inputs, judged)
         blind = random_best([c.scores[i].value for c in judged], objective.maximise)[: len(drawn_at)]
         best.append(course_plots.Best(found, blind, drawn_at))
-        rows += [
-            (
-                objective.name,
-                f"{lead.from_trial} … {lead.to_trial}",
-                figure_text(lead.then.value, lead.then.sem, objective.unit),
-                figure_text(lead.again.value, lead.again.sem, objective.unit) if lead.again else "not again",
-                lead.launches,
-            )
-            for lead in found
-        ]
+        rows += [(objective, lead) for lead in found]
     when = moments([step.observation for step in made])
     spread = course_plots.drift(when, made)
     return {
@@ -145,23 +152,6 @@ def covered(inputs: ReportInput) -> list[tuple[str, int, str]]:
     return [
         (calls_text(collective, 0), ranks, ", ".join(map(size_text, listed)))
         for (collective, ranks), listed in sizes.items()
-    ]
-
-
-def asked(inputs: ReportInput) -> list[tuple[str, int, int, str, str, str, str]]:
-    """(collective, ranks, nodes, size, seconds, verdict, its style) of the calls that were asked for."""
-    styles = {Cover.MEASURED: "faster", Cover.WITHIN: "even", Cover.NOT: "slower"}
-    return [
-        (
-            calls_text(one.slot[0], 0),
-            one.slot[1],
-            one.nodes,
-            size_text(one.slot[2]),
-            "" if one.seconds is None else f"{one.seconds:.3g}",
-            f"{one.cover}: {one.why}" if one.why else str(one.cover),
-            styles[one.cover],
-        )
-        for one in inputs.asked
     ]
 
 
@@ -194,7 +184,6 @@ def failed_launches(made: Sequence[Step], unset: Point) -> list[tuple[int, str, 
 
 
 def _failures(inputs: ReportInput, judged: Sequence[Candidate]) -> list[Tried]:
-    """Settings of which no launch worked, with the cause of the last."""
     worked = {job_setting(inputs.space, c.point) for c in judged}
     found: dict[Point, Tried] = {}
     for o in inputs.history:
@@ -206,7 +195,6 @@ def _failures(inputs: ReportInput, judged: Sequence[Candidate]) -> list[Tried]:
 
 
 def _varied(space: Space, points: Sequence[Point]) -> list[str]:
-    """The job-wide parameters that did not always have the same value."""
     return [p.name for p in space.job if len({point.get(p.name) for point in points}) > 1]
 
 

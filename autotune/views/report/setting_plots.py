@@ -6,7 +6,6 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from autotune.history.objectives import Objective
 from autotune.recommend.winners import SlotWinner
@@ -16,24 +15,19 @@ from autotune.views.report.axes import AMBER, BLUE, BROWN, CYAN, GREEN, GREY, PI
 from autotune.views.text import changed_text, figure_text, ratio_text, size_text, value_text, verdict
 
 _ALGORITHMS = (BLUE, TEAL, AMBER, VIOLET, PINK, GREEN, BROWN, CYAN, RED)
-_UNDECIDED = ("", "default")
-"""Choices that leave it to the stack."""
+_UNDECIDED = ("", "default")  # Choices that leave it to the stack.
 _FAINTEST, _FULL_GAIN = 0.22, 2.0
 """Opacity of a place without gain, and the gain that is drawn in full strength."""
-_SHARE_OF_BEST = 0.1
-"""So many of the settings are drawn as the best."""
+_SHARE_OF_BEST = 0.1  # So many of the settings are drawn as the best.
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
     """One setting in the figures."""
 
-    point: Point
-    """Its job-wide values."""
-    value: float
-    """Its score in the objective; NaN where its launches failed."""
-    text: str
-    """Its result, or why it failed."""
+    point: Point  # Its job-wide values.
+    value: float  # Its score in the objective; NaN where its launches failed.
+    text: str  # Its result, or why it failed.
 
 
 def winners(places: Sequence[SlotWinner]) -> str:
@@ -47,6 +41,8 @@ def winners(places: Sequence[SlotWinner]) -> str:
     for name in names:
         mine = [place for place in places if _name(place.choice) == name]
         colour = colours.get(name, GREY)
+        faded = [_faded(colour, place) for place in mine]
+        hatch = {"fgcolor": colour, "bgcolor": faded, "fillmode": "replace", "size": 7, "solidity": 0.25}
         figure.add_bar(
             x=[sizes.index(place.slot[2]) for place in mine],
             y=[0.94] * len(mine),
@@ -54,20 +50,12 @@ def winners(places: Sequence[SlotWinner]) -> str:
             width=0.96,
             name=name or "left to the stack",
             marker={
-                "color": [_faded(colour, place) for place in mine],
+                "color": faded,
                 "line": {"color": colour, "width": 1},
-                "pattern": {
-                    "shape": ["/" if place.tied else "" for place in mine],
-                    "fgcolor": colour,
-                    "bgcolor": [_faded(colour, place) for place in mine],
-                    "fillmode": "replace",
-                    "size": 7,
-                    "solidity": 0.25,
-                },
+                "pattern": {"shape": ["/" if place.tied else "" for place in mine], **hatch},
             },
-            text=[_place_text(place) for place in mine],
             textposition="none",
-            hovertemplate="%{text}<extra></extra>",
+            **axes.told(_place_text(place) for place in mine),
         )
     figure.update_layout(barmode="overlay", bargap=0, margin={"b": 64})
     for update, title, labels in (
@@ -89,11 +77,8 @@ def parallel(
     objective: Objective, space: Space, names: Sequence[str], tried: Sequence[Tried], default: Point
 ) -> str:
     """A line through the values of each setting, a row for each parameter, the score in the last one."""
-    known = sorted(
-        (one for one in tried if math.isfinite(one.value)),
-        key=lambda its: its.value,
-        reverse=objective.maximise,
-    )
+    finite = [one for one in tried if math.isfinite(one.value)]
+    known = sorted(finite, key=lambda its: its.value, reverse=objective.maximise)
     failed = [one for one in tried if not math.isfinite(one.value)]
     n_best = max(1, round(_SHARE_OF_BEST * len(known)))
     scales = {name: _places(space, name, [*known, *failed]) for name in names}
@@ -132,42 +117,33 @@ def parallel(
             opacity=opacity,
             line={"color": colour, "width": width, "dash": dash},
             marker={"color": colour, "size": 4},
-            text=text,
-            hovertemplate="%{text}<extra></extra>",
             hoverlabel={"namelength": 0},
+            **axes.told(text),
         )
-    labels = [
-        (place, rows - i, value_text(value))
-        for i, n in enumerate(names)
-        for value, place in scales[n].items()
-    ]
+    scaled = [(rows - i, scales[n]) for i, n in enumerate(names)]
+    labels = [(place, row, value_text(v)) for row, scale in scaled for v, place in scale.items()]
     ends = [(0.0, low if worse > 0 else high), (1.0, high if worse > 0 else low)]
     labels += [(place, 0, figure_text(math.exp(log), unit=objective.unit)) for place, log in ends if known]
     labels += [(1.12, 0, "failed")] if failed else []
+    words = {"mode": "text", "showlegend": False, "hoverinfo": "skip", "cliponaxis": False}
     figure.add_scatter(
         x=[place for place, _, _ in labels],
         y=[row for _, row, _ in labels],
-        mode="text",
         text=[text for _, _, text in labels],
         textposition="bottom center",
         textfont={"size": 11},
-        showlegend=False,
-        hoverinfo="skip",
-        cliponaxis=False,
+        **words,
     )
+    rules = list(range(rows, -1, -1))
     figure.add_scatter(
         x=[-0.06] * (rows + 1),
-        y=list(range(rows, -1, -1)),
-        mode="text",
+        y=rules,
         text=[f"<b>{html.escape(name)}</b>" for name in (*names, objective.name)],
         textposition="top right",
         textfont={"size": 12},
-        showlegend=False,
-        hoverinfo="skip",
-        cliponaxis=False,
+        **words,
     )
     figure.update_xaxes(visible=False, range=[-0.07, 1.2 if failed else 1.07])
-    rules = list(range(rows, -1, -1))
     figure.update_yaxes(tickvals=rules, showticklabels=False, range=[-0.6, rows + 0.5])
     figure.update_layout(margin={"l": 16})
     return axes.as_json(figure, f"settings-{objective.name}")
@@ -185,18 +161,14 @@ def one_slice(
     aside = min(scores) / 1.1 if objective.maximise else max(scores) * 1.1
     figure = axes.empty(270)
     for label, colour, symbol, shown in (("tried", BLUE, "circle", known), ("failed", RED, "x", failed)):
+        spread = [0.18 * (2 * (k % 9) / 8 - 1) for k in range(len(shown))]
         figure.add_scatter(
-            x=[
-                values.index(one.point.get(name)) + 0.18 * (2 * (k % 9) / 8 - 1)
-                for k, one in enumerate(shown)
-            ],
+            x=[values.index(one.point.get(name)) + by for one, by in zip(shown, spread, strict=True)],
             y=[axes.rounded(one.value) if math.isfinite(one.value) else aside for one in shown],
-            mode="markers",
             name=label,
             showlegend=False,
-            marker={"color": colour, "size": 6, "symbol": symbol, "opacity": 0.6},
-            text=[one.text for one in shown],
-            hovertemplate="%{text}<extra></extra>",
+            **axes.dots(color=colour, size=6, symbol=symbol, opacity=0.6),
+            **axes.told(one.text for one in shown),
         )
     best = [
         min(mine) if not objective.maximise else max(mine)
@@ -220,11 +192,6 @@ def one_slice(
     figure.update_yaxes(**axes.axis(objective, shown_scores))
     figure.update_layout(margin={"l": 56, "r": 8, "t": 8, "b": 48})
     return axes.as_json(figure, f"slice-{objective.name}-{name}")
-
-
-def by_collective(places: Sequence[SlotWinner]) -> list[tuple[str, list[SlotWinner]]]:
-    """The places of each collective."""
-    return [(name, list(group)) for name, group in groupby(places, key=lambda place: place.slot[0])]
 
 
 def _places(space: Space, name: str, tried: Sequence[Tried]) -> Mapping[Value | None, float]:
@@ -253,9 +220,8 @@ def _place_text(place: SlotWinner) -> str:
     if place.gain:
         lines.append(f"{ratio_text(place.gain.ratio, place.gain.interval)}, {verdict(place.gain)}")
     if place.tied:
-        lines.append(
-            f"not significantly faster than {', '.join(choice_text(rival) for rival in place.rivals[:4])}"
-        )
+        rivals = ", ".join(choice_text(rival) for rival in place.rivals[:4])
+        lines.append(f"not significantly faster than {rivals}")
     elif math.isfinite(place.behind):
         lines.append(f"the next best takes {ratio_text(place.behind)} its time")
     return "<br>".join(lines)

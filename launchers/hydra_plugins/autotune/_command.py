@@ -29,9 +29,10 @@ from autotune.resources import space_text, user_text
 from autotune.scenario import Scenario
 from autotune.scenario.pattern import found
 from autotune.scenario.sections import Program
-from autotune.space import Point, Space, Value, names_in
+from autotune.space import Point, Space, names_in
 from autotune.space.given import fixed
 from autotune.space.loader import load_space
+from autotune.space.parameter import worded
 from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
@@ -91,7 +92,7 @@ class ProgramRuns:
     ) -> tuple[tuple[Status, str] | None, dict[str, float], float]:
         """One run: why it failed, or its responses; and how long it took."""
         out, err = folder / f"stdout.{number}", folder / f"stderr.{number}"
-        file = self._file(folder)
+        file = Path(self.options.file.format(directory=folder)) if self.options.file else None
         try:
             if file is not None and file.is_file():
                 file.unlink()  # an older answer is none to this run
@@ -113,9 +114,6 @@ class ProgramRuns:
         failed, answers = responses(text, self.options, tuple(self.goals))
         return failed, answers, ended.duration_s
 
-    def _file(self, folder: Path) -> Path | None:
-        return Path(self.options.file.format(directory=folder)) if self.options.file else None
-
     def _as_time(self, name: str, value: float) -> float:
         """As a slot carries it: more is better becomes less is better."""
         return 1.0 / value if self.goals[name] == "max" else value
@@ -123,7 +121,7 @@ class ProgramRuns:
 
 def passed(options: Program, point: Point, directory: Path) -> tuple[list[str], dict[str, str]]:
     """The words of one run and its additional environment."""
-    values = {name: _text(value) for name, value in point.items()}
+    values = {name: worded(value) for name, value in point.items()}
     if options.way == "environment":
         return list(options.run), values
     if options.way == "template":
@@ -215,12 +213,7 @@ def command_site(scenario: Scenario) -> Site:
 
 
 def _checked(key: str, template: str, known: Iterable[str]) -> None:
-    """Refuse a template that could not be filled."""
     try:
         names_in(template, known)
     except SpaceError as exc:
         raise ScenarioError(f"probe.options.{key}: {exc.message}", exc.hint) from exc
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,7 +7,7 @@ whose own one has ended (``PR_SET_CHILD_SUBREAPER``, prctl(2)): so it finds daem
 and environment behind, and nobody who was not started by the launch. It hears from the kernel when the driver
 ends (``PR_SET_PDEATHSIG``), and the launch is killed when it is killed itself.
 
-Of the driver, the guard and the parent any one suffices: it ends the launch and removes its shared memory,
+Of the driver, the guard and the parent any one suffices: it ends the launch and removes what it leaves,
 whoever of the others is killed, and when. The standard library alone, since it is started with no other path.
 """
 
@@ -39,6 +39,8 @@ SEGMENTS = (
     *("psm2_shm.", "psm3_shm."),
 )
 """How the names begin that MPI libraries give it."""
+SESSION = "ompi."
+"""How the name begins, before its pid, of the directory that ``mpirun`` of Open MPI 5 has while it runs."""
 SWEEP, LAUNCH = "sweep", "launch"
 """First word of the program where it removes what was left since so many seconds, or is a launch's parent."""
 
@@ -53,13 +55,16 @@ _EXITING, _KERNEL = 0x4, 0x200000
 """``PF_EXITING`` and ``PF_KTHREAD`` of ``linux/sched.h``: flags of who ends, and of the kernel's own."""
 
 
-def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
+def end(group: int, ours: Callable[[str], bool], grace_s: float) -> set[int]:
     """End a launch politely, then all that is left of it, or carries a mark, by force.
 
     Args:
         group: That of its ``supervise``; 0: it is not known.
         ours: Whether a mark, a value of ``MARKER``, is of what is to be ended.
         grace_s: Between both. A second Ctrl-C or SIGTERM of a caller that blocks them ends the wait.
+
+    Returns:
+        Pids of those that were ended by force, for ``sweep``.
     """
     _signal(group, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
@@ -74,10 +79,11 @@ def end(group: int, ours: Callable[[str], bool], grace_s: float) -> None:
         left = set(marked(ours))
         killed |= left  # who is dying has no environment any more, and holds its shared memory open
         if not (_lives(group) or any(map(_runs, killed))):
-            return
+            return killed
         _kill(left)
         time.sleep(_ROUND_S)
     _signal(group, signal.SIGKILL)
+    return killed
 
 
 def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[str]) -> int:
@@ -106,7 +112,7 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
     os.set_inheritable(errors, False)
     main = _begun(errors, before - heard, {**os.environ, MARKER: mark}, words)
     os.close(errors)
-    ended, asked, forced_at, until = None, 0, math.inf, math.inf
+    ended, asked, forced_at, until, killed = None, 0, math.inf, math.inf, {main}
     while time.monotonic() < until:
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
@@ -116,7 +122,8 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
         forced = asked > 1 or (ended is not None and not asked) or time.monotonic() >= forced_at
         if forced:
             until = min(until, time.monotonic() + _FORCED_S)
-            _kill(_children())
+            _kill(left := set(_children()))
+            killed |= left
         wait_s = _ROUND_S if forced else min(3600.0, max(0.0, forced_at - time.monotonic()))
         received = signal.sigtimedwait(heard, wait_s)
         number = received.si_signo if received is not None else signal.SIGCHLD
@@ -125,7 +132,7 @@ def supervise(errors: int, driver: int, grace_s: float, mark: str, words: list[s
         if number == signal.SIGTERM or (number == signal.SIGHUP and not asked):
             asked += 1
             _signal(main if ended is None else 0, signal.SIGTERM)
-    sweep(since_s)
+    sweep(since_s, killed)
     return _as(os.waitstatus_to_exitcode(ended) if ended is not None else 128 + signal.SIGKILL)
 
 
@@ -153,24 +160,27 @@ def _follows(parent: int, number: signal.Signals) -> bool:
     return os.getppid() == parent
 
 
-def sweep(since_s: float) -> None:
-    """Remove the shared memory that ranks have left, who crashed, were killed, or whose library forgot it.
+def sweep(since_s: float, ended: Iterable[int] = ()) -> None:
+    """Remove what a launch has left that crashed, was killed, or whose library forgot it.
 
-    Nobody else would. Open MPI tries 128 names and then takes another kind of memory, for everybody on the
-    machine and without a sign in any result. Only what this user's ranks made since then, and what no process
-    has open that goes on: from one that ends the kernel takes its memory first, which can last seconds, and
-    closes its files afterwards.
+    Nobody else would. Of shared memory Open MPI tries 128 names and then takes another kind of memory, for
+    everybody on the machine and without a sign in any result; in the directory of a killed ``mpirun`` a later
+    one that is given the same pid fails (openpmix issue 4022). Only what this user made since then: of
+    directories our own alone, as others' processes cannot be seen from a container, nor on another node; of
+    files what no process has open that goes on: from one that ends the kernel takes its memory first, which
+    can last seconds, and closes its files afterwards.
 
     Args:
         since_s: Start of the launch, seconds since the epoch.
+        ended: Pids of the launch's processes that have ended.
     """
-    left = []
-    for prefix in SEGMENTS:
-        for path in SHARED.glob(f"{prefix}*"):
-            with contextlib.suppress(OSError):
-                seen = path.lstat()
-                if seen.st_uid == os.getuid() and seen.st_mtime >= since_s:
-                    left.append(path)
+    gone = {f"{SESSION}{pid}" for pid in ended if not _runs(pid)}
+    for folder in _made(since_s, Path(os.environ.get("TMPDIR") or "/tmp"), SESSION):  # noqa: S108 - as it does
+        if folder.name in gone:
+            import shutil  # slow to load, and most launches leave nothing
+
+            shutil.rmtree(folder, ignore_errors=True)
+    left = [path for prefix in SEGMENTS for path in _made(since_s, SHARED, prefix)]
     used = set(_open_files()) if left else set()
     for path in left:
         if str(path) not in used:
@@ -178,18 +188,25 @@ def sweep(since_s: float) -> None:
                 path.unlink()
 
 
+def _made(since_s: float, folder: Path, prefix: str) -> Iterator[Path]:
+    """Paths there that this user has made or changed since then, of names that begin so."""
+    for path in folder.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):
+            seen = path.lstat()
+            if seen.st_uid == os.getuid() and seen.st_mtime >= since_s:
+                yield path
+
+
 def _open_files() -> Iterator[str]:
     """Files that any process that goes on has open or mapped, as far as they may be seen."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and not _flags(folder) & _EXITING:
             with contextlib.suppress(OSError):
-                yield from (
-                    line.rpartition(" ")[2]
-                    for line in (folder / "maps").read_text(encoding="utf-8").splitlines()
-                )
-                for link in (folder / "fd").iterdir():
+                for link in (folder / "fd").iterdir():  # first: who maps a file closes it afterwards
                     with contextlib.suppress(OSError):
                         yield str(link.readlink())
+                maps = os.fsdecode((folder / "maps").read_bytes())
+                yield from (line.rpartition(" ")[2] for line in maps.splitlines())
 
 
 def marked(ours: Callable[[str], bool]) -> Iterator[int]:
@@ -297,9 +314,9 @@ def main(driver: str, grace_s: float) -> None:
     deadline = time.monotonic() + grace_s + _FORCED_S
     while time.monotonic() < deadline and _lives(group):  # it ends its launch itself
         time.sleep(_ROUND_S)
-    end(group, lambda mark: mark.startswith(driver), grace_s if _lives(group) else 0.0)
+    killed = end(group, lambda mark: mark.startswith(driver), grace_s if _lives(group) else 0.0)
     if since_s:
-        sweep(since_s)
+        sweep(since_s, killed)
 
 
 if __name__ == "__main__":

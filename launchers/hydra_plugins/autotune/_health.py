@@ -83,7 +83,6 @@ def _free_mib(place: str) -> float:
 
 
 def _answer(server: socket.socket, token: bytes) -> None:
-    """Send back what the neighbour sends."""
     try:
         connection, _ = server.accept()
         with connection:

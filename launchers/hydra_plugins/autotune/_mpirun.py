@@ -25,6 +25,8 @@ CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, st
 
 _REASON = 400  # Characters of a launch's output in its reason.
 _ROOM_BYTES = 1 << 18  # Of a result: a launch that finds less may have failed for that alone.
+_STALE = "PMIx server's listener thread failed to start"
+"""Message of Open MPI 5's ``mpirun`` where a killed one of its pid left a directory, which it removes."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
 
@@ -63,19 +65,31 @@ class Mpirun:
         return argv, {**words.surroundings(self.installation.mpirun), **env, **words.mpirun_env(self.agent)}
 
 
+def own_hosts(hosts: Sequence[str], scenario: Scenario) -> tuple[str, ...]:
+    """Those of a job beside which others run, at most as many as it has nodes; all where it is alone."""
+    first = scenario.launch.first_node
+    return tuple(hosts[first - 1 :][: scenario.cluster.nodes] if first else hosts)
+
+
 def on_hosts(scenario: Scenario) -> Scenario:
     """The scenario with the hosts of its hostfile, and with as many of them as it has nodes.
 
     Raises:
-        ScenarioError: a hostfile that cannot be read, or fewer hosts than nodes.
+        ScenarioError: a hostfile that cannot be read, fewer hosts than nodes, or none where jobs
+            run beside each other.
     """
     hosts, nodes = scenario.cluster.hosts, scenario.cluster.nodes
     if scenario.cluster.hostfile:
         path = Path(scenario.cluster.hostfile)
         named, hint = f"cluster.hostfile={path}", "a file with a host name a line"
         hosts = read_hostfile(user_text(path, named, hint, raised=ScenarioError))
+    if scenario.launch.first_node and not hosts:
+        raise ScenarioError(
+            "site.at_once is above 1, but no host is named", "cluster.hosts or cluster.hostfile"
+        )
     if not hosts:
         return scenario
+    hosts = own_hosts(hosts, scenario)
     if nodes > len(hosts):
         raise ScenarioError(f"cluster.nodes={nodes}, but {len(hosts)} host(s): {', '.join(hosts)}")
     nodes = nodes if nodes > 1 else len(hosts)
@@ -107,6 +121,8 @@ def run_here(
     (log / "command").write_text("\n".join(argv) + "\n", encoding="utf-8")
     try:
         ended = _processes.run(argv, env, log / "stdout", log / "stderr", timeout_s)
+        if ended.exit_code and _STALE in _last_words(log):  # no setting's fault: nothing has begun
+            ended = _processes.run(argv, env, log / "stdout", log / "stderr", timeout_s)
     except OSError as exc:
         raise StackError(f"cannot start {argv[0]}: {exc.strerror or exc}") from exc
     return outcome(log, ended)

@@ -89,8 +89,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
         _check_started(failure, argv[0])
         exit_code = _followed(process, outputs, started + timeout_s)
     finally:
-        _end(process, mark)
-        _guard.sweep(since_s)
+        _guard.sweep(since_s, _end(process, mark))
         _tell(guard, 0.0)
         _finish(process, outputs)
     return Ended(exit_code, time.monotonic() - started)
@@ -242,15 +241,20 @@ def _exit_descriptor(pid: int) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _end(process: subprocess.Popen[bytes] | None, mark: str) -> None:
-    """End the command and everything that carries the mark; a second Ctrl-C only shortens the patience."""
+def _end(process: subprocess.Popen[bytes] | None, mark: str) -> set[int]:
+    """End the command and everything that carries the mark; a second Ctrl-C only shortens the patience.
+
+    Returns the pids of those that were ended by force.
+    """
     signals = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         running = process is not None and process.poll() is None
-        _guard.end(process.pid if process and running else 0, mark.__eq__, _GRACE_S if running else 0.0)
+        group = process.pid if process and running else 0
+        killed = _guard.end(group, mark.__eq__, _GRACE_S if running else 0.0)
         if process is not None:
             process.wait()
+        return killed
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

@@ -72,7 +72,6 @@ class Replay:
         return LaunchOutcome(Status.OK, result=ProbeResult("ok", cells=cells))
 
     def _known(self, point: Point) -> Point | None:
-        """The recorded point that is meant; the default where nothing is set."""
         if not point:
             return self.recorded.space.default
         wanted = point.restricted({p.name for p in self.recorded.space.job})

@@ -15,12 +15,12 @@ import numpy as np
 
 from autotune.campaign.description import SiteKind, Stamp
 from autotune.campaign.observing import Measurement, choices_of, observation
-from autotune.campaign.site import Site, placement
+from autotune.campaign.site import Site, named_space, placement
 from autotune.errors import ScenarioError, UserError, allowed
 from autotune.history.lookup import choice_at
 from autotune.history.trial import Observation, Phase, Rule, Status, Subject, Trial
-from autotune.probe.protocol import BESIDE_BYTES, BESIDE_CALLS, CellSamples, ProbeResult
-from autotune.resources import folder, space_text
+from autotune.probe.protocol import BESIDE_BYTES, BESIDE_CALLS, UNTIMED, CellSamples, ProbeResult
+from autotune.resources import folder
 from autotune.scenario import Scenario
 from autotune.simulate.fabric import Fabric, NodeLayout
 from autotune.simulate.machine import Machine, machine_from
@@ -40,10 +40,9 @@ from autotune.simulate.settings import settings_from
 from autotune.space import Parameter, Point, Space
 from autotune.space.given import fixed
 from autotune.space.joined import DISCOVER
-from autotune.space.loader import load_space
 from autotune.stacks.ports import START_S, LaunchOutcome, Placement
 
-_UNTIMED = 4  # Calls of a cell that the probe does not time: two checks, two to warm up.
+_THREADS = "threads"  # Of a rank: a node has the fewer ranks, and every core is in use.
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Simulated:
         place, timeout_s = self.placement, trial.timeout_s or self.measurement.timeout_s
         point = Point() if trial.subject is Subject.UNTOUCHED else trial.point
         try:
-            cluster = NodeLayout(place.nodes, place.ppn or -(-place.ranks // max(place.nodes, 1)))
+            cluster = NodeLayout(place.nodes, _shared(_ppn(place), int(point.get(_THREADS, 1))))
             defaults = {p.name: p.default for p in self.space.parameters}
             chosen = {name: value for name, value in point.items() if value != defaults.get(name)}
             fabric = Fabric(self.machine, cluster, settings_from({**point, **self.site, **chosen}))
@@ -118,7 +117,7 @@ class Simulated:
         if sampled_s <= budget_s:
             return sampled_s
         once_s = sum(float(np.median(cell.samples_s)) for cell in cells if cell.samples_s.size)
-        return budget_s + _UNTIMED * once_s
+        return budget_s + UNTIMED * once_s
 
     def _cells(
         self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
@@ -133,7 +132,8 @@ class Simulated:
             for comm_size in probe.comm_sizes or (fabric.cluster.ranks,):
                 for choice in choices_of(self.space, trial, collective) or (None,):
                     values = dict(choice or {})
-                    where = (collective, comm_size)
+                    # With threads the same job has fewer ranks.
+                    where = (collective, comm_size * int(point.get(_THREADS, 1)))
                     try:
                         if choice is not None:
                             curve = _curve(fabric, collective, comm_size, values, sizes)
@@ -169,6 +169,21 @@ class Simulated:
         return np.asarray(np.interp(np.log2(np.add(sizes, 1)), np.log2(np.add(known, 1)), factors))
 
 
+def _ppn(place: Placement) -> int:
+    return place.ppn or -(-place.ranks // max(place.nodes, 1))
+
+
+def _shared(cores: int, threads: int) -> int:
+    """Ranks of a node, each with so many threads.
+
+    Raises:
+        ScenarioError: cores would be left over.
+    """
+    if cores % threads:
+        raise ScenarioError(f"{threads} threads a rank", f"needed: a divisor of the node's {cores} cores")
+    return cores // threads
+
+
 def stamp_of(machine: Machine) -> Stamp:
     """The stamp of every result of a model."""
     source = machine.calibrated_from
@@ -200,7 +215,7 @@ def simulated_site(scenario: Scenario) -> Site:
     """The site of a modelled cluster: what its machine has, and the stamp on everything.
 
     Raises:
-        ScenarioError: no machine, or a machine, noise or faults that are wrong.
+        ScenarioError: no machine, a machine, noise or faults that are wrong, or more ranks than cores.
         SpaceError: the space cannot be read, or a fixed value is outside of it.
     """
     if not scenario.machine:
@@ -210,16 +225,15 @@ def simulated_site(scenario: Scenario) -> Site:
     disturbed = imperfections_from(scenario.simulate)
     stamp = stamp_of(machine)
     truth = truth_from(disturbed.knobs, len(scenario.sizes))
-    discovering = scenario.space == DISCOVER
-    name = scenario.discover.space if discovering else scenario.space
-    declared = load_space(space_text(name), name)
+    declared = named_space(scenario)
     place = placement(scenario)
+    NodeLayout(place.nodes, _ppn(place)).check(machine)  # else each launch would say so
     return Site(
         observer=lambda measurement, space, directory: Simulated(
             *(machine, place, measurement, space, disturbed.noise, disturbed.faults, scenario.seed),
             *(truth, disturbed.site),
         ),
-        space=fixed(declared.restrict(_facts(declared, machine)), scenario.fix),
+        space=fixed(declared.restrict(_facts(declared, machine, place.nodes)), scenario.fix),
         placement=place,
         description=f"{stamp} {machine.name}, Open MPI 5 modelled",
         findings=(
@@ -229,12 +243,11 @@ def simulated_site(scenario: Scenario) -> Site:
             ("model", str(stamp)),
         ),
         stamp=stamp,
-        knobs=_knobs(disturbed.knobs) if discovering else None,
+        knobs=_knobs(disturbed.knobs) if scenario.space == DISCOVER else None,
     )
 
 
 def _knobs(planted: Mapping[str, Any]) -> Space:
-    """The planted knobs as what a stack would say of itself."""
     return Space(
         DISCOVER,
         tuple(
@@ -244,9 +257,10 @@ def _knobs(planted: Mapping[str, Any]) -> Space:
     )
 
 
-def _facts(space: Space, machine: Machine) -> frozenset[str]:
-    """Everything that the space asks for, but for transports that the machine does not have."""
+def _facts(space: Space, machine: Machine, nodes: int) -> frozenset[str]:
+    """Everything that the space asks for, but for transports and nodes that are not there."""
     wanted = {t for p in space.parameters for t in p.requires}
     wanted |= {t for p in space.parameters for tokens in p.value_requires.values() for t in tokens}
     have = {f"ucx_tl:{name}" for name in machine.transports} | {"ucx_tl:sm"}
-    return frozenset(t for t in wanted if not t.startswith("ucx_tl:") or t in have)
+    have |= {f"nodes:{n}" for n in range(1, nodes + 1)}
+    return frozenset(t for t in wanted if not t.startswith(("ucx_tl:", "nodes:")) or t in have)

@@ -15,6 +15,7 @@ Slurm says about the job.
 """
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -24,13 +25,13 @@ from pathlib import Path
 from autotune.campaign.directory import read_campaign, start_over
 from autotune.errors import HandedOver, ScenarioError, StackError
 from autotune.history.events import State
-from autotune.history.folder import FILE, WISHES
+from autotune.history.folder import FILE
 from autotune.scenario import CHANGEABLE, Scenario
 from autotune.stacks.installation import Installation
 from autotune.stacks.ports import Launcher, LaunchRequest, Placement
 from hydra_plugins.autotune import _commands
-from hydra_plugins.autotune._mpirun import CommandLine, Mpirun
-from hydra_plugins.autotune._slurm_batch import BatchSettings, Nodes, Order, job_name, submit
+from hydra_plugins.autotune._mpirun import CommandLine, Mpirun, own_hosts
+from hydra_plugins.autotune._slurm_batch import OURS, BatchSettings, Nodes, Order, job_name, submit
 from hydra_plugins.autotune._slurm_inside import InAllocation
 from hydra_plugins.autotune._slurm_jobs import Slurm
 from hydra_plugins.autotune._slurm_trial import TrialJobs
@@ -45,7 +46,7 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
     Raises:
         HandedOver: a job does the work, or did already; there is nothing left to do here.
         StackError: Slurm refuses the job, or does not answer.
-        ScenarioError: ``allocation=inside`` and there is no allocation.
+        ScenarioError: ``allocation=inside``, or jobs beside each other, and there is no allocation.
     """
     inside = JOB_ID in os.environ and not _is_of_another(scenario)
     if settings.allocation == "inside" and not inside:
@@ -53,7 +54,15 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
             "hydra.launcher.allocation=inside, but this is not an allocation",
             "start it with salloc or in a batch script, or use allocation=campaign or trial",
         )
-    if inside or settings.allocation == "trial" or _is_complete(scenario):
+    if scenario.launch.first_node and not inside and settings.allocation != "trial":
+        raise ScenarioError(
+            "site.at_once is above 1, but this is not an allocation",
+            "start it with salloc or in a batch script, or use hydra.launcher.allocation=trial",
+        )
+    # In a job of another campaign one that was begun is never handed back: where its time is up, two jobs
+    # would submit each other without end.
+    begun = JOB_ID in os.environ and (scenario.directory / FILE).is_file()
+    if inside or begun or settings.allocation == "trial" or _is_complete(scenario):
         return
     slurm, name = _slurm(scenario), job_name(scenario.directory)
     if job_id := slurm.queued(name):
@@ -70,12 +79,9 @@ def prepare(scenario: Scenario, settings: BatchSettings) -> None:
 
 
 def _is_of_another(scenario: Scenario) -> bool:
-    """Whether the allocation is a job of ours for another campaign of the same site, of other nodes."""
-    jobs = scenario.directory.absolute().parent
-    if not (jobs.parent / WISHES).is_file() or not jobs.is_dir():
-        return False
-    others = {job_name(one) for one in jobs.iterdir() if one.name != scenario.directory.name}
-    return os.environ.get("SLURM_JOB_NAME") in others
+    """Whether the allocation is a job of ours for another campaign of the same site or multirun."""
+    name = os.environ.get("SLURM_JOB_NAME", "")
+    return bool(re.fullmatch(OURS, name)) and name != job_name(scenario.directory)
 
 
 def _is_complete(scenario: Scenario) -> bool:
@@ -98,10 +104,10 @@ def launcher(
     """
     slurm = _slurm(scenario)
     command = _command(scenario.launch.tool, installation, extra, slurm)
-    if settings.allocation == "trial" or JOB_ID not in os.environ:
+    if settings.allocation == "trial" or JOB_ID not in os.environ or _is_of_another(scenario):
         return TrialJobs(scenario.directory, settings, command, slurm, scenario.launch.queue_timeout_s)
     job_id = os.environ[JOB_ID]
-    hosts = slurm.hostnames(os.environ["SLURM_JOB_NODELIST"])
+    hosts = own_hosts(slurm.hostnames(os.environ["SLURM_JOB_NODELIST"]), scenario)
     if len(hosts) < scenario.cluster.nodes:
         raise StackError(
             f"job {job_id} has {len(hosts)} node(s), cluster.nodes={scenario.cluster.nodes}",

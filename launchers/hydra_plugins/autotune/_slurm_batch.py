@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 ALLOCATIONS = ("auto", "inside", "campaign", "trial")
 SIGNAL = "USR1"  # What Slurm sends to a campaign's job shortly before its end.
 
+OURS = r"autotune-[A-Za-z0-9_-]{,40}-[0-9a-f]{8}"  # What ``job_name`` gives.
+
 _SBATCH_TIMEOUT_S = 180  # ``sbatch`` itself retries for two minutes when the queue is full.
 _SETTINGS = "see cluster.* and hydra.launcher.* of the scenario"
 _OVERRAN = (124, 137)  # Exit codes of ``timeout``.

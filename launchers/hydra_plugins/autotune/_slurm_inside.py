@@ -129,7 +129,6 @@ class InAllocation:
             self.slurm.say(f"autotune: {host} exchanges messages {times:.0f} times slower than its peers\n")
 
     def _health(self, hosts: tuple[str, ...]) -> tuple[Health, ...]:
-        """Reports of nodes; none at all where there is but one, or none was obtained."""
         return self.slurm.health(hosts, self.nodes.directory / "health") if len(hosts) > 1 else ()
 
     def _wait_for_nodes(self) -> None:

@@ -130,7 +130,6 @@ def main(directory: Path) -> int:
 
 
 def _ended(directory: Path, slurm: Slurm, job: Job) -> _processes.Ended:
-    """The job's outcome, or, where it was ended from outside, Slurm's reason."""
     for pause_s in islice(pauses(), _LATE_FILES):
         with contextlib.suppress(FileNotFoundError):
             return _processes.Ended(**json.loads((directory / ENDED).read_text(encoding="utf-8")))

@@ -23,6 +23,7 @@ program recorded_calls
   do i = 1, 3000
     call mpi_allreduce(one, other, 4, mpi_double_precision, mpi_sum, world, ierr)
     if (mod(i, 100) == 0) call mpi_allreduce(one, other, 1, mpi_double_precision, mpi_sum, world, ierr)
+    if (any(other /= 3)) error stop 'allreduce'
   end do
   do i = 1, 7
     call mpi_barrier(world, ierr)
@@ -46,6 +47,7 @@ program recorded_calls
   do i = 1, 400
     call mpi_allreduce(one, other, 4, mpi_double_precision, mpi_sum, part, ierr)
   end do
+  if (any(other /= merge(2, 1, mod(rank, 2) == 0))) error stop 'allreduce of a part'
   call mpi_comm_free(part, ierr)
   call mpi_finalize(ierr)
 end program

@@ -11,7 +11,8 @@ from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.time_left import PLENTY, TimeLeft, expected_s, verified_s
 from autotune.commands.tune import seconds_until
 from autotune.errors import ScenarioError
-from autotune.history.trial import History, Phase, Status, Subject
+from autotune.history.events import replayed
+from autotune.history.trial import History, Observation, Phase, Status, Subject
 from tests.campaigns import Memory, Silent, World, scenario, strategy
 
 VERIFIED = {"verify": {"enabled": True, "launches": 4, "other_loop": "ignored"}}
@@ -198,6 +199,34 @@ def test_a_campaign_that_was_cut_goes_on_with_the_verification():
         history = loop.run()
     assert not loop.cut
     assert len(history) > 14
+
+
+@pytest.mark.parametrize("hangs_at", [5, 33])
+def test_a_launch_that_hangs_takes_no_more_than_the_time_that_is_left_and_is_made_again(hangs_at):
+    """One at the end had taken eight times the longest launch: a campaign of 280 s ended after 316 s."""
+    world, store, seconds = World(), Memory(), [0.0]
+    asked = strategy(1000, budget={"total_seconds": 40}, **VERIFIED)
+
+    def observe(trial):
+        observation = world.observe(trial)
+        if hangs and seconds[0] >= hangs_at:
+            observation = Observation(trial, Status.TIMEOUT, duration_s=trial.timeout_s)
+        seconds[0] += observation.duration_s
+        return observation
+
+    hangs = True
+    loop = CampaignLoop(asked, observe, store, Silent(), lambda: seconds[0])
+    history = loop.run()
+    assert loop.cut
+    assert seconds[0] <= 41
+    hung = [o.trial.number for o in history if o.status is Status.TIMEOUT]
+    cut = [trial.number for trial in replayed(store.read())[1]]
+    assert len(cut) == 1
+    assert (hangs_at == 5) == bool(hung)  # what had its own time has hung
+    hangs = False
+    more = CampaignLoop(asked, observe, store, Silent(), lambda: seconds[0], seconds[0] + 20).run()
+    assert more.observations[len(history)].trial.number == cut[0]
+    assert more.observations[len(history)].ok
 
 
 def test_seconds_start_no_launch_that_would_end_after_them():

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from autotune.campaign.description import SiteKind, Stamp, campaign_event, campaign_of
-from autotune.campaign.freeing import next_freed
 from autotune.campaign.plan import Plan
+from autotune.campaign.strategy import next_freed
 from autotune.history.events import history_of
 from autotune.scenario import defaults
 from autotune.structure import plain

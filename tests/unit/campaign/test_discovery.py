@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 
 from autotune.campaign.discovery import Discovery, adding_up
 from autotune.campaign.time_left import TimeLeft
@@ -16,6 +17,7 @@ from tests.campaigns import scenario
 
 NAMED = load_space(space_text("openmpi_ucx_local"), "openmpi_ucx_local")
 KNOBS = Space("knobs", tuple(Parameter(f"k{i}", (0, 1, 2), 0, strong=i in (7, 90)) for i in range(100)))
+FEW = Space("few", tuple(Parameter(f"k{i}", (0, 1, 2), 0) for i in range(40)))
 NAMED_ONES = frozenset(p.name for p in NAMED.job)
 WANTED = scenario(discover={"share": 0, "launches": 560}).discover
 
@@ -77,7 +79,7 @@ def test_what_experts_named_is_searched_whatever_was_found_but_for_levels_that_f
     assert "self,tcp" not in {v for p in space.job for v in p.when.get("UCX_TLS", ())}
 
 
-def discovered(faster, total_s, knobs=KNOBS):
+def discovered(faster, total_s, knobs=FEW):
     """A discovery whose launches take a second each: its history, what it found, and the seconds left."""
     alone = Discovery(knobs, WANTED, 1)
     history, left_s = History((observed(Trial(1, Phase.BASELINE, knobs.default), faster),)), total_s
@@ -94,16 +96,22 @@ def observed(trial, faster):
     return Observation(trial, Status.OK, estimates, duration_s=1.0)
 
 
-def test_while_nothing_harmless_was_confirmed_and_time_is_left_a_discovery_goes_on():
-    made, found, left_s = discovered({}, 330.0)
+@pytest.fixture(scope="module")
+def where_nothing_gains():
+    """A discovery of 160 s in which nothing is faster."""
+    return discovered({}, 160.0)
+
+
+def test_while_nothing_harmless_was_confirmed_and_time_is_left_a_discovery_goes_on(where_nothing_gains):
+    made, found, left_s = where_nothing_gains
     assert not found.active
     changed = [{c for c in o.trial.point.items() if c[1]} for o in made]
-    levels = {(p.name, v) for p in KNOBS.parameters for v in (1, 2)}
+    levels = {(p.name, v) for p in FEW.parameters for v in (1, 2)}
     assert set().union(*changed) == levels
     assert 24 <= left_s <= 60.0  # what the search has
-    # In the first cycle, of half of the time, two thirds are for the screening: 110 launches.
-    late = min(levels - set().union(*changed[:120]))
-    _, found, more_s = discovered({late: 0.7}, 330.0)
+    # In the first cycle, of half of the time, two thirds are for the screening: 53 launches.
+    late = min(levels - set().union(*changed[:60]))
+    _, found, more_s = discovered({late: 0.7}, 160.0)
     assert {e.change for e in found.active} == {late}
     assert more_s > left_s  # and then it ends
 
@@ -111,17 +119,17 @@ def test_while_nothing_harmless_was_confirmed_and_time_is_left_a_discovery_goes_
 def test_an_arm_that_gains_on_the_whole_is_left_to_the_search():
     """What experts named avoids its price at single sizes, where a discovery leaves the time for that."""
     behind = tuple(Parameter(f"b{i}", (0, 1), 0, when={"arm": (1,)}) for i in range(8))
-    armed = Space("armed", (Parameter("arm", (0, 1), 0), *behind, *KNOBS.parameters[:90]))
-    _, _, goes_on_s = discovered({}, 330.0, armed)
-    _, found, left_s = discovered({("arm", 1): 0.8}, 330.0, armed)
+    armed = Space("armed", (Parameter("arm", (0, 1), 0), *behind, *FEW.parameters[:30]))
+    _, _, goes_on_s = discovered({}, 160.0, armed)
+    _, found, left_s = discovered({("arm", 1): 0.8}, 160.0, armed)
     assert not found.active
-    assert left_s > 330.0 / 2 - 24 > goes_on_s
+    assert left_s > 160.0 / 2 - 24 > goes_on_s
 
 
-def test_the_screening_goes_on_where_a_confirmation_ends_early():
+def test_the_screening_goes_on_where_a_confirmation_ends_early(where_nothing_gains):
     """Nothing was suspected, so that there was nothing to confirm, and a third of the time was left over."""
-    made, _, _ = discovered({}, 200.0)
-    assert sum(not o.trial.block for o in made) > 200 / 2 * 2 / 3 + 24
+    made, _, _ = where_nothing_gains
+    assert sum(not o.trial.block for o in made) > 160 / 2 * 2 / 3 + 24
 
 
 def test_after_the_discovery_it_is_complete_whatever_time_there_is():

@@ -210,6 +210,14 @@ def test_what_overrides_the_files_is_said():
     assert "override" not in sentence(RUN, best)
 
 
+@pytest.mark.parametrize(("was", "said"), [("ob1", True), ("ucx", False)])
+def test_another_library_for_messages_may_cost_what_no_call_shows(was, said):
+    run = replace(RUN, started=Started("mpirun", (), {"OMPI_MCA_pml": was}))
+    gains = (Gain(("allreduce", 4, 8192), 5e-3, 0.0, 10e-3, 0.0),)
+    best = Recommendation(Point(), (), gains, Provenance(env=(("OMPI_MCA_pml", "ucx"),)))
+    assert ("pml=ucx may also change what memory" in sentence(run, best)) == said
+
+
 @pytest.mark.parametrize(("library", "heeded"), [("Open MPI v5.0.11", False), ("Open MPI v4.1.4", True)])
 def test_an_algorithm_that_is_forced_comes_before_rules_in_open_mpi_5_alone(library, heeded):
     forced = "OMPI_MCA_coll_tuned_allreduce_algorithm"

@@ -79,3 +79,12 @@ def test_one_bad_file_is_told_and_nothing_written(tmp_path, capsys, name, conten
     assert main(["import", str(LOGS / "osu5.6.2_allreduce.txt"), str(path), "--out", str(out)]) == 2
     assert capsys.readouterr().err.startswith(f"autotune: {words.format(path=path)}")
     assert not out.exists()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_a_log_as_editors_and_powershell_write_it(tmp_path, capsys, encoding):
+    said = "mpirun -n 4 osu_bcast\n# OSU MPI Broadcast Latency Test v7.4\n# Size  Avg Latency(us)\n1   1.10\n"
+    mark = b"\xfe\xff" if encoding.endswith("be") else b""
+    (tmp_path / "a.log").write_bytes(mark + said.encode(encoding))
+    assert main(["import", str(tmp_path / "a.log")]) == 0
+    assert ",bcast,4,1,1.1," in capsys.readouterr().out

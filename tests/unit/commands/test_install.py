@@ -278,3 +278,79 @@ def test_parameters_of_other_versions_are_asked_about(home, monkeypatch, capsys,
     assert ("mca-params.conf: " in told.out) is not bool(said)
     if not said:
         assert f"UCX's: {library.parent / 'etc' / 'ucx' / 'ucx.conf'} (not written)" in told.out
+
+
+@pytest.fixture
+def site(home, monkeypatch):
+    """The parameter files of an Open MPI for everybody, below a path with blanks."""
+    prefix = home.parent / "opt, it's" / "open mpi"
+    here = Installation("openmpi", "5.0.11", prefix / "bin/mpirun", prefix / "lib/libmpi.so.40", "site")
+    (prefix / "lib" / "openmpi").mkdir(parents=True)
+    (prefix / "lib" / "openmpi" / "libucp.so.0").touch()
+    (prefix / "etc").mkdir()
+    (prefix / "etc" / "openmpi-mca-params.conf").write_bytes(b"# the site's\npml = ob1\nbtl_\xfc = 1")
+    monkeypatch.setattr(user_files, "find", lambda **_: here)
+    monkeypatch.setattr(user_files, "detect", lambda _: Ucx("1.20.1", (), ()))
+    return prefix
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o777])
+def test_a_site_has_blocks_that_all_can_read_and_comes_back_byte_by_byte(home, site, capsys, mask):
+    conf, rules = (
+        site / "etc" / name for name in ("openmpi-mca-params.conf", "autotune/coll_tuned_rules.conf")
+    )
+    conf.chmod(0o664)
+    ucx, before = site / "lib/etc/ucx/ucx.conf", tree(site)
+    mine = os.umask(mask)
+    try:
+        assert main(["install", "--site", "campaign"]) == 0
+    finally:
+        os.umask(mine)
+    said, text = capsys.readouterr().out, conf.read_bytes()
+    assert f"{conf}: changes\n  -pml = ob1\n  +pml = ucx\n" in said
+    assert f"{ucx}: is new\n" in said
+    assert "uninstall --site" in said
+    assert b"\nbtl_\xfc = 1\n" in text
+    assert f"coll_tuned_dynamic_rules_filename = {rules}\n".encode() in text
+    assert b"UCX_TLS=self,sm,rc\n" in ucx.read_bytes()
+    (copy,) = conf.parent.glob(f"{conf.name}.2*")
+    assert copy.read_bytes() == before["etc/openmpi-mca-params.conf"][0]
+    copy.unlink()
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (conf, ucx, rules)] == [0o664, 0o644, 0o644]
+    assert {stat.S_IMODE(p.parent.stat().st_mode) for p in (rules, ucx, ucx.parent)} == {0o755}
+    assert not home.exists()
+    assert main(["lint", str(rules), str(ucx)]) == 0
+    made = tree(site)
+    assert main(["install", "--site", "campaign"]) == 0
+    assert tree(site) == made
+    assert main(["uninstall"]) == 2  # the user's own files hold nothing
+    assert main(["uninstall", "--site"]) == 0
+    assert tree(site) == before
+    assert main(["uninstall", "--site"]) == 2
+
+
+def test_a_site_is_asked_for_what_is_not_verified_and_keeps_its_files(site, monkeypatch, capsys):
+    recommends(monkeypatch, DOUBTFUL["not verified on fresh launches: UNVERIFIED"])
+    before = tree(site)
+    assert main(["install", "--site", "campaign"]) == 1
+    said = capsys.readouterr()
+    assert "nothing was written; --yes" in said.err
+    assert "  +pml = ucx\n" in said.out
+    assert tree(site) == before
+    assert main(["install", "--site", "--yes", "campaign"]) == 0
+    made = tree(site)
+    assert main(["install", "--site", "campaign"]) == 0  # nothing changes, so that nothing is asked
+    assert tree(site) == made
+
+
+def test_ucx_of_a_site_that_lies_elsewhere_is_said_before_anything_is_written(site, capsys):
+    (site / "lib" / "openmpi" / "libucp.so.0").unlink()
+    before = tree(site)
+    assert main(["install", "--site", "campaign"]) == 2
+    assert "UCX's settings (UCX_TLS, UCX_RNDV_THRESH) have no known place" in capsys.readouterr().err
+    assert tree(site) == before
+
+
+def test_a_site_without_an_open_mpi_is_told(home, capsys):
+    assert main(["install", "--site", "campaign"]) == ExitCode.MISTAKE
+    assert "no mpirun found" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 import json
 import math
+import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,9 +37,13 @@ class Silent:
         return lambda *_: None
 
 
-@pytest.fixture
-def directory(tmp_path):
+@pytest.fixture(scope="module")
+def campaigns(tmp_path_factory):
+    """Campaigns of so many launches, each run once: directory, strategy, history."""
+
+    @cache
     def run(launches):
+        folder = tmp_path_factory.mktemp("campaign")
         site = SiteFacts("a formula", (("cores", "2"),), stamp=Stamp(SiteKind.SIMULATED))
         planned = strategy(
             launches,
@@ -46,13 +52,24 @@ def directory(tmp_path):
             site=site,
             baseline={"launches": 2},
         )
-        with Journal(tmp_path) as journal:
+        with Journal(folder) as journal:
             journal.append(campaign_event(planned.campaign))
             history = CampaignLoop(planned, observe, journal, Silent(), lambda: 0.0).run()
             journal.append({"event": "ended", "state": "complete", "launches": launches})
-        return tmp_path, planned, history
+        return folder, planned, history
 
     return run
+
+
+@pytest.fixture
+def directory(campaigns, tmp_path):
+    """A copy of one, to be written to."""
+
+    def copied(launches):
+        folder, *rest = campaigns(launches)
+        return shutil.copytree(folder, tmp_path, dirs_exist_ok=True), *rest
+
+    return copied
 
 
 def test_the_screening_is_that_of_the_campaign(directory):

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from autotune.cli import main
-from autotune.commands.run import LEARNED, budget_of, events, learned_in
+from autotune.commands.run import LEARNED, Switching, budget_of, events, learned_in, summary
 from autotune.errors import TableError, UserError
 from autotune.stacks.switched import LEFT_OUT, Offer, plan
 
@@ -18,8 +18,8 @@ try 0 0 2e-05
 {BLOCK}
 {BLOCK}
 settled 0 3 1000
-calls 0 1000 2e-05 1e-06
-calls 0 3000 2e-05 1e-06
+calls 0 1000 2e-05 1e-06 0.0625
+calls 0 3000 2e-05 1e-06 0.125
 """
 
 
@@ -34,7 +34,8 @@ def test_calls_blocks_and_decisions_are_read_and_a_line_that_was_cut_off_is_not(
     assert at == pytest.approx(2, rel=0.01)
     assert 1 < low <= at <= high
     assert cell.saved_s == pytest.approx(2000 * 1e-5, rel=0.01)
-    assert events([TEXT, "end finalized 3.5 0.25\n"]).spent_s == 0.25
+    assert events([TEXT + "end finalized 3.5 0.25\n"]).spent_s == 0.25
+    assert events([TEXT, TEXT[TEXT.index("cell") :]]).spent_s == 0.125  # of world's rank 0, who knows of all
 
 
 def test_a_cell_that_is_looked_at_again_keeps_what_it_saved_and_loses_its_decision():
@@ -80,6 +81,22 @@ def test_what_was_learned_on_another_stack_is_not_used_and_damage_is_named(tmp_p
         file.write_text(text)
         with pytest.raises(TableError, match=r"site\.json"):
             learned_in(file, "openmpi 5.0.11")
+
+
+@pytest.mark.parametrize(
+    "words", ["--out .", "--out none/run.json", "--learn .", "--learn none/site.json", "--out x --learn ./x"]
+)
+def test_a_place_that_is_none_is_refused_before_the_job_begins(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", *words.split(), "--", "touch", "begun"]) == 2
+    assert f"{words.split()[0]} {tmp_path}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_without_a_measured_call_says_so_and_what_could_not_be_written_is_not_said_to_be_kept():
+    said = summary(Switching(state="on"), {}, 1.0, dry=True, files=[])
+    assert "none was measured" in said
+    assert said.endswith("nothing is kept\n")
 
 
 def test_algorithms_that_are_left_out_have_a_reason():

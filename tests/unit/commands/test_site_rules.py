@@ -50,6 +50,15 @@ def test_where_jobs_of_as_many_ranks_differ_the_library_decides():
     assert agreed([]) == ()
 
 
+def test_a_table_that_holds_as_a_whole_is_left_to_the_library_where_jobs_differ_at_one_size():
+    """Intel MPI has no id for its own choice: its exporter refuses what is left to it by size."""
+    one, other = ([Rule("bcast", 32, 0, RING), Rule("bcast", 32, size, TREE)] for size in (512, 4096))
+    assert agreed([one, one], ("bcast",)) == tuple(one)
+    assert agreed([one, other], ("bcast",)) == ()
+    assert agreed([one[1:]], ("bcast",)) == ()
+    assert len(agreed([one, other], ("alltoall",))) == 3
+
+
 def test_a_job_further_out_is_worth_more():
     model = fitted(site(0, (2, 4, 8), 1.5))
     near, far = ([Decision(Shape("bcast", n, 1, 64), DEFAULT)] for n in (8, 64))

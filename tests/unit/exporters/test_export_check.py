@@ -15,6 +15,7 @@ from autotune.history.trial import Rule, Status
 from autotune.probe.protocol import REQUEST, CellSamples, Expectation, ProbeRequest, ProbeResult
 from autotune.recommend.recommendation import Provenance, Recommendation
 from autotune.space import Point, Space
+from autotune.stacks.knobs.openmpi import NEVER_SET
 from autotune.stacks.ports import LaunchOutcome, Placement, Rendering
 from tests.asking import probe_request
 
@@ -166,7 +167,8 @@ def test_another_parameter_that_the_files_change_is_found_out(tmp_path):
 def test_what_the_setting_itself_changes_and_what_each_launch_has_of_its_own_is_none(tmp_path):
     def site(env, launch):
         derived = "9" if "UCX_TLS" in env else "1"
-        return {"ess_jobid": f"{launch}", "btl_flags": derived, "mpi_ft_verbose": f"{launch % 2}"}
+        garbage = dict.fromkeys(NEVER_SET, f"{launch % 2}")
+        return {"ess_jobid": f"{launch}", "btl_flags": derived, **garbage}
 
     launcher = Mpi(site=site)
     assert proof(tmp_path, launcher).holds

@@ -92,3 +92,9 @@ def test_a_foreign_stack_is_refused_by_formats_of_another():
     made = one("a", ("allreduce", 8))
     with pytest.raises(UserError, match="measured on Open MPI"):
         exporter("intel").export(made, Path("/site"))
+
+
+def test_refusals_name_directories_where_campaigns_have_one_name():
+    twice = [one("a", ("allreduce", 8)), one("a", ("allreduce", 8))]
+    with pytest.raises(UserError, match="first/a and other/a both have rules"):
+        merged(twice, ["first/a", "other/a"])

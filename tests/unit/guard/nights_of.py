@@ -40,7 +40,7 @@ class Machine:
     def launches(self, n, series, rng, each, loss=None, slots=SLOTS):
         """Ln t of series of nights, ``(n, series, each, 2, n_slots)``, default first.
 
-        ``loss``: (night, slot, ratio, whether the untouched stack loses too).
+        ``loss``: (night, slot or None for all, ratio, whether the untouched stack loses too).
         """
         shape, night = (n, series, 1, 1, len(slots)), np.arange(n)[:, None, None, None, None]
         common = (*shape[:-1], 1)
@@ -59,7 +59,8 @@ class Machine:
         y += np.log([1e-6 + slot[2] / 1e10 for slot in slots])
         y[:, :, :, 1] -= self.gain
         if loss:
-            y[loss[0] :, :, :, 0 if loss[3] else 1 :, slots.index(loss[1])] += np.log(loss[2])
+            where = slice(None) if loss[1] is None else slots.index(loss[1])
+            y[loss[0] :, :, :, 0 if loss[3] else 1 :, where] += np.log(loss[2])
         return y
 
     def means(self, n, series, rng, each=EACH_NIGHT, loss=None):

@@ -1,5 +1,8 @@
 """What an upgrade did, in words: versions, files, and variables that are set."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from autotune.guard.changes import changes
@@ -62,6 +65,56 @@ def test_mca_parameters_go_by_their_names_without_the_prefix():
     assert [one.text for one in said] == ["pml is no longer known to openmpi"]
 
 
+UPGRADES = json.loads((Path(__file__).parents[2] / "data" / "upgrades.json").read_text())
+"""What wheels said of some variables: of those that came, went or changed, and of one that did not."""
+
+
+def said_by(version):
+    variables = {
+        layer: {
+            name: Said(kind, default, tuple(allowed), tuple(others), deprecated, about)
+            for name, (kind, default, allowed, others, deprecated, about) in its.items()
+        }
+        for layer, its in version["variables"].items()
+    }
+    return Facts(version["stack"], variables=variables)
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
+@pytest.mark.parametrize("upgrade", UPGRADES)
+def test_everything_that_a_real_upgrade_changed_is_named_and_nothing_else(upgrade, back):
+    old, new = map(said_by, reversed(UPGRADES[upgrade]) if back else UPGRADES[upgrade])
+    assert changes(old, old, {}) == changes(new, new, {}) == ()
+    found = changes(old, new, {})
+    assert {c.text for c in found if "→" in c.text and not c.names} == {
+        f"{name}: {version} → {new.stack[name]}"
+        for name, version in old.stack.items()
+        if new.stack[name] != version
+    }
+    named = {name.partition("=")[0] for c in found for name in c.names}
+    for layer, was in old.variables.items():
+        now = new.variables[layer]
+        both = was.keys() & now.keys()
+        defaults = {n for n in both if was[n].default != now[n].default and was[n].default and now[n].default}
+        assert was.keys() ^ now.keys() | defaults == named & (was.keys() | now.keys())
+        set_ = changes(old, new, dict.fromkeys(was.keys() - now.keys(), "1"))
+        texts = [c.text for c in set_ if c.breaks]
+        aliases = {other for one in now.values() for other in one.others}
+        for name in was.keys() - now.keys() - aliases:
+            assert any(text.startswith(f"{name} is no longer known to {layer}") for text in texts)
+
+
+def test_components_and_transports_that_went_and_came_are_named_where_they_were_kept():
+    old = Facts(offers={"components": "coll/tuned coll/sm", "transports of UCX": "rc posix"})
+    new = Facts(offers={"components": "coll/tuned coll/han", "transports of UCX": "posix"})
+    assert [(c.text, c.names) for c in changes(old, new, {})] == [
+        ("components: no longer there: coll/sm", ("coll/sm",)),
+        ("components: new: coll/han", ("coll/han",)),
+        ("transports of UCX: no longer there: rc", ("rc",)),
+    ]
+    assert changes(Facts(), new, {}) == ()
+
+
 def test_versions_builds_firmware_and_files():
     old = Facts({"UCX": "1.18", "MPI built with": "cc -O3 --with-ucx"}, {"firmware of mlx5_0": "20.1"},
                 {"/a/libucp.so.0": "1", "/etc/x.conf": "1", "/gone": "1"})  # fmt: skip
@@ -69,7 +122,8 @@ def test_versions_builds_firmware_and_files():
                 {"/b/libucp.so.0": "2", "/etc/x.conf": "2", "/gone": ""})  # fmt: skip
     assert [one.text for one in changes(old, new, {})] == [
         "UCX: 1.18 → 1.20",
-        "MPI built with: +-O2, −-O3",
+        "MPI built with: no longer there: -O3",
+        "MPI built with: new: -O2",
         "firmware of mlx5_0: 20.1 → 20.2",
         "other contents: libucp",
         "/etc/x.conf was edited",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autotune.guard.nights import (
+    SHIFT,
     WANDERING,
     Rates,
     bounds_of_rise,
@@ -40,6 +41,28 @@ def test_a_walk_is_taken_for_a_change_where_none_is_expected_and_else_not():
     )
     assert wrong > 0.1
     assert right < 0.01
+
+
+def test_the_evidence_is_the_integral_over_all_rises_and_scales():
+    y, since, k = np.array([0.3, -1.1, 0.4, 0.9, 2.1, 1.2]), 4, 5
+    c, r = (x - x.mean() for x in ((np.arange(6) >= since).astype(float), y))
+    scale, rise = np.exp(np.linspace(-4, 5, 600)), np.linspace(0.01, 49.99, 2_500)[:, None]
+
+    def density(rise):  # of y less its mean, the scale's logarithm being anything
+        squares = (r**2).sum() - 2 * scale * rise * (c @ r) + (scale * rise) ** 2 * (c @ c)
+        return scale**-k * np.exp(-squares / scale**2 / 2)
+
+    prior = np.exp(-((rise / SHIFT) ** 2) / 2)
+    ratio = (prior * density(rise)).sum() / prior.sum() / density(0.0).sum()
+    assert log_evidence_of_rise(y[None, :, None], since, (0.0,)) == pytest.approx(math.log(ratio), abs=1e-3)
+
+
+def test_a_rise_far_beyond_all_nights_is_no_walk():
+    y = np.random.default_rng(6).normal(0, 1, (1, 31, 50))
+    y[:, 28:] += 30.0
+    limit = Rates(0.01, 39).limit()
+    assert log_claim_of_rise(y, 28, limit, WANDERING).min() >= limit
+    assert log_evidence_of_rise(-y, 28, WANDERING).max() < 0
 
 
 def test_what_a_night_does_to_everything_is_in_no_view_of_a_size():

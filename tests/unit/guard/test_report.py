@@ -5,10 +5,12 @@ import math
 import re
 import shlex
 from dataclasses import replace
+from importlib.resources import files
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from lxml import etree
 
 from autotune.errors import ExitCode
 from autotune.guard.changes import Change
@@ -33,6 +35,10 @@ CASES = {
     "older is faster": (
         CheckReport("2026-11-01", (), other=("slower than under 5.0.10",), lost=(SLOTS[0],)),
         ExitCode.FINDING,
+    ),
+    "no rank started": (
+        CheckReport("2026-11-01", (), other=("could not be checked",), open=True, verdict=QUIET),
+        ExitCode.STUCK,
     ),
     "older is alike": (CheckReport("2026-11-01", (), other=("not excluded",), open=True), ExitCode.STUCK),
 }
@@ -71,6 +77,13 @@ def test_junit_has_what_the_schemas_of_ant_and_jenkins_want_in_their_order(name)
         assert set(case.keys()) == {"name", "classname", "time"}
         for kind in case:
             assert set(kind.keys()) == {"failure": {"message", "type"}, "skipped": {"message"}}[kind.tag]
+
+
+@EACH
+def test_junit_is_valid_by_the_schema_of_ant_and_jenkins(name):
+    """That of Windy Road's, which ReFrame ships and checks its own reports by."""
+    schema = etree.XMLSchema(etree.parse(str(files("reframe") / "schemas" / "junit.xsd")))
+    schema.assertValid(etree.fromstring(CASES[name][0].junit("2026-11-01T02:00:00Z", "n1").encode()))
 
 
 @EACH

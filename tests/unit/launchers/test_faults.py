@@ -102,3 +102,18 @@ def test_faults_of_ranks_under_a_real_launcher(tmp_path, monkeypatch, fault):
     assert seen.status is Status.CRASHED, seen.reason
     assert words in seen.reason.lower()
     assert seen.reason.count("exit code") >= 1
+
+
+def test_a_launch_that_met_the_directory_of_a_killed_one_is_made_again(tmp_path):
+    """Otherwise the setting would have crashed."""
+    seen = launched(
+        tmp_path,
+        """
+        first = not os.path.exists("begun")
+        open("begun", "a").write("x")
+        print("The PMIx server's listener thread failed to start. We cannot continue." if first else "new")
+        sys.exit(3)
+        """,
+    )
+    assert "exit code 3: new" in seen.reason
+    assert (tmp_path / "begun").read_text() == "xx"

@@ -1,11 +1,14 @@
 """Hostfiles, and asking hosts whether they are fit."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
+from autotune.commands.hydra_bridge import answer_of
 from autotune.errors import ScenarioError, StackError
 from hydra_plugins.autotune._hosts import HostAnswer, ask_argv, check, complaints_about, read_hostfile
+from hydra_plugins.autotune._mpirun import on_hosts
 
 SAME = {"Python": "3.11.7", "MPI": "mpirun (Open MPI) 5.0.11", "autotune": "0.1.0 (abc)"}
 
@@ -72,3 +75,24 @@ def test_hostile_words_reach_the_host_whole(agent, tmp_path, value, monkeypatch)
     seen = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert seen.endswith(f"{value}\n")
     assert not (tmp_path / "pwned").exists()
+
+
+def job(hosts, first):
+    words = ["conf=allreduce_8node", "hydra/launcher=simulated", "cluster.nodes=1"]
+    scenario = answer_of(lambda scenario, _: scenario, words)
+    cluster, launch = replace(scenario.cluster, hosts=hosts), replace(scenario.launch, first_node=first)
+    return replace(scenario, cluster=cluster, launch=launch)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "first", "own"),
+    [((), None, ()), (("a", "b", "c"), None, ("a", "b", "c")), (("a", "b", "c"), 2, ("b",))],
+)
+def test_a_job_beside_others_has_hosts_of_its_own(hosts, first, own):
+    assert on_hosts(job(hosts, first)).cluster.hosts == own
+
+
+@pytest.mark.parametrize(("hosts", "said"), [((), "no host is named"), (("a",), "0 host")])
+def test_a_job_beside_others_without_a_host_is_refused_and_not_run_here(hosts, said):
+    with pytest.raises(ScenarioError, match=said):
+        on_hosts(job(hosts, 2))

@@ -136,7 +136,7 @@ def test_it_is_ended_too_after_whoever_started_it_was_killed(tmp_path, killed):
     launch, path = tmp_path / "launches" / "0001", tmp_path / "pid"
     launch.mkdir(parents=True)
     code = escaping(path, "without environment", "time.sleep(600)")
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(launch), code], stderr=subprocess.DEVNULL)
+    driver = driving(launch, code)
     while not path.exists():
         assert driver.poll() is None
         time.sleep(0.02)
@@ -272,19 +272,23 @@ time.sleep(600)
 DRIVER = """
 import sys
 from pathlib import Path
-from hydra_plugins.autotune._processes import run
+from hydra_plugins.autotune import _processes
 folder = Path(sys.argv[1])
-run([sys.executable, "-c", sys.argv[2]], {}, folder / "out", folder / "err", 60.0)
+_processes._GRACE_S = float(sys.argv[3])
+_processes.run([sys.executable, "-c", sys.argv[2]], {}, folder / "out", folder / "err", 60.0)
 """
 
 
-def stubborn(tmp_path):
+def driving(folder, code, grace_s=0.2):
+    """A process that runs such a program."""
+    words = [sys.executable, "-c", DRIVER, str(folder), code, str(grace_s)]
+    return subprocess.Popen(words, stderr=subprocess.DEVNULL)
+
+
+def stubborn(tmp_path, grace_s=0.2):
     """A driver, and the pids of its program and the program's child, which both ignore SIGTERM."""
     path = tmp_path / "pids"
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(tmp_path), STUBBORN.format(path=str(path))],
-        stderr=subprocess.DEVNULL,
-    )
+    driver = driving(tmp_path, STUBBORN.format(path=str(path)), grace_s)
     while not path.exists():
         assert driver.poll() is None
         time.sleep(0.02)
@@ -299,7 +303,7 @@ def test_nothing_outlives_a_driver_that_is_killed(tmp_path):
 
 
 def test_a_second_ctrl_c_ends_the_patience_not_the_work(tmp_path):
-    driver, pids = stubborn(tmp_path)
+    driver, pids = stubborn(tmp_path, grace_s=60.0)
     driver.send_signal(signal.SIGINT)
     time.sleep(0.3)
     driver.send_signal(signal.SIGINT)
@@ -351,21 +355,33 @@ pathlib.Path({path!r}).write_bytes(bytes(8))
 """
 
 
+def aged(source, path, seconds):
+    """A copy that has this time from its first moment: another test's launch may sweep at any."""
+    made = path.with_name(f"made.{path.name}")
+    made.write_bytes(source.read_bytes())
+    os.utime(made, (seconds,) * 2)
+    return made.rename(path)
+
+
 @pytest.mark.parametrize(
     "end", ["", "raise SystemExit(1)", "time.sleep(600)"], ids=["forgot", "crashed", "hung"]
 )
 def test_shared_memory_that_ranks_left_is_removed(tmp_path, shared, end):
     ours, before, foreign, used = shared(), shared("open_mpi."), shared("mine."), shared("mpich_shm_")
-    before.write_bytes(bytes(8))
-    os.utime(before, (1, 1))
-    foreign.touch()
-    used.write_bytes(bytes(8))
-    os.utime(used, (time.time() + 60,) * 2)
-    with used.open("r+b") as file:
+    foreign.write_bytes(bytes(8))
+    aged(foreign, before, 1)
+    with aged(foreign, used, time.time() + 60).open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 8)
     with mapped:  # by another job, which has begun in the meantime
         start(tmp_path, LEAVES.format(path=str(ours), end=end), 2.0 if "sleep" in end else 120.0)
     assert [path.exists() for path in (ours, before, foreign, used)] == [False, True, True, True]
+
+
+def test_a_mapped_file_may_have_any_name(tmp_path):
+    path = tmp_path / os.fsdecode(b"\xff \n")
+    path.write_bytes(bytes(8))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ):
+        assert str(path) in set(_guard._open_files())
 
 
 @pytest.mark.parametrize("prefix", SEGMENTS)
@@ -404,7 +420,7 @@ def test_shared_memory_is_removed_whoever_is_killed(tmp_path, shared, victims):
     launch, told, ours = tmp_path / "launches" / "0001", tmp_path / "told", shared()
     launch.mkdir(parents=True)
     code = HOLDS.format(path=str(ours), told=str(told))
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(launch), code], stderr=subprocess.DEVNULL)
+    driver = driving(launch, code)
     while not told.exists():
         assert driver.poll() is None
         time.sleep(0.02)
@@ -414,7 +430,8 @@ def test_shared_memory_is_removed_whoever_is_killed(tmp_path, shared, victims):
         pids["parent" if _guard.LAUNCH in words else "guard"] = pid
     (pids["launch"],) = children_of(pids["parent"])
     for who in victims.split():
-        os.kill(pids[who], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # the parent of a killed launch ends by itself
+            os.kill(pids[who], signal.SIGKILL)
         while who in ("launch", "parent") and environment_of(pids["launch"]):
             pass  # from then on it is dying: nothing tells whose it is, and its files are still open
     driver.wait()
@@ -450,8 +467,25 @@ def test_a_process_between_two_programs_is_looked_at_again(tmp_path):
 
 def test_a_node_is_swept_by_the_same_program(shared):
     ours, before = shared(), shared()
-    for path in (ours, before):
-        path.write_bytes(bytes(8))
-    os.utime(before, (1, 1))
+    ours.write_bytes(bytes(8))
+    aged(Path(__file__), before, 1)
     subprocess.run([sys.executable, "-I", "-S", _guard.__file__, _guard.SWEEP, "60"], check=True)
     assert [path.exists() for path in (ours, before)] == [False, True]
+
+
+@pytest.mark.parametrize("daemon", [False, True])
+def test_the_directory_of_a_killed_mpirun_is_removed_and_no_other(daemon, tmp_path, monkeypatch):
+    """Pids of containers and other nodes, with which it may share the place, are not to be seen from here."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before, elsewhere, other = (tmp_path / f"ompi.{name}" for name in ("4194305", "4194306", "cn1.0"))
+    before.mkdir()
+    os.utime(before, (1, 1))
+    made = (
+        f"import os; [os.makedirs(f'{tmp_path}/ompi.{{name}}/0') for name in (os.getpid(), 4194306, 'cn1.0')]"
+    )
+    child = (
+        f"if os.fork() == 0:\n {made}; os.write(tell, b'.')\n import time; time.sleep(60)\nos.read(told, 1)"
+    )
+    alone = f"{made}; os.kill(os.getpid(), 9)"
+    start(tmp_path, f"import os\ntold, tell = os.pipe()\n{child}" if daemon else alone)
+    assert set(tmp_path.glob("ompi.*")) == {before, elsewhere, other}

@@ -225,6 +225,31 @@ def test_a_job_of_ci_is_judged_for_its_distribution(head, judged):
 def test_only_a_script_with_an_interpreter_loses_it_by_a_carriage_return():
     (only,) = lint({PurePath("a.sh"): "# no interpreter\r\nexport A=1\r\n"})
     assert "interpreter" not in only.effect
+    for first, lost in (
+        ("/bin/csh -f", "option"),
+        ("/usr/bin/env bash", "interpreter"),
+        ("/bin/sh", "interpreter"),
+    ):
+        (only,) = lint({PurePath("a.sh"): f"#!{first}\r\nexport A=1\r\n"})
+        assert f"the {lost} in the first line is not found" in only.effect
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("use_eager_rdma", "btl_openib_use_eager_rdma"),
+        ("base_env_list", "mca_base_env_list"),
+        ("tcp_if_include", ""),  # btl and oob have one
+        ("verbose", ""),
+        ("mpi_use_eager_rdma", ""),  # a framework's
+        ("my_own_setting", ""),
+    ],
+)
+def test_a_name_without_its_framework_is_told_where_only_one_ends_so(name, whole):
+    seen = lint({PurePath("a.sh"): f"export OMPI_MCA_{name}=1\nmpirun ./a\n"}, known=KNOWN)
+    assert [f.remedy for f in seen if "nothing reads" in f.effect] == (
+        [f"did you mean {whole}?"] if whole else []
+    )
 
 
 def test_a_section_of_ucx_conf_asks_of_the_machine():
@@ -257,6 +282,7 @@ def test_a_module_for_versions_of_its_own_is_judged_for_these():
         ("logfile", "1611074845.88 Tue Jan 19 2021 0.0 starting\nrm -rf a\nmpicc -c a.c\n" * 9, "other"),
         ("README", "Run it so:\n\n  mpirun -n 4 ./amg -P 2 2 1\n\nOptions\n  -n NX\n", "other"),
         ("Makefile", "run:\n\tmpirun -n 4 ./a\n", "other"),
+        ("rules.mk", "export MPICH_CC := $(CC)\nrun:\n\tmpirun -n 4 ./a\n", "other"),
         ("env.openmpi", "OMPI_MCA_btl=tcp,self\nOMPI_MCA_pml=ob1\nA=1\n", "other"),
         ("amg.readme", "mpirun -n 4 ./amg\n", "other"),
         ("rules", "1\nbcast\n1\n2\n1\n0 1 0 0\n", "rules"),

@@ -15,6 +15,9 @@ TRAPS = [
     ("second on a line", "export A=1 UCX_RNDV_TRESH=64k\n", 1, "UCX_RNDV_TRESH"),
     ("prefix", "export OMP_MCA_pml=ucx\n", 1, "nothing reads OMP_MCA_pml"),
     ("prefix swapped", "export OPMI_MCA_pml=ucx\n", 1, "nothing reads OPMI_MCA_pml"),
+    ("no prefix", "export btl_tcp_links=2\nmpirun ./a\n", 1, "nothing reads btl_tcp_links"),
+    ("no prefix behind -x", "mpirun -x pml_ob1_verbose=1 ./a\n", 1, "nothing reads pml_ob1_verbose"),
+    ("no prefix before", "mtl_ofi_num_ctxts=2 mpirun ./a\n", 1, "nothing reads mtl_ofi_num_ctxts"),
     ("open quote", "export UCX_TLS='rc\n", 1, "quote"),
     ("launcher's name", "mpirun --mca btl_tcp_if_inlcude eth0 -n 2 ./a\n", 1, "btl_tcp_if_inlcude"),
     ("launcher's value", "mpirun --mca coll_tuned_allreduce_algorithm 9 ./a\n", 1, "the default runs"),
@@ -58,6 +61,9 @@ SOUND = [
     "export UCX_TLS=rc # mpirun --mca\n",
     'echo "mpirun --map-by nothing"\n',
     "if true; then\n  module load openmpi\nfi\n",
+    # What the grammar cannot read, and a shell can.
+    "p=\"$A/lib:`\n   `/c\"\nexport UCX_TLS='rc'\nif a; then\n  # if it wasn't\n  b\nfi\n",
+    "#!/usr/bin/rc\nUCX_TLS=rc\nmpirun ./a\n",  # a shell whose variables are all exported
 ]
 
 
@@ -82,3 +88,17 @@ def test_4_1_takes_no_x_beside_the_list():
     text = "mpirun -x PATH --mca mca_base_env_list 'UCX_TLS=rc' ./a\n"
     assert "takes no -x" in found(text, "openmpi4", name="job.sh")[0][1]
     assert found(text, "openmpi5", name="job.sh") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export btl_tcp_links=2\n. ./run.sh\n",
+        "export btl_tcp_links=2\nmpirun --mca btl_tcp_links $btl_tcp_links ./a\n",
+        "btl_tcp_links=2\nmpirun ./a\n",
+        "export btl_list=tcp coll_dir=/tmp\nmpirun ./a\n",
+        "mpirun -x OMPI_MCA_btl_tcp_links=2 ./a\n",
+    ],
+)
+def test_a_word_of_the_scripts_own_is_no_parameter_without_its_prefix(text):
+    assert not any("nothing reads" in effect for _, effect in found(text, name="job.sh"))

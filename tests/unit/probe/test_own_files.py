@@ -5,9 +5,11 @@ import shutil
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from autotune.probe.compiling import built
 from autotune.probe.own_files import is_own, locked, make_own, opened_own
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -82,6 +84,7 @@ def test_a_directory_of_others_is_refused(tmp_path):
 PLANTED = """
 import sys
 from pathlib import Path
+from pathlib import Path
 from autotune.probe import compiling
 path, compiler = Path(sys.argv[1]), Path(sys.argv[2])
 loaded = (Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines() if "/" in line)
@@ -106,3 +109,21 @@ def test_a_planted_kernel_is_made_anew_and_never_loaded(tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert is_own(path)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_the_library_of_an_environment_whose_path_has_a_blank_is_its_own(tmp_path):
+    library, path = tmp_path / "a user" / "libone.so", tmp_path / "cache" / "kernel.so"
+    library.parent.mkdir()
+    words = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(words, input="int one(void) { return 1; }", text=True, check=True)
+    flags = [
+        "-shared",
+        "-fPIC",
+        f"-L{library.parent}",
+        f"-Wl,-rpath,{library.parent}",
+        "-Wl,--no-as-needed",
+        "-lone",
+    ]
+    text = "int one(void); int two(void) { return one() + 1; }"
+    assert built(Path(shutil.which("cc")), text, library, path, flags) == path

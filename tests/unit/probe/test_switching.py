@@ -79,7 +79,7 @@ def test_where_all_settings_are_the_default_no_rule_is_claimed_in_38_of_40_jobs(
     assert sum(any(simulate(decide, job, 20_000, seed).chosen) for seed in range(40)) <= 2
 
 
-@pytest.mark.parametrize("ranks", [64, 1024])
+@pytest.mark.parametrize("ranks", [64, 512, 4096])
 def test_a_planted_bad_default_is_repaired_in_10_of_10_jobs_within_the_budget(decide, ranks):
     job = jobs("planted", ranks)
     for seed in range(10):
@@ -101,19 +101,28 @@ def test_what_is_awful_is_tried_for_one_trial_and_never_again(decide):
     assert cell.best == 0
 
 
+def test_one_slow_call_of_a_short_trial_drops_nobody(decide):
+    cell, process = begun(decide, 2)
+    for costs in ([1.0] * 5, [9.0, 9.0, 0.5]):
+        told(decide, cell, process, ordered(decide, cell, process), costs)
+    assert not cell.out & 2
+
+
 def test_nothing_is_tried_that_may_cost_more_than_what_is_left_of_the_budget(decide):
     cell, process = begun(decide, 3)
     told(decide, cell, process, ordered(decide, cell, process), [1.0] * 5)
-    process.elapsed_s = 1900.0  # a half percent of it is 9.5 s; a candidate three times as slow costs 10
+    process.elapsed_s = 1100.0  # a half percent of it is 5.5 s; a candidate three times as slow costs 6
     rests = [ordered(decide, cell, process) for _ in range(12)]
     assert {(one.what, one.setting) for one in rests} == {(CALLS, 0)}
     assert [one.calls for one in rests[:3]] == [64, 128, 256]
     assert rests[-1].calls == 65536
-    cell.period_s = 0.5  # what is tried may cost 10 s: a half percent of 2,000.002
+    cell.period_s = 0.5  # what is tried may cost 6 s: a half percent of 1,200.002
     assert ordered(decide, cell, process).calls == 200
-    process.elapsed_s = 2100.0
+    process.elapsed_s = 1195.0
+    assert ordered(decide, cell, process).calls == 10  # of slow calls no more are made than it takes
+    process.elapsed_s = 1300.0
     assert ordered(decide, cell, process).what == TRY
-    process.elapsed_s, process.make_s = 2100.0, 1.0  # its communicator is not there yet
+    process.elapsed_s, process.make_s = 1300.0, 1.0  # its communicator is not there yet
     assert ordered(decide, cell, process, made=1).what == CALLS
 
 

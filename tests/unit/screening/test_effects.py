@@ -6,7 +6,7 @@ import statsmodels.api as sm
 
 from autotune.errors import UserError
 from autotune.screening import Factor, analyse, foldover, plackett_burman, screened
-from autotune.screening.lenth import half_normal_scores, lenth
+from autotune.screening.noise import half_normal_scores, lenth
 from tests.unit.screening.cases import (
     CAST_FATIGUE_CODES,
     CAST_FATIGUE_FACTORS,

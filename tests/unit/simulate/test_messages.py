@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from autotune.probe.messages import WINDOW, _neighbours
+from autotune.collectives import COLLECTIVES, PATTERNS, Pattern
+from autotune.probe.messages import MESSAGES, WINDOW, _neighbours
 from autotune.simulate import messages
 from autotune.simulate.fabric import Fabric, NodeLayout
 from autotune.simulate.machine import Machine
@@ -13,7 +14,10 @@ from autotune.simulate.settings import JobSettings
 SIZES = [1 << i for i in range(0, 24, 3)]
 
 
-@pytest.mark.parametrize("pattern", messages.PATTERNS)
+TWO_SIDED = [name for name in messages.PATTERNS if COLLECTIVES[name].pattern is not Pattern.ONE_SIDED]
+
+
+@pytest.mark.parametrize("pattern", [*messages.PATTERNS, *messages.BLOCKING])
 @pytest.mark.parametrize("cluster", [NodeLayout(1, 2), NodeLayout(2, 1), NodeLayout(3, 5), NodeLayout(4, 8)])
 def test_a_time_is_finite_and_grows_with_the_size(
     machine: Machine, pattern: str, cluster: NodeLayout
@@ -25,7 +29,7 @@ def test_a_time_is_finite_and_grows_with_the_size(
     assert (np.diff(took) > -0.3 * took[1:]).all()
 
 
-@pytest.mark.parametrize("pattern", messages.PATTERNS)
+@pytest.mark.parametrize("pattern", TWO_SIDED)
 def test_a_forced_rendezvous_slows_small_messages(machine: Machine, pattern: str) -> None:
     forced = JobSettings(rndv_intra_bytes=0, rndv_inter_bytes=0)
     ratio = [
@@ -53,7 +57,11 @@ def test_many_messages_in_a_row_move_at_the_bandwidth_of_the_nic(machine: Machin
 
 
 def test_rows_and_neighbours_are_those_that_the_probe_measures() -> None:
+    assert {*messages.PATTERNS, *messages.BLOCKING} == set(PATTERNS)
     assert messages.WINDOW == WINDOW
+    computed = {8: messages.COMPUTED_S + 8 * messages.COMPUTED_S_A_BYTE, 0: messages.COMPUTED_S}
+    (overlapping,) = (one for one in MESSAGES if one.name == "halo_overlap")
+    assert {size: overlapping.compute_s(size) for size in computed} == computed
     for size in (1, 2, 3, 4, 6, 8, 12, 16, 36, 64):
         for dimensions in (2, 3):
             found = messages.neighbours(size, dimensions)
@@ -65,3 +73,28 @@ def test_a_rank_alone_has_no_partner(machine: Machine) -> None:
     fabric = Fabric(machine, NodeLayout(1, 1), JobSettings())
     with pytest.raises(Exception, match="no model of 'pingpong'"):
         predict(fabric, "pingpong", "default", 0, [8])
+
+
+def predicted(machine: Machine, pattern: str, sizes: list[int], **settings: float) -> np.ndarray:
+    return predict(Fabric(machine, NodeLayout(4, 2), JobSettings(**settings)), pattern, "default", 0, sizes)
+
+
+def test_computation_hides_an_eager_halo_and_no_rendezvous(machine: Machine) -> None:
+    eager, rendezvous = {"rndv_inter_bytes": np.inf}, {"rndv_inter_bytes": 0.0}
+    both = ("halo", "halo_overlap")
+    halo, exposed = (predicted(machine, name, [8, 4096], **eager) for name in both)
+    assert (exposed < 0.8 * halo).all()
+    halo, exposed = (predicted(machine, name, [8, 4096], **rendezvous) for name in both)
+    assert (exposed == halo).all()
+
+
+def test_one_sided_operations_cost_what_is_added_to_a_put(machine: Machine) -> None:
+    sizes = [8, 1 << 20]
+    put, locked, fenced, summed = (
+        predicted(machine, name, sizes) for name in ("put", "put_lock", "put_fence", "accumulate")
+    )
+    assert (put < locked).all()
+    assert (locked < fenced).all()  # eight ranks: a barrier has three rounds
+    assert summed[1] > 1.1 * put[1]
+    no_handshake = predicted(machine, "put", sizes, rndv_inter_bytes=0.0)
+    assert (no_handshake == put).all()

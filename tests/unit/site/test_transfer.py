@@ -19,7 +19,6 @@ from autotune.site import (
     outcomes,
 )
 from autotune.site.abstention import GRID, LOSS
-from autotune.site.transfer import PRIOR, Scales
 
 SIZES = tuple(8 * 16**k for k in range(5))
 SOUND = ("allreduce", "allgather", "alltoall", "reduce")
@@ -50,10 +49,10 @@ def site(seed: int, counts: tuple[int, ...], gain: float, turns_at: float = math
     ]
 
 
-def decided(measured: list[Measured], nodes: int, scales: Scales | None = None) -> list[Decision]:
-    model = fitted(measured, scales)
+def decided(measured: list[Measured], nodes: int) -> list[Decision]:
+    model = fitted(measured)
     asked = [Shape(kind, nodes, 1, size) for kind in SOUND + TEMPTING for size in SIZES]
-    made = decide(bounds(model, asked), calibrated(outcomes(measured, model.scales)))
+    made = decide(bounds(model, asked), calibrated(outcomes(measured)))
     return [one for one in made if one.choice != DEFAULT]
 
 
@@ -62,7 +61,7 @@ def test_a_crossover_that_small_jobs_cannot_show_makes_it_silent(counts: tuple[i
     wrong = silent = 0
     for seed in range(20):
         gain, turns_at = 1.1 + 0.02 * (seed % 10), max(counts) * (2.2 + 0.1 * (seed % 5))
-        made = decided(site(seed, counts, gain, turns_at), large, PRIOR if seed else None)
+        made = decided(site(seed, counts, gain, turns_at), large)
         wrong += any(
             seconds(one.choice, one.shape, gain, turns_at) > (1 + LOSS) * seconds(DEFAULT, one.shape, gain)
             for one in made
@@ -79,17 +78,27 @@ def test_a_large_gain_at_all_small_sizes_is_carried_over() -> None:
     assert all(0 < one.low < one.gain for one in made)
 
 
-def test_nothing_follows_from_a_single_count_or_from_close_ones() -> None:
-    for counts in ((8,), (8, 9)):
-        model = fitted(site(0, counts, 2.0))
-        assert not any(bounds(model, [Shape("bcast", 64, 1, 64)]).values())
+def test_nothing_follows_from_a_node_alone_nor_for_more_than_the_square_of_the_nodes() -> None:
+    for count, known in ((1, 0), (4, 0), (8, 2)):
+        (said,) = bounds(fitted(site(0, (count,), 2.0)), [Shape("bcast", 64, 1, 64)]).values()
+        assert len(said) == known
+
+
+def test_a_gain_is_that_of_a_smaller_message_on_fewer_nodes() -> None:
+    """Half-way between equal messages and equal blocks: 16 KiB on 64 nodes as 8 KiB on 16."""
+    times = {4096: 2.0, 8192: 1.5, 16384: 1.0}
+    shapes = {size: Shape("bcast", 16, 1, size) for size in times}
+    measured = [Measured(shapes[size], DEFAULT, 2.0) for size in times]
+    measured += [Measured(shapes[size], "better", seconds) for size, seconds in times.items()]
+    gains, _ = fitted(measured).gains("better", [Shape("bcast", 64, 1, 16384), Shape("bcast", 64, 1, 8192)])
+    assert gains == pytest.approx([math.log(2 / 1.5), 0])
 
 
 def test_a_choice_that_lost_on_the_largest_job_is_no_candidate() -> None:
     shape = Shape("bcast", 16, 1, 128)
-    for turns_at, known in ((4.0, set()), (math.inf, {"better"})):
-        said = bounds(fitted(site(0, (2, 4, 8), 1.5, turns_at)), [shape])
-        assert {choice for choice, _, _ in said[shape]} == known
+    for turns_at, known in ((4.0, DEFAULT), (math.inf, "better")):
+        (made,) = decide(bounds(fitted(site(0, (2, 4, 8), 1.5, turns_at)), [shape]), 1.645)
+        assert made.choice == known
 
 
 def test_doubt_grows_with_every_doubling_of_the_nodes() -> None:
@@ -126,7 +135,7 @@ def test_without_a_calibration_the_library_decides() -> None:
 def test_a_sample_that_fails_widens_the_abstention_until_few_of_it_lose(turns_at: float) -> None:
     """Small jobs show nothing of the crossover, and nothing was calibrated: the sample shows it."""
     for seed in range(5):
-        model = fitted(site(seed, (2, 4, 8), 1.6, turns_at), PRIOR)
+        model = fitted(site(seed, (2, 4, 8), 1.6, turns_at))
         shapes = [Shape(kind, 32, 1, size) for kind in SOUND + TEMPTING for size in SIZES]
         z = GRID[0]
         made = [one for one in decide(bounds(model, shapes), z) if one.choice != DEFAULT]

@@ -43,3 +43,33 @@ def test_what_needs_an_active_knob_keeps_it():
     assert [p.name for p in space.job] == ["coll_sm_priority", "coll_sm_tree_degree"]
     assert swept(space, coll_sm_priority="95") == {"loop"}
     assert swept(space) == {"algorithm", "loop"}
+
+
+def test_a_knob_of_a_transport_waits_for_lists_that_have_it():
+    """Beside another list UCX refuses it, and a discovery would say that launches fail with the knob."""
+    lists = ("all", "self,sysv", "self,sysv,cma", "self,sm", "self,tcp")
+    named = Space("named", (Parameter("UCX_TLS", lists, "all"),))
+    of_lanes = {
+        "UCX_SCOPY_BW": ("ucx_lane:all", "ucx_lane:cma", "ucx_lane:scopy", "ucx_lane:sm"),
+        "UCX_TCP_RX_SEG_SIZE": ("ucx_lane:all", "ucx_lane:tcp"),
+        "UCX_ZCOPY_THRESH": (),
+    }
+    knobs = Space("knobs", tuple(Parameter(n, (1, 2), 1, requires=needs) for n, needs in of_lanes.items()))
+    space = joined(named, knobs)
+
+    def there(value):
+        return set(of_lanes) & set(space.complete({"UCX_TLS": value}))
+
+    assert [there(value) for value in lists] == [
+        {*of_lanes},
+        {"UCX_ZCOPY_THRESH"},
+        {"UCX_SCOPY_BW", "UCX_ZCOPY_THRESH"},
+        {"UCX_SCOPY_BW", "UCX_ZCOPY_THRESH"},
+        {"UCX_TCP_RX_SEG_SIZE", "UCX_ZCOPY_THRESH"},
+    ]
+    assert [p.name for p in narrowed(space, {"UCX_SCOPY_BW": (2,)}, ()).job] == ["UCX_SCOPY_BW"]
+    assert joined(Space("named", ()), knobs).parameters == tuple(
+        Parameter(name, (1, 2), 1) for name in of_lanes
+    )
+    (gone, *_) = joined(Space("named", (Parameter("UCX_TLS", ("self,tcp",), "self,tcp"),)), knobs).dropped
+    assert (gone.parameter, gone.reason) == ("UCX_SCOPY_BW", "depends on UCX_TLS, not available here")

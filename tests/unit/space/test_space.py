@@ -53,6 +53,33 @@ def test_choices_can_depend_on_the_job():
     assert len(space.choices("bcast", Point.of({"tls": "tcp"}))) == 2
 
 
+def test_a_condition_may_hold_where_its_parent_is_missing_and_for_some_collectives_always():
+    text = """
+parameters:
+  component: {values: [han, tuned], requires: ["nodes:2"]}
+  algorithm:
+    level: call
+    when: {component: [tuned, null]}
+    always: [alltoall]
+    collectives: {bcast: [default, ring], alltoall: [default, ring]}
+"""
+    alone = load_space(text, "t").restrict(frozenset({"nodes:1"}))
+    space = load_space(text, "t").restrict(frozenset({"nodes:1", "nodes:2"}))
+    assert space_of(space_document(space)) == space
+    swept = {
+        (what, kind): len(one.choices(kind, Point.of(point)))
+        for what, one, point in (("alone", alone, {}), ("han", space, {"component": "han"}))
+        for kind in ("bcast", "alltoall")
+    }
+    assert swept == {
+        ("alone", "bcast"): 2,
+        ("alone", "alltoall"): 2,
+        ("han", "bcast"): 1,
+        ("han", "alltoall"): 2,
+    }
+    assert len(space.choices("bcast", Point.of({"component": "tuned"}))) == 2
+
+
 def test_membership_and_neighbours():
     point = Point.of({"tls": "posix", "rndv": "4k"})
     assert point in SPACE

@@ -1,5 +1,6 @@
 """How an application is started with variables for its ranks."""
 
+import sys
 from types import SimpleNamespace
 
 from autotune.stacks.application import run
@@ -14,3 +15,16 @@ def test_each_part_of_a_command_of_several_programs_gets_the_variables(tmp_path)
     run(words, SimpleNamespace(flavour="openmpi"), {"ONE": "1", "TWO": "2"}, lambda: None, None)
     x = "-x ONE -x TWO"
     assert (tmp_path / "said").read_text() == f"{x} -n 1 ./a x:y : {x} -n 2 ./b\n"
+
+
+def test_pages_that_a_program_touches_for_the_first_time_are_counted():
+    """Also in what the launcher starts and waits for."""
+    here = SimpleNamespace(flavour="openmpi")
+
+    def faults(pages):
+        taken = f"import mmap; m = mmap.mmap(-1, {pages} << 12, flags=34); m.madvise(15)"
+        touch = f"{taken}; m[::4096] = bytes({pages})"
+        words = ["sh", "-c", f"{sys.executable} -Sc '{touch}' ; true"]
+        return run(words, here, {}, lambda: None, None).page_faults
+
+    assert 15_000 < faults(20_001) - faults(1) < 25_000

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from autotune.campaign.site import named_space
 from autotune.errors import SpaceError
 from autotune.history.trial import Phase, Rule, Subject, Trial
-from autotune.resources import space_text
 from autotune.space import Parameter, Point, Space
 from autotune.space.loader import load_space
 from autotune.stacks.installation import Installation
@@ -27,7 +28,9 @@ MACHINE = OpenMpiStack(
     numa_nodes=2,
     cores=8,
 )
-SPACE = MACHINE.available(load_space(space_text("openmpi_ucx_local"), "local"))
+ASKED = SimpleNamespace(space="openmpi_ucx_local", collective=["allreduce"], cluster=SimpleNamespace(nodes=1))
+NAMED = named_space(ASKED)
+SPACE = MACHINE.available(NAMED)
 
 
 def trial(point, subject=Subject.SWEEP, rules=()):
@@ -81,7 +84,7 @@ def test_a_default_sets_nothing_and_anything_else_what_the_space_says():
 def plain(**fixed):
     """A machine on which Open MPI takes ob1 by itself."""
     machine = replace(MACHINE, pml=fixed.get("OMPI_MCA_pml", "ob1"), fixed=fixed)
-    return machine, machine.available(load_space(space_text("openmpi_ucx_local"), "local"))
+    return machine, machine.available(NAMED)
 
 
 def test_where_ucx_has_to_be_chosen_the_untouched_launch_goes_without_it():

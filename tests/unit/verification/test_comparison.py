@@ -46,6 +46,19 @@ def test_a_design_that_cannot_be_is_refused(bad):
         SequentialDesign(**bad)
 
 
+@pytest.mark.parametrize(("beside", "excluded"), [(False, False), (True, True)])
+def test_launches_on_cores_apart_count_where_the_untouched_ones_were_never_there(beside, excluded):
+    """A setting that does not bind its ranks may put them apart itself."""
+    made = []
+    for block in blocks([0.2] * 3, n=6):
+        before = [block.tuned[:n].count(tuned) for n, tuned in enumerate(block.tuned)]
+        apart = [n % 2 == 0 and (beside or tuned) for n, tuned in zip(before, block.tuned, strict=True)]
+        logs = tuple(tuple((s, y + far) for s, y in one) for one, far in zip(block.logs, apart, strict=True))
+        made.append(replace(block, logs=logs, strata=tuple(apart)))
+    assert all((c.at_least > DESIGN.hidden) is excluded for c in compare(tuple(made), DESIGN))
+    assert bool(claims(tuple(made), DESIGN).open) is not excluded
+
+
 @pytest.mark.parametrize(
     ("gain", "noise", "decision", "loses"),
     [

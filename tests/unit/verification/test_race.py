@@ -238,3 +238,26 @@ def test_while_there_is_time_what_promises_more_than_what_holds_is_tried_and_wha
     assert timed.verdict(history).checked is Checked.HOLDS
     assert timed.verdict(history).recommendation.point == SAFE
     assert timed.verdict(run(timed, machine, history)).recommendation.point == RISKY
+
+
+class Scattering(Machine):
+    """Every third launch of tcp, and no other, finds its cores far apart and takes nine times as long."""
+
+    def observe(self, trial):
+        seen = super().observe(trial)
+        mine = trial.phase is Phase.VERIFY and trial.subject is Subject.DEPLOYED and trial.point == RISKY
+        if not mine or self.made["self,tcp"] % 3 != 1:
+            return seen
+        longer = tuple(replace(e, median_s=9 * e.median_s) for e in seen.estimates)
+        return replace(seen, estimates=longer, extra={"cores_apart": 5.0, "core_latency_s": 5e-7})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_setting_that_puts_its_cores_apart_itself_leaves_its_place_to_one_that_does_not(seed):
+    speeds = {"all": 1.0, "self,posix": 0.8, "self,tcp": 0.5}
+    verdict, history = verified(
+        Scattering(lambda tls, choice, size: speeds[tls] * 1e-6, noise=0.02, seed=seed)
+    )
+    assert verdict.recommendation.point == SAFE
+    tried = [o for o in history.of(Phase.VERIFY) if o.trial.point == RISKY]
+    assert len(tried) <= DESIGN.own

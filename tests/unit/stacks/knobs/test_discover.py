@@ -12,11 +12,13 @@ from autotune.stacks import dialect
 from autotune.stacks.knobs import Knob, KnobKind, classify, discovered_space, ucx
 from autotune.stacks.knobs.in_use import said
 from autotune.stacks.knobs.knob import Way
+from autotune.stacks.knobs.listing import asked
 from autotune.stacks.knobs.rules import load, parse
 
 FACTS = frozenset(
     {"mpi:openmpi", "pml_in_use:ob1", "pml_built:ob1", "pml_built:ucx", "btl_in_use:sm", "coll:sm"}
-    | {"coll_in_use:tuned", "ucx_lane:mm", "ucx_lane:sysv", "ucx_tl:sysv", "collective:allreduce"}
+    | {"coll_in_use:tuned", "ucx_lane:mm", "ucx_lane:sysv", "ucx_tl:sysv"}
+    | asked(1, ["allreduce"])
 )
 SIZES = (8, 4096, 1048576)
 
@@ -67,6 +69,12 @@ def test_what_is_in_effect_becomes_a_parameter_and_the_rest_has_a_reason():
     }
     assert all(p.level is Level.LAUNCH for p in space.parameters)
     assert space["UCX_TLS"].values == ("all", "self,sysv")
+
+
+def test_what_serves_blocking_collectives_alone_is_not_tried_on_a_halo():
+    space = discovered_space(classed(), FACTS - asked(1, ["allreduce"]) | asked(1, ["halo"]), SIZES)
+    assert " ".join(p.name for p in space.parameters) == "pml btl_sm_eager_limit UCX_MM_FIFO_SIZE UCX_TLS"
+    assert dropped(space)["coll_sm_priority"] == "needs pattern:collective"
 
 
 def test_conditions_are_derived():
@@ -161,3 +169,10 @@ def test_what_is_strong_elsewhere_is_marked_and_the_order_changes_no_fingerprint
     assert {p.name for p in back.parameters if p.strong} == strong
     plain = replace(space, parameters=tuple(replace(p, strong=False) for p in space.parameters))
     assert plain.fingerprint == space.fingerprint
+
+
+def test_a_knob_of_a_transport_says_so_in_the_words_of_the_list_of_transports():
+    space = discovered_space(classed(), FACTS, SIZES)
+    wanted = {f"ucx_lane:{word}" for word in ("all", "mm", "posix", "sm", "sysv", "xpmem")}
+    assert set(space["UCX_MM_FIFO_SIZE"].requires) == wanted
+    assert not space["btl_sm_eager_limit"].requires

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autotune.errors import SpaceError
-from autotune.stacks.knobs import LAYERS, Class, Knob, KnobKind, classify, ucx
+from autotune.stacks.knobs import LAYERS, Class, Knob, KnobKind, asked, classify, ucx
 from autotune.stacks.knobs.rules import load, parse
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "knobs"
@@ -183,3 +183,13 @@ def test_of_the_shipped_rules_only_those_that_are_turned_say_what_is_strong(laye
     for rule in load(layer):
         assert not rule.strong or (rule.klass is Class.PERFORMANCE and not rule.left_to), rule.name
         assert all(len(source.split()) > 2 for source in rule.strong.values()), rule.name
+
+
+def test_one_sided_parameters_are_turned_for_one_sided_patterns_and_promises_never():
+    names = ("osc_rdma_buffer_size", "osc_ucx_progress_iterations", "osc_rdma_no_locks", "osc_sm_priority")
+    turned, over_ucx, *left = classify(map(knob, names), load("openmpi"))
+    assert (turned.klass, over_ucx.klass) == (Class.PERFORMANCE, Class.PERFORMANCE)
+    assert turned.needs == over_ucx.needs == ("pattern:one_sided",)
+    assert "pattern:one_sided" in asked(1, ["put_fence"])
+    assert "pattern:one_sided" not in asked(1, ["allreduce", "halo"])
+    assert {one.klass for one in left} == {Class.PROTECTED}
