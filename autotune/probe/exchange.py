@@ -94,12 +94,16 @@ class Pool:
         self._recv = get(self._received * largest_bytes)
 
     def _window_memory(self, n_bytes: int) -> NDArray[np.uint8]:
-        """Memory of MPI's own, as the standard advises for windows: some libraries copy into it directly."""
-        allocated: Any = MPI.Alloc_mem(max(n_bytes, 1))
+        """Memory of MPI's own, as the standard advises for windows: some libraries copy into it directly.
+
+        Page-aligned as that of ``buffer``: what the kernel copies costs by the page.
+        """
+        allocated: Any = MPI.Alloc_mem(n_bytes + mmap.PAGESIZE)
         self._allocated.append(allocated)
         memory: NDArray[np.uint8] = np.frombuffer(allocated, np.uint8)
         memory[:] = 0
-        return memory[:n_bytes]
+        begin = -memory.ctypes.data % mmap.PAGESIZE
+        return memory[begin : begin + n_bytes]
 
     def free(self) -> None:
         """Give memory of MPI's own back, when its windows are closed."""

@@ -240,11 +240,19 @@ class Cluster:
                 return
             time.sleep(0.1)
 
-    def kill_slurmctld(self) -> None:
-        """``kill -9`` of the controller: every Slurm command hangs or fails until it is started again."""
+    def stop_slurmctld(self) -> None:
+        """Stop the controller: every Slurm command hangs or fails until it is started again.
+
+        It saves its state, as one that a service manager stops. One that is killed forgets the jobs of its last
+        five seconds; when it gives one's number to another job, Slurm drains the node ("Duplicate jobid").
+        """
         for pid, words in self.processes("slurmctld"):
             if words.split()[0].endswith("slurmctld"):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGTERM)
+        for _ in range(600):
+            if not any(words.split()[0].endswith("slurmctld") for _, words in self.processes("slurmctld")):
+                return
+            time.sleep(0.1)
 
     def start_slurmctld(self) -> None:
         """Start the controller from its saved state, as a service manager does."""

@@ -168,7 +168,7 @@ def test_a_controller_that_is_away_is_waited_for(fresh_cluster: Cluster, tmp_pat
     tuning = Tuning(fresh_cluster, tmp_path / "campaign", (*TRIAL, *LONG))
     with tuning.started():
         wait_until(lambda: tuning.launching(2), say=tuning)
-        fresh_cluster.kill_slurmctld()
+        fresh_cluster.stop_slurmctld()
         wait_until(lambda: not tuning.launching(2))
         fresh_cluster.start_slurmctld()
     check_complete(tuning, ["ok"] * 4)

@@ -118,7 +118,7 @@ def test_a_node_survives_its_slurmd_but_not_its_power(fresh_cluster: Cluster) ->
     assert fresh_cluster.run("srun", "-w", "cn3", "hostname").stdout == "cn3\n"
     fresh_cluster.power_off("cn4")
     assert fresh_cluster.run("hostname", node="cn4", timeout_s=10).returncode != 0
-    fresh_cluster.kill_slurmctld()
+    fresh_cluster.stop_slurmctld()
     assert fresh_cluster.run("squeue", timeout_s=3).returncode != 0
     fresh_cluster.start_slurmctld()
     wait_until(lambda: fresh_cluster.run("squeue", timeout_s=20).returncode == 0)
