@@ -243,8 +243,8 @@ class Cluster:
     def stop_slurmctld(self) -> None:
         """Stop the controller: every Slurm command hangs or fails until it is started again.
 
-        It saves its state, as one that a service manager stops. One that is killed forgets the jobs of its last
-        five seconds; when it gives one's number to another job, Slurm drains the node ("Duplicate jobid").
+        It saves its state, as one that a service manager stops. One that is killed forgets the jobs of its
+        last five seconds; when it gives one's number to another, Slurm drains the node ("Duplicate jobid").
         """
         for pid, words in self.processes("slurmctld"):
             if words.split()[0].endswith("slurmctld"):
