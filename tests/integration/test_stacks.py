@@ -210,7 +210,7 @@ def test_a_campaign_turns_all_of_a_providers_variables(name, provider, prefix, t
         "sizes=[64,16384,262144]",
         "cluster.ranks=2",
         "proposer=ofat",
-        *("screening.enabled=false", "probe.budget_s=0.2", "baseline.launches=1", "verify.launches=4"),
+        *("screening.enabled=false", "probe.budget_s=0.2", "baseline.launches=1", "verify.enabled=false"),
         f"budget.launches={len(levels) + 2}",
         f"campaign.dir={tmp_path / 'campaign'}",
         cwd=tmp_path,
