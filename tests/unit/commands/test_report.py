@@ -96,6 +96,24 @@ def test_exported_files_come_with_the_line_that_uses_them(directory):
     assert not inputs.idle
 
 
+UCX_LOG = Path(__file__).parents[1] / "probe" / "ucx_1_20.txt"
+
+
+@pytest.mark.parametrize("table", [True, False], ids=["protocols", "UCX_PROTO_ENABLE=n"])
+def test_protocols_of_ucx_are_shown_where_it_tells_them(directory, table):
+    path, _, _ = directory(14)
+    text = UCX_LOG.read_text() if table else ""
+    for observation in read_campaign(path).history.observations:
+        folder = path / "launches" / f"{observation.trial.number:04}"
+        folder.mkdir(parents=True)
+        (folder / "ucx.node1.1.log").write_text(text)
+    inputs = report_input(read_campaign(path))
+    assert [name for _, name in inputs.protocols][:2] == ["eager short", "eager copy-in copy-out"][
+        : 2 * table
+    ]
+    assert bool(inputs.before) == table
+
+
 def test_a_campaign_without_a_screening_has_no_effects(directory):
     path, _, _ = directory(6)  # no room for a design
     inputs = report_input(read_campaign(path))
