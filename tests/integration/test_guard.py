@@ -221,6 +221,7 @@ def test_lint_and_doctor_warn_of_files_of_another_version(tmp_path):
 
 
 @pytest.mark.mpi
+@pytest.mark.slow  # a night of launches
 def test_reframe_makes_a_first_night_and_reads_its_times_and_fails_without_the_rules(kept, tmp_path):
     test, report = kept / "guard" / "autotune_guard_reframe.py", tmp_path / "report.json"
     reframe = Path(sys.executable).with_name("reframe")
@@ -321,6 +322,7 @@ def test_what_became_of_what_was_kept_is_one_message(kept, tmp_path, change, cod
 
 
 @pytest.mark.mpi
+@pytest.mark.slow  # a night of launches
 def test_a_prefix_of_files_that_somebody_wrote_by_hand_is_kept_and_watched(tmp_path):
     etc = tmp_path / "etc"
     etc.mkdir()
