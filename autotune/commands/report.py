@@ -172,8 +172,8 @@ def _protocols(one: CampaignDirectory, point: Point, subject: Subject | None = N
             where = next((c for c in ("inter-node", "intra-node") if c in report.lanes), "")
             mine = [p for p in report.protocols if p.configuration == where]
             first = [p for p in mine if p.operation == mine[0].operation]  # none with UCX_PROTO_ENABLE=n
-            ends = [*(str(p.first_bytes - 1) for p in first[1:]), "∞"]
-            return [(f"{p.first_bytes} … {end}", p.name) for p, end in zip(first, ends, strict=False)]
+            ends = [*(str(p.first_bytes - 1) for p in first[1:]), "∞"][: len(first)]
+            return [(f"{p.first_bytes} … {end}", p.name) for p, end in zip(first, ends, strict=True)]
     return []
 
 

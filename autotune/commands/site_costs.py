@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -108,19 +108,21 @@ def launch_s(site: SiteDirectory, document: Mapping[str, Any], job: Job) -> floa
 
 def sweep_s(started: Starts, document: Mapping[str, Any], job: Job) -> dict[tuple[str, int], float]:
     """Seconds that one call of each choice of a sweep takes, by collective and bytes, as far as timed."""
-    return _calls_s({made: one.sweep for made, one in started.items()}, document, job)
+    known = {made: one.sweep for made, one in started.items()}
+    return _calls_s(known, document, job[1], sizes_within(document, job))
 
 
 def _planned_s(started: Starts, document: Mapping[str, Any], job: Job) -> float:
     """By starts and calls alone."""
     untouched, verified, sweeps = _kinds(document, job[0])
     other = document["verify"]["other_loop"] != "ignored" and document["probe"]["sync"] == "barrier"
+    ranks = sizes_within(document, job) if started else ()
 
     def kind_s(kind: Callable[[TimedJob], TimedLaunch], budget: float = 1.0) -> float:
         known = {made: kind(one) for made, one in started.items()}
         if not known:
             return START_S + sampled_s(math.inf, document["probe"], budget)
-        once_s = sum(_calls_s(known, document, job).values())
+        once_s = sum(_calls_s(known, document, job[1], ranks).values())
         sampled = sampled_s(once_s, document["probe"], budget)
         return duration_s(_starts_s(known), job) + UNTIMED * once_s + sampled
 
@@ -151,12 +153,12 @@ def _common(calls: Mapping[Job, Mapping[tuple[str, int], float]]) -> set[tuple[s
 
 
 def _calls_s(
-    known: Mapping[Job, TimedLaunch], document: Mapping[str, Any], job: Job
+    known: Mapping[Job, TimedLaunch], document: Mapping[str, Any], ppn: int, sizes: Sequence[int]
 ) -> dict[tuple[str, int], float]:
-    """Seconds of one call of each choice on each communicator of a job, by collective and bytes."""
-    ppn, found = job[1], dict[tuple[str, int], float]()
+    """Seconds of one call of each choice on communicators of these sizes, by collective and bytes."""
+    found = dict[tuple[str, int], float]()
     calls = {made: one.calls for made, one in known.items()}
-    of_ranks = [(-(-ranks // ppn), min(ranks, ppn)) for ranks in sizes_within(document, job)]
+    of_ranks = [(-(-ranks // ppn), min(ranks, ppn)) for ranks in sizes]
     asked = set(product(document["site"]["collectives"], sizes_of(document["sizes"])))
     for cell in sorted(asked & _common(calls)):
         mine = {made: its[cell] for made, its in calls.items()}
